@@ -99,25 +99,24 @@ def _unconfirmed(protocol: str, name: str, host: str) -> str:
     )
 
 
-def phrases_file_of(job: Job) -> str | None:
-    """Return the file of names that the tokenizer of a job joins, None without one."""
-    return getattr(getattr(job, "corpus", None), "phrases_file", None)
+READ_AGAIN = (("corpus", "phrases_file"), ("domain", "names"))
+"""Keys that name a file which a finished job reads again when it is asked of new texts or names."""
 
 
-def refuse_recorded(job: Job, key: str, path: str | None) -> None:
-    """Refuse to open an input of a job that was found in a workspace.
+def refuse_recorded(job: Job) -> None:
+    """Refuse to open the files that a finished job reads again, where the job was found in a workspace.
 
     Raises
     ------
     JobError
-        The job was found there, and has such an input.
+        The job was found there, and has such a file.
     """
-    if job.is_recorded and path:
-        place = f"{job.job.workspace}/{JOB_FILE}"
-        raise JobError(
-            f"{key} = {path!r} has to be read, but stands in a workspace, which may be a stranger's: if you know "
-            f"the job, name it in place of the workspace: its own file, or {place}"
-        )
+    for section, key in READ_AGAIN if job.is_recorded else ():
+        if path := getattr(getattr(job, section, None), key, None):
+            raise JobError(
+                f"{section}.{key} = {path!r} has to be read, but stands in a workspace, which may be a stranger's: if "
+                f"you know the job, name it in place of the workspace: its own file, or {job.job.workspace}/{JOB_FILE}"
+            )
 
 
 def existing_workspace(job: Job) -> Workspace | None:

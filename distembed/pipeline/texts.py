@@ -28,7 +28,7 @@ from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_t
 from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.pipeline.export.zarr_group import write_zarr
 from distembed.pipeline.inputs import stamps_at
-from distembed.pipeline.opening import load_vectors, open_job, phrases_file_of, refuse_recorded
+from distembed.pipeline.opening import load_vectors, open_job, refuse_recorded
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.provenance import made_with
 from distembed.pipeline.trust import check_code
@@ -89,7 +89,7 @@ def open_encoder(
     if source.endswith(".toml") or Workspace.exists(source):
         job = open_job(source)
         check_code(job, allow_code=allow_code)
-        refuse_recorded(job, "corpus.phrases_file", phrases_file_of(job))
+        refuse_recorded(job)
         chosen |= _of_workspace(job, len(vectors))
     chosen |= {name: value for name, value in options.items() if value is not None}
     return TextEncoder(vectors, **chosen).fit()

@@ -158,7 +158,7 @@ def test_a_protocol_is_opened_when_its_user_allows_it(
 
 READING = {
     name: COMMANDS[name] for name in ("status", "verify", "report", "neighbors", "explain", "export", "infer")
-}
+} | {"verify of a job": ("verify", "{source}/job.toml")}
 """Commands that read a finished workspace, and nothing that its job names."""
 
 OPENED: list[set[str]] = []
@@ -229,6 +229,16 @@ def test_infer_calls_the_function_of_a_job_only_when_it_is_allowed(
     assert not (tmp_path / "victim").exists()
     assert done.exit_code == 2
     assert "calls the Python function os:system on every document" in done.output
+
+
+def test_a_table_of_names_that_a_workspace_names_is_not_read(tmp_path: Path) -> None:
+    text = '[job]\nsystem = "imputation"\nworkspace = "w"\n[domain]\npath = "a.csv"\nnames = "b.csv"\n'
+    keys = 'names_from = "a"\nnames_to = "b"\n[known]\npath = "v.txt"\n'
+    with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:
+        workspace.write_file("job.toml", (text + keys).encode())
+    done = run("infer", tmp_path / "w", tmp_path / "new.csv", "--to", tmp_path / "out.csv")
+    assert done.exit_code == 2
+    assert "b.csv' has to be read, but stands in a workspace, which may be a stranger's" in done.output
 
 
 # --- keys and secrets ------------------------------------------------------------------------------------------

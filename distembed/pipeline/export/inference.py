@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
-from distembed.pipeline.opening import phrases_file_of, refuse_recorded
+from distembed.pipeline.opening import refuse_recorded
 from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.pipeline.trust import check_code
@@ -53,7 +53,7 @@ def infer_job(job: Job, new: NewFiles, *, allow_code: bool = False) -> str:
         If a file cannot be read as the job says.
     """
     check_code(job, allow_code=allow_code)
-    refuse_recorded(job, "corpus.phrases_file", phrases_file_of(job))
+    refuse_recorded(job)
     module = system_of(job).inference
     if module is None:
         raise ValueError(

@@ -104,9 +104,7 @@ def _learned(job: ImputationJob, workspace: Workspace) -> tuple[list[str], Scale
     if SCALES in facts.outputs:
         table = workspace.table(SCALES)
         return table["column"].to_pylist(), scales_of(table)
-    if not job.domain.standardize and (
-        job.is_recorded or holds_vectors(job.domain.path, job.domain.format)
-    ):
+    if not job.domain.standardize and (job.is_recorded or holds_vectors(job.domain.path, job.domain.format)):
         columns = [f"component {number}" for number in range(d)]
         return columns, Scales(np.zeros(d), np.ones(d), np.zeros(d))
     raise ValueError(
