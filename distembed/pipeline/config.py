@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from distembed.pipeline.effects import idle_keys, without
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
 from distembed.pipeline.suggestions import suggestion
@@ -84,11 +85,19 @@ def checked_job(tree: dict[str, Any], *, name: str, folder: Path, workspace: str
     """Check a job given as a table of sections; see `parse_job`."""
     if workspace is not None:
         tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
-    model = _model_of(tree, name)
+    model, context = _model_of(tree, name), {"folder": folder.resolve()}
     try:
-        return model.model_validate(tree, context={"folder": folder.resolve()})
+        job = model.model_validate(tree, context=context)
     except ValidationError as error:
         raise JobError(f"{name}: {_first_fault(error, model, tree)}") from None
+    named: dict[tuple[str, ...], str] = {}
+    while fresh := {place: why for place, why in idle_keys(job).items() if place not in named}:
+        named |= fresh
+        for place in fresh:
+            tree = without(tree, place)
+        job = model.model_validate(tree, context=context)
+    job._idle = tuple(named.values())
+    return job
 
 
 def _model_of(tree: dict[str, Any], name: str) -> type[Job]:

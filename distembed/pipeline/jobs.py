@@ -192,6 +192,8 @@ def _checked(
     workspace: str | None,
 ) -> Job:
     """Return a job with the sections that override its own, checked whole."""
+    if isinstance(job, Job) and not sections and workspace is None:
+        return job
     if isinstance(job, Job):
         tree, name, folder = job.model_dump(mode="json", exclude_none=True), "the job", Path()
     elif isinstance(job, Mapping):

@@ -125,7 +125,7 @@ def run_job(
         run = Run(job, workspace, reporter, crew, every, planned_after)
         if not all(standing.is_kept for standing in found):
             crew.start()
-        for line in check_inputs(job, found):
+        for line in (*job.idle, *check_inputs(job, found)):
             reporter.note(line)
         _check_losses(run, (lambda _: True) if replace else ask)
         ran = [standing.spec.name for standing in found if _run_stage(standing, run)]

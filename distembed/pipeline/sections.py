@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from operator import or_
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 from dask.system import CPU_COUNT
@@ -26,20 +26,30 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationInfo,
     create_model,
     field_validator,
+    model_validator,
 )
 
 from distembed.option_source import options_in_source
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
+from distembed.pipeline.effects import Only
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.pipeline.stores import without_secrets
 
 SIZE = "a size, such as 64MiB"
 """What the type of sizes is called."""
 
-Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0), SIZE]
+
+def _parsed_size(value: Any) -> int:
+    if not isinstance(value, int | float | str):
+        raise ValueError(f"this is no size: give {SIZE}")  # noqa: TRY004 - pydantic names the key of a ValueError
+    return int(parse_bytes(value))
+
+
+Bytes = Annotated[int, BeforeValidator(_parsed_size), Field(gt=0), SIZE]
 """A size in bytes, written `268435456` or `"256MiB"`."""
 
 
@@ -78,6 +88,8 @@ class Section(BaseModel):
     """A part of a job file: frozen, and closed to unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    effects: ClassVar[tuple[Only, ...]] = ()
+    """The keys of the section that have an effect only under other settings."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -219,7 +231,21 @@ class JobSection(Section):
     workspace: Place
 
 
-class ReportSection(Section):
+class ShownSection(Section):
+    """`[report]`: what the report shows beside the figures of every run; each system has the keys that it reads."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_keys_of_others(cls, tree: Any) -> Any:
+        """Leave out keys that the system does not read, at the defaults that early workspaces recorded."""
+        if not isinstance(tree, Mapping):
+            return tree
+        early = {"words": [], "n_neighbors": 8, "n_map_words": 300}
+        others = {key for key in early.keys() - cls.model_fields.keys() if tree.get(key) == early[key]}
+        return {key: value for key, value in tree.items() if key not in others}
+
+
+class ListsSection(ShownSection):
     """`[report]`: what the report shows beside the figures of every run.
 
     Attributes
@@ -228,13 +254,26 @@ class ReportSection(Section):
         The words or names whose neighbors the report lists; by default a few of them.
     n_neighbors : int
         How many neighbors of each word are listed.
-    n_map_words : int
-        How many words or names the map shows.
     """
 
     words: tuple[str, ...] = ()
     n_neighbors: int = Field(default=8, ge=1)
+
+
+class MapSection(ShownSection):
+    """`[report]`: what the report shows beside the figures of every run.
+
+    Attributes
+    ----------
+    n_map_words : int
+        How many words or names the map shows.
+    """
+
     n_map_words: int = Field(default=300, ge=1)
+
+
+class ReportSection(MapSection, ListsSection):
+    """`[report]`: what the report shows beside the figures of every run."""
 
 
 class ResourcesSection(Section):
@@ -271,9 +310,15 @@ class Job(Section):
     """What every job file has; `made_with` is what older runs wrote into the copy in a workspace, and is not read."""
 
     job: JobSection
-    report: ReportSection = ReportSection()
+    report: ShownSection = ShownSection()
     resources: ResourcesSection = ResourcesSection()
     made_with: dict[str, str] = Field(default={}, exclude=True)
+    _idle: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """A sentence for each key that was set and has no effect under the settings of the job."""
+        return self._idle
 
 
 def locate(path: str, folder: Path) -> str:

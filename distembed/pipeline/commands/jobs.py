@@ -120,7 +120,7 @@ def plan(
             write(shown(line))
     for line in code_of(job):
         write(shown(f"{line}: run asks for --allow-code"))
-    for line in planned_losses(job):
+    for line in (*job.idle, *planned_losses(job)):
         write(shown(line))
     for warning in lines.warnings():
         write(f"warning: {warning}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.corpus.paths import FORMATS, format_of, has_known_extension
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
 from distembed.option_source import options_in_source
+from distembed.pipeline.effects import Only
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
     OPTION,
@@ -41,8 +43,40 @@ READER_OPTIONS = frozenset(options_in_source(READING, untyped=NOT_READ_BY))
 PARTITION_BYTES = options_in_source(READING, untyped=NOT_READ_BY)["partition_bytes"].default
 
 
+IN_RECORDS = ("jsonl", "csv", "tsv", "parquet")
+READ_OF_FORMATS = (
+    Only(("apostrophes",), "pattern", ("unicode", "ascii")),
+    Only(("namespaces", "redirects"), "formats", ("mediawiki",), "a MediaWiki export"),
+    Only(("layout",), "formats", ("text",), "plain text"),
+    Only(("delimiter",), "formats", ("csv",), "CSV"),
+    Only(("quotes",), "formats", ("csv", "tsv"), "CSV or TSV"),
+    Only(("encoding",), "formats", ("text", "jsonl", "csv", "tsv"), "text, JSON lines, CSV or TSV"),
+    Only(
+        ("text_field", "id_field", "title_field", "label_field"),
+        "formats",
+        IN_RECORDS,
+        "JSON lines or tables",
+    ),
+)
+"""The options of reading that only some formats have."""
+
+
+class TextsSection(Section):
+    """What is said of any texts."""
+
+    effects: ClassVar[tuple[Only, ...]] = READ_OF_FORMATS
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats of the texts: all, where the names of the paths do not tell."""
+        own: Any = self
+        if own.format != "auto":
+            return (own.format,)
+        return tuple(map(format_of, own.paths)) if all(map(has_known_extension, own.paths)) else FORMATS
+
+
 @section_of(READING, TOKENIZER, exclude=NOT_READ_BY)
-class CorpusSection(Section):
+class CorpusSection(TextsSection):
     """`[corpus]`: the documents and how they become tokens.
 
     Attributes
@@ -75,7 +109,7 @@ NOT_OF_PARALLEL_TEXTS = {
 
 
 @section_of(READING, TOKENIZER, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
-class ParallelSection(Section):
+class ParallelSection(TextsSection):
     """One of two collections of documents; its texts may be one field of records that hold those of both.
 
     Attributes
@@ -129,6 +163,8 @@ NOT_COUNTED_BY = {
 @section_of(COUNTING, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
     """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
+
+    effects = (Only(("seed",), "subsample"),)
 
     window: int = OPTION
     direction: Direction = OPTION

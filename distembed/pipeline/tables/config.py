@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from distembed.pipeline.effects import Only
 from distembed.pipeline.sections import InputPath, Section, later
 
 
@@ -96,6 +97,11 @@ class DomainSection(TableSection):
     label_column : str, optional
         The column of the domain table that holds a class for the report.
     """
+
+    effects = (
+        Only(("names_from", "names_to", "names_label"), "names"),
+        Only(("first", "last", "max_missing"), "transform", ("return_correlation",)),
+    )
 
     also: tuple[InputPath, ...] = later(())
     format: Literal["auto", "vectors", "table"] = later("auto")

@@ -116,7 +116,7 @@ def words_shown(asked: Iterable[str], words: Sequence[str], common: frozenset[st
     return named or content_words(words, common)[:WORDS_SHOWN] or list(words[:WORDS_SHOWN])
 
 
-def words_without_vector(job: Job, workspace: Workspace) -> list[str]:
+def words_without_vector(job: Any, workspace: Workspace) -> list[str]:
     """Return the words of `report.words` that the vocabulary lacks, with the spelling that it has in other case."""
     known = set(workspace.table("vocabulary")["word"].to_pylist())
     lacking = [word for word in dict.fromkeys(job.report.words) if word not in known]

@@ -6,11 +6,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from distembed.pipeline.effects import Only
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
     OPTION,
     Bytes,
     Job,
+    ReportSection,
     ResourcesSection,
     Section,
     section_of,
@@ -26,6 +28,11 @@ KEPT_BY_THE_EVALUATION = {"random_state": "the key evaluation.random_state draws
 )
 class ImputationSection(Section):
     """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`)."""
+
+    effects = (
+        Only(("ridge",), "method", ("linear_map", "combined", "auto")),
+        Only(("lazy",), "solver", ("power",)),
+    )
 
     min_degree: int = OPTION
     solver: Literal["krylov", "power"] = OPTION
@@ -85,4 +92,5 @@ class ImputationJob(Job):
     matching: MatchingSection = MatchingSection()
     imputation: ImputationSection = ImputationSection()
     evaluation: HoldOutSection = HoldOutSection()
+    report: ReportSection = ReportSection()
     resources: ImputationResourcesSection = ImputationResourcesSection()

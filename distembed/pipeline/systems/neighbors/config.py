@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from distembed.pipeline.effects import Only
 from distembed.pipeline.matrices.config import MatrixSection
-from distembed.pipeline.sections import Job, Section
+from distembed.pipeline.sections import Job, ListsSection, Section
 
 
 class NeighborsSection(Section):
@@ -29,6 +30,8 @@ class NeighborsSection(Section):
     spanning_tree : bool
         Whether the minimum spanning tree of all rows is found too.
     """
+
+    effects = (Only(("n_sampled", "random_state"), "search", ("approximate",)),)
 
     n_neighbors: int = Field(default=15, ge=1)
     metric: Literal["cosine", "euclidean", "inner_product"] = "euclidean"
@@ -61,3 +64,4 @@ class NeighborsJob(Job):
 
     input: MatrixSection
     neighbors: NeighborsSection = NeighborsSection()
+    report: ListsSection = ListsSection()

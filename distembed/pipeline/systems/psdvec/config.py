@@ -6,8 +6,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.display import plural
 from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
-from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, section_of
+from distembed.pipeline.effects import TWO_OR_MORE, Only
+from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, ReportSection, Section, section_of
 from distembed.vectors.ngram_lengths import check_lengths
 
 
@@ -22,6 +24,11 @@ class PSDVecSection(Section):
         constant, five to six bytes for each pair that was counted. `distembed.read_pmi` opens it.
     """
 
+    effects = (
+        Only(("n_passes", "first_passes", "block_size", "random_state"), "solver", ("krylov",)),
+        Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),
+    )
+
     keep_pmi: bool = False
 
     n_components: int = OPTION
@@ -31,11 +38,24 @@ class PSDVecSection(Section):
     n_passes: int = OPTION
     first_passes: int = OPTION
     batch_words: int = OPTION
+    ridge: float | tuple[float, ...] = OPTION
+    bands: tuple[int, ...] | None = OPTION
 
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the estimator, as they are written in JSON."""
         return self.model_dump(mode="json", exclude={"keep_pmi"})
+
+    @model_validator(mode="after")
+    def _a_ridge_for_each_band(self) -> Self:
+        ridges = self.ridge if isinstance(self.ridge, tuple) else (self.ridge,)
+        n_bands = 1 if self.bands is None else len(self.bands)
+        if len(ridges) != n_bands:
+            raise ValueError(
+                f"ridge has {plural(len(ridges), 'value')} and bands has {plural(n_bands, 'size')}; give one ridge "
+                "for each band"
+            )
+        return self
 
     @model_validator(mode="after")
     def _core_spans_the_components(self) -> Self:
@@ -61,6 +81,8 @@ class SubwordsSection(Section):
         `distembed.WordVectors.with_spelling`. 0 leaves the vectors as they are; the more, the better analogies
         of inflected forms, and similarity from 1 on the worse (tests/benchmarks/SUBWORDS.md).
     """
+
+    effects = (Only((), "enabled", (True,)),)
 
     enabled: bool = False
     weight: float = Field(default=0.6, ge=0)
@@ -106,6 +128,7 @@ class PSDVecJob(CountingJob):
     psdvec: PSDVecSection = PSDVecSection()
     subwords: SubwordsSection = SubwordsSection()
     evaluation: EvaluationSection = EvaluationSection()
+    report: ReportSection = ReportSection()
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

@@ -17,7 +17,8 @@ from distembed.pipeline.corpus.config import (
     CountingSection,
     VocabularySection,
 )
-from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, ReportSection, Section, section_of
+from distembed.pipeline.effects import TWO_OR_MORE, Only
+from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, ShownSection, section_of
 
 FREQUENCY_WEIGHT: float = constant_in_source("distembed.factorization.nmf_blocks:FREQUENCY_WEIGHT")
 
@@ -84,6 +85,8 @@ class WeightingSection(Section):
 Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
 """How documents are factorized."""
 
+OF_METHOD = 'topics.method or topics.compare_with = "{}"'
+
 
 # NMF stands beside Semantic-NMF here and has its updates by default; by itself, in the library, it has the faster ones.
 @section_of(
@@ -118,6 +121,14 @@ class TopicsSection(Section):
     random_state : int
         The seed of the first start; each next start has the next number.
     """
+
+    effects = (
+        Only(("shift", "semantic_weight"), "methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
+        Only(("solver",), "methods", ("nmf",), OF_METHOD.format("nmf")),
+        Only(("init", "tol"), "methods", ("semantic_nmf", "nmf", "orthogonal_nmf"), "a method of NMF"),
+        Only(("n_topics_range",), "n_topics", ("auto",)),
+        Only(("choose",), "n_starts", TWO_OR_MORE, "topics.n_starts of 2 or more"),
+    )
 
     method: Method = "semantic_nmf"
     compare_with: tuple[Method, ...] = ()
@@ -183,11 +194,15 @@ class CoherenceSection(ReferenceSection):
         rare words first.
     """
 
+    effects = (
+        Only(("frequency_weight",), "topics.methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
+    )
+
     n_words: int = Field(default=30, ge=2)
     frequency_weight: float = Field(default=FREQUENCY_WEIGHT, ge=0, le=1)
 
 
-class TopicsReportSection(ReportSection):
+class TopicsReportSection(ShownSection):
     """`[report]` of topics: how much of each topic is shown.
 
     Attributes

@@ -8,8 +8,17 @@ from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.pipeline.corpus.collections import SIDES, sides_of
-from distembed.pipeline.corpus.config import ParallelSection
-from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Job, Section, section_of
+from distembed.pipeline.corpus.config import ParallelSection, TextsSection
+from distembed.pipeline.effects import Only
+from distembed.pipeline.sections import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    InputPath,
+    Job,
+    MapSection,
+    Section,
+    section_of,
+)
 from distembed.pipeline.tables.config import ReadingSection
 
 
@@ -31,6 +40,8 @@ class SideSection(ParallelSection):
     id_field : str, optional
         The field of a record that holds its id: texts of one id are a pair.
     """
+
+    effects = (*TextsSection.effects, Only(("vectors",), "representation.kind", ("psdvec",)))
 
     stop_words: Language = "none"
     stop_words_file: InputPath | None = None
@@ -71,6 +82,8 @@ class RepresentationSection(Section):
         The seed of the decomposition.
     """
 
+    effects = (Only(("n_components",), "kind", ("lsa", "psdvec")), Only(("random_state",), "kind", ("lsa",)))
+
     kind: Literal["lsa", "tf_idf", "psdvec"] = "lsa"
     n_components: int = Field(default=150, ge=1)
     random_state: int = Field(default=0, ge=0)
@@ -93,6 +106,8 @@ class TransferTopicsSection(Section):
     random_state : int
         The seed of the start.
     """
+
+    effects = (Only(("window",), "method", ("semantic_nmf",)), Only((), "features.path", (None,)))
 
     method: Literal["nmf", "semantic_nmf", "lda"] = "nmf"
     n_topics: int = Field(default=20, ge=2)
@@ -123,6 +138,8 @@ class FeaturesSection(ReadingSection):
         results are in the units of the table.
     """
 
+    effects = (Only((), "path"),)
+
     path: InputPath | None = None
     second: InputPath | None = None
     columns: tuple[str, ...] = ()
@@ -146,6 +163,8 @@ class PairsSection(Section):
     random_state : int
         The seed of the draw.
     """
+
+    effects = (Only(("share", "random_state"), "path", (None,)),)
 
     share: float = Field(default=0.05, gt=0, le=1)
     path: InputPath | None = None
@@ -190,6 +209,8 @@ class TransferEvaluationSection(Section):
         How many of the nearest documents are looked through for the counterpart.
     """
 
+    effects = (Only(("topic_share",), "topic"),)
+
     shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
     n_seeds: int = Field(default=3, ge=1)
     printed_rounds: int = Field(default=0, ge=0)
@@ -213,6 +234,7 @@ class TransferJob(Job):
     pairs: PairsSection = PairsSection()
     alignment: AlignmentSection = AlignmentSection()
     evaluation: TransferEvaluationSection = TransferEvaluationSection()
+    report: MapSection = MapSection()
 
     @model_validator(mode="after")
     def _collections_have_features(self) -> Self:

@@ -15,7 +15,8 @@ from distembed.pipeline.corpus.config import (
     CountingSection,
     LeftCountingSection,
 )
-from distembed.pipeline.sections import KEPT_BY_THE_JOB, InputPath, Section, section_of
+from distembed.pipeline.effects import Only
+from distembed.pipeline.sections import KEPT_BY_THE_JOB, InputPath, ListsSection, Section, section_of
 from distembed.spelling import did_you_mean, spelled_like
 
 
@@ -301,6 +302,8 @@ class ScoringSection(Section):
         Whether the words of the sets are in the vocabulary however rare they are.
     """
 
+    effects = (Only(("keep_words",), "sets"),)
+
     sets: tuple[InputPath, ...] = ()
     case: Literal["auto", "lower", "keep", "ignore"] = "auto"
     keep_words: bool = True
@@ -309,12 +312,18 @@ class ScoringSection(Section):
 class WordSpacesJob(CorpusJob):
     """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores side by side out."""
 
+    effects = tuple(
+        Only((table,), "tables", (table,), f"a recipe that is made of {table}")
+        for table in ("contexts", "bigrams", "hal")
+    )
+
     contexts: CountingSection = CountingSection()
     bigrams: LeftCountingSection = LeftCountingSection()
     hal: HalSection = HalSection()
     recipes: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], RecipeSection] = Field(min_length=1)
     wordspaces: WordSpacesSection = WordSpacesSection()
     evaluation: ScoringSection = ScoringSection()
+    report: ListsSection = ListsSection()
 
     @model_validator(mode="before")
     @classmethod
@@ -348,6 +357,11 @@ class WordSpacesJob(CorpusJob):
         chosen = self.wordspaces.spaces or tuple(self.recipes)
         swept = (each for name in chosen for each in (*self.swept(name), name))
         return tuple(dict.fromkeys(swept))
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the tables of counts that recipes are made of."""
+        return tuple({self.recipes[name].of for name in self.needed()} & COUNTED.keys())
 
     def swept(self, name: str) -> tuple[str, ...]:
         """Return the recipes of the sweep of one, that of the fewest components first."""
