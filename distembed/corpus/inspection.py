@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from distembed.corpus.documents import not_utf8_in
 from distembed.corpus.partitions import read_batches
-from distembed.corpus.paths import name_files
-from distembed.corpus.readers import Corpus, has_known_extension
+from distembed.corpus.paths import has_known_extension, name_files
+from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import BadRecord, Partition, Progress, RecordError, option_text
 
 FORMAT_NAMES = {

@@ -1,4 +1,4 @@
-"""The files that the paths of a corpus name: files, folders, globs and URLs."""
+"""The files that the paths of a corpus name, by files, folders, globs and URLs, and the formats their names suggest."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ from typing import Any
 
 from distembed.files import failures_told
 from distembed.urls import url_to_fs
+
+FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
+EXTENSIONS = {
+    ".xml": "mediawiki",
+    ".txt": "text",
+    ".text": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+COMPRESSIONS = {".bz2": "bz2", ".gz": "gz", ".xz": "xz", ".zst": "zst"}
 
 OF_DESKTOPS = frozenset({"Thumbs.db", "desktop.ini"})
 """Files that desktops write into the folders of their users."""
@@ -86,6 +102,28 @@ def is_hidden(name: str) -> bool:
         last.startswith(".") and last not in OF_ARRAYS
     )
     return starts_with_dot or last.startswith("~$") or last in OF_DESKTOPS
+
+
+def has_known_extension(url: str) -> bool:
+    """Return whether the name of a file, without the extension of a compression, speaks of a format."""
+    for extension in COMPRESSIONS:
+        url = url.removesuffix(extension)
+    return url.endswith(tuple(EXTENSIONS)) or ".xml-p" in url
+
+
+def format_of(url: str) -> str:
+    """Return the format that the name of a file suggests, with or without the extension of a compression."""
+    for extension in COMPRESSIONS:
+        url = url.removesuffix(extension)
+    return guess_format(url)
+
+
+def guess_format(stem: str) -> str:
+    """Return the format that a file name suggests, given without its compression suffix."""
+    if stem.endswith(tuple(EXTENSIONS)):
+        return next(kind for extension, kind in EXTENSIONS.items() if stem.endswith(extension))
+    # Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242
+    return "mediawiki" if ".xml-p" in stem else "text"
 
 
 def check_file_name(path: str) -> None:

@@ -22,9 +22,8 @@ from distembed.corpus.delimited import with_columns
 from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import find_files, name_files
+from distembed.corpus.paths import COMPRESSIONS, FORMATS, find_files, guess_format, name_files
 from distembed.corpus.streams import (
-    COMPRESSIONS,
     CorpusError,
     Partition,
     Progress,
@@ -42,21 +41,7 @@ from distembed.parquet import parquet_file
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
 
-FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
 Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
-EXTENSIONS = {
-    ".xml": "mediawiki",
-    ".txt": "text",
-    ".text": "text",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
 # One task: a second of text, some five seconds of compressed XML.
 PARTITION_BYTES = 1 << 25
 
@@ -462,28 +447,6 @@ def plan_file(
     if kind in ("csv", "tsv"):
         partition = with_columns(partition)
     return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
-
-
-def has_known_extension(url: str) -> bool:
-    """Return whether the name of a file, without the extension of a compression, speaks of a format."""
-    for extension in COMPRESSIONS:
-        url = url.removesuffix(extension)
-    return url.endswith(tuple(EXTENSIONS)) or ".xml-p" in url
-
-
-def format_of(url: str) -> str:
-    """Return the format that the name of a file suggests, with or without the extension of a compression."""
-    for extension in COMPRESSIONS:
-        url = url.removesuffix(extension)
-    return guess_format(url)
-
-
-def guess_format(stem: str) -> str:
-    """Return the format that a file name suggests, given without its compression suffix."""
-    if stem.endswith(tuple(EXTENSIONS)):
-        return next(kind for extension, kind in EXTENSIONS.items() if stem.endswith(extension))
-    # Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242
-    return "mediawiki" if ".xml-p" in stem else "text"
 
 
 def file_size(partition: Partition) -> int:

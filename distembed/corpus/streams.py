@@ -34,7 +34,6 @@ BZ2_STREAM_BYTES = 10
 XZ_HEADER_BYTES = XZ_FOOTER_BYTES = 12
 XZ_LEAST_BYTES = 32
 """Bytes of a stream of an .xz file without a byte of text."""
-COMPRESSIONS = {".bz2": "bz2", ".gz": "gz", ".xz": "xz", ".zst": "zst"}
 
 
 class CorpusError(ValueError):

@@ -66,13 +66,13 @@ def idle_keys(job: BaseModel) -> dict[tuple[str, ...], str]:
     found: dict[tuple[str, ...], str] = {}
     for place, section in _sections(job, ()):
         for rule in getattr(section, "effects", ()):
-            if not rule.holds(job, section):
-                fields = set(type(section).model_fields)
-                keys = fields & set(rule.keys or fields - {rule.place})
+            fields = set(type(section).model_fields)
+            keys = fields & set(rule.keys or fields - {rule.place})
+            changed = sorted(key for key in keys if not _is_default(section, key))
+            if changed and not rule.holds(job, section):
+                need = rule.need(".".join(place))
                 found |= {
-                    (*place, key): _sentence((*place, key), getattr(section, key), rule.need(".".join(place)))
-                    for key in sorted(keys)
-                    if not _is_default(section, key)
+                    (*place, key): _sentence((*place, key), getattr(section, key), need) for key in changed
                 }
     return found
 

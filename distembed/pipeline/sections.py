@@ -43,7 +43,14 @@ from distembed.urls import check_url, has_secret
 SIZE = "a size, such as 64MiB"
 """What the type of sizes is called."""
 
-Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0), SIZE]
+
+def _parsed_size(value: Any) -> int:
+    if not isinstance(value, int | float | str):
+        raise ValueError(f"this is no size: give {SIZE}")  # noqa: TRY004 - pydantic names the key of a ValueError
+    return int(parse_bytes(value))
+
+
+Bytes = Annotated[int, BeforeValidator(_parsed_size), Field(gt=0), SIZE]
 """A size in bytes, written `268435456` or `"256MiB"`."""
 
 

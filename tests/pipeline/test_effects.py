@@ -12,8 +12,11 @@ import tomli_w
 
 from distembed.pipeline.config import parse_job
 from distembed.pipeline.keys import Key, keys_of, section_model, toml_value
+from distembed.pipeline.planning import plan_job
 from distembed.pipeline.registry import SYSTEMS, system_named, system_of
+from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import Job, JobError
+from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
 
 IDLE = [
@@ -169,6 +172,7 @@ WITH = {
 
 def values_of(key: Key) -> Iterator[str]:
     """Yield values that a key may take, as TOML writes them: those of a list of choices, and some of any type."""
+    yield "['c']"
     yield from (toml_value(choice) for choice in choices_of(key.annotation))
     yield from (
         "true",
@@ -227,3 +231,42 @@ def test_every_key_decides_something_or_is_named(system: str) -> None:
 
 
 UNREAD: dict[str, set[str]] = {}
+
+
+# --- settings that do not fit ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [("psdvec.ridge=[2, 4]",), ("psdvec.ridge=[2, 4]", "psdvec.bands=[10]"), ("psdvec.bands=[10, 20]",)],
+)
+def test_bands_without_a_ridge_each_are_refused_when_a_job_is_loaded(settings: tuple[str, ...]) -> None:
+    with pytest.raises(
+        JobError, match=r"psdvec: ridge has \d values? and bands has \d sizes?; give one ridge"
+    ):
+        least_job("psdvec", *settings)
+    least_job("psdvec", "psdvec.ridge=[2, 4]", "psdvec.bands=[10, 20]")
+
+
+def test_a_list_is_no_size() -> None:
+    with pytest.raises(
+        JobError, match=r"resources.block_memory = \['c'\]: this is no size: give a size, such as 64MiB"
+    ):
+        least_job("psdvec", "resources.block_memory=['c']")
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1 << 30], ids=["small text", "large text"])
+def test_more_core_words_than_words_are_refused_before_pairs_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_bytes: int
+) -> None:
+    (tmp_path / "text.txt").write_text("a b c d a b c d\n" * 5)
+    job = least_job(
+        "psdvec", f"corpus.paths=['{tmp_path}/text.txt']", "vocabulary.min_count=1", f"job.workspace='{tmp_path}/w'",
+        "psdvec.n_components=2", "psdvec.n_core=5",
+    )  # fmt: skip
+    monkeypatch.setattr("distembed.pipeline.runner.recorded_bytes", lambda _: n_bytes)
+    with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
+        run_job(job)
+    assert sorted(Workspace.open(tmp_path / "w").stages()) == ["tokens", "vocabulary"]
+    with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
+        plan_job(job)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.corpus.paths import FORMATS, format_of, has_known_extension
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
 from distembed.option_source import options_in_source
 from distembed.pipeline.effects import Only
@@ -68,8 +69,6 @@ class TextsSection(Section):
     @property
     def formats(self) -> tuple[str, ...]:
         """The formats of the texts: all, where the names of the paths do not tell."""
-        from distembed.corpus.readers import FORMATS, format_of, has_known_extension
-
         own: Any = self
         if own.format != "auto":
             return (own.format,)

@@ -163,10 +163,10 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
     ValueError
         If `n_core` or `n_components` is more than the words of a vocabulary that is done.
     """
-    from distembed.factorization.psdvec_inputs import checked_core_size
-
     n_words = sizes.corpus.n_words
     if "vocabulary" in sizes.corpus.counted:
+        from distembed.factorization.psdvec_inputs import checked_core_size
+
         return checked_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
     return min(job.psdvec.n_core or n_words, n_words)
 
