@@ -132,7 +132,7 @@ def checked_matrix(
 
 
 def _in_single(matrix: Any) -> Any:
-    """Return a matrix of half precision in single precision: SciPy knows no sparse halves, and their products overflow."""
+    """Return a matrix of half precision in single precision: SciPy knows no sparse halves, whose sums overflow."""
     if matrix.dtype != np.float16:
         return matrix
     if not isinstance(matrix, da.Array):

@@ -471,7 +471,7 @@ def test_systems_left_unsolved_are_no_convergence():
 )
 def test_an_option_of_another_type_is_named(model):
     X1, X2, V = planted(20)
-    with pytest.raises(ValueError, match="is ('x'|1): give"):
+    with pytest.raises(ValueError, match=r"is ('x'|1): give"):
         model.fit(
             X1,
             X2,
