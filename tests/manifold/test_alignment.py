@@ -272,6 +272,13 @@ def test_new_rows_are_placed_by_nearness_whatever_number_of_rows_they_equal(n_eq
     model = FeaturePreservingEmbedding(4, n_neighbors=9, metric=metric).fit(X, V)
     expected = reference.nearness(x, X, 9) @ model.embedding_
     np.testing.assert_allclose(model.transform(x[None])[0], expected, rtol=1e-8, atol=1e-12)
+    if (
+        metric == "cosine" and n_equal <= 9
+    ):  # parallel rows, of which all are taken, are as near as equal ones
+        scaled = sp.csr_array(X * np.arange(1, len(X) + 1)[:, None])
+        model = FeaturePreservingEmbedding(4, n_neighbors=9).fit(scaled, V)
+        expected = reference.nearness(x, X, 9) @ model.embedding_
+        np.testing.assert_allclose(model.transform(sp.csr_array(x[None]))[0], expected, rtol=1e-7, atol=1e-12)
 
 
 def test_new_rows_are_placed_by_the_options_of_the_fit(quiet):
