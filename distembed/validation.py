@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from distembed.execution import compute, map_blocks
 from distembed.libraries import Deferred, da
@@ -132,8 +132,13 @@ def checked_matrix(
 
 
 def _in_single(matrix: Any) -> Any:
-    """Return a matrix of half precision in single precision: SciPy knows no sparse halves, and their products overflow."""
-    return matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix
+    """Return a matrix of half precision in single precision: SciPy knows no sparse halves, whose sums overflow."""
+    if matrix.dtype != np.float16:
+        return matrix
+    if not isinstance(matrix, da.Array):
+        return matrix.astype(np.float32)
+    meta = csr_array((0, 0), dtype=np.float32) if issparse(matrix._meta) else np.empty((0, 0), np.float32)
+    return map_blocks(_in_single, matrix, dtype=np.float32, meta=meta)
 
 
 def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:

@@ -50,8 +50,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     encoded, so that the vector of a text does not depend on the texts beside it. They are linear, and are folded into
     one table of rows. A text without a known word has the zero vector.
 
-    The rows are made at the first use. Where another parameter is set later, they are made again at the next use, so that
-    every result is that of the parameters as they are.
+    The rows are made at the first use. Where another parameter is set later, they are made again at the next use, so
+    that every result is that of the parameters as they are.
 
     Parameters
     ----------

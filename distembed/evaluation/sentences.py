@@ -7,10 +7,10 @@ Protocol:
 - Classification: logistic regression on standardized text vectors; the vectors themselves are not trained. A set with
   a test part is trained on its training part, and the strength C of the regularization, one of `STRENGTHS`, is
   chosen on the development part, or on a tenth of the training part where there is none. Another set is cross-validated
-  in ten stratified folds, of which the next fold chooses C for each; in fewer where no label has ten texts, and where
-  none has three in folds that are not stratified. Fewer than three texts have no score. Where the training texts have one
-  label only, or no word in common for a model of words, their most frequent label is the answer. The model that is scored is fitted again, to
-  everything but the test part. The score is the share of right labels of all tested texts.
+  in ten stratified folds, of which the next fold chooses C for each; in fewer where no label has ten texts, and in
+  folds that are not stratified where none has three. Fewer than three texts have no score. The model that is scored is
+  fitted again, to everything but the test part. Training texts that have one label only, or for the model of words no
+  word in common, give their most frequent label. The score is the share of right labels of all tested texts.
 - Classification without vectors, `evaluate_bags`, is the same with a linear support vector machine on tf-idf weights of
   the words (logarithmic counts, words of two texts at least), fitted to the training part; C is one of `BAG_STRENGTHS`.
 - The counts are tokens: known (or composed) ones of all tokens of the texts that are scored.

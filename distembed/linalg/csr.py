@@ -13,7 +13,7 @@ Floats = NDArray[np.floating]
 Float64s = NDArray[np.float64]
 
 LEAST_SQUARE = 1e-200
-"""Squared length of a row under which its squares have lost digits, those of values near the smallest that there are."""
+"""Squared length of a row under which the squares of its values may have lost digits to underflow."""
 
 
 def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:

@@ -33,6 +33,7 @@ from distembed.manifold.correspondences import (
 )
 from distembed.manifold.joint_graph import JointGraphEstimator
 from distembed.neighbors.distances import Metric, domain_rows
+from distembed.neighbors.graph_blocks import edge_squares
 from distembed.neighbors.graphs import (
     LOCAL_NEIGHBOR,
     Affinity,
@@ -485,7 +486,7 @@ def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) ->
     marks = np.zeros(rows.shape[0], np.int64), np.ones(others.shape[0], np.int64)
     with one_blas_thread():
         lists = compute(search_lists(rows, marks[0], others, marks[1], k=k))
-    squares = lists[:, 0]
+    squares = edge_squares(lists, metric) if metric == "cosine" else lists[:, 0]
     own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
     exponent = np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0)
     raw = np.exp(-exponent)

@@ -112,8 +112,8 @@ class LatentSemanticImputation(BaseEstimator):
         exp(-‖x - z‖² / scale), so that the map is a kernel ridge regression; the scale is the median squared distance
         of known rows that differ.
     random_state : int, None, Generator or RandomState
-        The seed of the known rows that are hidden for a choice, and of those that span the kernel's features. None and a
-        generator draw one for each fit, which the checkpoint keeps as "seed", so that a job that resumes has the same.
+        The seed of the known rows that are hidden for a choice, and of those that span the kernel's features. None and
+        a generator draw one for each fit; the checkpoint keeps it as "seed", so that a fit that resumes has the same.
 
     Attributes
     ----------
@@ -137,8 +137,8 @@ class LatentSemanticImputation(BaseEstimator):
     -----
     A known vector of zeros is a vector like any other: it draws its neighbors towards zero.
 
-    Of rows of X at the same distance those of smaller numbers are neighbors. In a table of many equal rows, as a one-hot
-    table is, which of them are taken depends on their order, and so do the vectors: nothing in X tells them apart. Chunks
+    Of rows of X at the same distance those of smaller numbers are neighbors. In a table of many equal rows, as a
+    one-hot table is, the vectors therefore depend on the order of the rows: nothing in X tells equal rows apart. Chunks
     and workers change nothing.
 
     References

@@ -24,6 +24,7 @@ from distembed.execution import (
     persist,
     whole,
 )
+from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
@@ -430,7 +431,7 @@ def _reweighted(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_
     elif affinity == "polynomial":
         weights = polynomial_weights(cosines, degree)
     elif affinity == "gaussian":
-        squares = 2 * (1 - cosines)
+        squares = np.where(1 - cosines > ROUNDED, 2 * (1 - cosines), 0.0)  # parallel rows are equal
         width = squares.mean() if squares.size else 1.0
         weights = np.exp(-squares / width) if width > 0 else np.ones_like(squares)
     else:

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.csr import rows_of
 
 Float64s = NDArray[np.float64]
@@ -51,9 +52,14 @@ class Weighing(NamedTuple):
 
 
 def edge_squares(lists: Float64s, metric: str) -> Float64s:
-    """Return the squared distances of neighbor lists (b, 2, k), (b, k); 2 (1 - cosine) for unit rows."""
+    """Return the squared distances of neighbor lists (b, 2, k), (b, k); 2 (1 - cosine) for unit rows.
+
+    Those of unit rows that differ by rounding, as parallel rows do, are 0 like those of equal rows.
+    """
     values: Float64s = np.maximum(lists[:, 0] / 2 if metric == "cosine" else np.sqrt(lists[:, 0]), 0.0)
-    return 2.0 * values if metric == "cosine" else values**2
+    if metric != "cosine":
+        return values**2
+    return np.where(values > ROUNDED, 2.0 * values, 0.0)
 
 
 def edge_weights(lists: Float64s, first: int, how: Weighing) -> Float64s:

@@ -63,6 +63,18 @@ def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f
     assert value <= np.trace(Z.T @ L @ Z) + ridge * (F**2).sum() + 1e-9
 
 
+@pytest.mark.parametrize("amount", [1.0, 30.0])
+def test_what_the_laplacian_does_not_see_keeps_its_scale(amount):
+    """A constant has no roughness, and is still part of the product of the balanced factors."""
+    generator = np.random.default_rng(0)
+    L = np.diag([1.0, *[2.0] * 10, 1]) - np.diag(np.ones(11), 1) - np.diag(np.ones(11), -1)
+    Z = np.column_stack([np.ones(12), generator.standard_normal((12, 2))])
+    F = generator.standard_normal((3, 3)) * [[amount], [1], [1]]
+    balanced, weights = blocks.balanced(Z, F, Z.T @ L @ Z, 0.5)
+    np.testing.assert_allclose(balanced @ weights, Z @ F, atol=1e-6)
+    assert np.abs(balanced).max() < 1e6
+
+
 def test_linear_maps_recover_what_was_planted():
     generator = np.random.default_rng(1)
     X, weights = generator.standard_normal((40, 6)), generator.standard_normal((6, 3))
@@ -260,6 +272,13 @@ def test_new_rows_are_placed_by_nearness_whatever_number_of_rows_they_equal(n_eq
     model = FeaturePreservingEmbedding(4, n_neighbors=9, metric=metric).fit(X, V)
     expected = reference.nearness(x, X, 9) @ model.embedding_
     np.testing.assert_allclose(model.transform(x[None])[0], expected, rtol=1e-8, atol=1e-12)
+    if (
+        metric == "cosine" and n_equal <= 9
+    ):  # parallel rows, of which all are taken, are as near as equal ones
+        scaled = sp.csr_array(X * np.arange(1, len(X) + 1)[:, None])
+        model = FeaturePreservingEmbedding(4, n_neighbors=9).fit(scaled, V)
+        expected = reference.nearness(x, X, 9) @ model.embedding_
+        np.testing.assert_allclose(model.transform(sp.csr_array(x[None]))[0], expected, rtol=1e-7, atol=1e-12)
 
 
 def test_new_rows_are_placed_by_the_options_of_the_fit(quiet):
@@ -454,11 +473,18 @@ def test_systems_left_unsolved_are_no_convergence():
     assert short.objective_[-1] > 50 * least
 
 
-@pytest.mark.parametrize("model", [SemisupervisedAlignment(n_neighbors="x"), FeaturePreservingEmbedding(metric=1)])
+@pytest.mark.parametrize(
+    "model", [SemisupervisedAlignment(n_neighbors="x"), FeaturePreservingEmbedding(metric=1)]
+)
 def test_an_option_of_another_type_is_named(model):
     X1, X2, V = planted(20)
-    with pytest.raises(ValueError, match="is ('x'|1): give"):
-        model.fit(X1, X2, **({} if isinstance(model, SemisupervisedAlignment) else {"V1": V}), correspondences=[[0, 0]])
+    with pytest.raises(ValueError, match=r"is ('x'|1): give"):
+        model.fit(
+            X1,
+            X2,
+            **({} if isinstance(model, SemisupervisedAlignment) else {"V1": V}),
+            correspondences=[[0, 0]],
+        )
 
 
 def test_too_many_eigenvectors_are_refused():

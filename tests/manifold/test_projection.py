@@ -65,7 +65,9 @@ def test_the_polynomial_tells_negative_cosines_apart(sparse):
         sp.csr_array(X) if sparse else X, n_neighbors=3, affinity="polynomial", degree=2
     )
     expected = plain.affinity(X, k=3, kind="polynomial")
-    np.testing.assert_allclose(graph.toarray(), np.where(expected > 0, np.maximum(expected, 1e-6), 0), atol=1e-12)
+    np.testing.assert_allclose(
+        graph.toarray(), np.where(expected > 0, np.maximum(expected, 1e-6), 0), atol=1e-12
+    )
     assert graph.toarray()[0, 1] < 0.05
 
 
@@ -369,7 +371,7 @@ def spoiled(place, value):
         ({"n_neighbors": 60}, some_rows(), "60 neighbors of each row are asked for, but each of"),
         ({"threshold": 1.5}, some_rows(), "threshold is 1.5; a cosine from 0 up to 1"),
         ({"threshold": 0.999999}, some_rows(), "3 eigenvectors are wanted but 0 vertices have an edge"),
-        ({"affinity": "linear"}, some_rows(), "affinity is 'linear': give \"cosine\", \"binary\""),
+        ({"affinity": "linear"}, some_rows(), 'affinity is \'linear\': give "cosine", "binary"'),
         ({"tol": "x"}, some_rows(), "tol is 'x': give a number above 0"),
         ({"n_components": "x"}, some_rows(), "n_components is 'x': give an integer"),
         ({"n_neighbors": 2.5}, some_rows(), "n_neighbors is 2.5: give an integer of 1 or more"),

@@ -177,3 +177,14 @@ def test_a_graph_made_by_row_blocks_is_the_same(affinity, symmetry):
     assert blocks.shape == (90, 90)
     difference = sp.csr_array(blocks.compute()) - whole
     assert abs(difference).max() < (1e-15 if affinity == "gaussian" else 1e-300)
+
+
+@pytest.mark.parametrize("affinity", ["gaussian", "local"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_parallel_rows_are_as_near_as_equal_ones(affinity, sparse):
+    """Their unit rows differ by rounding, which is no scale to measure other distances by."""
+    rows = np.random.default_rng(0).random((3, 6))
+    X = np.vstack([rows[:1].repeat(9, axis=0), rows[:1] * np.array([[3], [7], [0.1]]), rows[1:]])
+    graph = neighbor_affinity(sp.csr_array(X) if sparse else X, 10, affinity=affinity).toarray()
+    group = graph[:12, :12]
+    np.testing.assert_array_equal(group[group > 0], 1)

@@ -14,7 +14,7 @@ from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import plan_job
 
 from .conftest import by_a_new_interpreter, run
-from .test_imputation_job import JOB, JOBS
+from .test_imputation_job import JOB, JOBS, write_job
 
 
 def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> None:
@@ -45,6 +45,18 @@ def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> N
     assert rows[0]["vector"] == [1, 0, 0, 0, 0]
     assert run("export", folder / "job.toml", "--to", tmp_path / "names.npy").exit_code == 0
     assert np.isnan(np.load(tmp_path / "names.npy")).all(axis=1).tolist() == [False, False, False, True]
+
+
+def test_a_table_in_which_most_names_are_equal_is_judged(tmp_path: Path) -> None:
+    """45 of the 60 names have the same category, so that the middle one of all distances is 0."""
+    write_job(tmp_path)
+    rows = [f"name {i}," + ("1,0,0" if i % 4 else "0,1,0" if i % 8 else "0,0,1") for i in range(60)]
+    (tmp_path / "domain.csv").write_text("\n".join(["name,a,b,c", *rows]) + "\n")
+    (tmp_path / "job.toml").write_text(JOB.replace('label_column = "kind"\n', ""))
+    done = run("run", tmp_path / "job.toml", "--until", "hold_out")
+    assert done.exit_code == 0, done.output
+    found = de.Workspace.open(tmp_path / "w").table("hold_out").to_pylist()
+    assert np.isfinite([row["cosine"] for row in found]).all()
 
 
 def test_the_job_on_the_real_prices(shared: Path, tmp_path: Path) -> None:

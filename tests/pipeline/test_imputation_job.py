@@ -533,17 +533,6 @@ def test_equal_rows_constant_columns_and_a_vector_of_zeros_are_taken_as_they_are
     assert not vectors[0].any()
 
 
-def test_a_table_in_which_most_names_are_equal_is_judged(job: Path, tmp_path: Path) -> None:
-    """45 of the 60 names have the same category, so that the middle one of all distances is 0."""
-    categories = [f"name {i}," + ("1,0,0" if i % 4 else "0,1,0" if i % 8 else "0,0,1") for i in range(60)]
-    (tmp_path / "domain.csv").write_text("\n".join(["name,a,b,c", *categories]) + "\n")
-    settings = ("--set", f"domain.path='{tmp_path / 'domain.csv'}'", "--set", "domain.label_column='a'")
-    done = run("run", job, "--workspace", tmp_path / "w", *settings, "--until", "hold_out")
-    assert done.exit_code == 0, done.output
-    found = de.Workspace.open(tmp_path / "w").table("hold_out").to_pylist()
-    assert np.isfinite([row["cosine"] for row in found]).all()
-
-
 def test_when_all_names_are_known_they_come_back(job: Path, tmp_path: Path) -> None:
     words = [f"name_{i}" for i in range(N_NAMES)]
     rng = np.random.default_rng(0)
