@@ -189,7 +189,7 @@ def test_the_start_from_singular_vectors_is_scikit_learns():
 
 
 def test_a_core_starts_above_zero_everywhere():
-    """Where the unconstrained fit is negative it is 1 % of the mean, since a multiplicative update never leaves zero."""
+    """It is 1 % of the mean where the fit is negative, since a multiplicative update never leaves zero."""
     W = np.random.default_rng(0).random((9, 3))
     S = np.array([[3.0, -1, 0.5], [-1, 2, 1], [0.5, 1, 1]])
     found = blocks.fitted_core(W, W @ S @ (W.T @ W))
