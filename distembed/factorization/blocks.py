@@ -88,8 +88,15 @@ def weigh_pairs(
         n_j and u_j of the column words.
     weighting : PairWeighting
         How counts become weights.
+
+    Raises
+    ------
+    ValueError
+        If a word has pairs, but a total of 0.
     """
     left, right = canonical_csr(forward), canonical_csr(backward)
+    _refuse_uncounted(left, row_totals, column_unigram)
+    _refuse_uncounted(right, row_unigram, column_totals)
     capacity = left.nnz + right.nnz
     indices = np.empty(capacity, np.int32)
     values = np.empty((4, capacity), np.float32)
@@ -101,6 +108,18 @@ def weigh_pairs(
         indptr = indptr.astype(np.int32)
     support = csr_array((np.ones(size, np.bool_), indices[:size].copy(), indptr), shape=left.shape)
     return Pairs(support, *values[:, :size])
+
+
+def _refuse_uncounted(counts: csr_array, of_rows: Floats, of_columns: Floats) -> None:
+    """Raise ValueError for pairs of a word whose total is 0: their probability would be a division by 0."""
+    n_rows = np.count_nonzero((of_rows == 0) & (np.diff(counts.indptr) > 0))
+    zero = np.flatnonzero(of_columns == 0)
+    n_columns = np.isin(zero, counts.indices).sum() if zero.size else 0
+    if n_rows or n_columns:
+        raise ValueError(
+            f"{max(n_rows, n_columns)} words occur in pairs of counts, but their word count or row total is 0: give "
+            "the occurrences and the row totals of the words in the text that the pairs come from"
+        )
 
 
 # One loop for the union of two sorted supports and the values on it: as separate NumPy passes the same

@@ -187,6 +187,7 @@ class SphericalKMeans(DocumentClusterer):
     centroids_ : float64 array (k, d), unit rows
     objective_ : float64 array, sum of cosines, one value per round
     n_iter_ : int
+        The rounds that were done; 0 of a consensus.
     converged_ : bool
 
     Examples
@@ -310,7 +311,7 @@ class SphericalKMeans(DocumentClusterer):
             nearest = compute(each(blocks.nearest_centroid, matrix, centroids, columns=2))
         self.labels_, self.centroids_ = nearest[:, 0].astype(np.int64), centroids.T
         filled = self.labels_ >= 0
-        self.objective_, self.converged_, self.n_iter_ = nearest[filled, 1].sum(keepdims=True), True, 1
+        self.objective_, self.converged_, self.n_iter_ = nearest[filled, 1].sum(keepdims=True), True, 0
         return self
 
     def _start(self, matrix: Array, seed: tuple[int, int]) -> Clustering:

@@ -64,7 +64,8 @@ def _kept(ends: Iterable[Fit], choose: Choose, refit: Callable[[NDArray[np.float
     every = list(ends)
     if choose == "consensus":
         words = [end.factors.words for end in every]
-        return _consensus(words, refit, converged=all(end.converged for end in every))
+        found = _consensus(words, refit, converged=all(end.converged for end in every))
+        return found._replace(n_iter=max(end.n_iter for end in every))
     labels = [compute(_labels(end.factors.documents, column_norms(end.factors.documents))) for end in every]
     agreement = label_agreement(np.stack([one.ravel() for one in labels]))
     return every[central_start(agreement.nmi, np.array([end.objective[-1] for end in every]))]
@@ -74,7 +75,7 @@ def _consensus(
     starts: Sequence[Array], refit: Callable[[NDArray[np.float64]], Factors], *, converged: bool
 ) -> Fit:
     factors = refit(consensus_words(starts))
-    return Fit(factors, compute(factors.objective).ravel(), converged)
+    return Fit(factors, compute(factors.objective).ravel(), converged, n_iter=0)
 
 
 class DocumentFactorization(DocumentClusterer):
@@ -114,12 +115,13 @@ class DocumentFactorization(DocumentClusterer):
         start: Callable[[tuple[int, ...]], Factors],
         one_round: Round,
         refit: Callable[[NDArray[np.float64]], Factors],
+        squares: float,
     ) -> None:
         """Run every start to its end, and keep one of them or what they have in common."""
         seed = seed_of(self.random_state)
         ends = (
             descend(
-                X, partial(start, (seed, number)), one_round, n_iter=self.n_iter, tol=self.tol,
+                X, partial(start, (seed, number)), one_round, squares=squares, n_iter=self.n_iter, tol=self.tol,
                 checkpoint=self.checkpoint, name=f"start-{number}",
             )
             for number in range(self.n_init)
@@ -141,7 +143,8 @@ class DocumentFactorization(DocumentClusterer):
             matrix, facts = self._documents(X)
             begin = partial(start, matrix, self.n_components, self.init, facts.mean)
             refit = partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares)
-            self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares), refit)
+            squares = facts.sum_of_squares
+            self._fit(matrix, begin, partial(one_round, matrix, squares), refit, squares)
             self._keep_kind(X)
 
     def fit_consensus(self, X: MatrixLike, starts: Sequence[Floats | da.Array]) -> Self:
@@ -187,7 +190,7 @@ class DocumentFactorization(DocumentClusterer):
         self.document_factors_ = Z
         self.word_factors_ = compute(fit.factors.words)
         self.objective_, self.converged_ = fit.objective, fit.converged
-        self.n_iter_ = fit.objective.size
+        self.n_iter_ = fit.n_iter
 
     def _keep_kind(self, X: MatrixLike) -> None:
         """Return the document factors in memory if X was in memory, even if it was divided into blocks."""
@@ -359,11 +362,14 @@ class DocumentFactorization(DocumentClusterer):
     def top_words(
         self, n: int, words: Sequence[str], *, frequency_weight: float | None = None
     ) -> list[list[str]]:
-        """Return the n words by which every component is known, in falling order, as a topics job lists them.
+        """Return the words by which every component is known, in falling order, as a topics job lists them.
+
+        A component of fewer than n words has these alone.
 
         Parameters
         ----------
         n : int
+            The most words of a component.
         words : sequence of str
             The word of each row of `word_factors_`.
         frequency_weight : float from 0 to 1, optional
@@ -396,7 +402,10 @@ class DocumentFactorization(DocumentClusterer):
             raise ValueError(f"{len(words)} words were given for {n_words} rows of word_factors_.")
         power = self._frequency_weight if frequency_weight is None else frequency_weight
         order = blocks.listed_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
-        return [[words[row] for row in column] for column in order]
+        return [
+            [words[row] for row in column if self.word_factors_[row, topic] > 0]
+            for topic, column in enumerate(order)
+        ]
 
     def _documents(self, X: MatrixLike) -> tuple[Array, Facts]:
         """Return X as row blocks, checked, and its facts."""

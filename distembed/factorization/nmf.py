@@ -54,7 +54,8 @@ class NMF(DocumentFactorization):
     n_iter : int
         Largest number of rounds.
     tol : float
-        Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
+        Stop when ten rounds gain less than this share of the objective, or when the length of what is left over is
+        at most this share of the length of X; 0 runs all rounds.
     n_init : int
         The number of starts.
     choose : {"consensus", "central", "objective"}
@@ -78,7 +79,7 @@ class NMF(DocumentFactorization):
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
     n_iter_ : int
-        The rounds that were done.
+        The rounds that were done; of a consensus the most of a start, and 0 of starts made elsewhere.
     converged_ : bool
         Whether `tol` was met.
     n_unused_words_, n_empty_documents_ : int
@@ -172,7 +173,8 @@ class OrthogonalNMF(DocumentFactorization):
     n_iter : int
         The largest number of rounds.
     tol : float
-        Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
+        Stop when ten rounds gain less than this share of the objective, or when the length of what is left over is
+        at most this share of the length of X; 0 runs all rounds.
     n_init : int
         The number of starts.
     choose : {"consensus", "central", "objective"}
@@ -196,7 +198,7 @@ class OrthogonalNMF(DocumentFactorization):
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
     n_iter_ : int
-        The rounds that were done.
+        The rounds that were done; of a consensus the most of a start, and 0 of starts made elsewhere.
     converged_ : bool
         Whether `tol` was met.
     n_unused_words_, n_empty_documents_ : int
@@ -290,7 +292,8 @@ class SemanticNMF(DocumentFactorization):
     n_iter : int
         Rounds; 100 in the paper.
     tol : float
-        Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
+        Stop when ten rounds gain less than this share of the objective, or when the length of what is left over is
+        at most this share of the length of X; 0 runs all rounds.
     n_init : int
         The number of starts.
     choose : {"consensus", "central", "objective"}
@@ -315,7 +318,7 @@ class SemanticNMF(DocumentFactorization):
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
     n_iter_ : int
-        The rounds that were done.
+        The rounds that were done; of a consensus the most of a start, and 0 of starts made elsewhere.
     converged_ : bool
         Whether `tol` was met.
     n_unused_words_, n_empty_documents_ : int
@@ -414,9 +417,9 @@ class SemanticNMF(DocumentFactorization):
             plain = partial(plain_start, matrix, self.n_components, self.init, mean)
             start = partial(semantic_start, semantic, plain)
             both = (matrix, semantic, squares, float(self.semantic_weight))
-            self._fit(
-                matrix, start, partial(semantic_round, *both), partial(semantic_refit, self.checkpoint, *both)
-            )
+            refit = partial(semantic_refit, self.checkpoint, *both)
+            total = squares[0] + self.semantic_weight * squares[1]
+            self._fit(matrix, start, partial(semantic_round, *both), refit, total)
             self._keep_kind(X)
         return self
 

@@ -33,6 +33,9 @@ HALS_SWEEPS = 4
 #: four full sweeps on 20 Newsgroups, and as many rounds (tests/benchmarks/TOPICS.md).
 HALS_TOLERANCE = 0.03
 
+#: Squared length of what is left of a matrix, relative to its own, that is rounding error of float32 factors.
+ROUNDING = 1e-14
+
 
 class Factors(NamedTuple):
     """The state of a factorization after some rounds; n documents, d words, rank k."""
@@ -53,6 +56,7 @@ class Fit(NamedTuple):
     factors: Factors
     objective: Floats
     converged: bool
+    n_iter: int
 
 
 def _keep(checkpoint: Checkpoint, name: str, advance: Callable[[], Factors]) -> Factors:
@@ -91,9 +95,14 @@ def _advance(factors: Factors, one_round: Round, done: int, n_rounds: int, n_ite
 
 def descend(
     X: Array, start: Callable[[], Factors], one_round: Round, *,
-    n_iter: int, tol: float, checkpoint: Checkpoint, name: str,
+    squares: float, n_iter: int, tol: float, checkpoint: Checkpoint, name: str,
 ) -> Fit:  # fmt: skip
-    """Run one start until it converges, or through n_iter rounds."""
+    """Run one start until it converges, or through n_iter rounds.
+
+    It has converged once ten rounds gain less than `tol` of the objective, or once the objective is that of an exact
+    fit: what it still gains, or loses to rounding, is a share of next to nothing.
+    """
+    exact = max(tol**2, ROUNDING) * squares / 2
     factors = _in_memory(_keep(checkpoint, f"{name}-start", start), X)
     history: list[float] = []
     for done in range(0, n_iter, ROUNDS_PER_CHECKPOINT):
@@ -103,9 +112,9 @@ def descend(
         before = history[-1] if history else np.inf
         history.extend(compute(factors.objective).ravel())
         tell("rounds", done + n_rounds, n_iter)
-        if tol > 0 and before - history[-1] <= tol * before < np.inf:
-            return Fit(factors, np.array(history), converged=True)
-    return Fit(factors, np.array(history), converged=False)
+        if tol > 0 and (before - history[-1] <= tol * before < np.inf or history[-1] <= exact):
+            return Fit(factors, np.array(history), converged=True, n_iter=len(history))
+    return Fit(factors, np.array(history), converged=False, n_iter=n_iter)
 
 
 # --- the rounds -------------------------------------------------------------------------------------------

@@ -78,6 +78,11 @@ def _nndsvd_start(X: Array, rank: int, mean: float) -> tuple[Array, Array]:
 
     Boutsidis & Gallopoulos (2008), variant NNDSVDa, which multiplicative updates need.
     """
+    if rank > min(X.shape):
+        raise ValueError(
+            f"n_components is {rank} but X of {X.shape[0]} × {X.shape[1]} has {min(X.shape)} singular vectors: choose "
+            f'at most {min(X.shape)}, or another init than "nndsvd"'
+        )
     V, values = _right_singular_vectors(X, rank)
     positive, negative = np.sqrt(compute(total(blocks.sign_parts, X, V, shape=(2, rank)))) / values
     up, down = np.linalg.norm(np.maximum(V, 0), axis=0), np.linalg.norm(np.minimum(V, 0), axis=0)

@@ -171,16 +171,19 @@ def _round(
     In the first round its sparse part is not stored yet; in later rounds it is the residual stored before.
     """
     kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
-    found = _eigenpairs(kept, rank, before, rounds, keep)
-    lengths = np.sqrt(np.maximum(found.values, 0) / (1 + rounds.core_ridge))
+    constant = float(np.log(rounds.smoothing)) / 2 if before is None else 0.0
+    matrix = SparsePlusLowRank(kept, factor=before, constant=constant)
+    found = _eigenpairs(matrix, rank, before, rounds, keep)
+    # Beside the huge negative eigenvalue of the constant, a positive one this small is its rounding error.
+    noise = np.finfo(np.float32).eps * abs(constant) * kept.shape[0]
+    values = np.where(found.values > noise, found.values, 0)
+    lengths = np.sqrt(values / (1 + rounds.core_ridge))
     return found.vectors * lengths.astype(np.float32)
 
 
 def _eigenpairs(
-    sparse: da.Array, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+    matrix: SparsePlusLowRank, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
 ) -> Eigenpairs:
-    constant = float(np.log(rounds.smoothing)) / 2 if before is None else 0.0
-    matrix = SparsePlusLowRank(sparse, factor=before, constant=constant)
     if rounds.solver == "dense":
         return dense_eigenpairs(matrix, rank)
     # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis

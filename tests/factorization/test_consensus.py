@@ -160,6 +160,13 @@ def test_centroids_have_a_consensus(documents: csr_array) -> None:
     np.testing.assert_array_equal(model.labels_, model.predict(documents))
 
 
+def test_a_centroid_without_words_stays_without(documents: csr_array) -> None:
+    start = np.column_stack([np.ones(60), np.ones(60), np.zeros(60)])
+    model = SphericalKMeans(3).fit_consensus(documents, [start, start])
+    assert np.isfinite(model.centroids_).all()
+    assert np.isfinite(model.objective_).all()
+
+
 def test_topics_that_every_start_finds_are_stable_and_others_are_not(starts: list[np.ndarray]) -> None:
     found = topic_stability(starts)
     assert blocks.STABLE < found.least <= found.mean <= 1

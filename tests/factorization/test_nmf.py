@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
+from sklearn.decomposition._nmf import _initialize_nmf
 from sklearn.metrics import normalized_mutual_info_score
 
 from distembed.factorization import nmf_blocks as blocks
@@ -176,6 +177,25 @@ def test_the_singular_values_of_the_start_are_those_of_numpy():
     _, expected, directions = np.linalg.svd(X.toarray())
     np.testing.assert_allclose(values, expected[:3], rtol=1e-6)
     np.testing.assert_allclose(np.abs(np.sum(V * directions[:3].T, axis=0)), 1, rtol=1e-6)
+
+
+def test_the_start_from_singular_vectors_is_scikit_learns():
+    """Of each pair of vectors the parts of one sign are taken whose product is larger, whatever sign the pair has."""
+    X = np.random.default_rng(0).random((40, 12)) ** 3
+    start = nmf_starts.plain_start(csr_array(X), 4, "nndsvd", X.mean(), (0,))
+    documents, words = _initialize_nmf(X, 4, init="nndsvda")
+    np.testing.assert_allclose(start.documents, documents, rtol=1e-3)
+    np.testing.assert_allclose(start.words, words.T, rtol=1e-3)
+
+
+def test_a_core_starts_above_zero_everywhere():
+    """It is 1 % of the mean where the fit is negative, since a multiplicative update never leaves zero."""
+    W = np.random.default_rng(0).random((9, 3))
+    S = np.array([[3.0, -1, 0.5], [-1, 2, 1], [0.5, 1, 1]])
+    found = blocks.fitted_core(W, W @ S @ (W.T @ W))
+    positive = np.maximum(S, 0)
+    np.testing.assert_allclose(found, np.maximum(positive, 0.01 * positive.mean()), rtol=1e-8)
+    assert found[0, 1] > 0
 
 
 def test_shift_is_taken_from_positive_pmi():
@@ -462,6 +482,12 @@ def test_a_rank_out_of_range_is_refused(rank):
             fit(X)
 
 
+def test_more_components_than_singular_vectors_are_refused():
+    X = np.random.default_rng(0).random((20, 4))
+    with pytest.raises(ValueError, match=r"n_components is 6 but X of 20 × 4 has 4 singular vectors"):
+        NMF(6, init="nndsvd").fit(X)
+
+
 def test_more_components_than_words_are_allowed():
     X, M, _ = planted(n_words=12)
     assert SemanticNMF(15, n_iter=10).fit(X, M).word_factors_.shape == (12, 15)
@@ -509,6 +535,27 @@ def test_bad_shapes_are_refused():
         model.transform(X[:, :39])
     with pytest.raises(ValueError, match="2 words were given for 40 rows"):
         model.top_words(3, ["a", "b"])
+
+
+def test_an_exact_fit_has_converged():
+    """Its objective is rounding error, often below zero, of which no share is left to gain."""
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        model = NMF(1).fit(np.outer(random.random(20), random.random(15)))
+        assert model.converged_
+        assert model.n_iter_ == 10
+
+
+def test_a_consensus_did_the_rounds_of_its_longest_start():
+    X = np.random.default_rng(0).random((20, 6))
+    options = {"n_init": 3, "init": "random", "tol": 0, "n_iter": 12}
+    assert NMF(2, **options).fit(X).n_iter_ == 12
+    assert NMF(2).fit_consensus(X, [np.random.default_rng(1).random((6, 2))] * 2).n_iter_ == 0
+
+
+def test_a_component_is_known_by_its_own_words_alone():
+    model = NMF(2).fit(np.kron(np.eye(2), np.ones((5, 4))))
+    assert sorted(model.top_words(6, list("abcdefgh"))) == [list("abcd"), list("efgh")]
 
 
 def test_convergence_is_a_fact_and_a_warning():

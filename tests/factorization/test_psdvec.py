@@ -68,6 +68,26 @@ def test_few_more_core_words_than_components_lose_no_direction(extra):
     np.testing.assert_allclose(model.objective_, dense.objective_, rtol=1e-5 if n <= 12 else 2e-3)
 
 
+@pytest.mark.parametrize("n", [5, 100])
+@pytest.mark.parametrize("solver", ["krylov", "dense"])
+def test_words_without_a_pair_have_vectors_of_zeros(n, solver):
+    model = PSDVec(3, solver=solver).fit(np.zeros((n, n)), np.ones(n))
+    assert not model.vectors_.any()
+    assert not model.objective_.any()
+
+
+def test_a_total_of_zero_is_refused_where_a_word_has_pairs():
+    counts, word_counts = COUNTS[:20, :20], np.where(np.arange(20) == 0, 0, WORD_COUNTS[:20])
+    message = "1 words occur in pairs of counts, but their word count or row total is 0"
+    with pytest.raises(ValueError, match=message):
+        exact().fit_core(counts, word_counts)
+    with pytest.raises(ValueError, match=message):
+        exact().fit(counts, WORD_COUNTS[:20], np.where(np.arange(20) == 0, 0, counts.sum(1)))
+    model = exact().fit(counts, WORD_COUNTS[:20])
+    with pytest.raises(ValueError, match=message):
+        model.transform(counts[:2], counts[:, :2], np.array([0.0, 3]))
+
+
 @pytest.mark.parametrize("uniform", [0.0, 0.5])
 @pytest.mark.parametrize("kind", [np.asarray, csr_array, row_blocks])
 def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind, uniform):
