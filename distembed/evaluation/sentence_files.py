@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.corpus.paths import files_below
-from distembed.evaluation.wordsets import look_for_word_sets
+from distembed.evaluation.wordsets import look_for_word_sets, stem, text_of
 
 SUFFIXES = (".tsv", ".tsv.xz")
 JSON_SUFFIXES = (".jsonl", ".jsonl.xz")
@@ -103,13 +102,13 @@ def read_sentences(path: Path) -> SentenceSet | None:
     ValueError
         If a line is not like the first.
     """
-    if path.name.endswith(JSON_SUFFIXES):
+    if path.name.lower().endswith(JSON_SUFFIXES):
         return _classified_documents(path)
-    if not path.name.endswith(SUFFIXES):
+    if not path.name.lower().endswith(SUFFIXES):
         return None
-    rows = [line.split("\t") for line in _text(path).splitlines() if line.strip()]
+    rows = [line.split("\t") for line in text_of(path).splitlines() if line.strip()]
     width = len(rows[0]) if rows else 0
-    name = path.name.removesuffix(".xz").removesuffix(".tsv")
+    name = stem(path)
     if width == 4 and math.isfinite(_number(rows[0][1])):
         _check(path, rows, 4)
         scores = np.array([_number(row[1]) for row in rows])
@@ -122,7 +121,7 @@ def read_sentences(path: Path) -> SentenceSet | None:
 
 def _classified_documents(path: Path) -> ClassifiedTexts | None:
     """Return the texts of a file of JSON lines that have a label, and a part where the file has parts."""
-    lines = [(number, line) for number, line in enumerate(_text(path).split("\n"), start=1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text_of(path).split("\n"), start=1) if line.strip()]
     if not lines or '"label"' not in lines[0][1]:
         return None
     records = [_record(path, number, line) for number, line in lines]
@@ -135,7 +134,7 @@ def _classified_documents(path: Path) -> ClassifiedTexts | None:
     ]
     if not kept:
         return None
-    name = path.name.removesuffix(".xz").removesuffix(".jsonl")
+    name = stem(path)
     labels, texts = [str(record["label"]) for record, _ in kept], [_whole_text(record) for record, _ in kept]
     return ClassifiedTexts(name, labels, texts, [part for _, part in kept] if field else None)
 
@@ -163,11 +162,6 @@ def files_at(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path] if path.is_file() else []
     return files_below(path)
-
-
-def _text(path: Path) -> str:
-    data = path.read_bytes()
-    return (lzma.decompress(data) if path.suffix == ".xz" else data).decode("utf-8-sig")
 
 
 def _number(field: str) -> float:

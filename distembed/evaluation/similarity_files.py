@@ -1,6 +1,6 @@
 """Lists of word pairs with scores as people write them: any delimiter, with or without a header, decimal commas.
 
-A list has two words and a score per line, separated by tabs, semicolons, commas or blanks. Without a header, the
+A list has two words and a score per line, separated by tabs, semicolons, bars, commas or blanks. Without a header, the
 words are the first two fields and the score is the first number after them, so that SimVerb-3500 (words, part of
 speech, score, relation) and the Stanford rare words (words, mean, ten ratings) are read as their authors wrote them.
 With a header, the words are in two columns whose names differ only in the numbers 1 and 2 (``word1``, ``word2``), and
@@ -16,7 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-DELIMITERS = ("\t", ";", ",", " ")
+DELIMITERS = ("\t", ";", "|", ",", " ")
+DIGITS_AROUND = re.compile(r"(?<=\d),(?=\d)")
+"""A comma that may be that of a number."""
+NEITHER = "write scores with points, or semicolons between the fields"
+"""What helps where a comma separates fields and may stand in numbers."""
 
 SCORE_NAMES = (
     "score", "similarity", "rating", "relatedness", "mean", "average", "human (mean)", "human", "gold", "simlex999",
@@ -27,6 +31,9 @@ SCORE_NAMES = (
 
 INDEX_NAMES = ("", "index", "id", "nr", "no", "unnamed: 0")
 """Names of columns of numbers that are no scores."""
+
+
+CLOSED = "quotes on both sides of a field, or none"
 
 
 class PairsError(ValueError):
@@ -59,7 +66,7 @@ def parse_number(field: str) -> float | None:
     if re.fullmatch(r"[-+]?\d*,\d+", text):
         text = text.replace(",", ".")
     try:
-        number = float(text)
+        number = float("" if "_" in text else text)
     except ValueError:
         return None
     return number if np.isfinite(number) else None
@@ -78,39 +85,89 @@ def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
     PairsError
         If a line does not have the columns of the first one, or the column of scores is ambiguous.
     """
+    if lines[0][1].startswith(":"):  # a section of analogies
+        return None
     for delimiter in DELIMITERS:
-        rows = _rows(lines[:2], delimiter)
-        if len(rows[0]) < 3:
+        if delimiter == "," and "," not in DIGITS_AROUND.sub("", lines[0][1]):
+            continue  # all commas are those of numbers
+        rows = [row or [""] for row in _rows(lines[:2], delimiter)]
+        if len(rows[0]) < 3 or (delimiter == "|" and len(rows[0]) > 3):  # a question and its answers
             continue
-        if len(rows) == 2 and (columns := _columns(lines[0], rows[0], rows[1])) is not None:
+        if len(rows) == 2 and (columns := _columns(lines, rows[0], rows[1], delimiter)) is not None:
             return _pairs(lines[1:], delimiter, columns)
-        if (columns := _plain_columns(rows[0])) is not None:
+        if (columns := _plain_columns(lines, rows, delimiter)) is not None:
             return _pairs(lines, delimiter, columns)
+    if lines[0][1].count('"') % 2:
+        unquoted = [(number, line.replace('"', "")) for number, line in lines[:2]]
+        if read_scored_pairs(unquoted) is not None:
+            raise PairsError(*lines[0], CLOSED)
     return None
 
 
-def _plain_columns(row: list[str]) -> Columns | None:
+def _numbers(row: list[str]) -> list[int]:
+    """Return the places of the fields that are numbers."""
+    return [place for place, field in enumerate(row) if parse_number(field) is not None]
+
+
+def _plain_columns(lines: Sequence[tuple[int, str]], rows: list[list[str]], delimiter: str) -> Columns | None:
     """Return the columns of a list without a header: two words, and the first number after them."""
-    numbers = [place for place, field in enumerate(row) if parse_number(field) is not None]
-    words_first = numbers and numbers[0] >= 2 and row[0] and row[1]
-    return Columns(0, 1, numbers[0], len(row)) if words_first else None
+    numbers = _numbers(rows[0])
+    if len(numbers) > 1 and numbers[0] == 0 and numbers[-1] == len(rows[0]) - 1 == len(numbers) + 1:
+        raise PairsError(*lines[0], "a header that names the columns, such as word1, word2 and score")
+    if not (numbers and numbers[0] >= 2 and rows[0][0] and rows[0][1]):
+        return None
+    if delimiter == " " and numbers[0] > 2:
+        if all(found and found[0] > 2 for found in map(_numbers, rows)):
+            raise PairsError(
+                *lines[0], "two words and a score, with tabs between them where a word has blanks"
+            )
+        return None
+    if delimiter == "," and _may_be_decimal_commas(_rows(lines, delimiter), numbers[0]):
+        raise PairsError(
+            *lines[0],
+            f"scores whose commas can be told from others: {NEITHER}, or a header such as word1,word2,score,rating",
+        )
+    return Columns(0, 1, numbers[0], len(rows[0]))
+
+
+def _may_be_decimal_commas(rows: list[list[str]], place: int) -> bool:
+    """Return whether the field of the score and the next are whole numbers in each row: 7,5 may be one number."""
+    pairs = (row[place : place + 2] for row in rows)
+    return all(len(pair) == 2 and all(re.fullmatch(r"-?\d+", field) for field in pair) for pair in pairs)
 
 
 def _rows(lines: Sequence[tuple[int, str]], delimiter: str) -> list[list[str]]:
-    texts = [line for _, line in lines]
-    if delimiter == " ":
-        return [text.split() for text in texts]
-    # Quotes are ordinary characters between tabs.
-    tabs = csv.reader(texts, delimiter="\t", quoting=csv.QUOTE_NONE)
-    reader = tabs if delimiter == "\t" else csv.reader(texts, delimiter=delimiter)
-    return [[field.strip() for field in row] for row in reader]
+    """Return the fields of each line, without the quotes of a program that quotes all text; none of a bad line."""
+    quoted = all(line.lstrip().startswith('"') for _, line in lines)
+    return [_fields(line, delimiter, quoted=quoted) for _, line in lines]
 
 
-def _columns(line: tuple[int, str], header: list[str], row: list[str]) -> Columns | None:
+def _fields(text: str, delimiter: str, *, quoted: bool) -> list[str]:
+    if delimiter == " " and not quoted:
+        return text.split()
+    if delimiter == "\t" and not quoted:  # between tabs, quotes are characters like others
+        return [field.strip() for field in text.split("\t")]
+    reader = csv.reader([text], delimiter=delimiter, skipinitialspace=delimiter == " ", strict=True)
+    try:
+        return [field.strip() for row in reader for field in row]
+    except csv.Error:
+        return []
+
+
+def _columns(
+    lines: Sequence[tuple[int, str]], header: list[str], row: list[str], delimiter: str
+) -> Columns | None:
     """Return the columns that a header and the first row below it describe; None if there are no such columns."""
-    if len(row) != len(header) or all(parse_number(name) is not None for name in header[2:]):
+    if all(parse_number(name) is not None for name in header[2:]):
         return None
-    numbers = [place for place, field in enumerate(row) if parse_number(field) is not None]
+    if len(row) == len(header) + 1 and lines[0][1].startswith('"'):
+        header = ["", *header]  # R gives the names of rows no header
+    if len(row) != len(header):
+        if _word_columns(header) is None:
+            return None
+        remedy = f"; where scores have commas, {NEITHER}" if delimiter == "," else ""
+        raise PairsError(*lines[1], f"{len(header)} fields as in the header{remedy}")
+    numbers = _numbers(row)
     words = _word_columns(header) or ((0, 1) if len(header) == 3 and numbers == [2] else None)
     if words is None or set(words) & set(numbers):
         return None
@@ -119,7 +176,7 @@ def _columns(line: tuple[int, str], header: list[str], row: list[str]) -> Column
     others = [place for name, place in names.items() if place in numbers and name not in INDEX_NAMES]
     if not named and len(others) > 1:
         asked = ", ".join(header[place] for place in others)
-        raise PairsError(*line, f"one column of scores; rename one of {asked} to score")
+        raise PairsError(*lines[0], f"one column of scores; rename one of {asked} to score")
     return Columns(*words, (named or others)[0], len(header)) if named or others else None
 
 
@@ -136,10 +193,13 @@ def _word_columns(header: list[str]) -> tuple[int, int] | None:
 
 def _pairs(lines: Sequence[tuple[int, str]], delimiter: str, columns: Columns) -> ScoredPairs:
     found = ScoredPairs([], [])
-    for (number, line), row in zip(lines, _rows(lines, delimiter), strict=False):
+    for (number, line), row in zip(lines, _rows(lines, delimiter), strict=True):
         score = parse_number(row[columns.score]) if len(row) == columns.width else None
         if score is None or not (row[columns.first] and row[columns.second]):
-            raise PairsError(number, line, "two words and a score")
+            remedy = "" if row else f", {CLOSED}"
+            if delimiter == "," and len(row) > columns.width:
+                remedy = f"; where scores have commas, {NEITHER}"
+            raise PairsError(number, line, f"two words and a score{remedy}")
         found.pairs.append((row[columns.first], row[columns.second]))
         found.scores.append(score)
     return found

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.evaluation.sentence_files import files_at
+from distembed.evaluation.wordsets import text_of
 
 TAG = re.compile("O|[BIESLU]-.+")
 """A tag: O for a word outside of all spans, or a position in a span and the kind of span."""
@@ -120,9 +121,7 @@ def read_tagged(path: Path) -> TaggedWords:
         If a line has another number of columns than the first one, or its last column is no tag.
     """
     rows, starts = list[list[str]](), [0]
-    with _opened(path) as file:
-        text = file.read().decode("utf-8-sig")
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
         row = line.split()
         if not row or row[0] == "-DOCSTART-":
             starts += [len(rows)] if len(rows) > starts[-1] else []
@@ -140,7 +139,7 @@ def sentences_of(tagged: TaggedWords) -> list[list[str]]:
 
 
 def _opened(path: Path) -> lzma.LZMAFile:
-    return lzma.open(path) if path.suffix == ".xz" else path.open("rb")  # type: ignore[return-value]
+    return lzma.open(path) if path.suffix.lower() == ".xz" else path.open("rb")  # type: ignore[return-value]
 
 
 def _check(where: str, line: str, row: list[str], first: list[str]) -> None:

@@ -2,8 +2,8 @@
 
 `docs/reference/evaluation_files.md` shows each format with an example.
 
-- similarity: two words and a score, separated by tabs, semicolons, commas or blanks, with or without a header, the
-  score with a point or a comma, `#` comments; see `distembed.evaluation.similarity_files`
+- similarity: two words and a score, separated by tabs, semicolons, bars, commas or blanks, with or without a header,
+  the score with a point or a comma, `#` comments; see `distembed.evaluation.similarity_files`
 - analogy: `a a2 b b2`, with or without `: section` lines (questions-words.txt); CSV
   `,type,word1,word2,word3,target`
 - synonym: `question | answer | distractor | ...`, the answer first
@@ -232,8 +232,8 @@ def read_word_set(path: str | Path) -> WordSet:
         first = next((line for _, line in _content_lines(path)), "")
         raise WordSetError(
             f"{path} is no evaluation set of a known format: its first line is {first[:60]!r}, and a list of pairs "
-            f"has two words and a score per line, separated by tabs, semicolons, commas or blanks; the other formats "
-            f"are in {FORMATS_PAGE}"
+            f"has two words and a score per line, separated by tabs, semicolons, bars, commas or blanks; the other "
+            f"formats are in {FORMATS_PAGE}"
         )
     return word_set
 
@@ -247,7 +247,7 @@ def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
         name = file.relative_to(path)
         if "crosslingual" in name.parts:
             found.passed_over.append(f"{name} (its pairs need one space for two languages)")
-        elif not file.name.removesuffix(".xz").endswith(SET_SUFFIXES):
+        elif not file.name.lower().removesuffix(".xz").endswith(SET_SUFFIXES):
             found.passed_over.append(f"{name} (not {', '.join(SET_SUFFIXES)})")
         elif (word_set := _recognized(file)) is None:
             found.passed_over.append(f"{name} (of no known format)")
@@ -267,7 +267,7 @@ def _recognized(path: Path) -> WordSet | None:
     table = _read_table(path, lines[0][1])
     if table is not None:
         return table
-    header = tuple(field.strip() for field in next(csv.reader([lines[0][1]])))
+    header = _header(lines[0][1], ",")
     if header in _CSV_READERS:
         return _CSV_READERS[header](path, _csv_rows(path, len(header)))
     return _scored_pairs(path, lines) or _recognized_by_line(path, lines)
@@ -288,37 +288,47 @@ def _scored_pairs(path: Path, lines: Lines) -> SimilaritySet | None:
         found = read_scored_pairs(lines)
     except PairsError as error:
         raise _bad_line(path, error.line, error.text, error.expected) from error
-    return None if found is None else SimilaritySet(_stem(path), found.pairs, np.array(found.scores))
+    return None if found is None else SimilaritySet(stem(path), found.pairs, np.array(found.scores))
 
 
 def _read_table(path: Path, first_line: str) -> WordSet | None:
     """Read a file with named columns among others, or return None."""
     for (delimiter, columns), reader in _TABLE_READERS.items():
-        if set(columns) <= {field.strip() for field in first_line.split(delimiter)}:
+        if set(columns) <= set(_header(first_line, delimiter)):
             return reader(path, _named_rows(path, columns, delimiter))
     return None
 
 
+def _header(line: str, delimiter: str) -> tuple[str, ...]:
+    return tuple(field.strip().strip('"') for field in line.split(delimiter))
+
+
 def _content_lines(path: Path) -> Lines:
     """Return the lines that are not blank or comments, with their numbers."""
+    numbered = enumerate(text_of(path).splitlines(), start=1)
+    lines = ((number, line.rstrip().lstrip(" ")) for number, line in numbered)
+    return [(number, line) for number, line in lines if line and not line.lstrip().startswith("#")]
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz.
+
+    Raises
+    ------
+    WordSetError
+        If the file is damaged.
+    """
+    data = path.read_bytes()
     try:
-        text = _text(path)
+        data = lzma.decompress(data) if path.suffix.lower() == ".xz" else data
+        text = data.decode(detect_encoding(data))
+    except lzma.LZMAError as error:
+        raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
     except UnicodeDecodeError as error:
         raise WordSetError(
             f"{path}: byte {error.start} is not {error.encoding} like the rest; correct it, or save the file as UTF-8"
         ) from error
-    numbered = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
-    return [(number, line) for number, line in numbered if line and not line.startswith("#")]
-
-
-def _text(path: Path) -> str:
-    """Return the text of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz."""
-    data = path.read_bytes()
-    try:
-        data = lzma.decompress(data) if path.suffix == ".xz" else data
-    except lzma.LZMAError as error:
-        raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
-    return data.decode(detect_encoding(data)).removeprefix("\ufeff").replace("\r\n", "\n")
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def _fields(line: str) -> list[str]:
@@ -349,7 +359,7 @@ def _read_analogies(path: Path, lines: Lines) -> AnalogySet:
             raise _bad_line(path, number, line, "four words")
         questions.append((fields[0], fields[1], fields[2], fields[3]))
         sections.append(section)
-    return AnalogySet(_stem(path), questions, sections)
+    return AnalogySet(stem(path), questions, sections)
 
 
 def _read_synonyms(path: Path, lines: Lines) -> SynonymSet:
@@ -360,48 +370,61 @@ def _read_synonyms(path: Path, lines: Lines) -> SynonymSet:
             raise _bad_line(path, number, line, "question | answer | distractor ...")
         questions.append(question)
         options.append(tuple(choices))
-    return SynonymSet(_stem(path), questions, options)
+    return SynonymSet(stem(path), questions, options)
 
 
 def _csv_rows(path: Path, width: int) -> CsvRows:
     """Return the rows below the header, without the index column, each with its line."""
-    rows = []
-    reader = csv.reader(io.StringIO(_text(path), newline=""))
-    next(reader)
-    for row in reader:
+    _, rows = _header_and_rows(path, ",")
+    for number, row in rows:
         if len(row) != width:
-            raise _bad_line(path, reader.line_num, ",".join(row), f"{width} columns")
-        rows.append((reader.line_num, [field.strip() for field in row[1:]]))
-    return rows
+            raise _bad_line(path, number, ",".join(row), f"{width} columns")
+    return [(number, row[1:]) for number, row in rows]
 
 
 def _named_rows(path: Path, columns: Sequence[str], delimiter: str) -> CsvRows:
     """Return the fields of the named columns of each row below the header, with its line."""
-    text = io.StringIO(_text(path), newline="")
-    tabbed = delimiter == "\t"
-    reader = csv.reader(text, delimiter="\t", quoting=csv.QUOTE_NONE) if tabbed else csv.reader(text)
-    header = [field.strip() for field in next(reader)]
+    header, rows = _header_and_rows(path, delimiter)
     places = [header.index(column) for column in columns]
-    rows = []
-    for row in reader:
+    for number, row in rows:
         if len(row) != len(header):
-            raise _bad_line(path, reader.line_num, delimiter.join(row), f"{len(header)} columns")
-        rows.append((reader.line_num, [row[place].strip() for place in places]))
-    return rows
+            raise _bad_line(path, number, delimiter.join(row), f"{len(header)} columns")
+    return [(number, [row[place] for place in places]) for number, row in rows]
+
+
+def _header_and_rows(path: Path, delimiter: str) -> tuple[list[str], CsvRows]:
+    """Return the fields of the header and of the rows below it, each with its line; comments and empty rows are none.
+
+    Between tabs, quotes are characters like others, unless the header is in quotes.
+    """
+    has_quotes = delimiter == "," or _content_lines(path)[0][1].startswith('"')
+    text = io.StringIO(text_of(path), newline="")
+    quoting = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
+    reader = csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)  # type: ignore[arg-type]
+    rows: CsvRows = []
+    try:
+        for row in reader:
+            fields = [field.strip() for field in row]
+            if any(fields) and not fields[0].startswith("#"):
+                rows.append((reader.line_num, fields))
+    except csv.Error as error:
+        number = rows[-1][0] + 1 if rows else 1
+        raise _bad_line(path, number, str(error), "quotes around whole fields") from error
+    return rows[0][1], rows[1:]
 
 
 def _csv_analogies(path: Path, rows: CsvRows) -> AnalogySet:
-    return AnalogySet(_stem(path), [(r[1], r[2], r[3], r[4]) for _, r in rows], [r[0] for _, r in rows])
+    return AnalogySet(stem(path), [(r[1], r[2], r[3], r[4]) for _, r in rows], [r[0] for _, r in rows])
 
 
 def _csv_categories(path: Path, rows: CsvRows) -> CategorySet:
     distinct = list(dict.fromkeys((row[1], row[0]) for _, row in rows))
-    return CategorySet(_stem(path), [word for word, _ in distinct], [category for _, category in distinct])
+    return CategorySet(stem(path), [word for word, _ in distinct], [category for _, category in distinct])
 
 
 def _csv_outliers(path: Path, rows: CsvRows) -> OutlierSet:
     outliers = [_word_list(path, number, row[1]) for number, row in rows]
-    return OutlierSet(_stem(path), [_word_list(path, number, row[2]) for number, row in rows], outliers)
+    return OutlierSet(stem(path), [_word_list(path, number, row[2]) for number, row in rows], outliers)
 
 
 def _word_list(path: Path, number: int, literal: str) -> tuple[str, ...]:
@@ -420,14 +443,14 @@ def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
         if not (row[0] and _is_number(row[2]) and 0 <= float(row[2]) <= 1):
             raise _bad_line(path, number, "\t".join(row), "cue, target and a share between 0 and 1")
     strengths = np.array([float(row[2]) for _, row in rows])
-    return AssociationSet(_stem(path), [(row[0], row[1]) for _, row in rows], strengths)
+    return AssociationSet(stem(path), [(row[0], row[1]) for _, row in rows], strengths)
 
 
 def _tsv_antonyms(path: Path, rows: CsvRows) -> AntonymSet:
     for number, row in rows:
         if not all(row):
             raise _bad_line(path, number, "\t".join(row), "a word and its antonym")
-    return AntonymSet(_stem(path), [(row[0], row[1]) for _, row in rows])
+    return AntonymSet(stem(path), [(row[0], row[1]) for _, row in rows])
 
 
 def _relation_set(path: Path, rows: CsvRows) -> RelationSet:
@@ -435,7 +458,7 @@ def _relation_set(path: Path, rows: CsvRows) -> RelationSet:
         if not all(row):
             raise _bad_line(path, number, "\t".join(row), "two words and their relation")
     known = [row for _, row in rows if row[2] != "?"]
-    return RelationSet(_stem(path), [(row[0], row[1]) for row in known], [row[2] for row in known])
+    return RelationSet(stem(path), [(row[0], row[1]) for row in known], [row[2] for row in known])
 
 
 _PRIMING_COLUMNS = (
@@ -462,7 +485,7 @@ def _csv_priming(path: Path, rows: CsvRows) -> PrimingSet:
     measured = [[float(field) if field else np.nan for field in row[4:]] for _, row in rows]
     pairs = [(row[0], row[1]) for _, row in rows]
     relations = [_relation_names(row[2:4]) for _, row in rows]
-    return PrimingSet(_stem(path), pairs, relations, np.array(measured).reshape(-1, 2))
+    return PrimingSet(stem(path), pairs, relations, np.array(measured).reshape(-1, 2))
 
 
 def _relation_names(fields: Sequence[str]) -> tuple[str, ...]:
@@ -470,8 +493,10 @@ def _relation_names(fields: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_RELATION_SPELLINGS.get(name, name) for name in names))
 
 
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".xz").rpartition(".")[0]
+def stem(path: Path) -> str:
+    """Return the name of a file without its endings."""
+    name = path.name.removesuffix(path.suffix) if path.suffix.lower() == ".xz" else path.name
+    return name.rpartition(".")[0]
 
 
 _WORD_FIELDS = ("pairs", "questions", "options", "words", "groups", "outliers")

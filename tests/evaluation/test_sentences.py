@@ -15,6 +15,7 @@ from distembed.evaluation.sentence_files import (
     ClassifiedTexts,
     SentencePairs,
     find_sentence_sets,
+    read_sentences,
     with_word_sets,
 )
 from distembed.evaluation.wordsets import look_for_word_sets
@@ -89,6 +90,24 @@ def test_similarity_is_the_correlation_over_all_pairs():
     assert (score.known, score.total) == (316, 317)
     assert score.policy == "SIF 0.001, unknown skip"
     assert score.interval is not None
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
+def test_sentences_of_other_encodings_are_read(tmp_path, encoding):
+    lines = ["news\t4.5\tein Bär schläft\tder Bär ruht", "news\t1\tüber Nacht\tein Hund"]
+    (tmp_path / "STS.TSV").write_bytes("\r\n".join(lines).encode(encoding))
+    found = read_sentences(tmp_path / "STS.TSV")
+    assert (found.name, found.first) == ("STS", ["ein Bär schläft", "über Nacht"])
+
+
+def test_a_damaged_file_of_sentences_is_named(tmp_path):
+    whole = lzma.compress("\n".join(["0\tone text", "1\tanother"] * 20).encode())
+    (tmp_path / "bad.tsv.xz").write_bytes(whole[:-20])
+    with pytest.raises(ValueError, match=r"bad\.tsv\.xz is not a whole xz file .*; copy it again"):
+        find_sentence_sets([tmp_path])
+    (tmp_path / "bad.tsv.xz").write_bytes(lzma.compress("ä".encode() * 40 + b"\xff\t1"))
+    with pytest.raises(ValueError, match=r"bad\.tsv\.xz: byte 80 is not utf-8 like the rest"):
+        find_sentence_sets([tmp_path])
 
 
 def two_kinds(n, seed=5):

@@ -15,6 +15,7 @@ from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import (
     AnalogySet,
+    AntonymSet,
     AssociationSet,
     CategorySet,
     OutlierSet,
@@ -133,3 +134,13 @@ def test_unsorted_rows_are_sorted_and_the_argument_is_not():
     space = SparseSpace(["a"], rows)
     assert space.rows.indices.tolist() == [1, 3]
     assert rows.indices.tolist() == [3, 1]
+
+
+def test_items_of_one_first_word_are_in_one_half_whatever_its_case():
+    pairs = [
+        (form(word), "y") for word in ("ab" * n for n in range(1, 20)) for form in (str.lower, str.upper)
+    ]
+    half = half_of(AntonymSet("s", pairs), development=True)
+    folded = [first.lower() for first, _ in half.pairs]
+    assert 0 < len(folded) < len(pairs)
+    assert all(folded.count(word) == 2 for word in folded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 
 import numpy as np
 import pytest
@@ -378,6 +379,24 @@ BAD_SETS = {
     ),
     "comma.csv": ("a;b;7,5\na;b;c;1\n", r"line 2: 'a;b;c;1', expected two words and a score"),
     "utf-8.txt": ("äü öß 1\n\udcff b 2\n", r"utf-8\.txt: byte 12 is not utf-8 like the rest; correct it"),
+    "commas.csv": (
+        "a,b,7,5\nc,d,6,25\n",
+        r"line 1: 'a,b,7,5', expected .* write scores with points, or semicolons",
+    ),
+    "names.csv": (
+        "word1,word2,score\na,b,7,5\n",
+        r"line 2: .* 3 fields as in the header; where scores have commas",
+    ),
+    "some.csv": (
+        "a,b,7\nc,d,6,25\n",
+        r"line 2: 'c,d,6,25', .*; where scores have commas, write scores with points",
+    ),
+    "quote.csv": ('a,"b,3\nc,d,2\n', r"line 1: 'a,\"b,3', expected quotes on both sides of a field, or none"),
+    "quote2.csv": ('c,d,2\na,"b,3\ne,f,1\n', r"line 2: 'a,\"b,3', expected .* quotes on both sides"),
+    "quote3.csv": (',category,word\n0,a,"b\n1,c,d\n', r"line 2: .* expected quotes around whole fields"),
+    "parts.txt": ("New York Los Angeles 3.5\nSan Jose cat dog 2\n", r"line 1: .*, with tabs between them"),
+    "rows.txt": ('"1" "cat" "dog" 3.5\n', "line 1: .* expected a header that names the columns"),
+    "bar.txt": ("a|b|1\nc|d|e\n", r"line 2: 'c\|d\|e', expected two words and a score"),
     "empty.txt": ("", r"empty\.txt is no evaluation set"),
 }
 
@@ -390,6 +409,12 @@ PAIR_FILES = {
     "tab": ("erstes\tzweites\twie nah\r\nHund\tKatze\t7.5\r\nÄpfel\tBirne\t3\r\n", "utf-16"),
     "SimLex": ("word1\tword2\tPOS\tSimLex999\tSD\nHund\tKatze\tN\t7.5\t1\nÄpfel\tBirne\tN\t3\t2\n", "utf-8"),
     "index": (",word 1,word 2,similarity\n0,Hund,Katze,7.5\n1,Äpfel,Birne,3\n", "utf-8"),
+    "decimal commas between blanks": ("Hund Katze 7,5 1,5\nÄpfel Birne 3,0 2,5\n", "utf-8"),
+    "bars": ("Hund|Katze|7.5\nÄpfel|Birne|3\n", "utf-8"),
+    "carriage returns": ("Hund,Katze,7.5\rÄpfel,Birne,3\r", "utf-8"),
+    "R": ('"word1" "word2" "score"\n"1" "Hund" "Katze" 7.5\n"2" "Äpfel" "Birne" 3\n', "utf-8"),
+    "R's tabs": ('"word1"\t"word2"\t"score"\n"Hund"\t"Katze"\t7.5\n"Äpfel"\t"Birne"\t3\n', "utf-8"),
+    "pandas' tabs": ("\tword1\tword2\tscore\n0\tHund\tKatze\t7.5\n1\tÄpfel\tBirne\t3\n", "utf-8"),
     "blanks": ("# my list\nHund Katze 7,5\n\nÄpfel  Birne 3\n", "latin-1"),
 }
 
@@ -433,6 +458,33 @@ def test_bad_sets(tmp_path, name):
     (tmp_path / name).write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(WordSetError, match=message):
         find_word_sets(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("A.CSV", "# note\n\n,category,word\n# more\n0,a,b\n\n1,a,c\n,,\n"),
+        ("A.Tsv", "# note\nword\tantonym\nhot\tcold\n\nold\tnew\n\n"),
+        ("a.TXT", '"word"\t"antonym"\n"hot"\t"cold"\n"old"\t"new"\n'),
+        ("A.CSV.XZ", '"","category","word"\r"0","a","b"\r"1","a","c"\r'),
+    ],
+)
+def test_comments_blank_lines_quotes_and_upper_case_are_no_matter(tmp_path, name, text):
+    data = text.encode()
+    (tmp_path / name).write_bytes(lzma.compress(data) if name.endswith(".XZ") else data)
+    (found,) = find_word_sets(tmp_path)
+    assert found.name == name.split(".")[0]
+    if isinstance(found, CategorySet):
+        assert (found.words, found.categories) == (["b", "c"], ["a", "a"])
+    else:
+        assert found.pairs == [("hot", "cold"), ("old", "new")]
+
+
+def test_prose_and_long_lines_in_a_folder_are_passed_over(tmp_path):
+    (tmp_path / "pairs.txt").write_text("w1 w2 1\nw3 w4 2\n")
+    (tmp_path / "README.txt").write_text("This folder has 3 sets\nand a note.\n")
+    (tmp_path / "long.txt").write_text("a" * 140_000)
+    assert len(look_for_word_sets(tmp_path).passed_over) == 2
 
 
 def test_folders(tmp_path, vectors):

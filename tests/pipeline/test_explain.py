@@ -15,6 +15,7 @@ from distembed.execution import compute
 from distembed.linalg.operators import row_blocks
 from distembed.pipeline.explain.record import Explanation, Passages, TermTable
 from distembed.pipeline.explain.written import as_page, as_text
+from distembed.pipeline.systems.imputation.explanation import _sentences
 from distembed.pipeline.words.explanation import NO_TOKENS, WordCounts
 
 from .conftest import run
@@ -109,3 +110,12 @@ def test_what_is_written_cannot_steer_terminal_or_page() -> None:
     assert "<script>" not in page
     assert "\x1b" not in page
     assert "0.25" in page
+
+
+@pytest.mark.parametrize(
+    ("shares", "half"),
+    [([0.2, 0.5, 0.3], "1 name."), ([0.4, 0.3, 0.3], "2 names."), ([0.25, 0.15, 0.2, 0.2, 0.2], "3 names.")],
+)
+def test_half_of_a_mixture_is_reached_by_its_largest_shares(shares: list[float], half: str) -> None:
+    (sentence,) = _sentences(np.array(shares))
+    assert sentence.endswith(f"half of it is reached by {half}")

@@ -467,3 +467,17 @@ def test_the_vocabulary_tells_where_each_row_comes_from(tmp_path: Path) -> None:
     assert table["origin"] == ["known", "imputed", "known", "other"]
     assert table["label"] == ["cars", "cars", "oil", ""]
     np.testing.assert_array_equal(both.targets, [[4, 5], [np.nan, np.nan], [0, 1]])
+
+
+def test_the_mean_of_a_name_leaves_missing_cells_out(tmp_path: Path) -> None:
+    text = "name,a,b\nu,1,\nu,3,4\nu,5,8\nv,1,2\n"
+    domain = read_domain(DomainSection(path=write(tmp_path, text), duplicates="mean", standardize=False))
+    np.testing.assert_array_equal(domain.matrix, [[3, 6], [1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "n"), [("abcde", "abcdx", 0), ("abcdef", "abcdex", 1), ("abcdefg", "abcdex", 0)]
+)
+def test_short_spellings_that_differ_in_a_letter_are_not_offered(name: str, word: str, n: int) -> None:
+    assert len(set(_one_letter_apart([name], [word]))) == n
+    assert len(set(_one_letter_apart(["abcdef"], ["abcde"]))) == 0  # the shorter one has five letters

@@ -181,3 +181,13 @@ def test_the_example_of_a_classifier_runs(workspace, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     exec(code[1], {})
     assert capsys.readouterr().out == "['place' 'war']\n"
+
+
+def test_the_digest_of_an_encoder_tells_its_table_of_n_grams():
+    def digest(scale, unknown):
+        table = de.SubwordTable([[4.0 * scale, 0.0]], [1, 1], min_n=3, max_n=3, ngrams=("<ab",))
+        vectors = de.WordVectors(["ab", "cd"], [[1, 2], [3, 4]], subwords=table)
+        return texts.encoder_digest(de.TextEncoder(vectors, weighting="mean", unknown=unknown).fit())
+
+    assert digest(1, "subwords") == digest(1, "subwords") != digest(2, "subwords")
+    assert digest(1, "skip") == digest(2, "skip")

@@ -11,12 +11,13 @@ import pytest
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets
+from distembed.pipeline.commands.tuning import _doubts
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Silent
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError
-from distembed.pipeline.tuning import item_halves, parse_grid, parse_grids, tune
+from distembed.pipeline.tuning import Candidate, item_halves, parse_grid, parse_grids, tune
 from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
 
@@ -223,3 +224,13 @@ def test_tune_says_that_it_needs_dask_ml(tmp_path: Path, monkeypatch: pytest.Mon
     done = run("tune", tmp_path / "job.toml", "--grid", "psdvec.n_iter=1,2", "--on", "set.txt")
     assert done.exit_code == 1
     assert "distembed tune needs dask-ml: pip install 'distembed[tune]'" in done.output
+
+
+@pytest.mark.parametrize(("value", "doubts"), [(0.4, 1), (0.5, 1), (0.6, 1), (0.8, 0)])
+def test_a_candidate_that_is_as_good_as_the_job_is_not_better(value: float, doubts: int) -> None:
+    score = {"value": 0.5, "low": 0.4, "high": 0.6, "known": 9, "total": 9}
+    base = Candidate({}, score, score)
+    best = Candidate({"a": 1}, score, score | {"value": value, "low": value - 0.2})
+    found = _doubts(best, base)
+    assert len(found) == doubts
+    assert ["keep the job" in one for one in found] == [value <= 0.5] * doubts

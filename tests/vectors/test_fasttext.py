@@ -141,3 +141,10 @@ def test_the_end_of_a_sentence_has_no_n_grams(stringy, tmp_path, monkeypatch):
     assert np.allclose(WordVectors.load(path)["</s>"], stringy.vectors[0], atol=1e-6)
     program = pytest.importorskip("fasttext")
     assert np.allclose(program.load_model(str(path)).get_word_vector("</s>"), stringy.vectors[0], atol=1e-6)
+
+
+def test_counts_fall_with_the_rank(written):
+    theirs = load_facebook_vectors(str(written))
+    counts = [theirs.get_vecattr(word, "count") for word in theirs.index_to_key]
+    assert counts == sorted(set(counts), reverse=True)
+    assert counts[-1] == 1

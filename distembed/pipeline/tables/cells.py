@@ -193,8 +193,8 @@ def _decimal_signs(
     if decimal != "auto":
         return {name: _sign_if_numbers(cells, decimal) for name, cells in columns.items()}
     signs = {name: _likely_sign(cells) for name, cells in columns.items()}
-    agreed = set(signs.values()) & NUMBERS.keys()
-    known = agreed.pop() if len(agreed) == 1 else ties or SIGN_OF_DELIMITER.get(delimiter)
+    agreed = [sign for sign in NUMBERS if sign in signs.values()]
+    known = agreed[0] if len(agreed) == 1 else ties or SIGN_OF_DELIMITER.get(delimiter)
     other = _Sign(known or ".", is_guess=known is None)
     by_verdict: dict[str | None, _Sign | None] = {
         ".": _Sign("."),

@@ -179,7 +179,8 @@ def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table
     rows = (row for row in csv.reader(sample, delimiter=found) if row)
     head = next(rows, [])
     below = list(islice(rows, SNIFFED_LINES))
-    if below and all(len(row) == len(head) + 1 and row[-1] for row in below):
+    is_quoted = text.lstrip().startswith(b'"')  # as R quotes
+    if is_quoted and below and all(len(row) == len(head) + 1 and row[-1] for row in below):
         text, head = _with_row_names(text, found), [ROW_NAMES, *head]
         notes = [
             *notes,

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from distembed.pipeline.cli import cli
+from distembed.pipeline.export.job import _loss
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import SubwordTable
 
@@ -96,3 +97,13 @@ def test_vectors_and_neighbors_as_tables(file: Path, tmp_path: Path) -> None:
     assert [row["neighbor"] for row in near[:2]] == [word for word, _ in vectors.most_similar("king", n=2)]
     code, said = distembed("neighbors", file, "king", "--to", tmp_path / "n.docx")
     assert "n.docx cannot be told from its name: end it in .csv, .tsv or .parquet" in said
+
+
+def test_the_loss_of_words_that_are_left_out_is_a_median() -> None:
+    table = SubwordTable([[1.0, 0.0]], [0.0, 0.0], min_n=3, max_n=3, ngrams=("<ab",))
+    angles = np.array([0, 0.1, 0.2, 3.0])
+    vectors = WordVectors(["a", "ab", "abc", "abd"], np.c_[np.cos(angles), np.sin(angles)], subwords=table)
+    said = _loss(vectors, WordVectors(vectors.words[:1], vectors.vectors[:1]))
+    assert (
+        said == f"; 3 words are composed there: the median cosine with their own vectors is {np.cos(0.2):.2f}"
+    )
