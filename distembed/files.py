@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -169,19 +170,39 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     shutil.rmtree(previous, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def naming_a_full_disk(path: str) -> Iterator[None]:
+    """Name the file, the disk and the remedy where the block finds no room for what becomes `path`.
+
+    Raises
+    ------
+    DiskFullError
+        If an error of the block means that there is no room.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (full := _disk_full(path, error)) is not None:
+            raise full from error
+        raise
+
+
+def _number_in(text: str) -> int | None:
+    """Return the number of the error of the system that a library written in Rust tells in its text."""
+    found = re.search(r"\(os error (\d+)\)", text)
+    return int(found[1]) if found else None
+
+
 def _disk_full(path: str, error: BaseException) -> DiskFullError | None:
     """Return the error for a disk without room for `path`; None for an error of another kind."""
-    if (
-        isinstance(error, DiskFullError)
-        or not isinstance(error, OSError)
-        or error.errno not in (errno.ENOSPC, errno.EDQUOT)
-    ):
+    number = error.errno if isinstance(error, OSError) else _number_in(str(error))
+    if isinstance(error, DiskFullError) or number not in (errno.ENOSPC, errno.EDQUOT):
         return None
     folder = Path(path).absolute().parent
     mount = next((place for place in (folder, *folder.parents) if place.is_mount()), folder)
     return DiskFullError(
-        error.errno,
-        f"{path} was not written: {error.strerror}, {mount} ({shutil.disk_usage(mount).free:,} bytes free); "
+        number,
+        f"{path} was not written: {os.strerror(number)}, {mount} ({shutil.disk_usage(mount).free:,} bytes free); "
         "make room there and give the same command again",
     )
 

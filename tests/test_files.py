@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from distembed.corpus.partitions import KINDS, SCHEMAS, PartitionFiles, iter_partition
-from distembed.files import PARTIAL, DiskFullError, replacing, sync
+from distembed.files import PARTIAL, DiskFullError, naming_a_full_disk, replacing, replacing_folder, sync
 from tests.storage.examples import record_disk
 
 PACKAGE = Path(__file__).resolve().parents[1] / "distembed"
@@ -84,6 +84,19 @@ def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
         sentence,
     )
     assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_full_disk_is_told_from_the_text_of_a_library(tmp_path: Path) -> None:
+    said = "Error while serializing: I/O error: No space left on device (os error 28)"
+    for told in (
+        replacing(f"{tmp_path}/x"),
+        replacing_folder(tmp_path / "x"),
+        naming_a_full_disk(f"{tmp_path}/x"),
+    ):
+        with pytest.raises(DiskFullError, match=r"/x was not written: No space left on device"), told:
+            raise RuntimeError(said)
+    with pytest.raises(RuntimeError, match="os error 5"), naming_a_full_disk("x"):
+        raise RuntimeError("I/O error (os error 5)")
 
 
 def test_a_durable_file_is_synced_before_and_its_folder_after_the_rename(

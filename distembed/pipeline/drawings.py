@@ -118,7 +118,7 @@ def _composed(model: WordVectors, words: list[str]) -> set[str]:
 
 def _content_words(job: Job | None, model: WordVectors) -> list[str]:
     common = frozenset[str]() if job is None else common_words(Workspace.open(job.job.workspace))
-    return content_words(model.words, common)
+    return content_words(model.words, common) or list(model.words)
 
 
 def _documents(job: Job | None, source: str, names: Sequence[str], n_points: int) -> Points:

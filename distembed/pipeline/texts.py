@@ -22,6 +22,7 @@ from distembed.corpus.tokenizer import gazetteer_of
 from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
 from distembed.encoding.texts import FoundText, TextRows, encoded_texts, nearest, query_vector
+from distembed.files import naming_a_full_disk
 from distembed.parquet import parquet_file
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
@@ -147,7 +148,10 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     check_folder(target, str(Path(url_to_fs(target)[1]).absolute()))
     digest = encoder_digest(encoder)
     scratch = f"{target}{UNFINISHED}"
-    with Workspace.create(scratch, owner=f"distembed encode --to {target}") as workspace:
+    with (
+        naming_a_full_disk(target),
+        Workspace.create(scratch, owner=f"distembed encode --to {target}") as workspace,
+    ):
         stage = workspace.stage(
             "texts",
             parameters={

@@ -24,7 +24,7 @@ from distembed.vectors.rows import Source, WordRows, gather, without_duplicates
 from distembed.vectors.safetensors import read_safetensors, write_safetensors
 from distembed.vectors.streams import Stream, read_head, read_header, reading, writing
 from distembed.vectors.subwords import SubwordTable
-from distembed.vectors.text import read_text, write_text, write_word2vec
+from distembed.vectors.text import read_text, write_glove, write_word2vec
 
 Format = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"]
 
@@ -44,7 +44,7 @@ _FASTTEXT_SUFFIX = ".fasttext.bin"
 _COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]] = {
     "word2vec": write_word2vec,
-    "glove": write_text,
+    "glove": write_glove,
     "word2vec-binary": write_binary,
     "parquet": write_parquet,
 }

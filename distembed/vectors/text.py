@@ -6,6 +6,7 @@ parser, which reads unusual lines and describes what is wrong with bad ones.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from typing import IO
@@ -256,6 +257,12 @@ def write_text(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) 
         columns = [pa.array(np.ascontiguousarray(column)).cast(pa.string()) for column in block.T]
         lines = pc.binary_join_element_wise(pa.array(block_words, pa.string()), *columns, " ")
         file.write("\n".join([*lines.to_pylist(), ""]).encode())
+
+
+def write_glove(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
+    """Write the text; a first word that begins like a byte-order mark has one before it, which readers take off."""
+    file.write(codecs.BOM_UTF8 if words and words[0].startswith("\ufeff") else b"")
+    write_text(file, words, vectors)
 
 
 def write_word2vec(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:

@@ -114,3 +114,10 @@ def test_labels_cover_neither_points_nor_one_another() -> None:
         inside = (boxes[:, :2] < [x, y]).all(axis=1) & (boxes[:, 2:] > [x, y]).all(axis=1)
         assert not inside.any()
     assert not any(maps._covers(np.delete(boxes, i, axis=0), box) for i, box in enumerate(boxes))
+
+
+def test_words_of_one_letter_are_drawn_where_there_are_no_others(tmp_path: Path) -> None:
+    de.WordVectors(list("abcd"), np.eye(4)).save(tmp_path / "v.txt")
+    done = run("plot", "map", tmp_path / "v.txt", "--to", tmp_path / "map.svg")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("4 words")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
@@ -76,6 +77,7 @@ def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(
     table = tmp_path / "new.csv"
     table.write_text(as_csv(["first new", "name 3", "third"], new[:, ::-1], header="name,c,b,a"))
     output, code, target = infer(finished, table)
+    assert pq.read_table(target).column_names == ["word", "origin", "vector"]
     assert code == 0, output
     assert output.startswith(f"2 new names; {N_NAMES + 3} words x 5 dimensions in ")
     assert "1 name ('name 3') had a vector already, which is kept" in " ".join(output.split())

@@ -352,3 +352,10 @@ def test_a_store_that_fails_is_named(vectors, monkeypatch):
     monkeypatch.setattr("fsspec.implementations.memory.MemoryFile.readinto", fail, raising=False)
     with pytest.raises(ConnectionError, match=r"store of memory://v\.txt failed.*SlowDown.*again"):
         WordVectors.load("memory://v.txt")
+
+
+@pytest.mark.parametrize("end", ["txt", "glove", "bin", "glove.gz"])
+def test_a_first_word_that_begins_like_a_byte_order_mark_keeps_it(tmp_path, end):
+    words = ("\ufeffcat", "dog")
+    WordVectors(words, [[1, 2], [3, 4]]).save(tmp_path / f"v.{end}")
+    assert WordVectors.load(tmp_path / f"v.{end}").words == words

@@ -77,6 +77,8 @@ def _principal_plane(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the first two principal components, 1 in standard deviation along the first."""
     rank = min(2, *vectors.shape)
     points = np.zeros((len(vectors), 2))
+    if not np.ptp(vectors, axis=0).any():  # equal vectors have no variance to explain
+        return points
     with one_blas_thread():
         points[:, :rank] = PCA(rank, svd_solver="covariance_eigh").fit_transform(vectors.astype(np.float64))
     scale = points[:, 0].std()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from distembed.pipeline.explorer.items import Items, NeighborList, by_category, by_quantity
-from distembed.pipeline.explorer.layout import Layout, lay_out
+from distembed.pipeline.explorer.layout import Layout, _principal_plane, lay_out
 from distembed.pipeline.explorer.page import render_page
 from distembed.pipeline.explorer.words import word_items
 from distembed.vectors import WordVectors
@@ -226,3 +226,8 @@ def test_twenty_thousand_words_answer(browser: Any, tmp_path: Path) -> None:
     answered = time.perf_counter() - began
     print(f"{path.stat().st_size / 1e6:.1f} MB: open in {ready:.1f} s, neighbors in {answered:.2f} s")
     seen.page.close()
+
+
+def test_equal_vectors_have_a_layout() -> None:
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(_principal_plane(np.ones((6, 4), np.float32)), np.zeros((6, 2)))

@@ -59,7 +59,7 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
 def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
     """Write words and vectors, in text and NumPy files as a table of a row per word, and return what was written."""
     chosen = table_format(new.target)
-    if chosen in (None, "parquet"):
+    if chosen is None:
         return export_vectors(vectors, new.target, space=new.space)
     if new.space is not None:
         raise ValueError(f"{new.target} keeps blanks as they are: leave out --space")
