@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from distembed.corpus import phrase_blocks as blocks
 from distembed.corpus.scanning import DictionarySlice, Scanned, Scanner
 from distembed.corpus.streams import Batch, CorpusError
 from distembed.display import plural
+from distembed.files import read_small
 
 JOINT = "_"
 """What stands between the words of a name."""
@@ -56,8 +56,7 @@ def read_names(path: str) -> bytes:
         If it cannot be read.
     """
     try:
-        with fsspec.open(path, "rb", compression="infer") as file:
-            return bytes(file.read()).removeprefix(b"\xef\xbb\xbf")
+        return read_small(path).removeprefix(b"\xef\xbb\xbf")
     except (OSError, ValueError) as error:
         raise CorpusError(f"The names in {path} (phrases_file) cannot be read ({error}).") from error
 

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.files import is_store_failure
+from distembed.files import check_regular, is_store_failure
 
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
@@ -205,6 +205,7 @@ class Piece(NamedTuple):
 
 def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
     """Open a local file or an fsspec URL for reading bytes."""
+    check_regular(url)
     try:
         filesystem, path = fsspec.core.url_to_fs(url, **dict(options))
         return filesystem.open(

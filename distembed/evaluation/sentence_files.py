@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.evaluation.wordsets import look_for_word_sets
+from distembed.files import read_small
 
 SUFFIXES = (".tsv", ".tsv.xz")
 JSON_SUFFIXES = (".jsonl", ".jsonl.xz")
@@ -163,8 +163,7 @@ def files_at(path: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    data = path.read_bytes()
-    return (lzma.decompress(data) if path.suffix == ".xz" else data).decode("utf-8-sig")
+    return read_small(path).decode("utf-8-sig")
 
 
 def _number(field: str) -> float:

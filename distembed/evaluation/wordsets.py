@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.encodings import detect_encoding
 from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
+from distembed.files import read_small
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10
@@ -312,10 +313,9 @@ def _content_lines(path: Path) -> Lines:
 
 def _text(path: Path) -> str:
     """Return the text of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz."""
-    data = path.read_bytes()
     try:
-        data = lzma.decompress(data) if path.suffix == ".xz" else data
-    except lzma.LZMAError as error:
+        data = read_small(path)
+    except (lzma.LZMAError, EOFError) as error:
         raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
     return data.decode(detect_encoding(data)).removeprefix("\ufeff").replace("\r\n", "\n")
 

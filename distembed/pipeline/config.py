@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from distembed.files import read_small
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
 from distembed.pipeline.suggestions import suggestion
@@ -16,6 +17,10 @@ from distembed.spelling import did_you_mean, spelled_like
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+
+JOB_BYTES = 16 << 20
+"""A job file is no larger: the longest lists of paths and settings take a hundredth."""
 
 
 def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
@@ -40,7 +45,7 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_small(path, most=JOB_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there is no job file or workspace {path}; {_where_jobs_are(path)}"
@@ -75,6 +80,10 @@ def parse_job(
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"{name} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise JobError(
+            f"{name} holds lists or tables inside each other too deeply: no key of a job does"
+        ) from None
     for setting in settings:
         _override(tree, setting)
     return checked_job(tree, name=name, folder=folder, workspace=workspace)

@@ -8,6 +8,7 @@ All-zero chunks are written, because Zarr otherwise returns a deleted chunk as z
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,18 +18,23 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 from zarr.api import asynchronous as zarr_async
-from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
-from distembed.files import RefusedError, failures_told
+from distembed.files import RefusedError, check_regular, failures_told
 from distembed.storage.files import Folder
 from distembed.storage.schema import ARRAYS, BlockRecord, DamagedError, FileRecord, Output, new_digest
-from distembed.storage.sparse import CHUNK_ELEMENTS, PARTS, canonical_csr, csr_parts, join_csr
+from distembed.storage.sparse import CHUNK_ELEMENTS, INDEX_DTYPES, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
 from distembed.storage.zarr_loop import waited
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""
+
+CODECS = ((BytesCodec, Crc32cCodec), (BytesCodec, BloscCodec, Crc32cCodec))
+"""What chunks are written with. A stranger may name others, and some unpack a thousandfold."""
+BLOSC_SIZE = slice(4, 8)
+"""Where the head of a chunk of Blosc says how many bytes it unpacks to."""
 
 _CHUNK = re.compile(r"/c(/\d+)+$")
 
@@ -36,14 +42,23 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class _BlockStore(WrapperStore[Any]):
-    """A Zarr store that computes the digest of what is written and refuses to read a missing chunk as zeros."""
+    """A Zarr store that computes the digest of what is written and refuses to read a missing chunk as zeros.
 
-    def __init__(self, store: Any, written: dict[str, FileRecord] | None = None) -> None:
+    `packed` holds the bytes that the chunks of an array may unpack to, by its path.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        written: dict[str, FileRecord] | None = None,
+        packed: dict[str, int] | None = None,
+    ) -> None:
         super().__init__(store)
         self.written: dict[str, FileRecord] = {} if written is None else written
+        self.packed: dict[str, int] = {} if packed is None else packed
 
     def _with_store(self, store: Any) -> _BlockStore:
-        return _BlockStore(store, self.written)
+        return _BlockStore(store, self.written, self.packed)
 
     async def set(self, key: str, value: Any) -> None:
         data = value.as_numpy_array()
@@ -51,9 +66,17 @@ class _BlockStore(WrapperStore[Any]):
         await super().set(key, value)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        root = getattr(self._store, "root", None)
+        if root is not None:
+            check_regular(root / key)
         value = await super().get(key, prototype, byte_range)
         if value is None and _CHUNK.search(key):
             raise DamagedError(f"{ARRAYS}/{key} is missing.")
+        allowed = self.packed.get(_CHUNK.sub("", key))
+        if allowed is not None and value is not None and _CHUNK.search(key):
+            says = int.from_bytes(value[BLOSC_SIZE].to_bytes(), "little")
+            if says > allowed:
+                raise DamagedError(f"{ARRAYS}/{key} would unpack to {says:,} bytes in place of {allowed:,}.")
         return value
 
 
@@ -213,10 +236,12 @@ def _read_chunk(number: Array, *, folder: Folder, stored: Output) -> Any:
 
 
 def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Array:
-    index, _ = number.flat[0]
+    index, rows = number.flat[0]
     with _naming_damage(folder, stored, index):
         store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
-        starts = waited(folder, _read_values(store, f"{stored.name}/{index:06d}/indptr"))
+        starts = waited(
+            folder, _read_values(store, f"{stored.name}/{index:06d}/indptr", (rows + 1,), INDEX_DTYPES)
+        )
         return np.diff(starts).astype(np.int64)
 
 
@@ -283,20 +308,45 @@ async def _read(folder: Folder, output: Output, index: int, rows: int) -> Any:
     shape = (rows, *output.shape[1:])
     dtype = np.dtype(output.dtype)
     if output.kind == "csr":
-        parts = {part: await _read_values(store, f"{path}/{part}") for part in PARTS}
-        return join_csr(parts, (shape[0], shape[1]), dtype)
-    values = await _read_values(store, path)
-    if values.shape != shape or values.dtype != dtype:
-        raise ValueError(f"it holds {values.dtype} {values.shape} in place of {dtype} {shape}")
-    return values
+        return join_csr(await _read_csr_parts(store, path, rows, dtype), (shape[0], shape[1]), dtype)
+    return await _read_values(store, path, shape, (dtype,))
 
 
-async def _read_values(store: Any, path: str) -> Array:
-    source = await zarr_async.open_array(store=store, path=path, mode="r")
+async def _read_csr_parts(store: Any, path: str, rows: int, dtype: np.dtype[Any]) -> dict[str, Array]:
+    starts = await _read_values(store, f"{path}/indptr", (rows + 1,), INDEX_DTYPES)
+    stored = (int(starts[-1]),)
+    indices = await _read_values(store, f"{path}/indices", stored, INDEX_DTYPES)
+    return {
+        "data": await _read_values(store, f"{path}/data", stored, (dtype,)),
+        "indices": indices,
+        "indptr": starts,
+    }
+
+
+async def _read_values(
+    store: Any, path: str, shape: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]
+) -> Array:
+    source = await zarr_async.open_array(store=store, path=path, mode="r", zarr_format=3)
+    _check_layout(source, shape, dtypes)
+    if len(source.metadata.codecs) == len(CODECS[1]):
+        store.packed[path] = math.prod(source.chunks) * source.dtype.itemsize
     values = np.empty(source.shape, dtype=source.dtype)
     for piece in _pieces(source.shape[0], source.chunks[0]):
         values[piece] = await source.getitem(piece)
     return values
+
+
+def _check_layout(source: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]) -> None:
+    """Refuse an array that is not laid out as `_write_values` does, before a chunk of it is decoded."""
+    if source.shape != shape or source.dtype not in dtypes:
+        raise ValueError(f"it holds {source.dtype} {source.shape} in place of {dtypes[0]} {shape}")
+    codecs = tuple(type(codec) for codec in source.metadata.codecs)
+    if codecs not in CODECS:
+        raise ValueError(f"it is packed with {', '.join(codec.__name__ for codec in codecs)}")
+    row = math.prod(source.shape[1:]) * source.dtype.itemsize
+    largest = max(CHUNK_BYTES, CHUNK_ELEMENTS * source.dtype.itemsize, row)
+    if math.prod(source.chunks) * source.dtype.itemsize > largest:
+        raise ValueError(f"its chunks are {source.chunks}, of more than {largest:,} bytes")
 
 
 def _pieces(length: int, step: int) -> Iterator[slice]:

@@ -227,17 +227,19 @@ def _runs(owner: dict[str, Any]) -> bool | None:
 
 
 def _read_owner(folder: Folder) -> dict[str, Any]:
-    """Return the description of the owner in the lock; an empty one if there is no lock or it is unreadable."""
+    """Return the description of the owner in the lock; an empty one if there is no lock or it is not one of ours."""
     try:
-        owner = json.loads(folder.read(LOCK_FILE))
+        owner = json.loads(folder.read_record(LOCK_FILE))
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
-    return owner if isinstance(owner, dict) else {}
+    if not isinstance(owner, dict) or not _TOKEN.fullmatch(str(owner.get("token"))):
+        return {}  # a token names a file
+    return owner
 
 
 def _read_beat(folder: Folder, token: str) -> bytes:
     try:
-        return folder.read(beat_file(token))
+        return folder.read_record(beat_file(token))
     except FileNotFoundError:
         return b""
 

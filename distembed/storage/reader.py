@@ -264,7 +264,7 @@ class WorkspaceReader:
         >>> [batch.num_rows for batch in workspace.batches("vocabulary", columns=["word"], n_rows=10)]
         [10, 6]
         """
-        path = self._folder.inside(self._committed(name).spec.location)
+        path = self._folder.regular(self._committed(name).spec.location)
         with (
             self._folder.fs.open(path, "rb") as raw,
             parquet_file(raw, buffer_bytes=BATCH_BYTES) as file,
@@ -281,7 +281,7 @@ class WorkspaceReader:
         >>> workspace.schema("vocabulary").names
         ['word', 'count', 'document_count']
         """
-        with self._folder.fs.open(self._folder.inside(self._committed(name).spec.location), "rb") as file:
+        with self._folder.fs.open(self._folder.regular(self._committed(name).spec.location), "rb") as file:
             return pq.read_schema(file)
 
     def read_bytes(self, name: str) -> bytes:

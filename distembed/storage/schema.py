@@ -422,6 +422,7 @@ def output_from_json(body: Mapping[str, Any]) -> Output:
         sizes = (*output.row_blocks, *output.shape)
         texts = (output.dtype, *output.dims, output.units, output.meaning)
         _demand(all(_is_size(size) for size in sizes), "a size")
+        _demand(not output.is_array or output.shape[0] == sum(output.row_blocks), "the number of rows")
         _demand(all(isinstance(text, str) for text in texts), "a text")
         _demand(isinstance(output.constant, float), "a number")
         return output
@@ -562,4 +563,4 @@ def _demand(holds: bool, what: str) -> None:
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and value >= 0
+    return type(value) is int and value >= 0

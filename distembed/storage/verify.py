@@ -191,7 +191,7 @@ def _damaged_records(
 def _is_recorded(folder: Folder, name: str, block: BlockRecord | None) -> bool:
     """Return whether a file of records has its seal and says of a block what the manifest says."""
     try:
-        data = folder.read(name)
+        data = folder.read_record(name)
     except FileNotFoundError:
         return False
     expected = None if block is None else block_to_json(block)
@@ -259,5 +259,5 @@ def _is_plain_group(folder: Folder, name: str, owner: Output | None) -> bool:
         owner is None
         and name.startswith(f"{ARRAYS}/")
         and name.endswith("/zarr.json")
-        and b'"group"' in folder.read(name)
+        and b'"group"' in folder.read_record(name)
     )

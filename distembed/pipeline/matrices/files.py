@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import fsspec
 import numpy as np
 from fsspec.core import url_to_fs
-from numpy.lib import format as npy
 
+from distembed.files import BombError, check_regular, read_small
 from distembed.libraries import sp
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.matrices.config import MatrixSection
@@ -30,6 +30,7 @@ from distembed.pipeline.matrices.matrix import (
     refuse_equal_names,
 )
 from distembed.pipeline.matrices.parquet import open_parquet
+from distembed.pipeline.npz import member_header, npy_header, refuse_large_member
 from distembed.pipeline.tables.cells import read_numbers
 from distembed.pipeline.tables.files import COMPRESSIONS, column_of, read_table, some, texts_of
 from distembed.storage.workspace import Workspace
@@ -87,6 +88,7 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
 def _opened(section: MatrixSection) -> Matrix:
     from distembed.vectors import WordVectors
 
+    check_regular(section.path)
     path, kind = section.path.rstrip("/"), _kind(section.path)
     _refuse_unused(section, kind)
     if kind == "npy":
@@ -163,8 +165,7 @@ def _vector_file_size(path: str) -> MatrixSize:
 
 
 def _listed_names(path: str, n_rows: int) -> Sequence[str]:
-    with fsspec.open(path, "rt", encoding="utf-8", newline=None, compression="infer") as file:
-        names = file.read().splitlines()
+    names = read_small(path).decode("utf-8").splitlines()
     if len(names) != n_rows:
         raise MatrixError(
             f"{path} has {len(names)} lines, and the matrix {n_rows} rows: give one name per row"
@@ -179,7 +180,7 @@ def _listed_names(path: str, n_rows: int) -> Sequence[str]:
 def _open_npy(path: str) -> Matrix:
     with fsspec.open(path, "rb") as file:
         try:
-            shape, fortran, dtype = _npy_header(file)
+            shape, fortran, dtype = npy_header(file)
         except ValueError as error:
             raise MatrixError(f"{path} is not an npy file ({error}): save it with numpy.save") from error
         first = file.tell()
@@ -196,12 +197,6 @@ def _open_npy(path: str) -> Matrix:
     return Matrix(path, shape, dtype, partial(_npy_rows, path, first, shape[1], dtype), lambda: None)
 
 
-def _npy_header(file: Any) -> tuple[Any, bool, np.dtype[Any]]:
-    version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    return read(file)
-
-
 def _npy_rows(path: str, first: int, width: int, dtype: np.dtype[Any], start: int, stop: int) -> Any:
     with fsspec.open(path, "rb") as file:
         file.seek(first + start * width * dtype.itemsize)
@@ -214,11 +209,13 @@ def _read_npz(path: str, key: str | None, name_key: str | None) -> Matrix:
     try:
         with fsspec.open(path, "rb") as file, np.load(file) as arrays:
             if "format" in arrays.files:
+                for name in arrays.files:
+                    refuse_large_member(path, arrays, name)
                 file.seek(0)
                 return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)
             names = None if name_key is None else texts_of(_array_of(path, arrays, name_key))
             return held_matrix(path, _array_of(path, arrays, key or _only_matrix(path, arrays)), names)
-    except MatrixError:
+    except (BombError, MatrixError):
         raise
     except (zipfile.BadZipFile, EOFError, ValueError) as error:
         raise MatrixError(f"{path} cannot be read as an npz file ({error}): copy or save it again") from error
@@ -227,11 +224,12 @@ def _read_npz(path: str, key: str | None, name_key: str | None) -> Matrix:
 def _array_of(path: str, arrays: Any, name: str) -> Any:
     if name not in arrays.files:
         raise MatrixError(f"{path} holds no array {name!r}; it holds {some(arrays.files)}")
+    refuse_large_member(path, arrays, name)
     return arrays[name]
 
 
 def _only_matrix(path: str, arrays: Any) -> str:
-    matrices = [name for name in arrays.files if arrays[name].ndim == 2]
+    matrices = [name for name in arrays.files if len(member_header(arrays, name)[0]) == 2]
     if len(matrices) != 1:
         raise MatrixError(f"{path} holds {some(arrays.files)}: set input.key to the one that is the matrix")
     return matrices[0]

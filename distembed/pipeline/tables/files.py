@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
+from distembed.files import check_regular, read_small
 from distembed.libraries import pa, pacsv
 from distembed.parquet import whole_table
+from distembed.pipeline.npz import refuse_large_member
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Floats: TypeAlias = NDArray[np.floating[Any]]
@@ -83,15 +85,18 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
     suffix = _suffix(path)
     if path.lower().endswith(WORKBOOK_SUFFIXES):
         raise _workbook(path)
-    with fsspec.open(path, "rb", compression=None if suffix in (".npz", ".parquet") else "infer") as file:
-        if suffix == ".npz":
-            with np.load(file) as arrays:
-                return Table(path, {name: arrays[name] for name in arrays.files}, [])
-        if suffix == ".parquet":
+    check_regular(path)
+    if suffix == ".npz":
+        with fsspec.open(path, "rb") as file, np.load(file) as arrays:
+            for name in arrays.files:
+                refuse_large_member(path, arrays, name)
+            return Table(path, {name: arrays[name] for name in arrays.files}, [])
+    if suffix == ".parquet":
+        with fsspec.open(path, "rb") as file:
             table = whole_table(file)
-            refuse_twice(path, "column", table.column_names)
-            return Table(path, dict(zip(table.column_names, table.columns, strict=True)), [])
-        data = file.read()
+        refuse_twice(path, "column", table.column_names)
+        return Table(path, dict(zip(table.column_names, table.columns, strict=True)), [])
+    data = read_small(path)
     text, note = _as_utf8(path, data, encoding)
     return _read_csv(path, text, delimiter, [note] if note else [])
 
