@@ -11,7 +11,7 @@ from typing import Any
 
 import fsspec
 
-from distembed.files import failures_told
+from distembed.files import depth_told, failures_told
 
 OF_DESKTOPS = frozenset({"Thumbs.db", "desktop.ini"})
 """Files that desktops write into the folders of their users."""
@@ -42,7 +42,9 @@ def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[str]:
     """Return the URLs of the files that a path, a folder or a glob names, in order."""
     filesystem, inner = fsspec.core.url_to_fs(path, **dict(options))
     if filesystem.isdir(inner):
-        files = [name for name in sorted(filesystem.find(inner)) if not is_hidden(name[len(inner) :])]
+        with depth_told(path):
+            every = sorted(filesystem.find(inner))
+        files = [name for name in every if not is_hidden(name[len(inner) :])]
     elif filesystem.exists(inner):
         return [path]
     else:

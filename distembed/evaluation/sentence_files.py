@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.evaluation.wordsets import look_for_word_sets
-from distembed.files import read_small
+from distembed.files import depth_told, read_small
 
 SUFFIXES = (".tsv", ".tsv.xz")
 JSON_SUFFIXES = (".jsonl", ".jsonl.xz")
@@ -159,7 +159,8 @@ def files_at(path: Path) -> list[Path]:
     """Return a file itself, or the files of a folder and of all below it that are not hidden, in order."""
     if not path.is_dir():
         return [path] if path.is_file() else []
-    return sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != ".")
+    with depth_told(path):
+        return sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != ".")
 
 
 def _text(path: Path) -> str:

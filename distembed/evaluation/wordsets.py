@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.encodings import detect_encoding
 from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
-from distembed.files import read_small
+from distembed.files import depth_told, read_small
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10
@@ -242,7 +242,8 @@ def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
     if not path.is_dir():
         return FoundSets([] if path in besides else [read_word_set(path)], [])
     found = FoundSets([], [])
-    files = {file for file in path.rglob("*") if file.is_file() and file.name[0] != "."}
+    with depth_told(path):
+        files = {file for file in path.rglob("*") if file.is_file() and file.name[0] != "."}
     for file in sorted(files - set(besides)):
         name = file.relative_to(path)
         if "crosslingual" in name.parts:

@@ -24,7 +24,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from distembed.files import failures_told
+from distembed.files import depth_told, failures_told
 from distembed.pipeline.sections import Read
 from distembed.storage.schema import WORKSPACE_FILE, new_digest
 from distembed.storage.workspace import Workspace
@@ -119,7 +119,8 @@ def _files_at(fs: Any, path: str) -> dict[str, dict[str, Any]]:
         if info["type"] != "directory":
             return {path.rsplit("/", 1)[-1]: info}
         folder = path.rstrip("/")
-        found = fs.find(path, detail=True)
+        with depth_told(path):
+            found = fs.find(path, detail=True)
     files = {name: info for name, info in found.items() if info["type"] == "file"}
     return {name.removeprefix(folder).lstrip("/"): info for name, info in files.items()}
 

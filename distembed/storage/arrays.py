@@ -158,10 +158,17 @@ def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]
         ) from error
 
 
-def open_array(folder: Folder, output: Output, token: str) -> da.Array:
-    """Open a stored array lazily: each chunk is one row block, read in the worker that needs it."""
+def open_array(
+    folder: Folder, output: Output, token: str, *, digests: Sequence[str] | None = None
+) -> da.Array:
+    """Open a stored array lazily: each chunk is one row block, read in the worker that needs it.
+
+    With `digests`, one per block, a block that does not hold its own is a `DamagedError`.
+    """
     dtype, ndim = np.dtype(output.dtype), len(output.shape)
-    numbers = numbered(range(len(output.row_blocks)), output, name=f"number-{output.name}-{token}")
+    numbers = numbered(
+        range(len(output.row_blocks)), output, name=f"number-{output.name}-{token}", digests=digests
+    )
     return da.map_blocks(
         _read_chunk,
         numbers,
@@ -205,13 +212,19 @@ def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Seque
     )
 
 
-def numbered(indices: Iterable[int], output: Output, *, name: str | Literal[False]) -> da.Array:
-    """Return an object array with one chunk per row block, which holds its index and number of rows.
+def numbered(
+    indices: Iterable[int],
+    output: Output,
+    *,
+    name: str | Literal[False],
+    digests: Sequence[str] | None = None,
+) -> da.Array:
+    """Return an object array with one chunk per row block, which holds its index, number of rows and digest or "".
 
     With ``name=False`` its keys are new each time, so that no scheduler reuses an earlier result for a write.
     """
-    pairs = [(index, output.row_blocks[index]) for index in indices]
-    boxes = boxed_all(pairs).reshape(-1, *(1,) * (len(output.shape) - 1))
+    of_blocks = [(i, output.row_blocks[i], "" if digests is None else digests[i]) for i in indices]
+    boxes = boxed_all(of_blocks).reshape(-1, *(1,) * (len(output.shape) - 1))
     return da.from_array(boxes, chunks=1, name=name, meta=np.empty((0,) * boxes.ndim, dtype=object))
 
 
@@ -231,12 +244,18 @@ def content_digest(block: Any) -> str:
 
 
 def _read_chunk(number: Array, *, folder: Folder, stored: Output) -> Any:
-    index, rows = number.flat[0]
-    return read_block(folder, stored, index, rows)
+    index, rows, digest = number.flat[0]
+    block = read_block(folder, stored, index, rows)
+    if digest and content_digest(block) != digest:
+        raise DamagedError(
+            f"Block {index} of {stored.name!r} in {folder.url} is not the block that stage {stored.stage!r} wrote: "
+            "'distembed run' writes it again."
+        )
+    return block
 
 
 def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Array:
-    index, rows = number.flat[0]
+    index, rows, _ = number.flat[0]
     with _naming_damage(folder, stored, index):
         store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
         starts = waited(
@@ -246,7 +265,7 @@ def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Arra
 
 
 def _write_chunk(block: Any, number: Array, *, folder: Folder, stored: Output) -> Array:
-    index, rows = number.flat[0]
+    index, rows, _ = number.flat[0]
     return boxed(write_block(folder, stored, index, rows, block), len(stored.shape))
 
 

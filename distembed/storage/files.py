@@ -303,15 +303,17 @@ class Folder:
 
 def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:
     """Yield the path and the size of every file below a local folder; links are not followed into folders."""
-    try:
-        with os.scandir(folder) as listed:
-            entries = list(listed)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _local_sizes(entry.path)
-        else:
+    folders = [folder]  # no recursion: a stranger's folders may lie thousandfold inside each other
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as listed:
+                entries = list(listed)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        folders += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                continue
             try:
                 size = entry.stat().st_size
             except FileNotFoundError:  # removed since it was listed, or a link that leads nowhere

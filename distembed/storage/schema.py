@@ -4,6 +4,7 @@ Layout, relative to the workspace::
 
     workspace.json                            the format and its version
     lock.json                                 who writes at the moment
+    verified.json                             when all was last found as it was written
     manifest/<stage>.json                     the commit of a stage, written last
     manifest/<stage>/stage.json               its parameters and inputs, written first
     manifest/<stage>/<output>/output.json     what one output is going to be
@@ -37,7 +38,8 @@ WORKSPACE_FILE = "workspace.json"
 LOCK_FILE = "lock.json"
 MANIFEST = "manifest"
 ARRAYS = "arrays.zarr"
-RESERVED = (WORKSPACE_FILE, LOCK_FILE, MANIFEST, ARRAYS)
+VERIFIED_FILE = "verified.json"
+RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, MANIFEST, ARRAYS)
 """Places at the top of a workspace that no plain output may take."""
 KINDS = ("dense", "csr", "table", "bytes", "files")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
@@ -253,6 +255,13 @@ class StageManifest:
         """Return the digest of the content of all outputs that are not temporary."""
         kept = {name: record.digest for name, record in self.outputs.items() if not record.spec.temporary}
         return digest_of_json(kept)
+
+
+class Facts(dict[str, Any]):
+    """The facts of a stage, which says in one sentence what its record lacks."""
+
+    def __missing__(self, name: str) -> Any:
+        raise ManifestError(f"The record of a stage lacks its fact {name!r}: run the job again to repair it.")
 
 
 class Begun(NamedTuple):
@@ -487,7 +496,7 @@ def manifest_from_json(body: Mapping[str, Any], stage: str) -> StageManifest:
             begun["parameters"],
             begun["inputs"],
             outputs,
-            body["facts"],
+            Facts(body["facts"]),
             begun["made_with"],
         )
 

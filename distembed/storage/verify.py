@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from distembed.files import PARTIAL, failures_told
@@ -12,6 +14,7 @@ from distembed.storage.lock import owner_of
 from distembed.storage.schema import (
     ARRAYS,
     MANIFEST,
+    VERIFIED_FILE,
     BlockRecord,
     DamagedError,
     FileRecord,
@@ -133,6 +136,22 @@ def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
     found += _damaged_records(folder, files, stages)
     found += _unexpected(folder, files, stages)
     return sorted(_still_so(folder, found, stages) if writing or owner_of(folder) else found)
+
+
+def remember(folder: Folder, digest: str) -> None:
+    """Record that all content, of this digest, was found whole just now; where nothing may be written, do not."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    with contextlib.suppress(OSError):
+        folder.write(VERIFIED_FILE, seal({"time": now, "digest": digest}), durable=True)
+
+
+def remembered(folder: Folder) -> tuple[datetime, str] | None:
+    """Return when all content was last found whole, and its digest; None if never, or if the record is damaged."""
+    try:
+        body = records.tolerant(records.read_sealed, folder, VERIFIED_FILE) or {}
+        return datetime.fromisoformat(body["time"]).astimezone(UTC), str(body["digest"])
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None
 
 
 def _still_so(

@@ -84,7 +84,8 @@ def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[Stage]:
         )
         blocks = sum(len(record.blocks) for record in records)
         facts = manifest.facts
-        rows.append(Stage(name, facts["wall_seconds"], facts["peak_process_bytes"], size, blocks))
+        seconds, peak = (measured(facts, name) for name in ("wall_seconds", "peak_process_bytes"))
+        rows.append(Stage(name, seconds, None if peak is None else round(peak), size, blocks))
     return rows
 
 

@@ -9,6 +9,7 @@ import codecs
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
 from distembed.files import check_regular, read_small
-from distembed.libraries import pa, pacsv
+from distembed.libraries import pa, pacsv, pc
 from distembed.parquet import whole_table
 from distembed.pipeline.npz import refuse_large_member
 
@@ -42,6 +43,12 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+FORMULA = r"^('*[=+\-@\t\r])"
+"""How a text begins that a spreadsheet program computes; one with an apostrophe before it is a text there.
+
+A file of ours has one more apostrophe before each (see `distembed.pipeline.export.files.write_table`).
+"""
+ESCAPED = re.compile(rb"'[=+\-@\t\r]")
 SHOWN = 3
 """Names shown of a list that is at fault."""
 
@@ -187,7 +194,7 @@ def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table
 
 def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
     try:
-        return pacsv.read_csv(
+        table = pacsv.read_csv(
             pa.BufferReader(text),
             read_options=pacsv.ReadOptions(use_threads=False),
             parse_options=options,
@@ -197,6 +204,10 @@ def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
         )
     except pa.ArrowInvalid as error:
         raise TableError(f"{path} is not a table of separated values: {error}") from None
+    if not ESCAPED.search(text):
+        return table
+    columns = [pc.replace_substring_regex(column, "^'" + FORMULA[1:], r"\1") for column in table.columns]
+    return pa.table(columns, names=table.column_names)
 
 
 def _uneven(path: str, rows: list[Any]) -> str:
