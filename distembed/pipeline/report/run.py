@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from distembed.display import plural
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.explorer import kept
-from distembed.pipeline.quantities import format_bytes, format_seconds
+from distembed.pipeline.quantities import format_bytes, format_seconds, measured
 from distembed.pipeline.report.page import Section, escaped, folded, group
 from distembed.pipeline.report.tables import Row, as_mapping, table
 from distembed.pipeline.terminal import shown
