@@ -11,7 +11,7 @@ from typing import Any
 
 import fsspec
 
-from distembed.files import depth_told, failures_told
+from distembed.files import check_regular, depth_told, failures_told
 
 OF_DESKTOPS = frozenset({"Thumbs.db", "desktop.ini"})
 """Files that desktops write into the folders of their users."""
@@ -46,6 +46,7 @@ def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[str]:
             every = sorted(filesystem.find(inner))
         files = [name for name in every if not is_hidden(name[len(inner) :])]
     elif filesystem.exists(inner):
+        check_regular(path)
         return [path]
     else:
         found = sorted(filesystem.glob(inner)) if glob.has_magic(inner) else []

@@ -379,7 +379,7 @@ class WorkspaceReader:
         return found
 
     def verified(self) -> tuple[datetime, bool] | None:
-        """Return when `verify` last found all content as it was written, and whether it is still the same.
+        """Return when `verify` last found all content whole, and whether it is still the same.
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import struct
 import tracemalloc
@@ -352,3 +353,13 @@ def test_a_store_that_fails_is_named(vectors, monkeypatch):
     monkeypatch.setattr("fsspec.implementations.memory.MemoryFile.readinto", fail, raising=False)
     with pytest.raises(ConnectionError, match=r"store of memory://v\.txt failed.*SlowDown.*again"):
         WordVectors.load("memory://v.txt")
+
+
+def test_vectors_that_unpack_to_far_more_than_their_file_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("distembed.files.UNPACKED_BYTES", 1 << 16)
+    monkeypatch.setattr("distembed.vectors.streams.READ_BYTES", 1 << 16)
+    path = tmp_path / "v.txt.gz"
+    path.write_bytes(gzip.compress(b"1000000 2\n" + b"a 0 0\n" * 1_000_000))
+    monkeypatch.setattr("distembed.files.UNPACKED_RATIO", 10)
+    with pytest.raises(ValueError, match=r"v\.txt\.gz stores .* unpack to"):
+        WordVectors.load(path)

@@ -10,7 +10,7 @@ import bz2
 import lzma
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +77,7 @@ class CheckedStore(WrapperStore[Any]):
         if value is None or found is None or key.rpartition("/")[2] in METADATA:
             return value
         is_index = found.in_shard and isinstance(byte_range, SuffixByteRequest)
-        pieces = [value]
+        pieces: Iterable[Any] = [value]
         if found.in_shard:
             pieces = (
                 [] if is_index else [value] if byte_range is not None else _of_shard(value, found.in_shard)
