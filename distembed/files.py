@@ -76,12 +76,10 @@ class NoFileError(OSError):
 def check_regular(path: str | Path) -> None:
     """Refuse a local path at which there is neither a file nor a folder: a pipe waits, and a device never ends.
 
-    What a shell passes as a file, `/dev/stdin` and the `/dev/fd/63` of ``<(command)``, may be a pipe.
-
     Raises
     ------
     NoFileError
-        If it is a device, a socket, or another pipe.
+        If it is a device, a socket or a pipe.
     """
     plain = str(path).removeprefix("file://")
     if "://" in plain:
@@ -90,8 +88,7 @@ def check_regular(path: str | Path) -> None:
         mode = os.stat(plain).st_mode  # noqa: PTH116 (fsspec hands out plain strings)
     except (OSError, ValueError):
         return  # opening it says what is wrong
-    is_of_shell = stat.S_ISFIFO(mode) and plain.startswith(SHELL_PIPES)
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or is_of_shell):
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise NoFileError(
             f"{path} is a pipe, a socket or a device, and no file: give a file, or copy it into one"
         )
@@ -100,11 +97,16 @@ def check_regular(path: str | Path) -> None:
 def read_head(path: str | Path, n_bytes: int) -> bytes:
     """Read the first bytes of a local file or URL, unpacked by the end of its name.
 
+    What a shell passes as a file, `/dev/stdin` and the `/dev/fd/63` of ``<(command)``, may be a pipe.
+
     Raises
     ------
     NoFileError
         If it is no file.
     """
+    if str(path).startswith(SHELL_PIPES) and Path(path).is_fifo():
+        with open(path, "rb") as pipe:  # noqa: PTH123 (of a text or a path)
+            return pipe.read(n_bytes)
     check_regular(path)
     # a Path is a local file whatever its name says: fsspec would follow a name with "::" to other protocols
     local = fsspec.core.OpenFile(LocalFileSystem(), str(path), compression=infer_compression(str(path)))

@@ -10,6 +10,7 @@ import lzma
 import os
 import pickle
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -224,13 +225,18 @@ def test_a_name_that_looks_like_a_url_is_one_only_as_text(
     assert files.read_small(Path("simplecache::words.txt")) == b"the"
 
 
-def test_folders_far_inside_each_other_are_one_sentence(tmp_path: Path) -> None:
+def test_folders_far_inside_each_other_are_one_sentence(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     handles = [os.open(tmp_path, os.O_RDONLY)]
     for _ in range(1200):
         os.mkdir("d", dir_fd=handles[-1])
         handles.append(os.open("d", os.O_RDONLY, dir_fd=handles[-1]))
         os.close(handles[-2])
     os.close(handles[-1])
+    request.addfinalizer(
+        lambda: subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
+    )  # Python cannot remove it
     assert Folder.at(tmp_path).find() == {}
     for read in (
         lambda: de.read_corpus(tmp_path),

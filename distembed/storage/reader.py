@@ -412,9 +412,9 @@ class WorkspaceReader:
         if is_small(record):
             known = record.blocks[0].files[record.spec.location]
             if known != FileRecord(len(data), new_digest(data).hexdigest()):
+                place = self._folder.path(record.spec.location)
                 raise DamagedError(
-                    f"{self._folder.path(record.spec.location)} is not the file that stage {record.spec.stage!r} wrote: "
-                    "'distembed run' writes it again."
+                    f"{place} is not the file that stage {record.spec.stage!r} wrote: 'distembed run' writes it again."
                 )
         return data
 
