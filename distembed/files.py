@@ -12,6 +12,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +20,19 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.urls import public
+from distembed.urls import opened, public
 
 PARTIAL = ".partial"
+SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where a shell puts what it passes from a command in place of a file."""
+SMALL_BYTES = 2 << 30
+"""What is read at once is no larger: words, tests, tables and names."""
+
+UNPACKED_BYTES, UNPACKED_RATIO = 1 << 30, 500
+"""What unpacks to more bytes than the first, and to more than so many times what is stored, is meant to harm.
+
+Text and tables shrink to a tenth or a hundredth; a table of zeros and ones to a three-hundredth.
+"""
 
 STORE_LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "gcsfs", "google")
 """The libraries by which stores are reached, whose errors may have any class."""
@@ -38,8 +49,127 @@ class DiskFullError(OSError):
         return str(self.strerror)
 
 
+class BombError(ValueError):
+    """An error because a small file would take the memory of a large one."""
+
+
+@contextlib.contextmanager
+def depth_told(path: str | Path) -> Iterator[None]:
+    """Turn what Python raises where folders lie too deeply inside each other into one sentence.
+
+    Raises
+    ------
+    OSError
+        If they do.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise OSError(
+            f"{path} has folders inside each other too deeply to be listed: give one further down"
+        ) from None
+
+
+class NoFileError(OSError):
+    """An error because a path leads to a device, a socket or a pipe in place of a file."""
+
+
+def check_regular(path: str | Path) -> None:
+    """Refuse a local path at which there is neither a file nor a folder: a pipe waits, and a device never ends.
+
+    Raises
+    ------
+    NoFileError
+        If it is a device, a socket or a pipe.
+    """
+    plain = str(path).removeprefix("file://")
+    if "://" in plain:
+        return
+    try:
+        mode = os.stat(plain).st_mode  # noqa: PTH116 (fsspec hands out plain strings)
+    except (OSError, ValueError):
+        return  # opening it says what is wrong
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise NoFileError(
+            f"{path} is a pipe, a socket or a device, and no file: give a file, or copy it into one"
+        )
+
+
+def read_head(path: str | Path, n_bytes: int) -> bytes:
+    """Read the first bytes of a local file or URL, unpacked by the end of its name.
+
+    What a shell passes as a file, `/dev/stdin` and the `/dev/fd/63` of ``<(command)``, may be a pipe.
+
+    Raises
+    ------
+    NoFileError
+        If it is no file.
+    """
+    if str(path).startswith(SHELL_PIPES) and Path(path).is_fifo():
+        with open(path, "rb") as pipe:  # noqa: PTH123 (of a text or a path)
+            return pipe.read(n_bytes)
+    check_regular(path)
+    with opened(path, "rb", compression="infer") as file:
+        data: bytes = file.read(n_bytes)
+    return data
+
+
+def read_small(path: str | Path, *, most: int | None = None) -> bytes:
+    """Read a local file or URL whole, unpacked by the end of its name.
+
+    Parameters
+    ----------
+    path : str or Path
+        Words, tests, a table or a job.
+    most : int, optional
+        The bytes that it may have, unpacked; `SMALL_BYTES` by default.
+
+    Raises
+    ------
+    NoFileError, BombError
+        If it is no file, or is larger.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from distembed.files import read_small
+    >>> _ = Path("stop.txt").write_text("the")
+    >>> read_small("stop.txt")
+    b'the'
+    """
+    most = SMALL_BYTES if most is None else most
+    data = read_head(path, most + 1)
+    if len(data) > most:
+        raise BombError(
+            f"{path} has more than {most:,} bytes (unpacked): that is no list, table or job, give another file"
+        )
+    return data
+
+
 class RefusedError(PermissionError):
     """An error because an object store does not allow its caller to read or write; the message says where."""
+
+
+def refuse_bomb(path: str, stored: int, unpacked: int) -> None:
+    """Refuse a file, or a part of one, that unpacks to far more than it stores.
+
+    Parameters
+    ----------
+    path : str
+        The file, for the error.
+    stored, unpacked : int
+        Its bytes on disk, and those that it takes in memory as far as they are known.
+
+    Raises
+    ------
+    BombError
+        If it takes more than `UNPACKED_BYTES` and more than `UNPACKED_RATIO` times what it stores.
+    """
+    if unpacked > max(UNPACKED_BYTES, UNPACKED_RATIO * stored):
+        raise BombError(
+            f"{path} stores {stored:,} bytes that unpack to {unpacked:,} or more, which no honest file does: do not "
+            "use it, or, if you made it, write it without compression"
+        )
 
 
 @contextlib.contextmanager

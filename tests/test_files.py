@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import bz2
 import errno
+import gzip
+import lzma
 import os
 import pickle
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import distembed as de
+from distembed import files
 from distembed.corpus.partitions import KINDS, SCHEMAS, PartitionFiles, iter_partition
-from distembed.files import PARTIAL, DiskFullError, naming_a_full_disk, replacing, replacing_folder, sync
+from distembed.corpus.stop_words import read_stop_words
+from distembed.evaluation.sentence_files import files_at
+from distembed.evaluation.wordsets import look_for_word_sets, read_word_set
+from distembed.files import (
+    PARTIAL,
+    DiskFullError,
+    NoFileError,
+    naming_a_full_disk,
+    replacing,
+    replacing_folder,
+    sync,
+)
+from distembed.pipeline.config import load_job
+from distembed.pipeline.tables.files import read_table
+from distembed.storage.files import Folder
 from tests.storage.examples import record_disk
 
 PACKAGE = Path(__file__).resolve().parents[1] / "distembed"
@@ -177,3 +197,72 @@ def test_a_part_whose_writing_fails_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     write_tokens(f"{tmp_path}/p")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"p.{kind}.parquet" for kind in KINDS)
+
+
+def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    """A pipe that nobody writes waits for good, and a device never ends; what a shell passes is a pipe, and read."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    readers = [
+        files.read_small,
+        lambda place: files.read_small(Path(place)),
+        de.WordVectors.load,
+        lambda place: de.read_corpus(place).tokenize(),
+        read_stop_words,
+        read_word_set,
+        load_job,
+        read_table,
+    ]
+    for place in (str(pipe), "/dev/zero"):
+        for read in readers:
+            with pytest.raises(NoFileError, match="is a pipe, a socket or a device"):
+                read(place)
+    ends = os.pipe()
+    os.write(ends[1], b"the\n")
+    os.close(ends[1])
+    assert read_stop_words(f"/dev/fd/{ends[0]}") == {"the"}
+    os.close(ends[0])
+
+
+@pytest.mark.parametrize("pack", [None, gzip.compress, bz2.compress, lzma.compress])
+def test_a_list_is_not_unpacked_beyond_the_size_of_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack
+) -> None:
+    monkeypatch.setattr(files, "SMALL_BYTES", 1 << 16)
+    suffix = {None: "", gzip.compress: ".gz", bz2.compress: ".bz2", lzma.compress: ".xz"}[pack]
+    data = bytes(1 << 20)
+    place = tmp_path / f"words.txt{suffix}"
+    place.write_bytes(pack(data) if pack else data)
+    for path in (place, str(place)):
+        with pytest.raises(files.BombError, match="more than 65,536 bytes"):
+            files.read_small(path)
+
+
+def test_a_name_that_looks_like_a_url_is_one_only_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("simplecache::words.txt").write_text("the")
+    assert files.read_small(Path("simplecache::words.txt")) == b"the"
+
+
+def test_folders_far_inside_each_other_are_one_sentence(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    handles = [os.open(tmp_path, os.O_RDONLY)]
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=handles[-1])
+        handles.append(os.open("d", os.O_RDONLY, dir_fd=handles[-1]))
+        os.close(handles[-2])
+    os.close(handles[-1])
+    request.addfinalizer(
+        lambda: subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
+    )  # Python cannot remove it
+    assert Folder.at(tmp_path).find() == {}
+    for read in (
+        lambda: de.read_corpus(tmp_path),
+        lambda: look_for_word_sets([tmp_path]),
+        lambda: files_at(tmp_path),
+    ):
+        with pytest.raises(OSError, match="folders inside each other too deeply"):
+            read()

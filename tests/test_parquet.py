@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed import parquet
+from distembed import files, parquet
 
 READERS = {
     "whole": "whole_table(file)",
@@ -88,3 +88,24 @@ def test_arrows_own_way_starts_threads(tmp_path: Path) -> None:
     program = PROGRAM.format(path=str(path), reader="pyarrow.parquet.read_table(file)")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "AssertionError" in done.stderr  # that the test above can fail
+
+
+def test_a_text_that_is_stored_once_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch has fewer rows where they are large, and a table that no honest file holds is refused unread."""
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 22)
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table({"text": ["a" * (1 << 16)] * 1000, "n": range(1000)}), path, compression="zstd")
+    sizes = [batch.num_rows for batch in parquet.read_batches(parquet.parquet_file(path), 1000)]
+    assert sum(sizes) == 1000
+    assert max(sizes) <= 16
+    with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 65,544,000"):
+        parquet.whole_table(path)
+    assert len(parquet.whole_table(path, columns=["n"])) == 1000
+    lists = pa.table({"v": [[0.0] * 10_000] * 100})
+    pq.write_table(lists, path, compression="zstd")
+    with pytest.raises(files.BombError):
+        parquet.whole_table(path)
+    assert max(batch.num_rows for batch in parquet.read_batches(parquet.parquet_file(path), 100)) <= 13

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from distembed.files import failures_told
+from distembed.files import check_regular, depth_told, failures_told
 from distembed.urls import url_to_fs
 
 FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
@@ -62,6 +62,7 @@ def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[str]:
     filesystem, inner = url_to_fs(path, **dict(options))
     folder, names = named_files(filesystem, inner)
     if not folder and inner in names:
+        check_regular(path)
         return [path]
     return [filesystem.unstrip_protocol(name) if "://" in path else name for name in names]
 
@@ -80,7 +81,8 @@ def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
     else:
         if info["type"] != "directory":
             return "", {path: info}
-        folder, found = path.rstrip("/"), filesystem.find(path, detail=True)
+        with depth_told(path):
+            folder, found = path.rstrip("/"), filesystem.find(path, detail=True)
     asked = is_hidden(path[len(folder) :])
     files = (name for name in sorted(found) if found[name]["type"] != "directory")
     return folder, {name: found[name] for name in files if asked or not is_hidden(name[len(folder) :])}
@@ -88,7 +90,8 @@ def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
 
 def files_below(folder: Path) -> list[Path]:
     """Return the files of a local folder and of all below it that are not hidden, in order."""
-    found = (file for file in folder.rglob("*") if file.is_file())
+    with depth_told(folder):
+        found = [file for file in folder.rglob("*") if file.is_file()]
     return sorted(file for file in found if not is_hidden(file.relative_to(folder).as_posix()))
 
 

@@ -19,7 +19,7 @@ from distembed.corpus import phrase_blocks as blocks
 from distembed.corpus.scanning import DictionarySlice, Scanned, Scanner
 from distembed.corpus.streams import Batch, CorpusError
 from distembed.display import plural
-from distembed.urls import opened
+from distembed.files import read_small
 
 JOINT = "_"
 """What stands between the words of a name."""
@@ -56,8 +56,7 @@ def read_names(path: str) -> bytes:
         If it cannot be read.
     """
     try:
-        with opened(path, "rb", compression="infer") as file:
-            return bytes(file.read()).removeprefix(b"\xef\xbb\xbf")
+        return read_small(path).removeprefix(b"\xef\xbb\xbf")
     except (OSError, ValueError) as error:
         raise CorpusError(f"The names in {path} (phrases_file) cannot be read ({error}).") from error
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from distembed.corpus.encodings import detect_encoding
-from distembed.urls import opened
+from distembed.files import read_small
 
 Language = Literal[
     "none", "english", "arabic", "bulgarian", "catalan", "chinese", "czech", "danish", "dutch", "finnish", "french",
@@ -103,8 +103,7 @@ def read_stop_words(path: str | Path) -> frozenset[str]:
     ValueError
         If the file has no word, or a line has several.
     """
-    with opened(str(path), "rb", compression="infer") as file:
-        data = file.read()
+    data = read_small(path)
     lines = data.decode(detect_encoding(data)).removeprefix("\ufeff").splitlines()
     words = {number: line.strip() for number, line in enumerate(lines, start=1)}
     words = {number: word for number, word in words.items() if word and not word.startswith("#")}

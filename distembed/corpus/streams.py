@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.files import is_store_failure
+from distembed.files import check_regular, is_store_failure
 from distembed.urls import url_to_fs
 
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
@@ -213,6 +213,7 @@ class Piece(NamedTuple):
 
 def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
     """Open a local file or an fsspec URL for reading bytes."""
+    check_regular(url)
     try:
         filesystem, path = url_to_fs(url, **dict(options))
         return filesystem.open(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from distembed.corpus.partitions import WORDS_SCHEMA
+from distembed.files import BombError, check_regular
 from distembed.parquet import whole_table
 
 LARGEST_COUNT = int(np.iinfo(np.int64).max)
+LINE_BYTES = 1 << 20
+"""No line of a word and its count is longer; what follows is read as another line, and refused."""
 UNKNOWN_COUNT = -1
 """The document count of a word where the file has none."""
 
@@ -25,7 +29,7 @@ def read_table(path: Path) -> pa.Table:
     """
     try:
         table = whole_table(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, BombError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
@@ -65,8 +69,9 @@ def read_text(path: Path) -> pa.Table:
         If a line is not a word and a number.
     """
     words, counts = [], []
+    check_regular(path)
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(partial(file.readline, LINE_BYTES), b""), 1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
@@ -76,7 +81,7 @@ def read_text(path: Path) -> pa.Table:
             word, _, count = text.rpartition(" ")
             if not word or not count.isdecimal() or int(count) > LARGEST_COUNT:
                 raise ValueError(
-                    f'{path}, line {number}: {text.rstrip()!r} is not "word count"; correct the line.'
+                    f'{path}, line {number}: {text.rstrip()[:80]!r} is not "word count"; correct the line.'
                 )
             words.append(word)
             counts.append(int(count))

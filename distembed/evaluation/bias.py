@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from distembed.evaluation import bias_blocks
 from distembed.evaluation.scoring import Case, Policy, Space, cosine_table, text_table, word_rows
 from distembed.evaluation.wordsets import PACKAGED_SETS, WordSetError
+from distembed.files import read_small
 from distembed.vectors import WordVectors
 
 MIN_KNOWN = 0.8
@@ -182,9 +183,11 @@ def read_association_tests(path: str | Path | None = None) -> list[AssociationTe
     """
     path = PACKAGED_SETS / "weat.toml" if path is None else Path(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_small(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise WordSetError(f"{path} is not TOML: {error}; correct it") from error
+    except RecursionError:
+        raise WordSetError(f"{path} holds lists or tables inside each other too deeply; correct it") from None
     tests, words = content.get("tests"), content.get("words")
     if not (isinstance(tests, list) and tests and isinstance(words, dict)):
         raise WordSetError(

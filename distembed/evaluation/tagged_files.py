@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from distembed.evaluation.sentence_files import files_at
 from distembed.evaluation.wordsets import text_of
+from distembed.files import read_head
 
 TAG = re.compile("O|[BIESLU]-.+")
 """A tag: O for a word outside of all spans, or a position in a span and the kind of span."""
@@ -103,8 +104,7 @@ def find_tagged_sets(paths: Iterable[str | Path]) -> FoundTags:
 def is_tagged(path: Path) -> bool:
     """Return whether a file is one of tagged words, by its first lines: the first sentences have a tag of a span."""
     try:
-        with _opened(path) as file:
-            lines = file.read(SNIFFED_BYTES).decode("utf-8-sig", "ignore").splitlines()[:-1]
+        lines = read_head(path, SNIFFED_BYTES).decode("utf-8-sig", "ignore").splitlines()[:-1]
     except (OSError, lzma.LZMAError, EOFError):
         return False
     rows = [line.split() for line in lines if line.strip() and not line.startswith("-DOCSTART-")]
@@ -136,10 +136,6 @@ def read_tagged(path: Path) -> TaggedWords:
 def sentences_of(tagged: TaggedWords) -> list[list[str]]:
     """Return the tags of each sentence."""
     return [tagged.tags[start:stop] for start, stop in pairwise(tagged.starts.tolist())]
-
-
-def _opened(path: Path) -> lzma.LZMAFile:
-    return lzma.open(path) if path.suffix.lower() == ".xz" else path.open("rb")  # type: ignore[return-value]
 
 
 def _check(where: str, line: str, row: list[str], first: list[str]) -> None:

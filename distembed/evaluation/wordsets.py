@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from distembed.corpus.encodings import detect_encoding
 from distembed.corpus.paths import files_below
 from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
+from distembed.files import read_small
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10
@@ -318,11 +319,10 @@ def text_of(path: Path) -> str:
     WordSetError
         If the file is damaged.
     """
-    data = path.read_bytes()
     try:
-        data = lzma.decompress(data) if path.suffix.lower() == ".xz" else data
+        data = read_small(path)
         text = data.decode(detect_encoding(data))
-    except lzma.LZMAError as error:
+    except (lzma.LZMAError, EOFError) as error:
         raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
     except UnicodeDecodeError as error:
         raise WordSetError(

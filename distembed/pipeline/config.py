@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from distembed.files import read_small
 from distembed.pipeline.effects import idle_keys, without
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
@@ -18,6 +19,10 @@ from distembed.urls import public
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+
+JOB_BYTES = 16 << 20
+"""A job file is no larger: the longest lists of paths and settings take a hundredth."""
 
 
 def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
@@ -42,7 +47,7 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_small(path, most=JOB_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there is no job file or workspace {path}; {_where_jobs_are(path)}"
@@ -85,6 +90,10 @@ def parse_job(
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"{name} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise JobError(
+            f"{name} holds lists or tables inside each other too deeply: no key of a job does"
+        ) from None
     if recorded and isinstance(resources := tree.get("resources"), dict):
         resources.pop("storage_options", None)
     for setting in settings:

@@ -12,7 +12,8 @@ import dask.array as da
 import pyarrow as pa
 
 from distembed.display import plural
-from distembed.pipeline.config import checked_job, load_job
+from distembed.files import read_small
+from distembed.pipeline.config import JOB_BYTES, checked_job, load_job
 from distembed.pipeline.derived import REPORT, check_outside
 from distembed.pipeline.export.job import export_job
 from distembed.pipeline.opening import reached
@@ -203,7 +204,7 @@ def _checked(
         tree, name, folder = {key: dict(value) for key, value in job.items()}, "the job", Path()
     else:
         load_job(job)  # what is wrong with the file is said of the file
-        tree = tomllib.loads(Path(job).read_text(encoding="utf-8"))
+        tree = tomllib.loads(read_small(Path(job), most=JOB_BYTES).decode("utf-8-sig"))
         name, folder = str(job), Path(job).parent
     for section, keys in sections.items():
         tree[section] = {**tree.get(section, {}), **keys}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 
 def format_number(value: float) -> str:
@@ -29,6 +31,12 @@ def format_size(n_bytes: int) -> str:
     return next(
         (f"{n_bytes >> power}{unit}" for unit, power in units if n_bytes % (1 << power) == 0), str(n_bytes)
     )
+
+
+def measured(facts: Mapping[str, Any], name: str) -> float | None:
+    """Return a number that a stage recorded; None where its record has none: another program may have written it."""
+    value = facts.get(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def format_seconds(seconds: float) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from distembed.pipeline import derived
 from distembed.pipeline.opening import existing_workspace
-from distembed.pipeline.quantities import format_bytes, format_seconds
+from distembed.pipeline.quantities import format_bytes, format_seconds, measured
 from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.pipeline.standing import Standing, standings
@@ -31,7 +33,18 @@ def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
     lines += [shown(f"  {standing.spec.name:<16}{state_of(standing, workspace)}") for standing in found]
     if job.is_recorded:
         lines.append("the inputs were not looked at: name the job file to see whether they have changed")
-    return "\n".join([*lines, *map(shown, _provenance_lines(found))])
+    return "\n".join([*lines, _verified_line(workspace), *map(shown, _provenance_lines(found))])
+
+
+def _verified_line(workspace: Workspace) -> str:
+    """Return when every file was last found as it was written: a reading command compares only what is small."""
+    found = workspace.verified()
+    if found is None:
+        return "never verified as a whole: distembed verify compares every file with its digest"
+    time, is_current = found
+    age = format_seconds((datetime.now(UTC) - time).total_seconds())
+    since = "" if is_current else ", and changed by a run since then"
+    return f"verified as a whole on {time:%Y-%m-%d %H:%M} UTC, {age} ago{since}"
 
 
 def state_of(standing: Standing, workspace: Workspace) -> str:
@@ -50,10 +63,10 @@ def state_of(standing: Standing, workspace: Workspace) -> str:
 
 def spent_text(facts: Mapping[str, Any]) -> str:
     """Return the time and the memory that a stage took, from the facts of its commit."""
-    return (
-        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} per process, "
-        f"{format_bytes(facts['peak_total_bytes'])} together"
-    )
+    names = ("wall_seconds", "peak_process_bytes", "peak_total_bytes")
+    numbers = (measured(facts, name) for name in names)
+    seconds, process, total = (math.nan if number is None else number for number in numbers)
+    return f"{format_seconds(seconds):>10}   peak {format_bytes(process)} per process, {format_bytes(total)} together"
 
 
 def _kept(manifest: StageManifest) -> str:

@@ -8,6 +8,7 @@ All-zero chunks are written, because Zarr otherwise returns a deleted chunk as z
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,10 +19,10 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 from zarr.api import asynchronous as zarr_async
-from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
-from distembed.files import RefusedError, failures_told
+from distembed.files import RefusedError, check_regular, failures_told
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     ARRAYS,
@@ -32,12 +33,17 @@ from distembed.storage.schema import (
     Output,
     new_digest,
 )
-from distembed.storage.sparse import CHUNK_ELEMENTS, PARTS, canonical_csr, csr_parts, join_csr
+from distembed.storage.sparse import CHUNK_ELEMENTS, INDEX_DTYPES, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
 from distembed.storage.zarr_loop import waited
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""
+
+CODECS = ((BytesCodec, Crc32cCodec), (BytesCodec, BloscCodec, Crc32cCodec))
+"""What chunks are written with. A stranger may name others, and some unpack a thousandfold."""
+BLOSC_SIZE = slice(4, 8)
+"""Where the head of a chunk of Blosc says how many bytes it unpacks to."""
 
 _CHUNK = re.compile(r"/c(/\d+)+$")
 
@@ -48,13 +54,15 @@ class _BlockStore(WrapperStore[Any]):
     """A Zarr store that computes the digest of what is written and refuses to read a missing chunk as zeros.
 
     In a local folder every write asks whether it is allowed. In an object store, where the question takes as long as
-    a small write, only every block does.
+    a small write, only every block does. `packed` holds the bytes to which the chunks of an array may unpack, by its
+    path.
     """
 
     def __init__(self, folder: Folder, *, read_only: bool) -> None:
         super().__init__(folder.zarr_store(ARRAYS, read_only=read_only))
         self.folder = folder
         self.written: dict[str, FileRecord] = {}
+        self.packed: dict[str, int] = {}
 
     def _with_store(self, store: Any) -> _BlockStore:
         other = copy(self)
@@ -69,9 +77,17 @@ class _BlockStore(WrapperStore[Any]):
         await super().set(key, value)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        root = getattr(self._store, "root", None)
+        if root is not None:
+            check_regular(root / key)
         value = await super().get(key, prototype, byte_range)
         if value is None and _CHUNK.search(key):
             raise DamagedError(f"{ARRAYS}/{key} is missing.")
+        allowed = self.packed.get(_CHUNK.sub("", key))
+        if allowed is not None and value is not None and _CHUNK.search(key):
+            says = int.from_bytes(value[BLOSC_SIZE].to_bytes(), "little")
+            if says > allowed:
+                raise DamagedError(f"{ARRAYS}/{key} would unpack to {says:,} bytes in place of {allowed:,}.")
         return value
 
 
@@ -155,10 +171,17 @@ def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]
         ) from error
 
 
-def open_array(folder: Folder, output: Output, token: str) -> da.Array:
-    """Open a stored array lazily: each chunk is one row block, read in the worker that needs it."""
+def open_array(
+    folder: Folder, output: Output, token: str, *, digests: Sequence[str] | None = None
+) -> da.Array:
+    """Open a stored array lazily: each chunk is one row block, read in the worker that needs it.
+
+    With `digests`, one per block, a block that does not hold its own is a `DamagedError`.
+    """
     dtype, ndim = np.dtype(output.dtype), len(output.shape)
-    numbers = numbered(range(len(output.row_blocks)), output, name=f"number-{output.name}-{token}")
+    numbers = numbered(
+        range(len(output.row_blocks)), output, name=f"number-{output.name}-{token}", digests=digests
+    )
     return da.map_blocks(
         _read_chunk,
         numbers,
@@ -202,13 +225,19 @@ def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Seque
     )
 
 
-def numbered(indices: Iterable[int], output: Output, *, name: str | Literal[False]) -> da.Array:
-    """Return an object array with one chunk per row block, which holds its index and number of rows.
+def numbered(
+    indices: Iterable[int],
+    output: Output,
+    *,
+    name: str | Literal[False],
+    digests: Sequence[str] | None = None,
+) -> da.Array:
+    """Return an object array with one chunk per row block, which holds its index, number of rows and digest or "".
 
     With ``name=False`` its keys are new each time, so that no scheduler reuses an earlier result for a write.
     """
-    pairs = [(index, output.row_blocks[index]) for index in indices]
-    boxes = boxed_all(pairs).reshape(-1, *(1,) * (len(output.shape) - 1))
+    of_blocks = [(i, output.row_blocks[i], "" if digests is None else digests[i]) for i in indices]
+    boxes = boxed_all(of_blocks).reshape(-1, *(1,) * (len(output.shape) - 1))
     return da.from_array(boxes, chunks=1, name=name, meta=np.empty((0,) * boxes.ndim, dtype=object))
 
 
@@ -228,20 +257,28 @@ def content_digest(block: Any) -> str:
 
 
 def _read_chunk(number: Array, *, folder: Folder, stored: Output) -> Any:
-    index, rows = number.flat[0]
-    return read_block(folder, stored, index, rows)
+    index, rows, digest = number.flat[0]
+    block = read_block(folder, stored, index, rows)
+    if digest and content_digest(block) != digest:
+        raise DamagedError(
+            f"Block {index} of {stored.name!r} in {folder.url} is not the block that stage {stored.stage!r} wrote: "
+            "'distembed run' writes it again."
+        )
+    return block
 
 
 def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Array:
-    index, _ = number.flat[0]
+    index, rows, _ = number.flat[0]
     with _naming_damage(folder, stored, index):
         store = _BlockStore(folder, read_only=True)
-        starts = waited(folder, _read_values(store, f"{stored.name}/{index:06d}/indptr"))
+        starts = waited(
+            folder, _read_values(store, f"{stored.name}/{index:06d}/indptr", (rows + 1,), INDEX_DTYPES)
+        )
         return np.diff(starts).astype(np.int64)
 
 
 def _write_chunk(block: Any, number: Array, *, folder: Folder, stored: Output) -> Array:
-    index, rows = number.flat[0]
+    index, rows, _ = number.flat[0]
     return boxed(write_block(folder, stored, index, rows, block), len(stored.shape))
 
 
@@ -303,20 +340,45 @@ async def _read(folder: Folder, output: Output, index: int, rows: int) -> Any:
     shape = (rows, *output.shape[1:])
     dtype = np.dtype(output.dtype)
     if output.kind == "csr":
-        parts = {part: await _read_values(store, f"{path}/{part}") for part in PARTS}
-        return join_csr(parts, (shape[0], shape[1]), dtype)
-    values = await _read_values(store, path)
-    if values.shape != shape or values.dtype != dtype:
-        raise ValueError(f"it holds {values.dtype} {values.shape} in place of {dtype} {shape}")
-    return values
+        return join_csr(await _read_csr_parts(store, path, rows, dtype), (shape[0], shape[1]), dtype)
+    return await _read_values(store, path, shape, (dtype,))
 
 
-async def _read_values(store: Any, path: str) -> Array:
-    source = await zarr_async.open_array(store=store, path=path, mode="r")
+async def _read_csr_parts(store: Any, path: str, rows: int, dtype: np.dtype[Any]) -> dict[str, Array]:
+    starts = await _read_values(store, f"{path}/indptr", (rows + 1,), INDEX_DTYPES)
+    stored = (int(starts[-1]),)
+    indices = await _read_values(store, f"{path}/indices", stored, INDEX_DTYPES)
+    return {
+        "data": await _read_values(store, f"{path}/data", stored, (dtype,)),
+        "indices": indices,
+        "indptr": starts,
+    }
+
+
+async def _read_values(
+    store: Any, path: str, shape: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]
+) -> Array:
+    source = await zarr_async.open_array(store=store, path=path, mode="r", zarr_format=3)
+    _check_layout(source, shape, dtypes)
+    if len(source.metadata.codecs) == len(CODECS[1]):
+        store.packed[path] = math.prod(source.chunks) * source.dtype.itemsize
     values = np.empty(source.shape, dtype=source.dtype)
     for piece in _pieces(source.shape[0], source.chunks[0]):
         values[piece] = await source.getitem(piece)
     return values
+
+
+def _check_layout(source: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]) -> None:
+    """Refuse an array that is not laid out as `_write_values` does, before a chunk of it is decoded."""
+    if source.shape != shape or source.dtype not in dtypes:
+        raise ValueError(f"it holds {source.dtype} {source.shape} in place of {dtypes[0]} {shape}")
+    codecs = tuple(type(codec) for codec in source.metadata.codecs)
+    if codecs not in CODECS:
+        raise ValueError(f"it is packed with {', '.join(codec.__name__ for codec in codecs)}")
+    row = math.prod(source.shape[1:]) * source.dtype.itemsize
+    largest = max(CHUNK_BYTES, CHUNK_ELEMENTS * source.dtype.itemsize, row)
+    if math.prod(source.chunks) * source.dtype.itemsize > largest:
+        raise ValueError(f"its chunks are {source.chunks}, of more than {largest:,} bytes")
 
 
 def _pieces(length: int, step: int) -> Iterator[slice]:

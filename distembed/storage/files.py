@@ -31,12 +31,14 @@ from typing import IO, Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import failures_told, partial_name, replacing, sync
-from distembed.storage.schema import FileRecord, OutsideError, check_inside, new_digest
+from distembed.files import check_regular, failures_told, partial_name, replacing, sync
+from distembed.storage.schema import DamagedError, FileRecord, OutsideError, check_inside, new_digest
 from distembed.urls import LOCAL, protocol_of, url_to_fs
 
 READ_BYTES = 4 << 20
 """Bytes read at a time while a file is digested: large enough for a fast disk, small beside a block."""
+RECORD_BYTES = 1 << 28
+"""A manifest, the longest record, has no more bytes: a block takes a few hundred of them."""
 SYNC_THREADS = 8
 """Files synced at once: 6,000 small ones took 0.6 s in place of 15 s one after the other (ext4 on one disk)."""
 LINKS_REFUSED = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -133,10 +135,46 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file."""
-        path = self.inside(name)
+        path = self.regular(name)
         with failures_told(self.path(name)):
             data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
         return data
+
+    def read_record(self, name: str) -> bytes:
+        """Return the bytes of a file of records.
+
+        Raises
+        ------
+        DamagedError
+            If it is larger than any record of this package.
+        """
+        path = self.regular(name)
+        if self.is_local:
+            with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
+                data = file.read(RECORD_BYTES + 1)
+        else:
+            with failures_told(self.path(name)):
+                data = self.fs.cat_file(path, start=0, end=RECORD_BYTES + 1)
+        if len(data) > RECORD_BYTES:
+            raise DamagedError(
+                f"{self.path(name)} has more than {RECORD_BYTES:,} bytes, which no record has: remove it"
+            )
+        return data
+
+    def regular(self, name: str) -> str:
+        """Return the path of a file inside that will be read, as its file system writes it.
+
+        Raises
+        ------
+        NoFileError
+            If it is a pipe, a socket or a device.
+        OutsideError
+            If the name leads out of the folder.
+        """
+        path = self.inside(name)
+        if self.is_local:
+            check_regular(path)
+        return path
 
     def exists(self, name: str) -> bool:
         """Return whether a file or folder exists."""
@@ -258,7 +296,7 @@ class Folder:
 
     def record(self, name: str) -> FileRecord:
         """Return the size and the digest of a file, read piece by piece."""
-        digest, size, path = new_digest(), 0, self.inside(name)
+        digest, size, path = new_digest(), 0, self.regular(name)
         with open(path, "rb") if self.is_local else self.fs.open(path, "rb") as file:  # noqa: PTH123
             while piece := file.read(READ_BYTES):
                 digest.update(piece)
@@ -285,16 +323,18 @@ def zarr_store(url: str, *, read_only: bool, options: Mapping[str, Any] | None =
 
 def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:
     """Yield the path and the size of every file below a local folder; links are not followed into folders."""
-    try:
-        with os.scandir(folder) as listed:
-            entries = list(listed)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _local_sizes(entry.path)
-        elif (size := _size(entry)) is not None:
-            yield entry.path, size
+    folders = [folder]  # no recursion: a stranger's folders may lie thousandfold inside each other
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as listed:
+                entries = list(listed)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            elif (size := _size(entry)) is not None:
+                yield entry.path, size
 
 
 def _local_entries(folder: str, start: str) -> list[dict[str, Any]]:

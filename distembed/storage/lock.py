@@ -263,19 +263,20 @@ def _runs(owner: dict[str, Any]) -> bool | None:
 
 
 def _read_owner(folder: Folder) -> dict[str, Any]:
-    """Return the description of the owner in the lock; an empty one if there is no lock."""
+    """Return the description of the owner in the lock; an empty one without a lock, `NOBODY` where it is not ours."""
     try:
-        owner = json.loads(folder.read(LOCK_FILE))
+        owner = json.loads(folder.read_record(LOCK_FILE))
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError):
         return NOBODY
-    return owner if isinstance(owner, dict) else NOBODY
+    is_ours = isinstance(owner, dict) and _TOKEN.fullmatch(str(owner.get("token")))  # a token names a file
+    return owner if is_ours else NOBODY
 
 
 def _read_beat(folder: Folder, token: str) -> bytes:
     try:
-        return folder.read(beat_file(token))
+        return folder.read_record(beat_file(token))
     except FileNotFoundError:
         return b""
 

@@ -65,7 +65,7 @@ def read_sealed(folder: Folder, name: str) -> dict[str, Any] | None:
         If it is damaged.
     """
     try:
-        data = folder.read(name)
+        data = folder.read_record(name)
     except FileNotFoundError:
         return None
     return unseal(data, folder.path(name))
@@ -80,7 +80,7 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
         If it is damaged or in a newer format.
     """
     try:
-        data = folder.read(manifest_file(stage))
+        data = folder.read_record(manifest_file(stage))
     except FileNotFoundError:
         return None
     parse = _parsed if len(data) <= KEPT_BYTES else _parsed.__wrapped__
@@ -209,7 +209,7 @@ def output_text(output: Output, files: Mapping[str, FileRecord]) -> bytes:
 def read_output(folder: Folder, name: str) -> OutputRecord | None:
     """Return an announced output without its blocks from its file, None if absent or damaged."""
     try:
-        data = folder.read(name)
+        data = folder.read_record(name)
     except FileNotFoundError:
         return None
     return tolerant(_announced_output, data, name, folder.path(name))

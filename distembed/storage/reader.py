@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from distembed.display import html_view
@@ -15,10 +16,13 @@ from distembed.storage.file_items import FileItem, file_items
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     Begun,
+    DamagedError,
+    FileRecord,
     OutputRecord,
     Problem,
     StageManifest,
     digest_of_json,
+    new_digest,
 )
 
 if TYPE_CHECKING:
@@ -26,10 +30,18 @@ if TYPE_CHECKING:
 else:
     arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
 
+CHECKED_BYTES = 1 << 26
+"""An output of no more bytes is compared with its digests when it is read: a fifteenth of a second for the largest."""
 BATCH_ROWS = 1 << 16
 """Rows of a table that are read at a time, at most."""
 BATCH_BYTES = 1 << 20
 """Bytes of a column that are read ahead."""
+
+
+def is_small(record: OutputRecord) -> bool:
+    """Return whether an output is compared with its digests wherever it is read, because that takes no time."""
+    files = (file for block in record.blocks for file in block.files.values())
+    return sum(file.size for file in files) <= CHECKED_BYTES
 
 
 class WorkspaceReader:
@@ -227,7 +239,8 @@ class WorkspaceReader:
         record = self._committed(name)
         if not record.spec.is_array:
             raise ValueError(f"{name!r} in {self.url} is {record.spec.kind}, not an array.")
-        return arrays.open_array(self._folder, record.spec, record.digest)
+        digests = [block.digest for block in record.blocks] if is_small(record) else None
+        return arrays.open_array(self._folder, record.spec, record.digest, digests=digests)
 
     def table(self, name: str) -> pa.Table:
         """Read a committed table.
@@ -248,8 +261,7 @@ class WorkspaceReader:
         >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
         [{'word': 'of', 'count': 7, 'document_count': 6}]
         """
-        data = io.BytesIO(self._folder.read(self._committed(name).spec.location))
-        return whole_table(data)
+        return whole_table(io.BytesIO(self._whole(self._committed(name))))
 
     def batches(
         self, name: str, *, columns: Sequence[str] | None = None, n_rows: int = BATCH_ROWS
@@ -276,9 +288,10 @@ class WorkspaceReader:
         >>> [batch.num_rows for batch in workspace.batches("vocabulary", columns=["word"], n_rows=10)]
         [10, 6]
         """
-        path = self._folder.inside(self._committed(name).spec.location)
+        record = self._committed(name)
+        path = self._folder.regular(record.spec.location)
         with (
-            self._folder.fs.open(path, "rb") as raw,
+            io.BytesIO(self._whole(record)) if is_small(record) else self._folder.fs.open(path, "rb") as raw,
             parquet_file(raw, buffer_bytes=BATCH_BYTES) as file,
         ):
             yield from read_batches(file, n_rows, columns=columns)
@@ -293,7 +306,7 @@ class WorkspaceReader:
         >>> workspace.schema("vocabulary").names
         ['word', 'count', 'document_count']
         """
-        with self._folder.fs.open(self._folder.inside(self._committed(name).spec.location), "rb") as file:
+        with self._folder.fs.open(self._folder.regular(self._committed(name).spec.location), "rb") as file:
             return pq.read_schema(file)
 
     def read_bytes(self, name: str) -> bytes:
@@ -309,7 +322,7 @@ class WorkspaceReader:
         >>> de.Workspace.open("runs/mine").read_bytes("note.txt")
         b'Nine titles.'
         """
-        return self._folder.read(self._committed(name).spec.location)
+        return self._whole(self._committed(name))
 
     def files(self, name: str) -> list[FileItem]:
         """Return the committed items of `Stage.store_files`, in order.
@@ -372,7 +385,50 @@ class WorkspaceReader:
         ...     print(problem.output, problem.block, problem.what)
         vectors 0 truncated
         """
-        return verify.verify(self._folder, progress)
+        found = verify.verify(self._folder, progress)
+        if not found and not self.writer():
+            verify.remember(self._folder, self.digest())
+        return found
+
+    def verified(self) -> tuple[datetime, bool] | None:
+        """Return when `verify` last found all content whole, and whether it is still the same.
+
+        Returns
+        -------
+        (datetime, bool) or None
+            The time, and False where stages were committed or replaced since. None where `verify` never found all
+            whole, or could not write that it did.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.verify()
+        []
+        >>> time, is_current = workspace.verified()
+        >>> is_current
+        True
+        """
+        found = verify.remembered(self._folder)
+        return None if found is None else (found[0], found[1] == self.digest())
+
+    def _whole(self, record: OutputRecord) -> bytes:
+        """Return the bytes of a committed file, compared with its digest where it is small.
+
+        Raises
+        ------
+        DamagedError
+            If it is another.
+        """
+        data = self._folder.read(record.spec.location)
+        if is_small(record):
+            known = record.blocks[0].files[record.spec.location]
+            if known != FileRecord(len(data), new_digest(data).hexdigest()):
+                place = self._folder.path(record.spec.location)
+                raise DamagedError(
+                    f"{place} is not the file that stage {record.spec.stage!r} wrote: 'distembed run' writes it again."
+                )
+        return data
 
     def _committed(self, name: str) -> OutputRecord:
         record = self.describe(name)

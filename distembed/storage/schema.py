@@ -4,6 +4,7 @@ Layout, relative to the workspace::
 
     workspace.json                            the format and its version
     lock.json                                 who writes at the moment
+    verified.json                             when all was last found as it was written
     manifest/<stage>.json                     the commit of a stage, written last
     manifest/<stage>/stage.json               its parameters and inputs, written first
     manifest/<stage>/<output>/output.json     what one output is going to be
@@ -38,7 +39,8 @@ WORKSPACE_FILE = "workspace.json"
 LOCK_FILE = "lock.json"
 MANIFEST = "manifest"
 ARRAYS = "arrays.zarr"
-RESERVED = (WORKSPACE_FILE, LOCK_FILE, MANIFEST, ARRAYS)
+VERIFIED_FILE = "verified.json"
+RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, MANIFEST, ARRAYS)
 """Places at the top of a workspace that no plain output may take."""
 KINDS = ("dense", "csr", "table", "bytes", "files")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
@@ -265,6 +267,13 @@ class StageManifest:
         return digest_of_json(every) if is_temporary else self.digest
 
 
+class Facts(dict[str, Any]):
+    """The facts of a stage, which says in one sentence what its record lacks."""
+
+    def __missing__(self, name: str) -> Any:
+        raise ManifestError(f"The record of a stage lacks its fact {name!r}: run the job again to repair it.")
+
+
 class Begun(NamedTuple):
     """The inputs with which an interrupted stage was begun, and the seconds between its first and last records."""
 
@@ -433,6 +442,7 @@ def output_from_json(body: Mapping[str, Any]) -> Output:
         sizes = (*output.row_blocks, *output.shape)
         texts = (output.dtype, *output.dims, output.units, output.meaning)
         _demand(all(_is_size(size) for size in sizes), "a size")
+        _demand(not output.is_array or output.shape[0] == sum(output.row_blocks), "the number of rows")
         _demand(all(isinstance(text, str) for text in texts), "a text")
         _demand(isinstance(output.constant, float), "a number")
         return output
@@ -498,7 +508,7 @@ def manifest_from_json(body: Mapping[str, Any], stage: str) -> StageManifest:
             begun.parameters,
             begun.inputs,
             outputs,
-            body["facts"],
+            Facts(body["facts"]),
             begun.made_with,
             begun.input_digests,
         )
@@ -575,4 +585,4 @@ def _demand(holds: bool, what: str) -> None:
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and value >= 0
+    return type(value) is int and value >= 0

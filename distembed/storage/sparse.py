@@ -15,6 +15,8 @@ from scipy import sparse
 CHUNK_ELEMENTS = 4 << 20
 """Elements of one Zarr chunk of a CSR part: 16 MiB of 32-bit integers."""
 PARTS = ("data", "indices", "indptr")
+INDEX_DTYPES = (np.dtype(np.int32), np.dtype(np.int64))
+"""The types of column numbers and of the positions where rows begin."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

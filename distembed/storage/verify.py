@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from distembed.storage.lock import owner_of
 from distembed.storage.schema import (
     ARRAYS,
     MANIFEST,
+    VERIFIED_FILE,
     WORKSPACE_FILE,
     DamagedError,
     FileRecord,
@@ -22,6 +25,7 @@ from distembed.storage.schema import (
     OutputRecord,
     Problem,
     StageManifest,
+    seal,
     unseal,
 )
 from distembed.storage.tasks import run_each
@@ -156,6 +160,22 @@ def mend(folder: Folder) -> list[Problem]:
     return found
 
 
+def remember(folder: Folder, digest: str) -> None:
+    """Record that all content, of this digest, was found whole just now; where nothing may be written, do not."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    with contextlib.suppress(OSError):
+        folder.write(VERIFIED_FILE, seal({"time": now, "digest": digest}), durable=True)
+
+
+def remembered(folder: Folder) -> tuple[datetime, str] | None:
+    """Return when all content was last found whole, and its digest; None if never, or if the record is damaged."""
+    try:
+        body = records.tolerant(records.read_sealed, folder, VERIFIED_FILE) or {}
+        return datetime.fromisoformat(body["time"]).astimezone(UTC), str(body["digest"])
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
 def _still_so(
     folder: Folder, found: Iterable[Problem], before: Mapping[str, StageManifest]
 ) -> Iterator[Problem]:
@@ -258,7 +278,7 @@ def _stage_of(name: str) -> str:
 def _holds(folder: Folder, name: str, text: Text) -> bool:
     """Return whether a file holds its text, or says the same in the lines of an earlier version, which said less."""
     try:
-        data = folder.read(name)
+        data = folder.read_record(name)
     except FileNotFoundError:
         return False
     if not name.startswith(f"{MANIFEST}/"):
@@ -327,6 +347,6 @@ def _is_plain_group(folder: Folder, name: str, owner: Output | None) -> bool:
     if owner is not None or not name.startswith(f"{ARRAYS}/") or not name.endswith("/zarr.json"):
         return False
     try:
-        return _is_group(folder.read(name))
+        return _is_group(folder.read_record(name))
     except FileNotFoundError:  # removed since it was listed
         return True

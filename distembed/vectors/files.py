@@ -106,7 +106,7 @@ def read_vectors(
         if chosen == "parquet":
             rows = gather(read_parquet(file, name), name, None, max_words)
             return without_duplicates(rows, Source(name, "row", 0), duplicates)
-        stream = Stream(file, read_head(file, name))
+        stream = Stream(file, read_head(file, name), name)
         if chosen == "auto":
             chosen = _sniff(stream.head, name)
         rows, source = _read_stream(stream, name, chosen, max_words, encoding=encoding, errors=errors)

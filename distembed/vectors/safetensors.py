@@ -26,7 +26,7 @@ import safetensors.numpy
 from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
-from distembed.files import replacing
+from distembed.files import check_regular, replacing
 from distembed.urls import url_to_fs
 from distembed.vectors.rows import (
     BLOCK_VALUES,
@@ -108,6 +108,7 @@ def _table(name: str, tensors: dict[str, NDArray[Any]]) -> SubwordTable:
 
 
 def _safetensors_arrays(name: str) -> dict[str, NDArray[Any]]:
+    check_regular(name)
     filesystem, local = url_to_fs(name)
     if isinstance(filesystem, LocalFileSystem):
         return dict(safetensors.numpy.load_file(local))

@@ -12,7 +12,7 @@ from typing import IO
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
-from distembed.files import failures_told, replacing
+from distembed.files import check_regular, failures_told, refuse_bomb, replacing
 from distembed.urls import ProtocolError, opened, url_to_fs
 from distembed.vectors.rows import VectorFileError
 
@@ -31,6 +31,7 @@ with suppress(ImportError):
 @contextmanager
 def reading(name: str) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed by its extension; an error names a file with damaged data."""
+    check_regular(name)
     try:
         stream = opened(name, "rb", compression="infer")
     except ProtocolError:
@@ -58,8 +59,10 @@ class Stream:
     `position` is the number of bytes taken so far, after decompression and without a byte-order mark.
     """
 
-    def __init__(self, file: IO[bytes], head: bytes) -> None:
+    def __init__(self, file: IO[bytes], head: bytes, name: str) -> None:
         self._file = file
+        self._name = name
+        self._packed_bytes = _packed_bytes(name)
         self.head = head
         self.position = 0
 
@@ -79,8 +82,18 @@ class Stream:
         chunk, self.head = self.head, b""
         while chunk:
             self.position += len(chunk)
+            if self._packed_bytes is not None:
+                refuse_bomb(self._name, self._packed_bytes, self.position)
             yield chunk
             chunk = self._file.read(READ_BYTES)
+
+
+def _packed_bytes(name: str) -> int | None:
+    """Return the bytes of a compressed file; None for one that is read as it is."""
+    if not infer_compression(name):
+        return None
+    filesystem, path = url_to_fs(name)
+    return int(filesystem.size(path) or 0)
 
 
 def read_head(file: IO[bytes], name: str) -> bytes:

@@ -11,16 +11,19 @@ from pathlib import Path
 import pytest
 
 import distembed as de
+from distembed.files import BombError
 from distembed.options import options_of
 from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.config import CountingSection, LeftCountingSection
 from distembed.pipeline.inputs import inputs_of
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError, Section, section_of
+from distembed.pipeline.status import spent_text
 from distembed.pipeline.systems.imputation.config import ImputationSection
 from distembed.pipeline.systems.psdvec.config import PSDVecSection
 from distembed.pipeline.systems.transfer.config import AlignmentSection
 from distembed.pipeline.systems.wordspaces.config import METHOD_OPTIONS, NOT_IN_RECIPES, RecipeSection
+from distembed.storage.schema import Facts, ManifestError
 from tests.pipeline.conftest import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -290,3 +293,25 @@ def test_a_section_that_is_written_in_part_keeps_the_defaults_of_its_system(
 def test_a_seed_of_a_job_is_a_number(tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"psdvec\.random_state = -1 is not allowed"):
         load_job(write(tmp_path, MINIMAL + "[psdvec]\nrandom_state = -1\n"))
+
+
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 3000 + "]" * 3000, "a = " + "{b = " * 3000 + "1" + "}" * 3000]
+)
+def test_a_job_of_a_thousand_nestings_is_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "job.toml").write_text(text)
+    with pytest.raises(JobError, match="inside each other too deeply"):
+        load_job(tmp_path / "job.toml")
+
+
+def test_a_job_of_a_gigabyte_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "job.toml").open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(BombError, match=r"job\.toml has more than 16,777,216 bytes"):
+        load_job(tmp_path / "job.toml")
+
+
+def test_a_stage_without_its_figures_is_shown_without_them() -> None:
+    assert spent_text({}) == "         –   peak – per process, – together"
+    with pytest.raises(ManifestError, match="lacks its fact 'n_words'"):
+        Facts({"n_tokens": 1})["n_words"]

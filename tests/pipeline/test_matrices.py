@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
 from pathlib import Path
 
+import google_crc32c
+import numcodecs
+import numcodecs.pickles
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 import zarr
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 import distembed as de
+from distembed import files
+from distembed.files import BombError
 from distembed.pipeline.matrices.config import MatrixSection
 from distembed.pipeline.matrices.files import matrix_size, open_matrix
 from distembed.pipeline.matrices.matrix import MatrixError, row_array
@@ -239,3 +248,129 @@ def test_a_column_of_text_that_repeats_holds_no_names(tmp_path):
         assert list(matrix.names()) == list("abcdefgh")
         assert matrix.note == f"{path}: the matrix is 2 columns ('x', 'y'), the names are in 'id'"
         assert open_matrix(MatrixSection(path=path, name_column="city")).names()[:2] == ["Ulm", "Bonn"]
+
+
+class Payload:
+    """What runs where it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.place),))
+
+
+def pickled_array(place: Path, shape: list[int], payload: Path) -> None:
+    """Write an array of Zarr's second format whose chunk is unpickled by numcodecs before 0.16.6."""
+    filters = [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 5}]
+    head = {
+        "zarr_format": 2,
+        "dtype": "|O",
+        "compressor": None,
+        "fill_value": None,
+        "order": "C",
+        "filters": filters,
+    }
+    place.mkdir()
+    (place / ".zarray").write_text(json.dumps({**head, "shape": shape, "chunks": shape}))
+    (place / ".".join("0" * len(shape))).write_bytes(pickle.dumps(Payload(payload)))
+
+
+@pytest.mark.parametrize("place", ["X", "obs/_index"])
+def test_no_codec_of_a_stranger_unpickles(tmp_path, monkeypatch, place):
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True)
+    root = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=2)
+    if place == "obs/_index":
+        root.create_array("X", data=X)
+        root.create_group("obs").attrs["_index"] = "_index"
+    shape = [N, D] if place == "X" else [N]
+    pickled_array(tmp_path / "x.zarr" / place, shape, tmp_path / "ran")
+    with pytest.raises(MatrixError, match="with vlen-utf8, pickle"):
+        open_matrix(MatrixSection(path=str(tmp_path / "x.zarr"))).names()
+    assert not (tmp_path / "ran").exists()
+
+
+CODECS = {
+    "gzip": {"compressors": GzipCodec()},
+    "zstd": {"compressors": ZstdCodec()},
+    "blosc": {"compressors": BloscCodec()},
+    "shards": {"shards": (20, 4), "compressors": GzipCodec()},
+    "gzip 2": {"compressors": numcodecs.GZip(), "zarr_format": 2},
+    "lz4 2": {"compressors": numcodecs.LZ4(), "zarr_format": 2},
+    "bz2 2": {"compressors": numcodecs.BZ2(), "zarr_format": 2},
+    "lzma 2": {"compressors": numcodecs.LZMA(), "zarr_format": 2},
+}
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_a_chunk_unpacks_to_what_its_array_says(name, tmp_path):
+    """A chunk of few bytes that unpacks to many is refused before it is unpacked."""
+    place = str(tmp_path / "x.zarr")
+    options = {"chunks": (5, 2), **CODECS[name]}
+    zarr.create_array(place, data=X, **options)
+    matrix = open_matrix(MatrixSection(path=place))
+    np.testing.assert_array_equal(matrix.read(0, N), X)
+    np.testing.assert_array_equal(matrix.read(3, 9), X[3:9])
+    zarr.create_array(
+        str(tmp_path / "large.zarr"),
+        data=np.ones((40, 4000), np.float32),
+        **options | {"chunks": (5, 4000)} | ({"shards": (20, 4000)} if name == "shards" else {}),
+    )
+    chunk = "0.0" if "2" in name.split() else "c/0/0"
+    bomb = (tmp_path / "large.zarr" / chunk).read_bytes()
+    if name == "shards":  # an index of as many chunks
+        bomb = shard_of(bomb, n_chunks=8)
+    (tmp_path / "x.zarr" / chunk).write_bytes(bomb)
+    for start, stop in ((0, 5), (0, N)):
+        with pytest.raises(MatrixError, match="would unpack to"):
+            matrix.read(start, stop)
+
+
+def shard_of(shard: bytes, n_chunks: int) -> bytes:
+    """Return a shard of so many chunks, each the first one of another shard."""
+    (start, length), *_ = np.frombuffer(shard[-16 * 4 - 4 : -4], "<u8").reshape(-1, 2).tolist()
+    index = np.tile(np.array([0, length], "<u8"), n_chunks).tobytes()
+    return shard[start : start + length] + index + google_crc32c.value(index).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("kind", ["external", "virtual", "link"])
+def test_no_hdf5_file_takes_values_from_another_file(kind, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    X.tofile(tmp_path / "secret.bin")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["X"] = X
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        if kind == "external":
+            file.create_dataset(
+                "X", shape=X.shape, dtype="f4", external=[(str(tmp_path / "secret.bin"), 0, X.nbytes)]
+            )
+        elif kind == "virtual":
+            layout = h5py.VirtualLayout(X.shape, "f4")
+            layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "X", X.shape)
+            file.create_virtual_dataset("X", layout)
+        else:
+            file["X"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "X")
+    with pytest.raises(MatrixError, match="from another file"):
+        open_matrix(MatrixSection(path=str(tmp_path / "x.h5")))
+
+
+def test_a_small_file_that_unpacks_to_a_large_matrix_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "UNPACKED_RATIO", 50)
+    monkeypatch.setattr("distembed.parquet.BATCH_BYTES", 1 << 20)
+    zeros = np.zeros((1 << 18, 4), np.float32)
+    np.savez_compressed(tmp_path / "x.npz", M=zeros)
+    sp.save_npz(tmp_path / "sparse.npz", sp.csr_array(np.ones((1 << 10, 1 << 10), np.int8)))
+    pq.write_table(
+        pa.table({"name": ["a" * (1 << 10)] * (1 << 12), "x": range(1 << 12)}), tmp_path / "x.parquet"
+    )
+    for name in ("x.npz", "sparse.npz", "x.parquet"):
+        with pytest.raises(BombError, match="unpack to"):
+            open_matrix(MatrixSection(path=str(tmp_path / name)))
+
+
+def test_a_head_of_numpy_with_a_negative_number_of_rows_is_refused(tmp_path):
+    data = Path(npy(tmp_path / "x.npy")).read_bytes()
+    (tmp_path / "x.npy").write_bytes(data.replace(b"(23, 4)", b"(-1, 4)"))
+    with pytest.raises(MatrixError, match=r"the shape \(-1, 4\)"):
+        open_matrix(MatrixSection(path=str(tmp_path / "x.npy")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,12 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import google_crc32c
+import numcodecs.pickles
+import numpy as np
 import pytest
+import zarr
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from zarr.codecs import GzipCodec
 
-from distembed.storage import ManifestError, OutsideError, Workspace, lock, schema
+from distembed.storage import DamagedError, ManifestError, OutsideError, Workspace, lock, schema
+from distembed.storage import files as storage_files
 from distembed.storage.files import Folder
+from tests.pipeline.test_matrices import pickled_array
 from tests.storage.examples import META, dense_array, store_all
 
 OUTSIDE = (
@@ -257,3 +265,104 @@ def test_a_record_of_another_shape_is_damaged_and_the_stage_is_made_again(
         store_all(workspace).commit()
         assert not stage.is_committed
         assert [problem for problem in workspace.verify() if problem.stage == "a"] == []
+
+
+def stored(home: Path) -> Path:
+    """Make a workspace with a dense and a sparse array, and return the folder of their blocks."""
+    with Workspace.create(home / "ws", owner="stranger") as workspace, dask.config.set(scheduler="sync"):
+        store_all(workspace).commit()
+    return home / "ws/arrays.zarr"
+
+
+def test_no_block_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block in place of ours may be of Zarr's second format, of which numcodecs before 0.16.6 unpickles some."""
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True)
+    block = stored(tmp_path) / "dense/000000"
+    shutil.rmtree(block)
+    pickled_array(block, [4, 5], tmp_path / "ran")
+    workspace = Workspace.open(tmp_path / "ws")
+    with pytest.raises(DamagedError, match="Block 0 of 'dense'"):
+        workspace.array("dense").compute(scheduler="sync")
+    workspace.verify()
+    assert not (tmp_path / "ran").exists()
+
+
+def other_codec(block: Path) -> None:
+    shutil.rmtree(block)
+    zarr.create_array(str(block), data=np.zeros((4, 5), np.float32), chunks=(4, 5), compressors=GzipCodec())
+
+
+def large_chunks(block: Path) -> None:
+    head = json.loads((block / "zarr.json").read_text())
+    head["chunk_grid"]["configuration"]["chunk_shape"] = [1 << 30, 5]
+    (block / "zarr.json").write_text(json.dumps(head))
+
+
+def negative_shape(block: Path) -> None:
+    head = json.loads((block / "zarr.json").read_text())
+    (block / "zarr.json").write_text(json.dumps(head | {"shape": [-1, 5]}))
+
+
+@pytest.mark.parametrize("change", [other_codec, large_chunks, negative_shape])
+def test_a_block_that_is_not_laid_out_as_ours_is_not_decoded(
+    change: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(stored(tmp_path) / "dense/000000")
+    decoded: list[Any] = []
+    monkeypatch.setattr(zarr.AsyncArray, "getitem", lambda *arguments, **_: decoded.append(arguments))
+    with pytest.raises(DamagedError, match="Block 0 of 'dense'"):
+        Workspace.open(tmp_path / "ws").array("dense").blocks[0].compute(scheduler="sync")
+    assert not decoded
+
+
+def test_a_chunk_that_unpacks_to_more_than_its_block_is_not_unpacked(tmp_path: Path) -> None:
+    chunk = stored(tmp_path) / "sparse/000000/data/c/0"
+    data = bytearray(chunk.read_bytes())
+    data[4:8] = (1 << 30).to_bytes(4, "little")  # what Blosc says the chunk unpacks to
+    data[-4:] = google_crc32c.value(bytes(data[:-4])).to_bytes(4, "little")
+    chunk.write_bytes(data)
+    with pytest.raises(DamagedError, match="would unpack to"):
+        Workspace.open(tmp_path / "ws").array("sparse").compute(scheduler="sync")
+
+
+@pytest.mark.parametrize("name", ["arrays.zarr/dense/000000/c/0/0", "words.parquet", "report/index.html"])
+def test_a_pipe_in_place_of_a_file_is_not_read(name: str, tmp_path: Path) -> None:
+    """A pipe would never end; a device neither."""
+    stored(tmp_path)
+    place = tmp_path / "ws" / name
+    place.unlink()
+    os.mkfifo(place)
+    workspace = Workspace.open(tmp_path / "ws")
+    assert name in [problem.file for problem in workspace.verify()]
+    readers = (lambda: workspace.array("dense").compute(scheduler="sync"), lambda: workspace.table("words"))
+    with pytest.raises(OSError, match="is a pipe"):
+        dict(zip(("arrays.zarr/dense/000000/c/0/0", "words.parquet"), readers, strict=True)).get(
+            name, lambda: workspace.read_bytes("report/index.html")
+        )()
+
+
+@pytest.mark.parametrize("name", ["workspace.json", "lock.json", "manifest/a.json"])
+def test_a_device_in_place_of_a_record_is_refused(name: str, tmp_path: Path) -> None:
+    stored(tmp_path)
+    (tmp_path / "ws" / name).unlink(missing_ok=True)
+    (tmp_path / "ws" / name).symlink_to("/dev/zero")
+    with pytest.raises(OSError, match=f"{name} is a pipe, a socket or a device"):
+        Workspace.create(tmp_path / "ws", owner="victim")
+
+
+def test_a_record_is_not_read_beyond_the_size_of_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(tmp_path)
+    monkeypatch.setattr(storage_files, "RECORD_BYTES", 1 << 16)
+    with (tmp_path / "ws/manifest/a.json").open("ab") as file:
+        file.truncate(1 << 20)
+    with pytest.raises(DamagedError, match=r"manifest/a\.json has more than 65,536 bytes"):
+        Workspace.open(tmp_path / "ws").stages()
+
+
+@pytest.mark.parametrize("token", ["../../victim", "\x1b[2J", "0" * 33, 7, None])
+def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Path) -> None:
+    stored(tmp_path)
+    owner = lock._me("a") | {"token": token, "pid": 2**22 + 1}
+    (tmp_path / "ws/lock.json").write_text(json.dumps(owner))
+    with pytest.raises(schema.LockedError, match=r"remove .*lock\.json and run again"):
+        Workspace.create(tmp_path / "ws", owner="victim")

@@ -8,13 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import dask
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from distembed.storage import StageManifest, Workspace, schema, verify
+from distembed.storage import DamagedError, StageManifest, Workspace, schema, verify
 from distembed.storage import manifest as records
 from distembed.storage.files import Folder
-from tests.storage.examples import META, dense_array, store_all, write_item
+from tests.storage.examples import META, dense_array, sparse_array, store_all, write_item
 
 
 @pytest.fixture(scope="module")
@@ -250,3 +252,75 @@ def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
             ("tokens/part-000001.txt", "missing"),
         ]
         assert workspace.writer().startswith("writer (process")
+
+
+@pytest.mark.parametrize("name", ["dense", "sparse"])
+def test_a_block_that_was_swapped_with_its_sibling_is_told_where_it_is_read(
+    tmp_path: Path, name: str
+) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        values = np.arange(12, dtype=np.float32).reshape(6, 2)
+        array = da.from_array(values, chunks=(3, 2)) if name == "dense" else sparse_array(values, (3, 3))
+        stage.store(name, array, **META)
+        stage.commit()
+    swap(tmp_path / f"ws/arrays.zarr/{name}/000000", tmp_path / f"ws/arrays.zarr/{name}/000001")
+    with pytest.raises(
+        DamagedError, match=f"Block 0 of '{name}' .* is not the block .*'distembed run' writes it"
+    ):
+        Workspace.open(tmp_path / "ws").array(name).blocks[0].compute(scheduler="sync")
+
+
+def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        for name in "xy":
+            stage.store_table(f"table_{name}", pa.table({"word": [name]}))
+            stage.store_bytes(f"{name}.txt", name.encode())
+        stage.commit()
+    swap(tmp_path / "ws/table_x.parquet", tmp_path / "ws/table_y.parquet")
+    swap(tmp_path / "ws/x.txt", tmp_path / "ws/y.txt")
+    workspace = Workspace.open(tmp_path / "ws")
+    for read in (
+        lambda: workspace.table("table_x"),
+        lambda: list(workspace.batches("table_x")),
+        lambda: workspace.read_bytes("x.txt"),
+    ):
+        with pytest.raises(
+            DamagedError, match="is not the file that stage 'a' wrote: 'distembed run' writes it again"
+        ):
+            read()
+
+
+def swap(one: Path, other: Path) -> None:
+    one.rename(one.with_suffix(".kept"))
+    other.rename(one)
+    one.with_suffix(".kept").rename(other)
+
+
+def test_the_last_time_that_all_was_whole_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+    workspace = Workspace.open(tmp_path / "ws")
+    assert workspace.verified() is None
+    with monkeypatch.context() as patch:  # a workspace that may only be read is verified as well
+        patch.setattr(Folder, "write", refuse_to_write)
+        assert workspace.verify() == []
+    assert workspace.verified() is None
+    assert workspace.verify() == []
+    assert workspace.verified()[1]
+    with Workspace.create(tmp_path / "ws", owner="test") as again:
+        store_all(again, scale=2).commit()
+    assert not workspace.verified()[1]
+    (tmp_path / "ws/words.parquet").write_bytes(b"")
+    time, _ = workspace.verified()
+    assert workspace.verify()
+    assert workspace.verified() == (time, False)
+    (tmp_path / "ws/verified.json").write_text("{}")
+    assert workspace.verified() is None
+
+
+def refuse_to_write(*_: object, **__: object) -> None:
+    raise PermissionError(13, "Permission denied")

@@ -373,8 +373,10 @@ def test_temporary_outputs_take_no_part_and_can_be_dropped(tmp_path: Path) -> No
 def test_a_state_more_reads_no_announcement_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     listed: list[str] = []
-    sound, find = Folder.read, Folder.find
-    monkeypatch.setattr(Folder, "read", lambda folder, name: (read.append(name), sound(folder, name))[1])
+    sound, find = Folder.read_record, Folder.find
+    monkeypatch.setattr(
+        Folder, "read_record", lambda folder, name: (read.append(name), sound(folder, name))[1]
+    )
     monkeypatch.setattr(Folder, "find", lambda folder, name="": (listed.append(name), find(folder, name))[1])
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         for stage in (workspace.stage(name, parameters={}, inputs={}) for name in "ab"):

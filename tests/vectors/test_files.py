@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import struct
 import tracemalloc
@@ -359,3 +360,13 @@ def test_a_first_word_that_begins_like_a_byte_order_mark_keeps_it(tmp_path, end)
     words = ("\ufeffcat", "dog")
     WordVectors(words, [[1, 2], [3, 4]]).save(tmp_path / f"v.{end}")
     assert WordVectors.load(tmp_path / f"v.{end}").words == words
+
+
+def test_vectors_that_unpack_to_far_more_than_their_file_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("distembed.files.UNPACKED_BYTES", 1 << 16)
+    monkeypatch.setattr("distembed.vectors.streams.READ_BYTES", 1 << 16)
+    path = tmp_path / "v.txt.gz"
+    path.write_bytes(gzip.compress(b"1000000 2\n" + b"a 0 0\n" * 1_000_000))
+    monkeypatch.setattr("distembed.files.UNPACKED_RATIO", 10)
+    with pytest.raises(ValueError, match=r"v\.txt\.gz stores .* unpack to"):
+        WordVectors.load(path)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from distembed.files import read_small
 from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
@@ -83,7 +84,7 @@ def map_(
     """
     from distembed.pipeline.drawings import draw_map
 
-    lines = Path(list_file).read_text(encoding="utf-8-sig").splitlines() if list_file else []
+    lines = read_small(Path(list_file)).decode("utf-8-sig").splitlines() if list_file else []
     listed = [line.strip() for line in lines if line.strip()]
     drawn = draw_map(source, target, names=(*names, *listed), what=what, method=method, n_points=n_points)
     write(shown(drawn))

@@ -71,6 +71,12 @@ from distembed.pipeline.terminal import shown, write
 @click.option(
     "--half", is_flag=True, help="Write float16 in place of float32 (.safetensors): half the bytes."
 )
+@click.option(
+    "--escape/--no-escape",
+    default=True,
+    help="Put ' before texts of .csv and .tsv that begin with = + - or @, which a spreadsheet program would compute "
+    "(default); this package takes it away again when it reads the file.",
+)
 @one_sentence
 def export(
     source: str,
@@ -81,6 +87,7 @@ def export(
     max_words: int | None,
     buckets: int | None,
     half: bool,
+    escape: bool,
     **encoding: str | None,
 ) -> None:
     """Write a table of a finished job to one file that other tools read.
@@ -119,6 +126,7 @@ def export(
         max_words=max_words,
         buckets=buckets,
         half=half,
+        escape=escape,
     )
     write(shown(written))
 

@@ -9,11 +9,13 @@ from typing import IO, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.pipeline.export.tables import Numbers, Piece, Table
+from distembed.pipeline.tables.files import FORMULA
 from distembed.vectors.files import without_compression
 from distembed.vectors.streams import writing
 
@@ -35,7 +37,13 @@ def table_format(path: str) -> TableFormat | None:
     return suffix if suffix in TABLE_FORMATS else None
 
 
-def write_table(path: str, table: Table, *, format: TableFormat) -> None:  # noqa: A002 - as pandas has it
+def write_table(
+    path: str,
+    table: Table,
+    *,
+    format: TableFormat,  # noqa: A002 - as pandas has it
+    escape: bool = True,
+) -> None:
     """Write a table to a file or URL, which appears whole or not at all.
 
     Parameters
@@ -45,6 +53,9 @@ def write_table(path: str, table: Table, *, format: TableFormat) -> None:  # noq
     table : Table
     format : {"parquet", "csv", "tsv", "npy"}
         "npy" holds the numbers alone, float32 (rows, width), in the order of the rows.
+    escape : bool
+        Put an apostrophe before a text of "csv" and "tsv" that begins with one of ``= + - @``, a tab or a carriage
+        return, perhaps after apostrophes: a spreadsheet program would compute it. `read_table` takes it away again.
 
     Raises
     ------
@@ -60,9 +71,18 @@ def write_table(path: str, table: Table, *, format: TableFormat) -> None:  # noq
             f"{path}: an npy file holds numbers alone, and this table has none beside its columns "
             f"{', '.join(table.schema.names)}; choose .parquet, .csv or .tsv"
         )
+    is_escaped = escape and format in ("csv", "tsv")
     with writing(path) as file, _WRITERS[format](file, table) as write:
         for piece in table.pieces:
-            write(piece)
+            write(_escaped(piece) if is_escaped else piece)
+
+
+def _escaped(piece: Piece) -> Piece:
+    columns = [
+        pc.replace_substring_regex(column, FORMULA, r"'\1") if pa.types.is_string(column.type) else column
+        for column in piece.columns.columns
+    ]
+    return piece._replace(columns=pa.record_batch(columns, schema=piece.columns.schema))
 
 
 Write = Callable[[Piece], None]

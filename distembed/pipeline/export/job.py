@@ -41,6 +41,7 @@ def export_job(
     max_words: int | None = None,
     buckets: int | None = None,
     half: bool = False,
+    escape: bool = True,
 ) -> str:
     """Write one table of a finished job to a file or URL, and return in words what was written.
 
@@ -58,6 +59,8 @@ def export_job(
         Written in place of blanks inside words, in the formats that end a word at a blank.
     max_words, buckets, half
         As in `export_vectors`, for the formats that hold words and vectors.
+    escape : bool
+        As in `distembed.pipeline.export.files.write_table`.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def export_job(
     asked = {"space": space, "max_words": max_words, "buckets": buckets, "half": half or None}
     _refuse_options(asked, chosen.format)
     table = system.tables()[chosen.what](job, workspace)
-    write_table(target, table, format=chosen.format)  # type: ignore[arg-type]
+    write_table(target, table, format=chosen.format, escape=escape)  # type: ignore[arg-type]
     return f"{table.contents} in {target}"
 
 
@@ -116,6 +119,7 @@ def export_vectors(
     max_words: int | None = None,
     buckets: int | None = None,
     half: bool = False,
+    escape: bool = True,
 ) -> str:
     """Write word vectors to a file or URL, and return in words what was written and what was left out.
 
@@ -135,6 +139,8 @@ def export_vectors(
         table that is there. A table of 20,000 buckets is as large as 20,000 words.
     half : bool
         Write float16 in place of float32 ("safetensors").
+    escape : bool
+        As in `distembed.pipeline.export.files.write_table`.
 
     Raises
     ------
@@ -146,7 +152,7 @@ def export_vectors(
     chosen = format or vector_format(target) or table_format(target)
     if chosen in TABLE_FORMATS and chosen not in get_args(Format):
         _refuse_options({"space": space, "half": half or None}, chosen)
-        write_table(target, vectors_table(kept), format=chosen)
+        write_table(target, vectors_table(kept), format=chosen, escape=escape)
     else:
         kept.save(target, format=chosen, space=space, half=half)  # type: ignore[arg-type]
     size = f"{len(kept):,} words x {kept.vectors.shape[1]} dimensions in {target}"

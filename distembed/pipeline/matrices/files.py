@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib import format as npy
 
+from distembed.files import BombError, check_regular, read_small
 from distembed.libraries import sp
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.matrices.config import MatrixSection
@@ -28,6 +28,7 @@ from distembed.pipeline.matrices.matrix import (
     refuse_equal_names,
 )
 from distembed.pipeline.matrices.parquet import open_parquet
+from distembed.pipeline.npz import member_header, npy_header, refuse_large_member
 from distembed.pipeline.tables.cells import read_numbers, readings
 from distembed.pipeline.tables.files import COMPRESSIONS, column_of, read_table, some, texts_of
 from distembed.storage.workspace import Workspace
@@ -86,6 +87,7 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
 def _opened(section: MatrixSection) -> Matrix:
     from distembed.vectors import WordVectors
 
+    check_regular(section.path)
     path, kind = section.path.rstrip("/"), _kind(section.path)
     _refuse_unused(section, kind)
     if kind == "npy":
@@ -162,8 +164,7 @@ def _vector_file_size(path: str) -> MatrixSize:
 
 
 def _listed_names(path: str, n_rows: int) -> Sequence[str]:
-    with opened(path, "rt", encoding="utf-8", newline=None, compression="infer") as file:
-        names = file.read().splitlines()
+    names = read_small(path).decode("utf-8").splitlines()
     if len(names) != n_rows:
         raise MatrixError(
             f"{path} has {len(names)} lines, and the matrix {n_rows} rows: give one name per row"
@@ -178,7 +179,7 @@ def _listed_names(path: str, n_rows: int) -> Sequence[str]:
 def _open_npy(path: str) -> Matrix:
     with opened(path, "rb") as file:
         try:
-            shape, fortran, dtype = _npy_header(file)
+            shape, fortran, dtype = npy_header(file)
         except ValueError as error:
             raise MatrixError(f"{path} is not an npy file ({error}): save it with numpy.save") from error
         first = file.tell()
@@ -195,12 +196,6 @@ def _open_npy(path: str) -> Matrix:
     return Matrix(path, shape, dtype, partial(_npy_rows, path, first, shape[1], dtype), lambda: None)
 
 
-def _npy_header(file: Any) -> tuple[Any, bool, np.dtype[Any]]:
-    version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    return read(file)
-
-
 def _npy_rows(path: str, first: int, width: int, dtype: np.dtype[Any], start: int, stop: int) -> Any:
     with opened(path, "rb") as file:
         file.seek(first + start * width * dtype.itemsize)
@@ -213,11 +208,13 @@ def _read_npz(path: str, key: str | None, name_key: str | None) -> Matrix:
     try:
         with opened(path, "rb") as file, np.load(file) as arrays:
             if "format" in arrays.files:
+                for name in arrays.files:
+                    refuse_large_member(path, arrays, name)
                 file.seek(0)
                 return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)
             names = None if name_key is None else texts_of(_array_of(path, arrays, name_key))
             return held_matrix(path, _array_of(path, arrays, key or _only_matrix(path, arrays)), names)
-    except MatrixError:
+    except (BombError, MatrixError):
         raise
     except (zipfile.BadZipFile, EOFError, ValueError) as error:
         raise MatrixError(f"{path} cannot be read as an npz file ({error}): copy or save it again") from error
@@ -226,11 +223,12 @@ def _read_npz(path: str, key: str | None, name_key: str | None) -> Matrix:
 def _array_of(path: str, arrays: Any, name: str) -> Any:
     if name not in arrays.files:
         raise MatrixError(f"{path} holds no array {name!r}; it holds {some(arrays.files)}")
+    refuse_large_member(path, arrays, name)
     return arrays[name]
 
 
 def _only_matrix(path: str, arrays: Any) -> str:
-    matrices = [name for name in arrays.files if arrays[name].ndim == 2]
+    matrices = [name for name in arrays.files if len(member_header(arrays, name)[0]) == 2]
     if len(matrices) != 1:
         raise MatrixError(f"{path} holds {some(arrays.files)}: set input.key to the one that is the matrix")
     return matrices[0]

@@ -29,7 +29,9 @@ def _opened(path: str) -> Iterator[Any]:
     if not path.endswith(HDF5_SUFFIXES):
         import zarr
 
-        yield zarr.open(zarr_store(path, read_only=True), mode="r")
+        from distembed.pipeline.matrices.untrusted import CheckedStore
+
+        yield zarr.open(CheckedStore(zarr_store(path, read_only=True)), mode="r")
         return
     try:
         import h5py
@@ -66,7 +68,7 @@ def open_hierarchical(path: str, key: str | None) -> Matrix:
         if layout.startswith("csr"):
             return _csr(path, key, node)
         if layout.startswith("csc"):  # by columns: its rows can only be read all at once
-            parts = (node["data"][:], node["indices"][:], node["indptr"][:])
+            parts = tuple(_member(path, node, part)[:] for part in ("data", "indices", "indptr"))
             whole = sp.csc_array(parts, shape=_shape(node)).tocsr()
             return held_matrix(path, whole, None)._replace(names=names)
         raise MatrixError(
@@ -76,13 +78,37 @@ def open_hierarchical(path: str, key: str | None) -> Matrix:
 
 def _node(path: str, root: Any, key: str | None) -> tuple[Any, str]:
     if hasattr(root, "dtype"):
-        return root, ""
+        return _checked(path, "", root), ""
     if key is None and "X" not in root:
         raise MatrixError(f"{path} holds several arrays: set input.key to one of {_keys(root)}")
     key = key or "X"
     if key not in root:
         raise MatrixError(f"{path} holds nothing under {key!r}: set input.key to one of {_keys(root)}")
-    return root[key], key
+    return _member(path, root, key), key
+
+
+def _member(path: str, group: Any, key: str) -> Any:
+    """Return what lies under a key of a group, an array only once it is checked."""
+    for step in key.strip("/").split("/"):
+        if _is_external(group, step):
+            raise MatrixError(f"{path} takes {key!r} from another file: copy the values into it")
+        group = group[step]
+    return _checked(path, key, group)
+
+
+def _is_external(group: Any, name: str) -> bool:
+    """Return whether a name in a group of an HDF5 file leads to another file."""
+    if not hasattr(group, "file"):  # of Zarr, which has no links
+        return False
+    import h5py
+
+    return isinstance(group.get(name, getlink=True), h5py.ExternalLink)
+
+
+def _checked(path: str, key: str, node: Any) -> Any:
+    from distembed.pipeline.matrices.untrusted import checked_array
+
+    return checked_array(path, key, node) if hasattr(node, "dtype") else node
 
 
 def _keys(root: Any) -> str:
@@ -107,10 +133,11 @@ def _shape(node: Any) -> tuple[int, int]:
 
 
 def _csr(path: str, key: str, node: Any) -> Matrix:
-    shape, dtype = _shape(node), np.dtype(node["data"].dtype)
+    data, indices, starts = (_member(path, node, part) for part in ("data", "indices", "indptr"))
+    shape, dtype = _shape(node), np.dtype(data.dtype)
     check_shape(path, shape, dtype)
-    ends = node["indptr"][:].astype(np.int64)
-    if len(ends) != shape[0] + 1 or ends[-1] > min(node["data"].shape[0], node["indices"].shape[0]):
+    ends = starts[:].astype(np.int64) if starts.shape == (shape[0] + 1,) else np.zeros(0, np.int64)
+    if len(ends) != shape[0] + 1 or ends[-1] > min(data.shape[0], indices.shape[0]):
         raise MatrixError(
             f"{path}, {key!r}: data, indices and indptr do not belong together: write the file again"
         )
@@ -121,15 +148,17 @@ def _csr(path: str, key: str, node: Any) -> Matrix:
 
 def _dense_rows(path: str, key: str, start: int, stop: int) -> Any:
     with _opened(path) as root:
-        return np.asarray((root[key] if key else root)[start:stop])
+        node = _member(path, root, key) if key else _checked(path, key, root)
+        return np.asarray(node[start:stop])
 
 
 def _csr_rows(path: str, key: str, start: int, stop: int) -> sp.csr_array:
     with _opened(path) as root:
-        node = root[key]
-        ends = node["indptr"][start : stop + 1].astype(np.int64)
+        node = _member(path, root, key)
+        data, indices, starts = (_member(path, node, part) for part in ("data", "indices", "indptr"))
+        ends = starts[start : stop + 1].astype(np.int64)
         inside = slice(int(ends[0]), int(ends[-1]))
-        parts = (node["data"][inside], node["indices"][inside], ends - ends[0])
+        parts = (data[inside], indices[inside], ends - ends[0])
         block = sp.csr_array(parts, shape=(stop - start, _shape(node)[1]))
     block.sum_duplicates()
     return block
@@ -141,17 +170,17 @@ def _names(path: str, key: str) -> Sequence[str] | None:
     with _opened(path) as root:
         if hasattr(root, "dtype") or axis not in root:
             return None
-        frame = root[axis]
+        frame = _member(path, root, axis)
         if hasattr(frame, "dtype"):  # the table of files written before AnnData 0.7
             return [_text(name) for name in frame[frame.dtype.names[0]]]
-        return _column(frame[_text(frame.attrs.get("_index", "_index"))])
+        return _column(path, _member(path, frame, _text(frame.attrs.get("_index", "_index"))))
 
 
-def _column(node: Any) -> list[str]:
+def _column(path: str, node: Any) -> list[str]:
     """Return a column of text: an array, or a group of codes and categories, or of values and a mask."""
     if not hasattr(node, "dtype"):
         if "codes" in node:
-            categories = _column(node["categories"])
-            return [categories[code] for code in node["codes"][:]]
-        node = node["values"]
+            categories = _column(path, _member(path, node, "categories"))
+            return [categories[code] for code in _member(path, node, "codes")[:]]
+        node = _member(path, node, "values")
     return [_text(value) for value in node[:]]

@@ -76,7 +76,7 @@ def _held_rows(values: Any, start: int, stop: int) -> Any:
 
 def check_shape(path: str, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
     """Refuse what is no matrix of numbers, or has no rows or columns."""
-    if len(shape) != 2 or 0 in shape:
+    if len(shape) != 2 or min(shape) < 1:
         raise MatrixError(
             f"{path} has the shape {tuple(shape)}: give a matrix with at least one row and column"
         )

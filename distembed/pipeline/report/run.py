@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from distembed.display import plural
 from distembed.pipeline import derived
 from distembed.pipeline.context import StageSpec
-from distembed.pipeline.quantities import format_bytes, format_seconds
+from distembed.pipeline.quantities import format_bytes, format_seconds, measured
 from distembed.pipeline.report.page import Section, escaped, folded, group
 from distembed.pipeline.report.tables import Row, as_mapping, table
 from distembed.pipeline.terminal import shown
@@ -85,7 +85,8 @@ def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[Stage]:
         )
         blocks = sum(len(record.blocks) for record in records)
         facts = manifest.facts
-        rows.append(Stage(name, facts["wall_seconds"], facts["peak_process_bytes"], size, blocks))
+        seconds, peak = (measured(facts, name) for name in ("wall_seconds", "peak_process_bytes"))
+        rows.append(Stage(name, seconds, None if peak is None else round(peak), size, blocks))
     return rows
 
 

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
-from distembed.libraries import pa, pacsv
+from distembed.files import check_regular, read_small
+from distembed.libraries import pa, pacsv, pc
 from distembed.parquet import whole_table
+from distembed.pipeline.npz import refuse_large_member
 from distembed.pipeline.tables.binary_columns import columns_of_parquet, decoded_array
 from distembed.urls import opened
 
@@ -48,6 +50,12 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 MIDNIGHT = time()
+FORMULA = r"^('*[=+\-@\t\r])"
+"""How a text begins that a spreadsheet program computes; one with an apostrophe before it is a text there.
+
+A file of ours has one more apostrophe before each (see `distembed.pipeline.export.files.write_table`).
+"""
+ESCAPED = re.compile(rb"'[=+\-@\t\r]")
 SHOWN = 3
 """Names shown of a list that is at fault."""
 
@@ -93,15 +101,18 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
     suffix = _suffix(path)
     if path.lower().endswith(WORKBOOK_SUFFIXES):
         raise _workbook(path)
-    with opened(path, "rb", compression=None if suffix in (".npz", ".parquet") else "infer") as file:
-        if suffix == ".npz":
-            with np.load(file) as arrays:
-                return Table(path, {name: decoded_array(arrays[name]) for name in arrays.files}, [])
-        if suffix == ".parquet":
+    check_regular(path)
+    if suffix == ".npz":
+        with opened(path, "rb") as file, np.load(file) as arrays:
+            for name in arrays.files:
+                refuse_large_member(path, arrays, name)
+            return Table(path, {name: decoded_array(arrays[name]) for name in arrays.files}, [])
+    if suffix == ".parquet":
+        with opened(path, "rb") as file:
             found = whole_table(file)
-            refuse_twice(path, "column", found.column_names)
-            return Table(path, columns_of_parquet(found), [])
-        data = file.read()
+        refuse_twice(path, "column", found.column_names)
+        return Table(path, columns_of_parquet(found), [])
+    data = read_small(path)
     text, note = _as_utf8(path, data, encoding)
     return _read_csv(path, text, delimiter, [note] if note else [])
 
@@ -208,7 +219,7 @@ def _with_row_names(text: bytes, delimiter: str) -> bytes:
 
 def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
     try:
-        return pacsv.read_csv(
+        table = pacsv.read_csv(
             pa.BufferReader(text),
             read_options=pacsv.ReadOptions(use_threads=False),
             parse_options=options,
@@ -218,6 +229,10 @@ def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
         )
     except pa.ArrowInvalid as error:
         raise TableError(f"{path} is not a table of separated values: {error}") from None
+    if not ESCAPED.search(text):
+        return table
+    columns = [pc.replace_substring_regex(column, "^'" + FORMULA[1:], r"\1") for column in table.columns]
+    return pa.table(columns, names=table.column_names)
 
 
 def _uneven(path: str, rows: list[Any]) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import Numbers, Piece, Table, paired
+from distembed.pipeline.tables.files import read_table
 
 TITLES = ["Ärger, mit Komma", 'said "no"', "two\nlines", None, "=1+1", ""]
 SCHEMA = pa.schema([("title", pa.string()), ("topic", pa.int64())])
@@ -37,7 +38,7 @@ def table(*, as_lists: bool = False, numbers: bool = True) -> Table:
 @pytest.mark.parametrize("compression", ["", ".gz"])
 def test_text_reads_back(tmp_path: Path, format_: str, compression: str) -> None:
     path = tmp_path / f"t.{format_}{compression}"
-    write_table(str(path), table(), format=table_format(str(path)))
+    write_table(str(path), table(), format=table_format(str(path)), escape=False)
     data = gzip.decompress(path.read_bytes()) if compression else path.read_bytes()
     assert data.startswith(b"\xef\xbb\xbf") == (format_ == "csv")  # what Excel needs, and only where it looks
     found = pacsv.read_csv(
@@ -135,3 +136,21 @@ def test_rows_of_other_bounds_are_paired(batch_rows: int, block_rows: int) -> No
     assert [row for piece in pieces for row in piece.columns["row"].to_pylist()] == list(range(10))
     assert np.concatenate([piece.numbers for piece in pieces]).ravel().tolist() == list(range(10))
     assert all(piece.columns.num_rows == len(piece.numbers) for piece in pieces)
+
+
+FORMULAS = ["=1+1", "+2", "-", "-5", "@x", "\tx", "\rx", "'=", "''-5"]
+
+
+@pytest.mark.parametrize("format_", ["csv", "tsv"])
+def test_no_text_is_a_formula_for_a_spreadsheet(tmp_path: Path, format_: str) -> None:
+    """What a stranger wrote is not computed by a spreadsheet program, and our reader has the words as they were."""
+    words = [*FORMULAS, "a-b", "'", "'tis", "5"]
+    batch = pa.record_batch({"word": pa.array(words, pa.string()), "n": pa.array(range(-1, len(words) - 1))})
+    path = str(tmp_path / f"t.{format_}")
+    write_table(path, Table(batch.schema, None, len(words), [Piece(batch, None)], "words"), format=format_)
+    found = read_table(path).columns
+    assert found["word"].to_pylist() == words
+    assert found["n"].to_pylist()[0] == "-1"
+    options = pacsv.ParseOptions(delimiter="," if format_ == "csv" else "\t", newlines_in_values=True)
+    written = pacsv.read_csv(path, parse_options=options)["word"].to_pylist()
+    assert written == [f"'{word}" for word in FORMULAS] + words[len(FORMULAS) :]

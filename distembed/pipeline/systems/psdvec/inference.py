@@ -17,6 +17,7 @@ from distembed.execution import compute
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, sliced
 from distembed.factorization.subwords import with_spelling
+from distembed.files import read_small
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.stages import vocabulary_of
@@ -170,7 +171,7 @@ def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewFil
 
 def _listed(path: str) -> list[str]:
     """Return the words of a list, one per line, each once."""
-    lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    lines = read_small(Path(path)).decode("utf-8-sig").splitlines()
     words = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not words:
         raise ValueError(f"{path} holds no word: give one per line")
