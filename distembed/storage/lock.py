@@ -263,15 +263,19 @@ def _runs(owner: dict[str, Any]) -> bool | None:
 
 
 def _read_owner(folder: Folder) -> dict[str, Any]:
-    """Return the description of the owner in the lock; an empty one without a lock, `NOBODY` where it is not ours."""
+    """Return the description of the owner in the lock: an empty one if there is no lock, or one that is not ours.
+
+    A lock that cannot be read belongs to `NOBODY`.
+    """
     try:
         owner = json.loads(folder.read_record(LOCK_FILE))
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError):
         return NOBODY
-    is_ours = isinstance(owner, dict) and _TOKEN.fullmatch(str(owner.get("token")))  # a token names a file
-    return owner if is_ours else NOBODY
+    if not isinstance(owner, dict):
+        return NOBODY
+    return owner if _TOKEN.fullmatch(str(owner.get("token"))) else {}  # a token names a file
 
 
 def _read_beat(folder: Folder, token: str) -> bytes:

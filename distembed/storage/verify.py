@@ -164,7 +164,8 @@ def remember(folder: Folder, digest: str) -> None:
     """Record that all content, of this digest, was found whole just now; where nothing may be written, do not."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with contextlib.suppress(OSError):
-        folder.write(VERIFIED_FILE, seal({"time": now, "digest": digest}), durable=True)
+        unlocked = Folder(folder.url, folder.options)  # it is no part of what the lock guards
+        unlocked.write(VERIFIED_FILE, seal({"time": now, "digest": digest}), durable=True)
 
 
 def remembered(folder: Folder) -> tuple[datetime, str] | None:

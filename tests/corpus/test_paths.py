@@ -42,8 +42,8 @@ def test_all_files_that_cannot_be_read_are_named_at_once_or_left_out(folder: Pat
         read_corpus(folder)
     (folder / "d.txt").write_bytes(b"%PDF-1.5")
     together = (
-        r"2 of 4 files cannot be read: \(1\) \S*c\.txt is empty .*; \(2\) \S*d\.txt is a PDF file, .* format\. "
-        r'Remove them, or correct them, or leave them out by bad_records="skip"\.'
+        r"2 of 4 files cannot be read: \(1\) \S*c\.txt is empty .*; \(2\) \S*d\.txt is a PDF file, .* "
+        r'\(pdftotext FILE\)\. Remove them, or correct them, or leave them out by bad_records="skip"\.'
     )
     with pytest.raises(CorpusError, match=together):
         read_corpus(folder)

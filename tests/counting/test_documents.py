@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distembed import parquet
 from distembed.corpus import Tokens
 from distembed.counting import count_document_block, count_document_terms, document_row_blocks
 from tests.counting.partitions import vocabulary_of, write_partition
@@ -56,7 +57,7 @@ def test_a_block_reads_the_row_groups_and_the_dictionaries_of_its_own_documents(
             read.extend(row_groups)
             return super().iter_batches(size, row_groups=row_groups, **options)
 
-    monkeypatch.setattr(pq, "ParquetFile", Counted)
+    monkeypatch.setattr(parquet.pq, "ParquetFile", Counted)
     blocks = document_row_blocks(Tokens((prefix,)), block_memory=32 * 6)
     vocabulary = vocabulary_of([f"w{i}" for i in range(64)])
     counts = count_document_block(blocks[-1], vocabulary)

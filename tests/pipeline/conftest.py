@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from distembed.pipeline.cli import cli
 
 from .processes import DASK, Process, distembed, kill_group
+from .tiny_job import make_tiny_job
 
 DUMP = "{gensim}/test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
 SMALL_JOB = f"""
@@ -188,3 +189,17 @@ def _address(file: Path) -> str:
             return str(address)
         time.sleep(0.1)
     raise TimeoutError(f"no scheduler wrote {file} within 60 s")
+
+
+@pytest.fixture(scope="session")
+def tiny_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a tiny job, its inputs and its finished workspace, which no test changes."""
+    folder = tmp_path_factory.mktemp("tiny")
+    make_tiny_job(folder)
+    return folder
+
+
+@pytest.fixture
+def tiny(tiny_once: Path, tmp_path: Path) -> Path:
+    """Return a copy of the finished tiny job with its inputs in another folder, which makes no difference."""
+    return Path(shutil.copytree(tiny_once, tmp_path / "tiny"))

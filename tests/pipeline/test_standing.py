@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import sys
 import time
 from pathlib import Path
 
-import fsspec
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,80 +14,14 @@ import distembed as de
 from distembed.pipeline import derived, inputs, provenance, runner, standing
 from distembed.pipeline.corpus import stages
 from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
-from distembed.pipeline.inputs import code_file, stamp_inputs, stamps_at
 from distembed.pipeline.opening import open_job
-from distembed.pipeline.runner import Outcome, run_job
 from distembed.pipeline.standing import ReplaceError
 from distembed.pipeline.status import job_status, verify_job
 from distembed.storage import Stage
 from distembed.storage.ledger import Ledger
 
 from .conftest import forget_stage, run
-
-STAGES = ("tokens", "vocabulary", "partial_counts", "cooccurrence", "core", "vectors", "evaluation")
-TINY_JOB = """
-[job]
-title = "a tiny job"
-workspace = "w"
-[corpus]
-paths = ["text/*.txt"]
-numbers = true
-[vocabulary]
-min_count = 1
-[psdvec]
-n_components = 4
-n_iter = 1
-solver = "dense"
-[evaluation]
-sets = ["sets"]
-[report]
-words = ["word1"]
-n_map_words = 10
-[resources]
-workers = 1
-"""
-
-
-def write_set(folder: Path, name: str, score: int) -> None:
-    lines = [f"word{i}\tword{i + 1}\t{(i * score) % 7}" for i in range(20)]
-    (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a tiny job, its inputs and its finished workspace."""
-    folder = tmp_path_factory.mktemp("tiny")
-    (folder / "text").mkdir()
-    (folder / "sets").mkdir()
-    words = random.Random(0).choices([f"word{i}" for i in range(40)], k=4000)
-    text = "\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20))
-    (folder / "text" / "a.txt").write_text(text + "\n", encoding="utf-8")
-    write_set(folder / "sets", "first", 3)
-    (folder / "job.toml").write_text(TINY_JOB, encoding="utf-8")
-    run_job(open_job(str(folder / "job.toml")))
-    return folder
-
-
-@pytest.fixture
-def tiny(made: Path, tmp_path: Path) -> Path:
-    """Return a copy of the finished job with its inputs in another folder, which makes no difference."""
-    return Path(shutil.copytree(made, tmp_path / "tiny"))
-
-
-def again(folder: Path, *settings: str, **options: bool) -> Outcome:
-    """Run the job of a folder again."""
-    return run_job(open_job(str(folder / "job.toml"), settings=settings), **options)  # type: ignore[arg-type]
-
-
-def computed(folder: Path, *settings: str) -> Outcome:
-    """Run the stages of the job of a folder again, and draw no report."""
-    return run_job(open_job(str(folder / "job.toml"), settings=settings), until=STAGES[-1])
-
-
-def files_of(workspace: Path) -> dict[str, int]:
-    """Return the time of every file below a workspace, which a write changes."""
-    return {str(p): p.stat().st_mtime_ns for p in workspace.rglob("*") if p.is_file()}
-
+from .tiny_job import STAGES, again, computed, files_of
 
 # --- verify asks for every stage -----------------------------------------------------------------------------
 
@@ -150,195 +81,6 @@ def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
         "core            outdated: will be computed again because it rests on"
         in run("status", tiny / "w").output
     )
-
-
-# --- what is read from outside --------------------------------------------------------------------------------
-
-
-def test_a_folder_that_holds_the_workspace_is_not_read(tiny: Path) -> None:
-    whole = ("--set", "corpus.paths=['text']", "--workspace")
-    for command in ("plan", "run"):
-        done = run(command, tiny / "job.toml", *whole, tiny / "text/w")
-        assert done.exit_code != 0
-        assert f"reads all of {tiny}/text, and its workspace {tiny}/text/w lies inside" in done.output
-    assert not (tiny / "text/w").exists()
-    assert run("plan", tiny / "job.toml", *whole, tiny / "text/.hidden/w").exit_code == 0
-    assert run("plan", tiny / "job.toml", *whole, tiny / "text and more").exit_code == 0
-
-
-def test_a_touch_and_a_move_change_nothing(tiny: Path) -> None:
-    before = files_of(tiny / "w")
-    os.utime(tiny / "text" / "a.txt", (1, 1))
-    assert again(tiny).text.startswith("nothing to do")
-    assert files_of(tiny / "w") == before
-
-
-@pytest.mark.parametrize("change", ["added", "changed", "removed"])
-def test_other_evaluation_sets_are_scored(tiny: Path, change: str) -> None:
-    sets = tiny / "sets"
-    write_set(sets, "second", 5)
-    assert computed(tiny).ran == ("evaluation",)
-    if change == "changed":
-        write_set(sets, "second", 4)  # of the same size
-    elif change == "removed":
-        (sets / "second.tsv").unlink()
-    assert computed(tiny).ran == (() if change == "added" else ("evaluation",))
-
-
-def test_a_corpus_moved_away_blocks_no_later_stage(tiny: Path) -> None:
-    shutil.move(tiny / "text", tiny / "elsewhere")
-    assert computed(tiny, "psdvec.n_components=3").ran == ("core", "vectors", "evaluation")
-    assert verify_job(open_job(str(tiny / "job.toml"), settings=("psdvec.n_components=3",)))[0] == []
-    before = files_of(tiny / "w")
-    with pytest.raises(FileNotFoundError, match=r"\*.txt"):
-        again(tiny, "corpus.lowercase=false")
-    assert files_of(tiny / "w") == before
-
-
-def test_files_are_known_by_content_where_their_store_tells_no_versions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("distembed.pipeline.inputs.DIGESTED_BYTES", 0)
-    store = fsspec.filesystem("memory")
-    stamps = []
-    for data in (b"one", b"two"):
-        store.pipe_file("/stamped/a.txt", data)
-        stamps.append(stamps_at("memory://stamped/a.txt"))
-    assert stamps[0] != stamps[1]
-    assert stamps_at("memory://stamped/*.txt") == stamps_at("memory://stamped") == stamps[1]
-
-
-HIDDEN = (".DS_Store", ".git/index", "~$a.txt", "Thumbs.db", "desktop.ini", ".notes.tsv", ".old/first.tsv")
-
-
-def test_hidden_files_change_nothing(tiny: Path) -> None:
-    """What the readers of a folder leave out is no input: of a glob of texts, and of a folder of sets."""
-    job = ("corpus.paths=['text']", "job.workspace='v'")
-    assert computed(tiny, *job).ran == STAGES
-    for folder in (tiny / "text", tiny / "sets"):
-        (folder / ".git").mkdir()
-        (folder / ".old").mkdir()
-        for name in HIDDEN:
-            (folder / name).write_text("word1\tword2\t5\n")
-    assert computed(tiny, *job).ran == ()
-    assert computed(tiny).ran == ()
-    assert computed(tiny, "corpus.paths=['text/*']", "job.workspace='glob'").ran == STAGES
-    digests = {de.Workspace.open(tiny / name).digest() for name in ("v", "w", "glob")}
-    assert len(digests) == 1
-
-
-def test_a_workspace_that_recorded_hidden_files_is_kept(tiny: Path) -> None:
-    found = stamps_at(str(tiny / "text"))
-    recorded = {**found, ".DS_Store": [3, "content 0"]}
-    assert stamp_inputs([str(tiny / "text")], {"text": recorded}, stamps_at).stamps == {"text": recorded}
-    (tiny / "text" / "a.txt").write_text("changed")
-    assert stamp_inputs([str(tiny / "text")], {"text": recorded}, stamps_at).stamps["text"] != recorded
-
-
-def test_the_files_of_a_zarr_array_are_not_hidden(tmp_path: Path) -> None:
-    for name in (".zarray", "0.0", ".DS_Store"):
-        (tmp_path / name).write_text("{}")
-    assert list(stamps_at(str(tmp_path))) == [".zarray", "0.0"]
-
-
-@pytest.fixture
-def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a file that counts as large, written long ago by the clock of this process."""
-    monkeypatch.setattr(inputs, "DIGESTED_BYTES", 2)
-    monkeypatch.setattr(inputs, "SETTLED_NS", -1)
-    (tmp_path / "large").write_bytes(b"one")
-    return tmp_path / "large"
-
-
-def replace_keeping_time(path: Path, data: bytes) -> None:
-    """Replace the content of a file as `cp -p` and `rsync -t` do, by other content of the same size and time."""
-    before = path.stat()
-    time.sleep(0.02)  # some steps of the clock
-    path.write_bytes(data)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def test_large_files_are_known_by_their_content(large: Path) -> None:
-    one = stamps_at(str(large))
-    os.utime(large, (1, 1))
-    assert stamps_at(str(large)) == one
-    replace_keeping_time(large, b"two")
-    two = stamps_at(str(large))
-    assert two != one
-    large.unlink()
-    large.write_bytes(b"one")
-    assert stamps_at(str(large)) == one
-
-
-def test_hints_save_reading_and_are_no_evidence(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads, read = [], inputs._content
-    monkeypatch.setattr(inputs, "_content", lambda *args: reads.append(args[1]) or read(*args))
-    with de.Workspace.create(large.parent / "w", owner="test") as workspace:
-        stamps = {"large": inputs.look_for(workspace)(str(large))}
-        inputs.keep_hints(workspace, [{inputs.FILES: stamps}])
-        written = (large.parent / "w" / inputs.HINTS).stat().st_mtime_ns
-        inputs.keep_hints(workspace, [{inputs.FILES: stamps}])
-        assert (large.parent / "w" / inputs.HINTS).stat().st_mtime_ns == written
-        inputs._hints.clear()  # another process
-        assert inputs.look_for(workspace)(str(large)) == stamps["large"]
-        assert len(reads) == 1
-        inputs._hints.clear()
-        replace_keeping_time(large, b"two")
-        assert inputs.look_for(workspace)(str(large)) != stamps["large"]
-        assert len(reads) == 2
-        inputs._hints.clear()
-        workspace.write_file(inputs.HINTS, b"damaged")
-        inputs.look_for(workspace)(str(large))
-        assert len(reads) == 3
-    assert inputs.look_for(None)(str(large)) == {"large": [3, ""]}  # nothing to compare with
-    assert len(reads) == 3
-
-
-def test_a_run_keeps_the_hints_of_its_large_inputs(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "DIGESTED_BYTES", 1000)
-    monkeypatch.setattr(inputs, "NOTED_BYTES", 1000)
-    os.utime(tiny / "text" / "a.txt", (1, 1))
-    monkeypatch.setattr(inputs, "SETTLED_NS", -1)
-    inputs._hints.clear()
-    done = run("run", tiny / "job.toml")
-    assert "to know it by its content" in done.output
-    assert "nothing to do" in done.output
-    assert (tiny / "w" / inputs.HINTS).exists()
-    inputs._hints.clear()
-    assert "to know it by its content" not in run("run", tiny / "job.toml").output
-
-
-def test_an_early_workspace_keeps_its_large_inputs_by_their_time(large: Path) -> None:
-    recorded = {"large": {"large": [3, f"mtime {large.stat().st_mtime_ns} ns"], ".git": [1, "mtime 1 ns"]}}
-    assert stamp_inputs([str(large)], recorded, no_plan).stamps == recorded
-    os.utime(large, (1, 1))
-    assert stamp_inputs([str(large)], recorded, stamps_at).stamps == {"large": stamps_at(str(large))}
-
-
-def test_paths_of_one_name_are_told_apart_and_recorded_stamps_stand_in(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "x.txt").write_text(folder)
-    paths = [str(tmp_path / folder / "x.txt") for folder in ("a", "b")]
-    found = stamp_inputs(paths, {}, stamps_at)
-    assert list(found.stamps) == ["x.txt", "x.txt (2)"]
-    (tmp_path / "a" / "x.txt").unlink()
-    later = stamp_inputs(paths, found.stamps, stamps_at)
-    assert later.stamps == found.stamps
-    assert later.absent == (paths[0],)
-
-
-def test_a_tokenizer_is_known_by_its_source_and_not_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "of_mine").mkdir()
-    (tmp_path / "of_mine" / "__init__.py").write_text("raise SystemExit\n")
-    (tmp_path / "of_mine" / "words.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert code_file("of_mine.words:split") == (str(tmp_path / "of_mine" / "words.py"),)
-    assert code_file("of_mine:split") == (str(tmp_path / "of_mine" / "__init__.py"),)
-    assert "of_mine" not in sys.modules
-    assert code_file("unicode") == code_file("sys:intern") == code_file("no_such_module:f") == ()
 
 
 # --- what a run replaces --------------------------------------------------------------------------------------
