@@ -128,7 +128,7 @@ def test_a_window_takes_in_its_first_and_last_day(tmp_path: Path, dates: pa.Arra
     ("name", "data"),
     [
         ("T.TSV", b"row_names\ta\tb\nx,y\t1\t2\nz\t3\t4\n"),
-        ("t.Csv.GZ", gzip.compress(b'row_names,a,b\n"x,y",1,2\nz,3,4\n')),
+        ("t.Csv.GZ", gzip.compress(b'row_names,a,b\n"x,y",1,2\nz,3,4\n', mtime=0)),
         ("t.csv", b'row_names,a,b\r"x,y",1,2\rz,3,4\r'),
         ("t.txt", b'"a" "b"\n"x,y" 1 2\n"z" 3 4\n'),
         ("t.tsv", b'"a"\t"b"\n"x,y"\t1\t2\n"z"\t3\t4\n'),
