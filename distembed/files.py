@@ -12,7 +12,6 @@ import errno
 import os
 import re
 import shutil
-import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,31 +69,6 @@ def depth_told(path: str | Path) -> Iterator[None]:
         ) from None
 
 
-class NoFileError(OSError):
-    """An error because a path leads to a device, a socket or a pipe in place of a file."""
-
-
-def check_regular(path: str | Path) -> None:
-    """Refuse a local path at which there is neither a file nor a folder: a pipe waits, and a device never ends.
-
-    Raises
-    ------
-    NoFileError
-        If it is a device, a socket or a pipe.
-    """
-    plain = str(path).removeprefix("file://")
-    if "://" in plain:
-        return
-    try:
-        mode = os.stat(plain).st_mode  # noqa: PTH116 (fsspec hands out plain strings)
-    except (OSError, ValueError):
-        return  # opening it says what is wrong
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise NoFileError(
-            f"{path} is a pipe, a socket or a device, and no file: give a file, or copy it into one"
-        )
-
-
 def read_head(path: str | Path, n_bytes: int) -> bytes:
     """Read the first bytes of a local file or URL, unpacked by the end of its name.
 
@@ -108,7 +82,6 @@ def read_head(path: str | Path, n_bytes: int) -> bytes:
     if str(path).startswith(SHELL_PIPES) and Path(path).is_fifo():
         with open(path, "rb") as pipe:  # noqa: PTH123 (of a text or a path)
             return pipe.read(n_bytes)
-    check_regular(path)
     with opened(path, "rb", compression="infer") as file:
         data: bytes = file.read(n_bytes)
     return data

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from distembed.files import check_regular, depth_told, failures_told
-from distembed.urls import url_to_fs
+from distembed.files import depth_told, failures_told
+from distembed.urls import check_regular, url_to_fs
 
 FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
 EXTENSIONS = {

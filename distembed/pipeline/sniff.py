@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from distembed.corpus.encodings import HEAD_BYTES, detect_encoding
 from distembed.corpus.paths import is_hidden
 from distembed.corpus.spreadsheets import separated
-from distembed.files import check_regular
 from distembed.parquet import parquet_file, read_batches
 from distembed.pipeline.tables.files import best_delimiter
 from distembed.urls import opened
@@ -145,7 +144,6 @@ def text_layout(sample: Sample) -> dict[str, Any]:
 
 def sample_of(path: str) -> Sample:
     """Return the beginning of a text file in the encoding that it seems to have."""
-    check_regular(path)
     with opened(path, "rb", compression="infer") as file:
         data = file.read(SAMPLE_BYTES + 1)
     encoding = detect_encoding(data[:HEAD_BYTES])

@@ -22,7 +22,7 @@ from zarr.api import asynchronous as zarr_async
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
-from distembed.files import RefusedError, check_regular, failures_told
+from distembed.files import RefusedError, failures_told
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     ARRAYS,
@@ -36,6 +36,7 @@ from distembed.storage.schema import (
 from distembed.storage.sparse import CHUNK_ELEMENTS, INDEX_DTYPES, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
 from distembed.storage.zarr_loop import waited
+from distembed.urls import check_regular
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""

@@ -31,9 +31,9 @@ from typing import IO, Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import check_regular, failures_told, partial_name, replacing, sync
+from distembed.files import failures_told, partial_name, replacing, sync
 from distembed.storage.schema import DamagedError, FileRecord, OutsideError, check_inside, new_digest
-from distembed.urls import LOCAL, protocol_of, url_to_fs
+from distembed.urls import LOCAL, check_regular, protocol_of, url_to_fs
 
 READ_BYTES = 4 << 20
 """Bytes read at a time while a file is digested: large enough for a fast disk, small beside a block."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distembed.files import BombError, check_regular, read_small
+from distembed.files import BombError, read_small
 from distembed.libraries import sp
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.matrices.config import MatrixSection
@@ -87,7 +87,6 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
 def _opened(section: MatrixSection) -> Matrix:
     from distembed.vectors import WordVectors
 
-    check_regular(section.path)
     path, kind = section.path.rstrip("/"), _kind(section.path)
     _refuse_unused(section, kind)
     if kind == "npy":

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
-from distembed.files import check_regular, read_small
+from distembed.files import read_small
 from distembed.libraries import pa, pacsv, pc
 from distembed.parquet import whole_table
 from distembed.pipeline.npz import refuse_large_member
@@ -101,7 +101,6 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
     suffix = _suffix(path)
     if path.lower().endswith(WORKBOOK_SUFFIXES):
         raise _workbook(path)
-    check_regular(path)
     if suffix == ".npz":
         with opened(path, "rb") as file, np.load(file) as arrays:
             for name in arrays.files:
