@@ -22,8 +22,8 @@ import pytest
 import distembed as de
 from distembed import files
 from distembed.corpus.partitions import KINDS, SCHEMAS, PartitionFiles, iter_partition
+from distembed.corpus.paths import files_below
 from distembed.corpus.stop_words import read_stop_words
-from distembed.evaluation.sentence_files import files_at
 from distembed.evaluation.wordsets import look_for_word_sets, read_word_set
 from distembed.files import (
     PARTIAL,
@@ -267,7 +267,7 @@ def test_folders_far_inside_each_other_are_one_sentence(
     for read in (
         lambda: de.read_corpus(tmp_path),
         lambda: look_for_word_sets([tmp_path]),
-        lambda: files_at(tmp_path),
+        lambda: files_below(tmp_path),
     ):
         with pytest.raises(OSError, match="folders inside each other too deeply"):
             read()

@@ -78,14 +78,14 @@ class _BlockStore(WrapperStore[Any]):
         await super().set(key, value)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        root = getattr(self._store, "root", None)
-        if root is not None:
-            check_regular(root / key)
+        if self.folder.is_local:
+            check_regular(self._store.root / key)
         value = await super().get(key, prototype, byte_range)
-        if value is None and _CHUNK.search(key):
+        chunk = _CHUNK.search(key)
+        if chunk and value is None:
             raise DamagedError(f"{ARRAYS}/{key} is missing.")
-        allowed = self.packed.get(_CHUNK.sub("", key))
-        if allowed is not None and value is not None and _CHUNK.search(key):
+        allowed = self.packed.get(key[: chunk.start()]) if chunk else None
+        if allowed is not None:
             says = int.from_bytes(value[BLOSC_SIZE].to_bytes(), "little")
             if says > allowed:
                 raise DamagedError(f"{ARRAYS}/{key} would unpack to {says:,} bytes in place of {allowed:,}.")
