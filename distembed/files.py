@@ -1,4 +1,4 @@
-"""Files that are written under a partial name of their own and then renamed into place, and failures of their stores.
+"""Files that are read whole within limits, or written under a partial name and renamed, and failures of their stores.
 
 Every file that this package writes appears complete or not at all, whichever process is killed at whatever
 time. Two attempts to write one file never share a partial name, so neither can damage what the other one
