@@ -1,4 +1,4 @@
-"""Files that are written under a partial name of their own and then renamed into place, and failures of their stores.
+"""Files that are read whole within limits, or written under a partial name and renamed, and failures of their stores.
 
 Every file that this package writes appears complete or not at all, whichever process is killed at whatever
 time. Two attempts to write one file never share a partial name, so neither can damage what the other one
@@ -12,7 +12,6 @@ import errno
 import os
 import re
 import shutil
-import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,8 @@ from fsspec.implementations.local import LocalFileSystem
 from distembed.urls import opened, public
 
 PARTIAL = ".partial"
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+"""The ends of the names of compressed files."""
 SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Where a shell puts what it passes from a command in place of a file."""
 SMALL_BYTES = 2 << 30
@@ -53,6 +54,13 @@ class BombError(ValueError):
     """An error because a small file would take the memory of a large one."""
 
 
+def without_compression(name: str) -> str:
+    """Return the name of a file without the extension of its compression."""
+    for compression in COMPRESSIONS:
+        name = name[: -len(compression)] if name.lower().endswith(compression) else name
+    return name
+
+
 @contextlib.contextmanager
 def depth_told(path: str | Path) -> Iterator[None]:
     """Turn what Python raises where folders lie too deeply inside each other into one sentence.
@@ -70,31 +78,6 @@ def depth_told(path: str | Path) -> Iterator[None]:
         ) from None
 
 
-class NoFileError(OSError):
-    """An error because a path leads to a device, a socket or a pipe in place of a file."""
-
-
-def check_regular(path: str | Path) -> None:
-    """Refuse a local path at which there is neither a file nor a folder: a pipe waits, and a device never ends.
-
-    Raises
-    ------
-    NoFileError
-        If it is a device, a socket or a pipe.
-    """
-    plain = str(path).removeprefix("file://")
-    if "://" in plain:
-        return
-    try:
-        mode = os.stat(plain).st_mode  # noqa: PTH116 (fsspec hands out plain strings)
-    except (OSError, ValueError):
-        return  # opening it says what is wrong
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise NoFileError(
-            f"{path} is a pipe, a socket or a device, and no file: give a file, or copy it into one"
-        )
-
-
 def read_head(path: str | Path, n_bytes: int) -> bytes:
     """Read the first bytes of a local file or URL, unpacked by the end of its name.
 
@@ -108,7 +91,6 @@ def read_head(path: str | Path, n_bytes: int) -> bytes:
     if str(path).startswith(SHELL_PIPES) and Path(path).is_fifo():
         with open(path, "rb") as pipe:  # noqa: PTH123 (of a text or a path)
             return pipe.read(n_bytes)
-    check_regular(path)
     with opened(path, "rb", compression="infer") as file:
         data: bytes = file.read(n_bytes)
     return data

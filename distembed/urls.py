@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -151,6 +152,31 @@ def _named_in(*variables: str) -> list[str]:
     return [word for name in variables for word in re.split(r"[\s,]+", os.environ.get(name, "")) if word]
 
 
+class NoFileError(OSError):
+    """An error because a path leads to a device, a socket or a pipe in place of a file."""
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuse a local path at which there is neither a file nor a folder: a pipe waits, and a device never ends.
+
+    Raises
+    ------
+    NoFileError
+        If it is a device, a socket or a pipe.
+    """
+    plain = str(path).removeprefix("file://")
+    if "://" in plain:
+        return
+    try:
+        mode = os.stat(plain).st_mode  # noqa: PTH116 (fsspec hands out plain strings)
+    except (OSError, ValueError):
+        return  # opening it says what is wrong
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise NoFileError(
+            f"{path} is a pipe, a socket or a device, and no file: give a file, or copy it into one"
+        )
+
+
 @contextmanager
 def any_protocol(*, allowed: bool) -> Iterator[None]:
     """Open any protocol within the block, also in the processes that it starts, if that is allowed."""
@@ -205,6 +231,8 @@ def opened(
     ------
     ProtocolError
         As `check_url`.
+    NoFileError
+        As `check_regular`, if it is opened for reading.
 
     Examples
     --------
@@ -216,7 +244,9 @@ def opened(
     'one two'
     """
     filesystem, path = url_to_fs(url)
-    if "r" not in mode:
+    if "r" in mode:
+        check_regular(url)
+    else:
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
     return OpenFile(filesystem, path, mode, compression=compression, encoding=encoding, newline=newline)
 

@@ -22,13 +22,12 @@ import pytest
 import distembed as de
 from distembed import files
 from distembed.corpus.partitions import KINDS, SCHEMAS, PartitionFiles, iter_partition
+from distembed.corpus.paths import files_below
 from distembed.corpus.stop_words import read_stop_words
-from distembed.evaluation.sentence_files import files_at
 from distembed.evaluation.wordsets import look_for_word_sets, read_word_set
 from distembed.files import (
     PARTIAL,
     DiskFullError,
-    NoFileError,
     naming_a_full_disk,
     replacing,
     replacing_folder,
@@ -37,6 +36,7 @@ from distembed.files import (
 from distembed.pipeline.config import load_job
 from distembed.pipeline.tables.files import read_table
 from distembed.storage.files import Folder
+from distembed.urls import NoFileError
 from tests.storage.examples import record_disk
 
 PACKAGE = Path(__file__).resolve().parents[1] / "distembed"
@@ -207,6 +207,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
         files.read_small,
         lambda place: files.read_small(Path(place)),
         de.WordVectors.load,
+        de.Vocabulary.load,
         lambda place: de.read_corpus(place).tokenize(),
         read_stop_words,
         read_word_set,
@@ -217,6 +218,10 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
         for read in readers:
             with pytest.raises(NoFileError, match="is a pipe, a socket or a device"):
                 read(place)
+    table = pipe.rename(tmp_path / "words.parquet")
+    for read in (de.WordVectors.load, de.Vocabulary.load, read_table):
+        with pytest.raises(NoFileError, match="is a pipe, a socket or a device"):
+            read(str(table))
     ends = os.pipe()
     os.write(ends[1], b"the\n")
     os.close(ends[1])
@@ -262,7 +267,7 @@ def test_folders_far_inside_each_other_are_one_sentence(
     for read in (
         lambda: de.read_corpus(tmp_path),
         lambda: look_for_word_sets([tmp_path]),
-        lambda: files_at(tmp_path),
+        lambda: files_below(tmp_path),
     ):
         with pytest.raises(OSError, match="folders inside each other too deeply"):
             read()

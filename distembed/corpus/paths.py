@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from distembed.files import check_regular, depth_told, failures_told
-from distembed.urls import url_to_fs
+from distembed.files import depth_told, failures_told
+from distembed.urls import check_regular, url_to_fs
 
 FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
 EXTENSIONS = {
@@ -89,7 +89,9 @@ def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return the files of a local folder and of all below it that are not hidden, in order."""
+    """Return the files of a local folder and of all below it that are not hidden, in order; a file itself."""
+    if folder.is_file():
+        return [folder]
     with depth_told(folder):
         found = [file for file in folder.rglob("*") if file.is_file()]
     return sorted(file for file in found if not is_hidden(file.relative_to(folder).as_posix()))

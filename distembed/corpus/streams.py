@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.files import check_regular, is_store_failure
-from distembed.urls import url_to_fs
+from distembed.files import is_store_failure
+from distembed.urls import check_regular, url_to_fs
 
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.

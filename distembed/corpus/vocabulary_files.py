@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.corpus.partitions import WORDS_SCHEMA
-from distembed.files import BombError, check_regular
+from distembed.files import BombError
 from distembed.parquet import whole_table
+from distembed.urls import NoFileError, opened
 
 LARGEST_COUNT = int(np.iinfo(np.int64).max)
 LINE_BYTES = 1 << 20
@@ -28,8 +29,9 @@ def read_table(path: Path) -> pa.Table:
         If it cannot be read, or a column or a value is missing or of another kind.
     """
     try:
-        table = whole_table(path)
-    except (FileNotFoundError, BombError):
+        with opened(path) as file:
+            table = whole_table(file)
+    except (FileNotFoundError, NoFileError, BombError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
@@ -69,8 +71,7 @@ def read_text(path: Path) -> pa.Table:
         If a line is not a word and a number.
     """
     words, counts = [], []
-    check_regular(path)
-    with path.open("rb") as file:
+    with opened(path) as file:
         for number, line in enumerate(iter(partial(file.readline, LINE_BYTES), b""), 1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")

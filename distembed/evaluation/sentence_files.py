@@ -74,7 +74,7 @@ def find_sentence_sets(paths: Iterable[str | Path], *, besides: Collection[Path]
     ValueError
         If a line of a file of sentences is not like its first, or a set has no training or no test part.
     """
-    files = [file for path in map(Path, paths) for file in files_at(path)]
+    files = [file for path in map(Path, paths) for file in files_below(path)]
     read = {
         file: found for file in files if file not in besides and (found := read_sentences(file)) is not None
     }
@@ -155,13 +155,6 @@ def _record(path: Path, number: int, line: str) -> dict[str, Any]:
 
 def _whole_text(record: dict[str, Any]) -> str:
     return "\n".join(str(record[name]) for name in (*TITLE_FIELDS, "text") if record.get(name))
-
-
-def files_at(path: Path) -> list[Path]:
-    """Return a file itself, or the files of a folder and of all below it that are not hidden, in order."""
-    if not path.is_dir():
-        return [path] if path.is_file() else []
-    return files_below(path)
 
 
 def _number(field: str) -> float:

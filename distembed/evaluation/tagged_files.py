@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.evaluation.sentence_files import files_at
+from distembed.corpus.paths import files_below
 from distembed.evaluation.wordsets import text_of
 from distembed.files import read_head
 
@@ -84,7 +84,7 @@ def find_tagged_sets(paths: Iterable[str | Path]) -> FoundTags:
     ValueError
         If a line of such a file is not like its first or has no tag, or a set lacks a part.
     """
-    every = [file for path in map(Path, paths) for file in files_at(path)]
+    every = [file for path in map(Path, paths) for file in files_below(path)]
     files = [file for file in every if is_tagged(file)]
     found: dict[str, dict[str, Path]] = {}
     for file in files:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distembed.pipeline.config import load_job, parse_job
+from distembed.pipeline.config import JOB_BYTES, load_job, parse_job
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.inputs import inputs_of
 from distembed.pipeline.sections import Job, JobError
@@ -38,7 +38,7 @@ def open_job(
         _refuse_folder(source)
         return reached(load_job(source, settings=settings, workspace=workspace), settings)
     place = Workspace.open(source)
-    text = place.read_file(JOB_FILE)
+    text = place.read_file(JOB_FILE, most=JOB_BYTES)
     if text is None:
         raise FileNotFoundError(f"the workspace {place.url} records no job: name the job file")
     job = parse_job(

@@ -22,7 +22,7 @@ from zarr.api import asynchronous as zarr_async
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
-from distembed.files import RefusedError, check_regular, failures_told
+from distembed.files import RefusedError, failures_told
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     ARRAYS,
@@ -36,6 +36,7 @@ from distembed.storage.schema import (
 from distembed.storage.sparse import CHUNK_ELEMENTS, INDEX_DTYPES, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
 from distembed.storage.zarr_loop import waited
+from distembed.urls import check_regular
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""
@@ -77,14 +78,16 @@ class _BlockStore(WrapperStore[Any]):
         await super().set(key, value)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        root = getattr(self._store, "root", None)
-        if root is not None:
-            check_regular(root / key)
+        if self.folder.is_local:
+            check_regular(self._store.root / key)
         value = await super().get(key, prototype, byte_range)
-        if value is None and _CHUNK.search(key):
+        chunk = _CHUNK.search(key)
+        if chunk is None:
+            return value
+        if value is None:
             raise DamagedError(f"{ARRAYS}/{key} is missing.")
-        allowed = self.packed.get(_CHUNK.sub("", key))
-        if allowed is not None and value is not None and _CHUNK.search(key):
+        allowed = self.packed.get(key[: chunk.start()])
+        if allowed is not None:
             says = int.from_bytes(value[BLOSC_SIZE].to_bytes(), "little")
             if says > allowed:
                 raise DamagedError(f"{ARRAYS}/{key} would unpack to {says:,} bytes in place of {allowed:,}.")

@@ -31,9 +31,9 @@ from typing import IO, Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import check_regular, failures_told, partial_name, replacing, sync
+from distembed.files import failures_told, partial_name, replacing, sync
 from distembed.storage.schema import DamagedError, FileRecord, OutsideError, check_inside, new_digest
-from distembed.urls import LOCAL, protocol_of, url_to_fs
+from distembed.urls import LOCAL, check_regular, protocol_of, url_to_fs
 
 READ_BYTES = 4 << 20
 """Bytes read at a time while a file is digested: large enough for a fast disk, small beside a block."""
@@ -133,33 +133,32 @@ class Folder:
         else:
             self.fs.makedirs(path, exist_ok=True)
 
-    def read(self, name: str) -> bytes:
-        """Return the bytes of a file."""
-        path = self.regular(name)
-        with failures_told(self.path(name)):
-            data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
-        return data
-
-    def read_record(self, name: str) -> bytes:
-        """Return the bytes of a file of records.
+    def read(self, name: str, *, most: int | None = None) -> bytes:
+        """Return the bytes of a file.
 
         Raises
         ------
         DamagedError
-            If it is larger than any record of this package.
+            If it has more bytes than `most`.
         """
         path = self.regular(name)
-        if self.is_local:
-            with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
-                data = file.read(RECORD_BYTES + 1)
-        else:
-            with failures_told(self.path(name)):
-                data = self.fs.cat_file(path, start=0, end=RECORD_BYTES + 1)
-        if len(data) > RECORD_BYTES:
+        with failures_told(self.path(name)):
+            if most is None:
+                data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
+            elif self.is_local:
+                with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
+                    data = file.read(most + 1)
+            else:
+                data = self.fs.cat_file(path, start=0, end=most + 1)
+        if most is not None and len(data) > most:
             raise DamagedError(
-                f"{self.path(name)} has more than {RECORD_BYTES:,} bytes, which no record has: remove it"
+                f"{self.path(name)} has more than {most:,} bytes, which no file of its kind has: remove it"
             )
         return data
+
+    def read_record(self, name: str) -> bytes:
+        """Return the bytes of a file of records, as `read`."""
+        return self.read(name, most=RECORD_BYTES)
 
     def regular(self, name: str) -> str:
         """Return the path of a file inside that will be read, as its file system writes it.

@@ -136,8 +136,20 @@ class WorkspaceReader:
         """
         return records.interrupted(self._folder)
 
-    def read_file(self, name: str) -> bytes | None:
+    def read_file(self, name: str, *, most: int | None = None) -> bytes | None:
         """Read a plain file that belongs to no stage; None if it does not exist.
+
+        Parameters
+        ----------
+        name : str
+            The file.
+        most : int, optional
+            The bytes that it may have.
+
+        Raises
+        ------
+        DamagedError
+            If it has more bytes than `most`.
 
         Examples
         --------
@@ -149,7 +161,7 @@ class WorkspaceReader:
         True
         """
         try:
-            return self._folder.read(name)
+            return self._folder.read(name, most=most)
         except FileNotFoundError:
             return None
 

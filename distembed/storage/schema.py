@@ -267,7 +267,7 @@ class StageManifest:
         return digest_of_json(every) if is_temporary else self.digest
 
 
-class Facts(dict[str, Any]):
+class StageFacts(dict[str, Any]):
     """The facts of a stage, which says in one sentence what its record lacks."""
 
     def __missing__(self, name: str) -> Any:
@@ -508,7 +508,7 @@ def manifest_from_json(body: Mapping[str, Any], stage: str) -> StageManifest:
             begun.parameters,
             begun.inputs,
             outputs,
-            Facts(body["facts"]),
+            StageFacts(body["facts"]),
             begun.made_with,
             begun.input_digests,
         )

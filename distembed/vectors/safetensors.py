@@ -26,8 +26,8 @@ import safetensors.numpy
 from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
-from distembed.files import check_regular, replacing
-from distembed.urls import url_to_fs
+from distembed.files import replacing
+from distembed.urls import check_regular, url_to_fs
 from distembed.vectors.rows import (
     BLOCK_VALUES,
     Block,

@@ -12,7 +12,7 @@ from typing import IO
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
-from distembed.files import check_regular, failures_told, refuse_bomb, replacing
+from distembed.files import failures_told, refuse_bomb, replacing
 from distembed.urls import ProtocolError, opened, url_to_fs
 from distembed.vectors.rows import VectorFileError
 
@@ -31,7 +31,6 @@ with suppress(ImportError):
 @contextmanager
 def reading(name: str) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed by its extension; an error names a file with damaged data."""
-    check_regular(name)
     try:
         stream = opened(name, "rb", compression="infer")
     except ProtocolError:

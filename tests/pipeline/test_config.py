@@ -16,6 +16,7 @@ from distembed.options import options_of
 from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.config import CountingSection, LeftCountingSection
 from distembed.pipeline.inputs import inputs_of
+from distembed.pipeline.opening import open_job
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError, Section, section_of
 from distembed.pipeline.status import spent_text
@@ -23,7 +24,8 @@ from distembed.pipeline.systems.imputation.config import ImputationSection
 from distembed.pipeline.systems.psdvec.config import PSDVecSection
 from distembed.pipeline.systems.transfer.config import AlignmentSection
 from distembed.pipeline.systems.wordspaces.config import METHOD_OPTIONS, NOT_IN_RECIPES, RecipeSection
-from distembed.storage.schema import Facts, ManifestError
+from distembed.storage.schema import DamagedError, ManifestError, StageFacts
+from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -309,9 +311,13 @@ def test_a_job_of_a_gigabyte_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 30)
     with pytest.raises(BombError, match=r"job\.toml has more than 16,777,216 bytes"):
         load_job(tmp_path / "job.toml")
+    Workspace.create(tmp_path / "run", owner="test").close()
+    (tmp_path / "job.toml").rename(tmp_path / "run/job.toml")
+    with pytest.raises(DamagedError, match=r"job\.toml has more than 16,777,216 bytes"):
+        open_job(str(tmp_path / "run"))
 
 
 def test_a_stage_without_its_figures_is_shown_without_them() -> None:
     assert spent_text({}) == "         –   peak – per process, – together"
     with pytest.raises(ManifestError, match="lacks its fact 'n_words'"):
-        Facts({"n_tokens": 1})["n_words"]
+        StageFacts({"n_tokens": 1})["n_words"]

@@ -84,6 +84,13 @@ def test_an_index_of_pandas_is_the_names(
     assert domain.names == (["u", "v"] if columns[0] == "a" else ["1", "2"])
 
 
+@pytest.mark.parametrize("described", ["[1]", "{", '{"index_columns": 3}', "[" * 100_000])
+def test_what_pandas_did_not_write_is_no_index(tmp_path: Path, described: str) -> None:
+    table = pa.table({"name": ["a"], "x": [1]}).replace_schema_metadata({"pandas": described})
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert list(read_table(str(tmp_path / "t.parquet")).columns) == ["name", "x"]
+
+
 def prices(folder: Path, dates: pa.Array, *, suffix: str = "parquet", **window: str) -> int:
     """Return how many series have returns in a window of dates."""
     rng = np.random.default_rng(0)

@@ -17,9 +17,9 @@ import numpy as np
 from zarr.abc.store import SuffixByteRequest
 from zarr.storage import WrapperStore
 
-from distembed.files import check_regular
 from distembed.libraries import pa
 from distembed.pipeline.matrices.matrix import MatrixError
+from distembed.urls import check_regular
 
 PACKED_BYTES = 1 << 16
 """Bytes unpacked at a time where a chunk is measured."""

@@ -30,9 +30,12 @@ def columns_of_parquet(table: pa.Table) -> dict[str, Any]:
 
 
 def _index_of_pandas(table: pa.Table) -> list[str]:
-    """Return the names of the columns that were an index; one that only counts is none of them."""
-    described = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
-    return [name for name in described.get("index_columns", []) if isinstance(name, str)]
+    """Return the names of the columns that were an index; one that only counts, or cannot be told, is none of them."""
+    try:
+        described = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+        return [name for name in described["index_columns"] if isinstance(name, str)]
+    except (LookupError, RecursionError, TypeError, ValueError):  # not as pandas writes it
+        return []
 
 
 def _decoded(column: Any) -> Any:
