@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from distembed.files import refuse_bomb
-from distembed.libraries import pc, pq
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from distembed.libraries import pa, pc, pq
 
 __all__ = ["parquet_file", "read_batches", "whole_table"]
 
 BATCH_BYTES = 1 << 28
 """Bytes that the rows of a batch may take, where one row does not take more."""
-MEASURED_ROWS = 1 << 10
-"""Rows whose values are measured at a time."""
+MEASURED_ROWS = 1 << 16
+"""Rows whose values are measured at a time, where they are not large."""
+ONE_BY_ONE = ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY")
+"""Encodings without numbers that stand for values; in the first, a value repeats the beginning of the one before."""
 
 
 def parquet_file(file: IO[bytes] | str | Path, *, buffer_bytes: int = 0) -> pq.ParquetFile:
@@ -115,35 +114,67 @@ def _size_of(file: Any, group: int, columns: Sequence[str] | None) -> _Size:
     stored = total = row = 0
     for index in range(metadata.num_columns):
         chunk = metadata.column(index)
-        if columns is not None and chunk.path_in_schema.partition(".")[0] not in columns:
+        path = chunk.path_in_schema
+        if columns is not None and not any(path == name or path.startswith(f"{name}.") for name in columns):
             continue
-        n_bytes, longest = _column_size(file, group, chunk, metadata.num_rows)
+        n_bytes, longest = _column_size(file, group, index)
         stored, total, row = stored + chunk.total_compressed_size, total + n_bytes, row + longest
     return _Size(stored, total, row)
 
 
-def _column_size(file: Any, group: int, chunk: Any, n_rows: int) -> tuple[int, int]:
+def _column_size(file: Any, group: int, index: int) -> tuple[int, int]:
     """Return the bytes of a column in memory, and of its largest row where that is known."""
-    if chunk.physical_type != "BYTE_ARRAY":  # numbers, of lists perhaps
-        n_bytes = 8 * chunk.num_values
-        return n_bytes, n_bytes // max(n_rows, 1)
-    if not chunk.has_dictionary_page or chunk.total_uncompressed_size * chunk.num_values <= BATCH_BYTES:
-        return chunk.total_uncompressed_size, chunk.total_uncompressed_size // max(n_rows, 1)
-    total = longest = 0
-    if "." in chunk.path_in_schema:  # lists of texts: none of ours is read, so the worst is assumed
-        return chunk.total_uncompressed_size, chunk.total_uncompressed_size
-    name = chunk.path_in_schema
-    by_number = pq.ParquetFile(
-        file.opened_from, pre_buffer=False, read_dictionary=[name], page_checksum_verification=True
+    metadata = file.metadata.row_group(group)
+    chunk, n_rows = metadata.column(index), max(metadata.num_rows, 1)
+    n_values, n_bytes = chunk.num_values, chunk.total_uncompressed_size
+    if chunk.physical_type != "BYTE_ARRAY":  # numbers, or texts of one length, of lists perhaps
+        n_bytes = max(8, file.schema.column(index).length or 0) * n_values
+        return n_bytes, n_bytes // n_rows
+    repeats = chunk.has_dictionary_page or not {*ONE_BY_ONE}.isdisjoint(chunk.encodings)
+    if not repeats or n_bytes * n_values <= BATCH_BYTES:
+        return n_bytes, n_bytes // n_rows
+    return _measured(file, group, chunk)
+
+
+def _measured(file: Any, group: int, chunk: Any) -> tuple[int, int]:
+    """Return the bytes of a column of texts, and of its largest row, without all of its values in memory."""
+    name, n_bytes, n_values = chunk.path_in_schema, chunk.total_uncompressed_size, chunk.num_values
+    by_number = ONE_BY_ONE[0] not in chunk.encodings and ONE_BY_ONE[1] not in chunk.encodings
+    of_one = n_bytes // n_values if by_number else n_bytes  # no value is longer than all that is stored
+    opened = pq.ParquetFile(
+        file.opened_from,
+        pre_buffer=False,
+        read_dictionary=[name] if by_number else None,
+        page_checksum_verification=True,
     )
-    for batch in by_number.iter_batches(MEASURED_ROWS, row_groups=[group], columns=[name], use_threads=False):
-        column = batch.column(0)
-        if not hasattr(column, "dictionary"):
-            return chunk.total_uncompressed_size, chunk.total_uncompressed_size // max(n_rows, 1)
-        lengths = pc.binary_length(column.dictionary).take(column.indices)
-        total += pc.sum(lengths).as_py() or 0
-        longest = max(longest, pc.max(lengths).as_py() or 0)
+    if not by_number and _is_nested(
+        opened, name
+    ):  # a row of a thousand texts cannot be cut: the worst is assumed
+        return n_bytes * n_values, n_bytes * n_values
+    rows = max(1, min(MEASURED_ROWS, BATCH_BYTES // max(of_one, 1)))
+    total = longest = 0
+    for batch in opened.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
+        n_batch, n_longest = _lengths(batch.column(0))
+        total, longest = total + n_batch, max(longest, n_longest)
     return total, longest
+
+
+def _is_nested(file: Any, name: str) -> bool:
+    return name not in file.schema_arrow.names
+
+
+def _lengths(column: Any) -> tuple[int, int]:
+    """Return the bytes of the texts of a column, and of the longest; of lists, of all together."""
+    values, is_nested = column, False
+    while pa.types.is_nested(values.type):
+        parts, is_nested = values.flatten(), True
+        values = parts[0] if isinstance(parts, list) else parts
+    if pa.types.is_dictionary(values.type):
+        lengths = pc.binary_length(values.dictionary).take(values.indices)
+    else:
+        lengths = pc.binary_length(values)
+    total = pc.sum(lengths).as_py() or 0
+    return total, total if is_nested else pc.max(lengths).as_py() or 0
 
 
 def _name(file: object) -> str:

@@ -13,6 +13,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 from urllib.parse import unquote
 
@@ -179,17 +180,31 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def any_protocol(*, allowed: bool) -> Iterator[None]:
-    """Open any protocol within the block, also in the processes that it starts, if that is allowed."""
-    before = os.environ.get(PROTOCOLS_VARIABLE)
-    if allowed:
+    """Open any protocol within the block, also in the processes that it starts, if that is allowed.
+
+    Blocks of several threads may overlap: what the user has set is set again when the last of them ends.
+    """
+    if not allowed:
+        yield
+        return
+    with _allowing:
+        _blocks.append(os.environ.get(PROTOCOLS_VARIABLE))
         os.environ[PROTOCOLS_VARIABLE] = ANY
     try:
         yield
     finally:
-        if before is not None:
-            os.environ[PROTOCOLS_VARIABLE] = before
-        elif allowed:
-            os.environ.pop(PROTOCOLS_VARIABLE, None)
+        with _allowing:
+            if len(_blocks) > 1:
+                _blocks.pop()
+            elif (before := _blocks.pop()) is not None:
+                os.environ[PROTOCOLS_VARIABLE] = before
+            else:
+                os.environ.pop(PROTOCOLS_VARIABLE, None)
+
+
+_allowing = Lock()
+_blocks: list[str | None] = []
+"""What the variable held where each block began; the first is what the user has set."""
 
 
 def url_to_fs(url: str | os.PathLike[str], **options: Any) -> tuple[Any, str]:

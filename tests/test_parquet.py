@@ -109,3 +109,42 @@ def test_a_text_that_is_stored_once_does_not_fill_the_memory(
     with pytest.raises(files.BombError):
         parquet.whole_table(path)
     assert max(batch.num_rows for batch in parquet.read_batches(parquet.parquet_file(path), 100)) <= 13
+
+
+@pytest.mark.parametrize("kind", ["fixed", "delta", "dotted", "lists"])
+def test_no_way_of_storing_a_text_once_passes_as_small(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts of one length, prefixes of the text before, columns with a dot in their names, and lists."""
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 22)
+    text, path = "a" * (1 << 16), tmp_path / "bomb.parquet"
+    name, values, options = {
+        "fixed": ("text", pa.array([text.encode()] * 1000, pa.binary(1 << 16)), {}),
+        "delta": ("text", [text] * 1000, {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}),
+        "dotted": ("a.text", [text] * 1000, {}),
+        "lists": ("text", [[text] * 10] * 100, {}),
+    }[kind]
+    pq.write_table(
+        pa.table({name: values}), path, compression="zstd", use_dictionary=kind != "delta", **options
+    )
+    assert path.stat().st_size < 1 << 16
+    for columns in (None, [name]):
+        with pytest.raises(files.BombError, match=r"unpack to 65,5\d\d,000"):
+            parquet.whole_table(path, columns=columns)
+    if kind != "lists":
+        batches = parquet.read_batches(parquet.parquet_file(path), 100, columns=[name])
+        assert max(batch.num_rows for batch in batches) <= 16
+
+
+def test_texts_by_their_prefixes_are_measured_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer may go on by prefixes where its dictionary is full: that is no bomb."""
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 1 << 10)
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 12)
+    words = pa.table({"word": [f"word{i:05d}" for i in range(2000)]})
+    for encoding in parquet.ONE_BY_ONE:
+        path = tmp_path / f"{encoding}.parquet"
+        pq.write_table(words, path, use_dictionary=False, column_encoding={"word": encoding})
+        assert parquet.whole_table(path).equals(words)

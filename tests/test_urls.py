@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import fsspec
@@ -135,3 +136,21 @@ def test_a_url_without_secrets_is_shown_as_it_is(url: str) -> None:
 def test_an_account_of_azure_is_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="is no name of an account of Azure"):
         urls.check_options("az", {"account_name": name})
+
+
+@pytest.mark.parametrize("before", [None, "sftp"])
+def test_what_one_job_was_allowed_does_not_outlast_it(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs of several threads overlap, and end in any order."""
+    monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, before or "")
+    if before is None:
+        monkeypatch.delenv(urls.PROTOCOLS_VARIABLE)
+    for others in (False, True):
+        first, second = urls.any_protocol(allowed=True), urls.any_protocol(allowed=others)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert urls.is_allowed("dask") is others
+        second.__exit__(None, None, None)
+        assert os.environ.get(urls.PROTOCOLS_VARIABLE) == before

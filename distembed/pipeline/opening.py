@@ -82,7 +82,8 @@ def reached(job: Job, settings: tuple[str, ...] = ()) -> Job:
         for name, host in unconfirmed_endpoints(protocol, options):
             if host not in _typed(settings):
                 raise JobError(_unconfirmed(protocol, name, host))
-    use_storage_options(job.resources.storage_options)
+    used = map(protocol_of, (job.job.workspace, *inputs_of(job)))
+    use_storage_options(job.resources.storage_options, used=used)
     return job
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fsspec.config import conf
@@ -33,8 +33,20 @@ def checked_options(options: dict[str, dict[str, Any]]) -> dict[str, dict[str, A
     return options
 
 
-def use_storage_options(options: StorageOptions) -> None:
-    """Reach the stores of this process, and of the processes it starts, by these options from now on."""
-    for protocol, values in options.items():
-        conf[protocol] = {**conf.get(protocol, {}), **values}
+def use_storage_options(options: StorageOptions, *, used: Iterable[str] = ()) -> None:
+    """Reach the stores of this process, and of the processes it starts, by these options from now on.
+
+    Options that an earlier job has given a protocol of these, or one that is `used`, hold no longer: they may name a
+    host that this job would send its keys or its results to. What the user has set in fsspec stays.
+    """
+    for protocol in {*options, *(set(used) & _given.keys())}:
+        now = conf.get(protocol, {})
+        own, given = _given.get(protocol, (now, now))
+        own = own if now == given else now  # the user has changed it since
+        conf[protocol] = {**own, **options.get(protocol, {})}
         os.environ[f"FSSPEC_{protocol.upper()}"] = json.dumps(conf[protocol])
+        _given[protocol] = (own, conf[protocol])
+
+
+_given: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+"""By protocol, the options that were set before a job gave any, and those with the job's."""

@@ -258,9 +258,15 @@ def announced(folder: Folder, stage: str) -> dict[str, OutputRecord]:
 
 def remove_output(folder: Folder, spec: Output) -> None:
     """Remove the data of an output, then its block records, then its announcement, so that it can be stored again."""
-    folder.remove(spec.location)
+    remove_data(folder, spec)
     folder.remove(f"{spec.records}/blocks")
     folder.remove(spec.records)
+
+
+def remove_data(folder: Folder, spec: Output) -> None:
+    """Remove the data of an output; of one that is a file, no folder of the user that lies where a record names it."""
+    if spec.is_folder or not folder.is_folder(spec.location):
+        folder.remove(spec.location)
 
 
 def remove_stage(folder: Folder, stage: str) -> None:

@@ -42,6 +42,8 @@ ARRAYS = "arrays.zarr"
 VERIFIED_FILE = "verified.json"
 RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, MANIFEST, ARRAYS)
 """Places at the top of a workspace that no plain output may take."""
+_DTYPE = re.compile(r"\|(b1|[iu]1)|<([iu][248]|f(2|4|8|16)|c(8|16|32))")
+"""The types of numbers that arrays are stored as, little-endian on every machine."""
 KINDS = ("dense", "csr", "table", "bytes", "files")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 
@@ -167,6 +169,11 @@ class Output:
     def _item_location(self, index: int, folder_items: int) -> str:
         inner = f"/{index // folder_items:04d}" if self.shape[0] > MANY_ITEMS else ""
         return f"{self.location}{inner}/part-{index:06d}"
+
+    @property
+    def is_folder(self) -> bool:
+        """Return whether the output is a folder with all that is in it; others are one file."""
+        return self.is_array or self.kind == "files"
 
     @property
     def without_rows(self) -> Output:
@@ -444,6 +451,8 @@ def output_from_json(body: Mapping[str, Any]) -> Output:
         _demand(all(_is_size(size) for size in sizes), "a size")
         _demand(not output.is_array or output.shape[0] == sum(output.row_blocks), "the number of rows")
         _demand(all(isinstance(text, str) for text in texts), "a text")
+        _demand(not output.is_array or _DTYPE.fullmatch(output.dtype) is not None, "the dtype of an array")
+        _demand(output.kind != "csr" or len(output.shape) == 2, "the shape of a sparse array")
         _demand(isinstance(output.constant, float), "a number")
         return output
 
@@ -575,7 +584,7 @@ def _as_written(what: str) -> Iterator[None]:
         yield
     except ManifestError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OutsideError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OutsideError) as error:
         raise ManifestError(f"The record of {what} cannot be used: {error}. Run the job again.") from error
 
 

@@ -337,7 +337,8 @@ def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[st
     owners: dict[str, Output] = {}
     for stage in stages.values():
         for record in stage.outputs.values():
-            owners[f"{record.spec.location}/"] = record.spec
+            if record.spec.is_folder:
+                owners[f"{record.spec.location}/"] = record.spec
             if not record.dropped:
                 known.update(*_files_of(record))
     return known, owners

@@ -371,7 +371,7 @@ class Workspace(WorkspaceReader):
         records.write_manifest(self._folder, replace(manifest, outputs=outputs))
         for record in outputs.values():
             if record.dropped:
-                self._folder.remove(record.spec.location)
+                records.remove_data(self._folder, record.spec)
 
     def _prepare(self) -> None:
         """Write the format file and complete what an interrupted run left unfinished."""
@@ -384,7 +384,7 @@ class Workspace(WorkspaceReader):
         for manifest in self.stages().values():
             for record in manifest.outputs.values():
                 if record.dropped:
-                    self._folder.remove(record.spec.location)
+                    records.remove_data(self._folder, record.spec)
             records.complete_inputs(self._folder, manifest)
         for stage in records.outdated(self._folder):
             records.remove_stage(self._folder, stage)

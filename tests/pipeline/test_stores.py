@@ -257,3 +257,31 @@ def test_options_are_those_of_every_file_system_from_then_on(monkeypatch: pytest
     use_storage_options({"memory": {"asked_for": 1}})
     assert fsspec.filesystem("memory").storage_options == {"asked_for": 1}
     assert json.loads(os.environ["FSSPEC_MEMORY"]) == {"asked_for": 1}
+
+
+def test_the_store_of_one_job_is_not_that_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that was asked without keys would otherwise be sent those of a later job, or its results."""
+    from fsspec.config import conf
+
+    from distembed.pipeline.opening import open_job
+
+    own = {"default_block_size": 5 << 20}
+    monkeypatch.setitem(conf, "s3", own)
+    monkeypatch.setenv("FSSPEC_S3", "")
+    source = tmp_path / "job.toml"
+    text = '[job]\nworkspace = "s3://a/w"\n[corpus]\npaths = ["a.txt"]\n[resources.storage_options]\n'
+    for options, then in {
+        's3 = {anon = true, endpoint_url = "http://127.0.0.1:9"}': {
+            "anon": True,
+            "endpoint_url": "http://127.0.0.1:9",
+        },
+        's3 = {profile = "mine"}': {"profile": "mine"},
+        "": {},
+    }.items():
+        source.write_text(text + options)
+        monkeypatch.setattr(Workspace, "exists", lambda _: False)
+        open_job(str(source))
+        assert conf["s3"] == own | then
+        assert json.loads(os.environ["FSSPEC_S3"]) == conf["s3"]

@@ -232,6 +232,10 @@ def test_the_workspace_itself_may_be_a_link(tmp_path: Path) -> None:
         (("outputs", "dense", "spec", "row_blocks"), [12, -1]),
         (("outputs", "dense", "files"), {"words.parquet": [1, "x"]}),
         (("outputs", "dense", "blocks", 0, "files"), {"arrays.zarr/dense/0000001": [1, "x"]}),
+        (("outputs", "dense", "spec", "shape"), []),
+        (("outputs", "sparse", "spec", "shape"), [12]),
+        (("outputs", "dense", "spec", "dtype"), "evil"),
+        (("outputs", "dense", "spec", "dtype"), "|O8"),
         (("outputs", "dense", "blocks", 0, "index"), 1),
         (("inputs",), {"../b": "x"}),
     ],
@@ -366,3 +370,19 @@ def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Pat
     (tmp_path / "ws/lock.json").write_text(json.dumps(owner))
     with pytest.raises(schema.LockedError, match=r"remove .*lock\.json and run again"):
         Workspace.create(tmp_path / "ws", owner="victim")
+
+
+def test_a_folder_where_a_record_names_a_file_is_left(tmp_path: Path) -> None:
+    """A stranger's workspace may name what its reader has put there: only folders of outputs are the workspace's."""
+    place = tmp_path / "ws"
+    with Workspace.create(place, owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store_bytes("notes", b"Nine titles.")
+        stage.commit()
+        (place / "notes").unlink()
+        (place / "notes").mkdir()
+        (place / "notes/mine.txt").write_text("mine")
+        workspace.mend()
+        assert (place / "notes/mine.txt").read_text() == "mine"
+        workspace.stage("a", parameters={}, inputs={}).discard()
+    assert (place / "notes/mine.txt").read_text() == "mine"
