@@ -133,9 +133,14 @@ def offset(block, *, by, block_info=None):
     return block + by + block_info[0]["array-location"][0][0]
 
 
+def _plus(block, *, by):
+    return block + by
+
+
 def test_a_lifted_function_stays_what_it_is():
     lifted = BlockFunction(offset)
     assert (lifted.__name__, lifted.__doc__) == ("offset", offset.__doc__)
+    assert BlockFunction(partial(_plus, by=1)).__name__ == "plus"
     again = pickle.loads(pickle.dumps(lifted))
     assert (
         tokenize(again)
@@ -352,10 +357,6 @@ ANONYMOUS = {
 """Names that say nothing of a step. Dask's own steps keep its names: "getitem", "concatenate", "rechunk-merge"."""
 
 
-def plus(block, *, by):
-    return block + by
-
-
 @contextmanager
 def steps_run():
     """Yield a set that gets the names under which Dask's dashboard would show the tasks that run here."""
@@ -400,11 +401,11 @@ def test_a_shared_array_is_named_so_here_and_on_a_cluster(processes):
 
 
 NAMED = {
-    "partial": lambda x, by: map_blocks(partial(plus, by=by), x, dtype=float),
-    "option": lambda x, by: map_blocks(plus, x, by=by, dtype=float),
-    "each": lambda x, by: each(partial(plus, by=by), x, columns=4),
+    "partial": lambda x, by: map_blocks(partial(_plus, by=by), x, dtype=float),
+    "option": lambda x, by: map_blocks(_plus, x, by=by, dtype=float),
+    "each": lambda x, by: each(partial(_plus, by=by), x, columns=4),
     "summed": lambda x, by: summed(x + by),
-    "delayed": lambda x, by: from_delayed(delayed(plus, pure=True)(np.ones((2, 3)), by=by), (2, 3), float),
+    "delayed": lambda x, by: from_delayed(delayed(_plus, pure=True)(np.ones((2, 3)), by=by), (2, 3), float),
     "whole": lambda _, by: whole(np.full(3, by)),
 }
 
