@@ -24,6 +24,7 @@ import functools
 import gc
 import sys
 import threading
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,9 +33,10 @@ from typing import Any, Protocol
 
 import dask
 import numpy as np
-from dask.base import get_scheduler, normalize_token
+from dask.base import get_scheduler, normalize_token, tokenize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.utils import funcname, key_split
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -123,7 +125,8 @@ def uncollected() -> Iterator[None]:
 class BlockFunction:
     """A function of blocks that gets aligned and C-contiguous arrays, and runs with one BLAS thread, wherever it runs.
 
-    It has the name, the docstring and the signature of the function, and is pickled where that is.
+    It has the docstring and the signature of the function, and is pickled where that is. Its name, which Dask gives to
+    tasks, is that of the function, of which a `partial` is one, without the underscore of a private one.
 
     Parameters
     ----------
@@ -133,6 +136,7 @@ class BlockFunction:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function, updated=())
+        self.__name__ = step_of(function)
 
     def __call__(self, /, *arguments: Any, **options: Any) -> Any:
         """Return what the function returns for the same arguments, aligned."""
@@ -147,6 +151,11 @@ class BlockFunction:
     def __dask_tokenize__(self) -> Any:
         """Return the token of the function, from which Dask derives the names of tasks."""
         return "block function", normalize_token(self.__wrapped__)  # type: ignore[attr-defined]
+
+
+def step_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function as that of a step of a task."""
+    return str(funcname(function)).strip("_")
 
 
 def aligned(value: Any) -> Any:
@@ -197,7 +206,7 @@ def once(function: Callable[..., Any], small: da.Array, **options: Any) -> da.Ar
     What `map_blocks` makes of such an array Dask joins to each block that reads it, and computes as many times.
     """
     made = delayed(function, pure=True)(delayed_blocks(small).item(), **options)
-    return da.from_delayed(made, small.shape, meta=np.empty((0,) * small.ndim, small.dtype))
+    return from_delayed(made, small.shape, meta=np.empty((0,) * small.ndim, small.dtype))
 
 
 def blockwise(function: Callable[..., Any], out: str, /, *pairs: Any, **options: Any) -> da.Array:
@@ -227,10 +236,27 @@ def reduction(
     )
 
 
+def summed(array: da.Array) -> da.Array:
+    """Return ``array.sum(axis=0)`` by Dask's tree of fixed shape, eight blocks at a time.
+
+    Its tasks are named after the array: Dask joins the first of them with what makes its blocks, whose name would be
+    lost in "sum".
+    """
+    one = da.chunk.sum
+    dtype, name = np.empty(0, array.dtype).sum().dtype, f"{key_split(array.name)}-sum"
+    return da.reduction(array, one, one, axis=0, split_every=8, dtype=dtype, name=name)
+
+
 def delayed(value: Any, **options: Any) -> Any:
     """Return `dask.delayed` of a value, or of a function that is given aligned arrays."""
     is_function = callable(value) and not isinstance(value, Delayed)
     return dask.delayed(BlockFunction(value) if is_function else value, **options)
+
+
+def from_delayed(value: Delayed, shape: tuple[int, ...], dtype: Any = None, *, meta: Any = None) -> da.Array:
+    """Return `dask.array.from_delayed` of a value, after whose task that of the block is named."""
+    name = f"{key_split(value.key)}-block-{tokenize(value, shape, dtype, meta)}"
+    return da.from_delayed(value, shape, dtype, meta=meta, name=name)
 
 
 def compute(collection: Any, **options: Any) -> Any:
@@ -301,10 +327,11 @@ def single_tasks(array: da.Array) -> da.Array:
     makers = np.empty(array.numblocks[0], object)
     for number in range(len(makers)):
         makers[number] = functools.partial(compute, array.blocks[number], scheduler="synchronous")
-    held = da.from_array(makers, chunks=1, name=False)
+    step = key_split(array.name)
+    held = da.from_array(makers, chunks=1, name=f"{step}-maker-{uuid.uuid4().hex}")
     return map_blocks(
-        _made, held, new_axis=1, chunks=array.chunks, dtype=array.dtype, meta=np.empty((0, 0), array.dtype)
-    )
+        _made, held, new_axis=1, chunks=array.chunks, dtype=array.dtype, meta=np.empty((0, 0), array.dtype), token=step
+    )  # fmt: skip
 
 
 def _made(makers: Any) -> Any:
@@ -323,8 +350,8 @@ def whole(array: Any) -> da.Array:
     array = np.asarray(array)
     place = sent(array)
     if place is array:
-        return da.from_array(array, chunks=-1)
-    return da.from_delayed(place, array.shape, meta=np.empty((0,) * array.ndim, array.dtype))
+        return da.from_array(array, chunks=-1, name=f"shared-{tokenize(array)}")
+    return from_delayed(place, array.shape, meta=np.empty((0,) * array.ndim, array.dtype))
 
 
 def sent(value: Any) -> Any:
@@ -346,7 +373,7 @@ def sent(value: Any) -> Any:
         return value
     with warnings.catch_warnings():  # of a value that is sent once, in place of every graph that needs it
         warnings.filterwarnings("ignore", "Sending large graph")
-        return dask.delayed(cluster.submit(_itself, value, pure=False))
+        return dask.delayed(cluster.submit(_itself, value, key=f"shared-{uuid.uuid4().hex}"))
 
 
 def _itself(value: Any) -> Any:

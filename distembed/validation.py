@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dask import is_dask_collection
 from scipy.sparse import csr_array, issparse
 
 from distembed.execution import compute, map_blocks
@@ -118,7 +119,7 @@ def checked_matrix(
         If X is not two-dimensional, not of numbers, or too small. If it holds NaN, infinity or a negative value
         that is refused: at once where X is in memory, otherwise when the block that holds it is computed.
     TypeError
-        If X is sparse and may not be.
+        If X is sparse and may not be, or another collection of Dask than an array.
     """
     matrix = _in_single(_checked_layout(X, name, estimator, sparse=sparse, min_rows=min_rows))
     if reset is not None:
@@ -150,10 +151,39 @@ def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows
             )
         _check_dask_layout(X, name, min_rows)
         return X
+    refuse_collection(X, name)
     return checks.check_array(
         X, accept_sparse="csr" if sparse else False, ensure_all_finite=False, ensure_min_samples=min_rows,
         estimator=estimator, input_name=name,
     )  # fmt: skip
+
+
+def array_of(X: Any, name: str) -> Any:
+    """Return a Dask array as it is, anything else that may be read here as a NumPy array.
+
+    Raises
+    ------
+    TypeError
+        If X is another collection of Dask.
+    """
+    if isinstance(X, da.Array):
+        return X
+    refuse_collection(X, name)
+    return np.asarray(X)
+
+
+def refuse_collection(X: Any, name: str) -> None:
+    """Raise TypeError if X is another collection of Dask than an array: NumPy would gather it here.
+
+    Its Dask array is left to the caller, as the lengths of a data frame's partitions take a pass over its data.
+    """
+    if not is_dask_collection(X) or isinstance(X, da.Array):
+        return
+    lines = {"to_dask_array": f"{name}.to_dask_array(lengths=True)", "data": f"{name}.data"}
+    line = next((lines[attribute] for attribute in lines if hasattr(type(X), attribute)), "a Dask array")
+    raise TypeError(
+        f"{name} is a lazy {type(X).__name__}, which would be gathered in this process: give {line}"
+    )
 
 
 def like_input(result: Any, X: Any) -> Any:

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import _num_samples
 
 import distembed as de
+from distembed.neighbors.distances import domain_rows
 from distembed.options import fits, options_of
 from distembed.validation import checked_matrix, seed_of
 
@@ -254,6 +255,64 @@ def test_new_rows_are_read_once():
 def test_dask_arrays_are_held_to_the_rules_of_arrays_in_memory(X, message):
     with pytest.raises(ValueError, match=message):
         de.LSA(1).fit(X)
+
+
+class Labeled:
+    """What this package sees of xarray's DataArray: a collection with its Dask array in `data`."""
+
+    def __init__(self, data):
+        self._data = data
+        self.shape, self.dtype, self.ndim = data.shape, data.dtype, data.ndim
+
+    @property
+    def data(self):
+        return self._data
+
+    def __dask_graph__(self):
+        return self._data.__dask_graph__()
+
+    def __array__(self, dtype=None, copy=None):
+        raise AssertionError("gathered")
+
+
+def frame(X):
+    import dask.dataframe
+
+    return dask.dataframe.from_dask_array(X, columns=[f"c{number}" for number in range(X.shape[1])])
+
+
+def labeled(X):
+    return pytest.importorskip("xarray", reason="xarray is not installed").DataArray(X)
+
+
+FRAME, DATA = r"\.to_dask_array\(lengths=True\)", r"\.data"
+COLLECTIONS = {"frame": (frame, FRAME), "xarray": (labeled, DATA), "labeled": (Labeled, DATA)}
+READERS = {
+    **{type(model).__name__: (model.fit, "X") for model in CHECKED if type(model).__module__ != __name__},
+    "SemanticNMF": (lambda X: de.SemanticNMF(2).fit(documents(), X), "M"),
+    "PSDVec": (lambda X: de.PSDVec(1).fit(X, np.ones(COLUMNS)), "counts"),
+    "LatentSemanticImputation": (lambda X: de.LatentSemanticImputation().fit(X, documents()), "X"),
+    "known vectors": (lambda Y: de.LatentSemanticImputation().fit(documents(), Y), "Y"),
+    "SemisupervisedAlignment": (lambda X: de.SemisupervisedAlignment(1).fit(X, documents(), [(0, 0)]), "X1"),
+    "FeaturePreservingEmbedding": (lambda X: de.FeaturePreservingEmbedding(1).fit(X, documents()), "X"),
+    "new rows": (lambda X: de.NMF(2, n_iter=1, tol=0).fit(documents()).transform(X), "X"),
+    "neighbors": (domain_rows, "X"),
+}
+
+
+@pytest.mark.parametrize("kind", COLLECTIONS)
+@pytest.mark.parametrize("reader", READERS)
+def test_other_collections_are_refused_with_the_line_to_type(reader, kind):
+    """NumPy gathered them in silence, and the answer came in memory."""
+    (read, name), (make, line) = READERS[reader], COLLECTIONS[kind]
+    with pytest.raises(TypeError, match=f"^{name} is a lazy .*: give {name}{line}$"):
+        read(make(da.from_array(documents(), chunks=(7, -1))))
+
+
+def test_the_line_to_type_gives_a_dask_array():
+    X = da.from_array(documents(), chunks=(7, -1))
+    for taken in (frame(X).to_dask_array(lengths=True), Labeled(X).data):
+        assert isinstance(de.LSA(1, n_passes=2).fit(taken).transform(taken), da.Array)
 
 
 def halves_of_csr(X):

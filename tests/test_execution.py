@@ -18,6 +18,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.base import tokenize
+from dask.utils import key_split
 from scipy.sparse import csr_array, random_array
 from threadpoolctl import threadpool_info
 
@@ -126,9 +127,14 @@ def offset(block, *, by, block_info=None):
     return block + by + block_info[0]["array-location"][0][0]
 
 
+def _plus(block, *, by):
+    return block + by
+
+
 def test_a_lifted_function_stays_what_it_is():
     lifted = BlockFunction(offset)
     assert (lifted.__name__, lifted.__doc__) == ("offset", offset.__doc__)
+    assert BlockFunction(partial(_plus, by=1)).__name__ == "plus"
     again = pickle.loads(pickle.dumps(lifted))
     assert (
         tokenize(again)
@@ -540,6 +546,7 @@ def test_a_large_value_that_is_sent_again_is_another_one_to_the_cluster(processe
     with Client(processes):
         keys = [next(iter(sent(vector).__dask_graph__().values())).key for _ in range(2)]
     assert keys[0] != keys[1]
+    assert [key_split(key) for key in keys] == ["shared", "shared"]
 
 
 def test_a_large_value_outlives_the_workers_that_hold_it(processes):

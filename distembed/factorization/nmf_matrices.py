@@ -14,11 +14,12 @@ from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative
 from distembed.factorization.nmf_rounds import times
 from distembed.factorization.row_lifts import Array, one_lazy_block, row_blocks
-from distembed.validation import checked_matrix
+from distembed.validation import checked_matrix, refuse_collection
 
 
 def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
     """Return the shifted M as row blocks; an M of other words, or one that is not symmetric, is an error."""
+    refuse_collection(M, "M")
     if getattr(M, "shape", None) != (n_words, n_words):
         raise ValueError(
             f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "

@@ -52,7 +52,7 @@ from distembed.options import (
     check_options,
 )
 from distembed.typing import InMemory, MatrixLike, VectorLike
-from distembed.validation import like_input, seed_of, training_matrix
+from distembed.validation import like_input, refuse_collection, seed_of, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
 
 Floats = NDArray[np.floating]
@@ -232,6 +232,7 @@ class PSDVec(BaseEstimator):
         >>> len(model.objective_)  # one value per round
         4
         """
+        refuse_collection(counts, "counts")
         if getattr(counts, "shape", None) == (0, 0):
             raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
         # `marginals` finds NaN, infinite and negative counts in the pass that sums them.

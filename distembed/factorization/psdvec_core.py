@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, tell
+from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, summed, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_lifts import (
@@ -212,7 +212,7 @@ def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
         dtype=np.float64,
         meta=np.empty((0, 0)),
     )
-    return problem.irreducible + parts.sum(axis=0, split_every=8)
+    return problem.irreducible + summed(parts)
 
 
 def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:

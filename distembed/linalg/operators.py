@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import blockwise, delayed, delayed_blocks, holding, map_blocks, sent, whole
+from distembed.execution import (
+    blockwise,
+    delayed,
+    delayed_blocks,
+    from_delayed,
+    holding,
+    map_blocks,
+    sent,
+    summed,
+    whole,
+)
 from distembed.libraries import da
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
@@ -67,7 +77,7 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
     bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
     parts = [
-        da.from_delayed(delayed(sent(row_range(csr, i, j))), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
+        from_delayed(delayed(sent(row_range(csr, i, j))), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
         for i, j in pairwise(bounds)
     ]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
@@ -86,14 +96,14 @@ def gathered(vectors: da.Array) -> da.Array:
 
 def sum_over_blocks(partial: da.Array) -> da.Array:
     """Sum the contributions (blocks, ...) of the row blocks by Dask's tree of fixed shape, one block out."""
-    return partial.sum(axis=0, split_every=8).rechunk(-1)
+    return summed(partial).rechunk(-1)
 
 
 def column_powers(vectors: da.Array, power: int) -> da.Array:
     """Return the sum over the rows of a whole power of each column, shape (b,), float64."""
     chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
     sums = map_blocks(blocks.column_powers, vectors, power=power, chunks=chunks, dtype=np.float64)
-    return sums.sum(axis=0, split_every=8)
+    return summed(sums)
 
 
 def gram(left: da.Array, right: da.Array) -> da.Array:
@@ -151,8 +161,7 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
     pieces = [split(block, bounds) for block in delayed_blocks(whole_rows(matrix)).ravel()]
     meta = empty_csr(matrix.dtype)
     parts = [
-        da.from_delayed(stack([cut[j] for cut in pieces]), (size, n), meta=meta)
-        for j, size in enumerate(sizes)
+        from_delayed(stack([cut[j] for cut in pieces]), (size, n), meta=meta) for j, size in enumerate(sizes)
     ]
     return holding(da.concatenate(parts) if len(parts) > 1 else parts[0], matrix)
 

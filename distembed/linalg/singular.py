@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, persist
+from distembed.execution import Checkpoint, compute, persist, summed
 from distembed.libraries import da
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
@@ -136,7 +136,7 @@ def largest_singular_triplets(
 def _relative_residuals(transposed: da.Array, images: da.Array, vectors: da.Array, values: Floats) -> Floats:
     """Return ‖Xᵀ(X v) - s² v‖ / s², (k,), for the images X v."""
     misfit = sparse_times(transposed, images).astype(np.float64) - vectors * values**2
-    lengths = np.sqrt(compute((misfit**2).sum(axis=0, split_every=8)))
+    lengths = np.sqrt(compute(summed(misfit**2)))
     return lengths * scaled_power(values, -2.0)
 
 

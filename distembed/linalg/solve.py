@@ -15,7 +15,7 @@ import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import compute, map_blocks, one_blas_thread, tell
+from distembed.execution import compute, map_blocks, one_blas_thread, summed, tell
 from distembed.libraries import da
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
@@ -195,7 +195,7 @@ def _lengths(vectors: da.Array) -> Floats:
     """Return the length of each column, float64."""
     chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
     partial = map_blocks(blocks.column_dots, vectors, vectors, chunks=chunks, dtype=np.float64)
-    return np.sqrt(compute(partial.sum(axis=0, split_every=8)))
+    return np.sqrt(compute(summed(partial)))
 
 
 def _factors(block: da.Array) -> _Factors:

@@ -59,7 +59,7 @@ from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import DenseInMemory, DenseMatrix, Floats, SparseMatrix
-from distembed.validation import seed_of, training_matrix
+from distembed.validation import array_of, seed_of, training_matrix
 
 CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
 """In how many turns known rows are hidden for the choice of a method, and how many at most."""
@@ -233,7 +233,7 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_options(self)
         matrix = self._training_matrix(X)
-        known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), matrix.shape[0])  # before the long work
+        known_rows(array_of(Y, "Y"), matrix.shape[0])  # before the long work
         rows = domain_rows(matrix, metric=self.metric, block_memory=self.block_memory)
         if graph is None:
             self._learn_graph(rows)
@@ -384,7 +384,7 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_options(self)
         check_is_fitted(self, "weights_")
-        Y = Y if isinstance(Y, da.Array) else np.asarray(Y)
+        Y = array_of(Y, "Y")
         known = known_rows(Y, self.weights_.shape[0])
         if self.method != "graph" and X is None:
             raise ValueError(f"method is {self.method!r}, which reads the rows of X: call fit_vectors(Y, X)")
@@ -479,7 +479,7 @@ class LatentSemanticImputation(BaseEstimator):
         if not hasattr(self, "seed_"):  # the vectors are those of a job
             self.seed_ = self._drawn_seed()
         matrix = self._training_matrix(X)
-        known = known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), matrix.shape[0])
+        known = known_rows(Y := array_of(Y, "Y"), matrix.shape[0])
         options: dict[str, Any] = {"metric": self.metric, "block_memory": self.block_memory}
         with one_blas_thread():
             fitted = FittedRows(domain_rows(matrix, **options), self.vectors_, Y, known)

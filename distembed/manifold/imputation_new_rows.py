@@ -14,6 +14,7 @@ from distembed.manifold import imputation_map_blocks as blocks
 from distembed.manifold.imputation_maps import fit_kernel, fit_ridge_path, kernel_features
 from distembed.manifold.imputation_weights import reconstruction_weights
 from distembed.neighbors.search import search_lists
+from distembed.validation import array_of
 
 
 class FittedModel(Protocol):
@@ -51,7 +52,7 @@ class FittedRows(NamedTuple):
 
 def new_rows(X_new: Any, rows: da.Array) -> Any:
     """Return new rows in the dtype of those of a fit, or raise ValueError where they have other columns."""
-    X_new = X_new if isinstance(X_new, da.Array) else np.asarray(X_new)
+    X_new = array_of(X_new, "X_new")
     if X_new.ndim != 2 or X_new.shape[1] != rows.shape[1]:
         raise ValueError(
             f"X_new has the shape {X_new.shape}, but the rows of X have {rows.shape[1]} columns: give the same ones"

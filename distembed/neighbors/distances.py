@@ -18,6 +18,7 @@ from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY, row_bounds, row_chunk
 from distembed.linalg.csr import row_range, unit_rows
 from distembed.neighbors import blocks
+from distembed.validation import array_of
 
 Metric = Literal["euclidean", "cosine"]
 
@@ -86,8 +87,7 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     """
     if metric not in ("euclidean", "cosine"):
         raise ValueError(f"metric must be 'euclidean' or 'cosine', not {metric!r}")
-    if not isinstance(X, da.Array) and not sp.issparse(X):
-        X = np.asarray(X)
+    X = X if sp.issparse(X) else array_of(X, "X")
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must have rows and columns, but its shape is {X.shape}")
     X = _as_float(X)

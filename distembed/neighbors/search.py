@@ -20,6 +20,7 @@ from distembed.execution import (
     compute,
     delayed,
     delayed_blocks,
+    from_delayed,
     held_by_cluster,
     map_blocks,
     one_blas_thread,
@@ -403,8 +404,7 @@ def _search_pairs(
         )
         lists[i], lists[j] = merge(lists[i], found, 0), merge(lists[j], found, 1)
     parts = [
-        da.from_delayed(one, (size, 2, k), np.float64)
-        for one, size in zip(lists, rows.chunks[0], strict=True)
+        from_delayed(one, (size, 2, k), np.float64) for one, size in zip(lists, rows.chunks[0], strict=True)
     ]
     return da.concatenate(parts)
 
@@ -539,7 +539,7 @@ def _candidates(
             if itself and j > i:
                 parts[j].append(back)
     lists = [
-        da.from_delayed(_merged(part), (size, 2, k), dtype=np.float64)
+        from_delayed(_merged(part), (size, 2, k), dtype=np.float64)
         for part, size in zip(parts, rows.chunks[0], strict=True)
     ]
     return da.concatenate(lists)

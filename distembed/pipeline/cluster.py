@@ -21,7 +21,7 @@ from multiprocessing import forkserver
 from typing import Any
 
 import dask
-from distributed import Client, LocalCluster, Worker, WorkerPlugin
+from distributed import Client, LocalCluster, Worker, WorkerPlugin, span
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from fsspec.config import conf
@@ -267,6 +267,8 @@ def _refused(address: str, other: str) -> str:
 def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator[None]:
     """Report the workers that are gone or stop responding, and turn Dask's errors into one sentence.
 
+    The tasks of the block are a span of Dask with the name of the stage.
+
     Raises
     ------
     ConnectionError
@@ -278,7 +280,8 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     threading.Thread(target=_name_lost_workers, args=(client, note, stop), daemon=True).start()
     address = client.scheduler.address
     try:
-        yield
+        with span(stage):
+            yield
     except KilledBlockError as error:
         raise KilledBlockError(_killed(stage, error.block, error.killed), error.killed) from None
     except KilledWorker as error:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import re
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, Literal
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -183,7 +184,7 @@ def open_array(
     """
     dtype, ndim = np.dtype(output.dtype), len(output.shape)
     numbers = numbered(
-        range(len(output.row_blocks)), output, name=f"number-{output.name}-{token}", digests=digests
+        range(len(output.row_blocks)), output, name=f"{output.name}-number-{token}", digests=digests
     )
     return da.map_blocks(
         _read_chunk,
@@ -191,7 +192,7 @@ def open_array(
         chunks=(output.row_blocks, *((size,) for size in output.shape[1:])),
         dtype=dtype,
         meta=empty(output.kind, dtype, ndim),
-        name=f"read-{output.name}-{token}",
+        name=f"{output.name}-read-{token}",
         folder=folder,
         stored=output.without_rows,
     )
@@ -199,7 +200,7 @@ def open_array(
 
 def open_row_nonzeros(folder: Folder, output: Output, token: str) -> da.Array:
     """Open the number of stored values of each row of a sparse array, int64 (rows,); its values are not read."""
-    numbers = numbered(range(len(output.row_blocks)), output, name=f"number-rows-{output.name}-{token}")
+    numbers = numbered(range(len(output.row_blocks)), output, name=f"{output.name}-place-{token}")
     return da.map_blocks(
         _read_row_nonzeros,
         numbers,
@@ -207,7 +208,7 @@ def open_row_nonzeros(folder: Folder, output: Output, token: str) -> da.Array:
         chunks=(output.row_blocks,),
         dtype=np.int64,
         meta=np.empty(0, np.int64),
-        name=f"rows-{output.name}-{token}",
+        name=f"{output.name}-nonzeros-{token}",
         folder=folder,
         stored=output.without_rows,
     )
@@ -215,11 +216,13 @@ def open_row_nonzeros(folder: Folder, output: Output, token: str) -> da.Array:
 
 def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Sequence[int]) -> da.Array:
     """Return a lazy object array of one `BlockRecord` per row block; computing a chunk writes its block."""
-    numbers = numbered(indices, output, name=False)
+    # New keys each time, so that no scheduler reuses an earlier result for a write.
+    numbers = numbered(indices, output, name=f"{output.name}-number-{uuid.uuid4().hex}")
     return da.map_blocks(
         _write_chunk,
         array.blocks[list(indices)],
         numbers,
+        token=f"{output.name}-write",
         chunks=numbers.chunks,
         dtype=object,
         meta=numbers._meta,
@@ -232,13 +235,10 @@ def numbered(
     indices: Iterable[int],
     output: Output,
     *,
-    name: str | Literal[False],
+    name: str,
     digests: Sequence[str] | None = None,
 ) -> da.Array:
-    """Return an object array with one chunk per row block, which holds its index, number of rows and digest or "".
-
-    With ``name=False`` its keys are new each time, so that no scheduler reuses an earlier result for a write.
-    """
+    """Return an object array with one chunk per row block, which holds its index, number of rows and digest or ""."""
     of_blocks = [(i, output.row_blocks[i], "" if digests is None else digests[i]) for i in indices]
     boxes = boxed_all(of_blocks).reshape(-1, *(1,) * (len(output.shape) - 1))
     return da.from_array(boxes, chunks=1, name=name, meta=np.empty((0,) * boxes.ndim, dtype=object))

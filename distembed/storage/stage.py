@@ -296,7 +296,8 @@ class Stage:
             self._ledger.announce(spec)
             missing = self._ledger.missing(spec, progress)
             work = partial(make_item, folder=self._folder, spec=spec, make=make)
-            tasks.run_each(work, missing, self._ledger.recorder(spec, progress), name=_names(spec, missing))
+            done = self._ledger.recorder(spec, progress)
+            tasks.run_each(work, missing, done, name=_names(spec, missing), step=f"{name}-write")
         return self.files(name)
 
     def is_stored(self, name: str) -> bool:

@@ -7,6 +7,7 @@ blocks being computed.
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,6 +18,7 @@ import numpy as np
 from dask import threaded
 from dask.callbacks import Callback
 from dask.system import CPU_COUNT
+from dask.utils import funcname
 
 from distembed.libraries import da
 
@@ -46,15 +48,20 @@ def run_each(
     done: Callable[[Any], None],
     *,
     name: Callable[[int], str] = "block {}".format,
+    step: str = "",
 ) -> None:
-    """Call ``function(item)`` as one Dask task per item and ``done(result)`` here as each completes."""
+    """Call ``function(item)`` as one Dask task per item and ``done(result)`` here as each completes.
+
+    `step` is what the names of the tasks begin with; that of the function if it is not given.
+    """
     boxes = boxed_all(list(items))
     # The function, and what it holds, stands once in the graph and not in each of its tasks.
-    once = dask.delayed(function, pure=False, traverse=False)
-    step = max(len(boxes), 1) if _client() is not None else LOCAL_GRAPH_ITEMS
-    for first in range(0, len(boxes), step):
-        todo = da.from_array(boxes[first : first + step], chunks=1, name=False)
-        called = todo.map_blocks(_call, function=once, dtype=object, meta=np.empty(0, object))
+    step, new = step or funcname(function).strip("_"), uuid.uuid4().hex
+    once = dask.delayed(function, name=f"shared-{step}-{new}", traverse=False)
+    size = max(len(boxes), 1) if _client() is not None else LOCAL_GRAPH_ITEMS
+    for first in range(0, len(boxes), size):
+        todo = da.from_array(boxes[first : first + size], chunks=1, name=f"{step}-item-{new}-{first}")
+        called = todo.map_blocks(_call, function=once, token=step, dtype=object, meta=np.empty(0, object))
         run_blocks(called, done, name=name)
 
 

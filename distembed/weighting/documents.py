@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from distembed.execution import blockwise, compute, delayed, delayed_blocks, holding, map_blocks, whole
+from distembed.execution import (
+    blockwise,
+    compute,
+    delayed,
+    delayed_blocks,
+    from_delayed,
+    holding,
+    map_blocks,
+    whole,
+)
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 from distembed.linalg.operators import empty_csr, whole_rows
 from distembed.typing import FloatType, Matrix, Number, SparseMatrix
@@ -185,7 +194,7 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
         for block, edge in zip(delayed_blocks(matrix).ravel(), edges[:-1], strict=True)
     ]
     blocks = [
-        da.from_delayed(
+        from_delayed(
             stack(pieces, words, np.arange(first, last)), (int(last - first), len(words)), matrix.dtype,
             meta=empty_csr(matrix.dtype),
         )

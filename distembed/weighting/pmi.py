@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import blockwise, compute, map_blocks, whole
+from distembed.execution import blockwise, compute, map_blocks, summed, whole
 from distembed.linalg.csr import canonical_csr
 from distembed.linalg.operators import empty_csr, whole_rows
 from distembed.options import PositiveFloat
@@ -369,7 +369,7 @@ def _lazy_row_sums(counts: da.Array) -> da.Array:
 
 
 def _lazy_column_sums(counts: da.Array) -> da.Array:
-    return _per_block(counts, blocks.column_sums, counts.shape[1], np.float64).sum(axis=0, split_every=8)
+    return summed(_per_block(counts, blocks.column_sums, counts.shape[1], np.float64))
 
 
 def _context_distribution(columns: Any, power: float) -> Any:

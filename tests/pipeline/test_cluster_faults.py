@@ -179,6 +179,13 @@ def test_a_lost_connection_is_one_sentence_wherever_it_is_met() -> None:
         raise OSError("Timed out trying to connect to tcp://s")
 
 
+def test_the_tasks_of_a_stage_are_a_span_with_its_name() -> None:
+    client = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://s"), status="closed")
+    with cluster.watched(client, "core", print):
+        assert dask.get_annotations()["span"]["name"] == ("core",)
+    assert "span" not in dask.get_annotations()
+
+
 def test_what_loses_its_connection_logs_no_traceback() -> None:
     """The sender of batches met a closed connection now and then, and its traceback stood beside the sentence."""
     loggers = [logging.getLogger(name) for name in cluster.CONNECTION_LOGGERS]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.execution import delayed
+from distembed.execution import delayed, from_delayed
 from distembed.libraries import da, sp
 
 LISTED = 5
@@ -110,7 +110,7 @@ def row_array(matrix: Matrix, bounds: Sequence[int], *, dense: bool, need_direct
         values = _held_rows(matrix.held, start, stop) if matrix.held is not None else None
         read = None if values is not None else matrix.read
         block = delayed(checked)(values, read, start, stop)
-        blocks.append(da.from_delayed(block, (stop - start, width), dtype=dtype, meta=meta))
+        blocks.append(from_delayed(block, (stop - start, width), dtype=dtype, meta=meta))
     return da.concatenate(blocks)
 
 

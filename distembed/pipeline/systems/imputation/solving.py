@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distembed.execution import delayed
+from distembed.execution import delayed, from_delayed
 from distembed.libraries import da, pa, sp
 from distembed.linalg.chunks import COLUMN_BLOCKS, LEAST_ROWS, ROW_COPIES, row_chunk
 from distembed.pipeline.context import Context, stored_sparse
@@ -227,9 +227,7 @@ def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str
     bounds = np.cumsum([0, *ctx.workspace.array("domain").chunks[0]])
     empty = sp.csr_array((0, 0), dtype=matrix.dtype)
     blocks = [
-        da.from_delayed(
-            delayed(matrix[start:stop]), (stop - start, matrix.shape[1]), matrix.dtype, meta=empty
-        )
+        from_delayed(delayed(matrix[start:stop]), (stop - start, matrix.shape[1]), matrix.dtype, meta=empty)
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
     ctx.stage.store(
