@@ -36,13 +36,12 @@ def open_job(
     """
     if not Workspace.exists(source):
         _refuse_folder(source)
+        if "://" in source:
+            raise FileNotFoundError(_no_workspace(source))
         return reached(load_job(source, settings=settings, workspace=workspace), settings)
     place = Workspace.open(source)
-    text = place.read_file(JOB_FILE, most=JOB_BYTES)
-    if text is None:
-        raise FileNotFoundError(f"the workspace {place.url} records no job: name the job file")
     job = parse_job(
-        text.decode(),
+        _recorded_text(place),
         name=place.path(JOB_FILE),
         folder=Path(),
         settings=settings,
@@ -52,6 +51,24 @@ def open_job(
     if to_run:
         _refuse_other_protocols(job, place, settings)
     return reached(job if to_run else job.as_recorded(), settings)
+
+
+def _no_workspace(url: str) -> str:
+    ended = ": what lies at memory:// ends with its process" if protocol_of(url) == "memory" else ""
+    return f"there is no workspace at {url}{ended}; name another, or a job file"
+
+
+def _recorded_text(place: Workspace) -> str:
+    """Return the job file that a workspace holds; it may have been emptied by a power cut."""
+    text = place.read_file(JOB_FILE, most=JOB_BYTES)
+    if not text:
+        raise FileNotFoundError(f"the workspace {place.url} records no job: name the job file")
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise JobError(
+            f"{place.path(JOB_FILE)} is damaged, it is not UTF-8: name the job file that made the workspace"
+        ) from None
 
 
 def _refuse_other_protocols(job: Job, place: Workspace, settings: tuple[str, ...]) -> None:
@@ -90,7 +107,8 @@ def reached(job: Job, settings: tuple[str, ...] = ()) -> Job:
 def _unconfirmed(protocol: str, name: str, host: str) -> str:
     anonymous = ANONYMOUS.get(protocol)
     public_store = (
-        f"; for a public store, which needs none, add {protocol}.{anonymous[0]} = {json.dumps(anonymous[1])}"
+        f"; for a public store, which needs none, add resources.storage_options.{protocol}.{anonymous[0]} = "
+        f"{json.dumps(anonymous[1])}"
         if anonymous
         else ""
     )

@@ -14,7 +14,7 @@ from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.pipeline.standing import Standing, standings
 from distembed.pipeline.terminal import shown
-from distembed.storage.schema import StageManifest
+from distembed.storage.schema import Problem, StageManifest
 from distembed.storage.verify import UNCOMMITTED
 from distembed.storage.workspace import Workspace
 
@@ -40,7 +40,7 @@ def _verified_line(workspace: Workspace) -> str:
     """Return when every file was last found as it was written: a reading command compares only what is small."""
     found = workspace.verified()
     if found is None:
-        return "never verified as a whole: distembed verify compares every file with its digest"
+        return "not verified as a whole: distembed verify compares every file with its digest"
     time, is_current = found
     age = format_seconds((datetime.now(UTC) - time).total_seconds())
     since = "" if is_current else ", and changed by a run since then"
@@ -90,6 +90,17 @@ def _provenance_lines(found: Sequence[Standing]) -> list[str]:
     return [f"{', '.join(names)}: made with {words}" for words, names in stages.items()]
 
 
+def _where(problem: Problem) -> str:
+    """Return the stage, the output and the block that a problem concerns, as far as it concerns one."""
+    stage, output, block = problem.stage, problem.output, problem.block
+    parts = [
+        stage and f"stage {stage}",
+        output and f"output {output}",
+        f"block {block}" if block >= 0 else "",
+    ]
+    return f" ({', '.join(filter(None, parts))})" if any(parts) else ""
+
+
 def verify_job(job: Job) -> tuple[list[str], str]:
     """Return a sentence for each stage not committed and each bad file, and the digest of all content if there is none.
 
@@ -99,11 +110,7 @@ def verify_job(job: Job) -> tuple[list[str], str]:
     # a job whose stages differ from run to run leaves others' stages where they are
     specs, done = system_of(job).stages(job), workspace.stages()
     absent = [spec.name for spec in specs if spec.name not in done]
-    sentences = [
-        f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})"
-        for p in workspace.verify()
-        if p.what != UNCOMMITTED
-    ]
+    sentences = [f"{p.file}: {p.what}{_where(p)}" for p in workspace.verify() if p.what != UNCOMMITTED]
     sentences += [f"stage {name} is not committed: it has no manifest" for name in absent]
     if not workspace.writer():
         sentences += [

@@ -398,8 +398,8 @@ class WorkspaceReader:
         vectors 0 truncated
         """
         found = verify.verify(self._folder, progress)
-        if not found and not self.writer():
-            verify.remember(self._folder, self.digest())
+        if not self.writer():
+            verify.remember(self._folder, None if found else self.digest())
         return found
 
     def verified(self) -> tuple[datetime, bool] | None:
@@ -409,7 +409,7 @@ class WorkspaceReader:
         -------
         (datetime, bool) or None
             The time, and False where stages were committed or replaced since. None where `verify` never found all
-            whole, or could not write that it did.
+            whole, could not write that it did, or has found a fault since.
 
         Examples
         --------

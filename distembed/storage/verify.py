@@ -160,12 +160,18 @@ def mend(folder: Folder) -> list[Problem]:
     return found
 
 
-def remember(folder: Folder, digest: str) -> None:
-    """Record that all content, of this digest, was found whole just now; where nothing may be written, do not."""
+def remember(folder: Folder, digest: str | None) -> None:
+    """Record that all content, of this digest, was found whole just now; forget that it ever was where it is None.
+
+    Where nothing may be written, neither is done.
+    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with contextlib.suppress(OSError):
         unlocked = Folder(folder.url, folder.options)  # it is no part of what the lock guards
-        unlocked.write(VERIFIED_FILE, seal({"time": now, "digest": digest}), durable=True)
+        if digest is None:
+            unlocked.remove(VERIFIED_FILE)
+        else:
+            unlocked.write(VERIFIED_FILE, seal({"time": now, "digest": digest}), durable=True)
 
 
 def remembered(folder: Folder) -> tuple[datetime, str] | None:

@@ -197,7 +197,10 @@ def test_a_run_says_what_it_mends_and_verify_is_silent_then(tiny: Path) -> None:
     (tiny / "w/arrays.zarr/stray").write_bytes(b"x")
     (tiny / "w/workspace.json").write_bytes(b"")
     (tiny / "w/job.toml").unlink()
-    named = {sentence.partition(":")[0] for sentence in verify_job(open_job(str(tiny / "job.toml")))[0]}
+    sentences = verify_job(open_job(str(tiny / "job.toml")))[0]
+    assert "workspace.json: flipped or damaged" in sentences
+    assert "manifest/core/core_vectors/blocks/000000.json: missing (stage core)" in sentences
+    named = {sentence.partition(":")[0] for sentence in sentences}
     assert len(named) == 5
     done = run("run", tiny / "job.toml")
     assert "nothing to do" in done.output

@@ -342,3 +342,24 @@ def test_a_job_gives_a_store_no_option_but_those_listed(options: str, tmp_path: 
         JobError, match=r"resources\.storage_options: s3\.\S+ is (a secret|no option that a job gives)"
     ):
         load_job(source)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (b"", FileNotFoundError, "records no job: name the job file"),
+        (b"[job]\xff", JobError, r"job\.toml is damaged, it is not UTF-8: name the job file"),
+    ],
+)
+def test_a_workspace_whose_job_is_damaged_asks_for_the_job_file(
+    tmp_path: Path, content: bytes, error: type[Exception], message: str
+) -> None:
+    with Workspace.create(tmp_path / "w", owner="test") as workspace:
+        workspace.write_file("job.toml", content)
+    with pytest.raises(error, match=message):
+        open_job(str(tmp_path / "w"))
+
+
+def test_a_url_without_a_workspace_is_shown_as_it_was_given() -> None:
+    with pytest.raises(FileNotFoundError, match=r"no workspace at memory://gone: .* ends with its process"):
+        open_job("memory://gone")

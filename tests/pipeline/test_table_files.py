@@ -157,3 +157,21 @@ def test_a_delimiter_at_the_end_of_each_row_is_no_name(tmp_path: Path) -> None:
 def test_upper_case_parquet_is_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": ["u", "v"], "a": [1, 2]}), tmp_path / "T.PARQUET")
     assert read_domain(DomainSection(path=str(tmp_path / "T.PARQUET"))).names == ["u", "v"]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (";Firma;Umsatz\n0;A;1,5\n1;B;2,5\n2;C;4,5\n", ["Umsatz"]),
+        ('"","Firma","Umsatz"\n"1","A",1.5\n"2","B",2.5\n', ["Umsatz"]),
+        ("Unnamed: 0,Firma,Umsatz\n0,A,1.5\n1,B,2.5\n", ["Umsatz"]),
+        (",Firma,Umsatz\n7,A,1.5\n3,B,2.5\n", ["", "Umsatz"]),
+        ("nr,Firma,Umsatz\n0,A,1.5\n1,B,2.5\n", ["nr", "Umsatz"]),
+    ],
+)
+def test_row_numbers_without_a_name_are_no_feature(tmp_path: Path, text: str, columns: list[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    domain = read_domain(DomainSection(path=str(path), name_column="Firma"))
+    assert domain.columns == columns
+    assert any("row numbers in the column" in note for note in domain.notes) == (len(columns) == 1)

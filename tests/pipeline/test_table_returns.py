@@ -90,3 +90,9 @@ def test_the_published_prices_with_gaps(shared: Path) -> None:
     domain = read_domain(section)
     assert len(domain.names) + len(domain.left_out) == 484
     assert np.isfinite(domain.matrix).all()
+
+
+def test_a_long_table_of_prices_is_told_to_be_turned(tmp_path: Path) -> None:
+    long = "date,name,price\n" + "".join(f"2020-01-0{d},{n},{d}\n" for n in "AB" for d in range(1, 5))
+    with pytest.raises(TableError, match=r"has the date '2020-01-01' in 2 rows: turn the table .* a day"):
+        read(tmp_path, long)

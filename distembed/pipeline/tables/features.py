@@ -9,8 +9,11 @@ import numpy as np
 from distembed.display import plural
 from distembed.pipeline.tables.cells import NumberColumns, read_numbers, readings
 from distembed.pipeline.tables.config import TableSection
-from distembed.pipeline.tables.files import Table, key_column, no_column, some
+from distembed.pipeline.tables.files import Table, key_column, no_column, some, texts_of
 from distembed.pipeline.tables.rows import Domain, refusal
+
+UNNAMED = ("", "Unnamed: 0")
+"""What spreadsheet programs and R call the column of row numbers, and what pandas calls it when it reads theirs."""
 
 
 def key_and_problems(table: Table, section: TableSection, named: Iterable[str]) -> tuple[str, list[str]]:
@@ -36,7 +39,10 @@ def features_of(
 
     `remedy` says what to do where numbers were misread.
     """
+    asked = getattr(section, "columns", ())
     wanted = [name for name in wanted if name in table.columns]
+    counting = [name for name in wanted if name in UNNAMED and name not in asked and _counts(table, name)]
+    wanted = [name for name in wanted if name not in counting]
     uneven = [name for name in wanted if len(table.columns[name]) != len(names)]
     problems += [
         f"has {len(table.columns[name])} values in the column {name!r} for {len(names)} names: drop it"
@@ -45,6 +51,7 @@ def features_of(
     read = read_numbers(table, [name for name in wanted if name not in uneven], decimal=section.decimal)
     notes = [
         *table.notes,
+        *(f"row numbers in the column {name!r} ignored" for name in counting),
         *readings(read.numbers, remedy=remedy),
         *_of_other_columns(section, read, problems),
     ]
@@ -58,6 +65,12 @@ def features_of(
     signs = {column.sign for column in read.numbers} - {None}
     decimal = "," if "," in signs else next(iter(signs), None)
     return Domain(names, matrix, columns, [""] * len(names), [], notes, unread, decimal=decimal)
+
+
+def _counts(table: Table, name: str) -> bool:
+    """Return whether a column numbers the rows, from 0 or from 1."""
+    texts = texts_of(table.columns[name])
+    return texts in ([str(i + first) for i in range(len(texts))] for first in (0, 1))
 
 
 def _of_other_columns(section: TableSection, read: NumberColumns, problems: list[str]) -> list[str]:

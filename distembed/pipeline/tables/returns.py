@@ -53,7 +53,7 @@ def from_prices(
     series = features_of(section, table, dates.tolist(), wanted, problems, remedy=remedy)
     found = returns_of(series.matrix[rows], series.columns, max_missing=section.max_missing)
     if len(found.names) < 2:
-        raise TableError(_too_few(section, len(found.names)))
+        raise TableError(_too_few(section, len(found.names), dates[rows]))
     with one_blas_thread():
         matrix: NDArray[np.float64] = np.asarray(np.corrcoef(found.matrix, rowvar=False))
     notes = [*series.notes, *notes, *found.notes]
@@ -96,7 +96,13 @@ def _refuse_other_dates(key: str, bound: str | None) -> None:
         raise TableError(f"domain.{key} is {bound!r}: write the year first, such as 2020-01-31")
 
 
-def _too_few(section: DomainSection, n_names: int) -> str:
+def _too_few(section: DomainSection, n_names: int, dates: NDArray[np.str_]) -> str:
+    several, counts = np.unique(dates, return_counts=True)
+    if (counts > 1).any():
+        return (
+            f"{section.path} has the date {str(several[counts.argmax()])!r} in {counts.max()} rows: turn the table so "
+            "that a row is a day and each name is a column (DataFrame.pivot in pandas)"
+        )
     if section.max_missing:
         return (
             f"{section.path} has prices on enough dates for {n_names} names: choose other dates, or raise "
