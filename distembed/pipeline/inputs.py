@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -95,10 +96,11 @@ def stamp_inputs(
 def _names(paths: Iterable[str]) -> dict[str, str]:
     """Return the last part of each path, numbered where several share it."""
     found: dict[str, str] = {}
+    shared = Counter[str]()
     for path in paths:
         name = path.rstrip("/").rsplit("/", 1)[-1]
-        others = sum(other.rstrip("/").rsplit("/", 1)[-1] == name for other in found)
-        found[path] = f"{name} ({others + 1})" if others else name
+        shared[name] += 1
+        found[path] = f"{name} ({shared[name]})" if shared[name] > 1 else name
     return found
 
 

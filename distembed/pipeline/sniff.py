@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 from distembed.corpus.encodings import HEAD_BYTES, detect_encoding
 from distembed.corpus.paths import is_hidden
 from distembed.corpus.spreadsheets import separated
+from distembed.files import without_compression
 from distembed.parquet import parquet_file, read_batches
 from distembed.pipeline.tables.files import best_delimiter
 from distembed.urls import opened
 
 SAMPLE_BYTES = 1 << 20
 SAMPLE_RECORDS = 50
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 FIELD_NAMES = {
     "text_field": ("text", "body", "content", "article", "abstract", "review", "message"),
@@ -87,8 +87,7 @@ def is_filled(path: str) -> bool:
 
 def suffix_of(path: str) -> str:
     """Return the extension of a file before that of its compression, in lower case."""
-    stem, end = os.path.splitext(path.lower())  # noqa: PTH122
-    return os.path.splitext(stem)[1] if end in COMPRESSIONS else end  # noqa: PTH122
+    return os.path.splitext(without_compression(path.lower()))[1]  # noqa: PTH122
 
 
 def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:

@@ -82,9 +82,11 @@ class _BlockStore(WrapperStore[Any]):
             check_regular(self._store.root / key)
         value = await super().get(key, prototype, byte_range)
         chunk = _CHUNK.search(key)
-        if chunk and value is None:
+        if chunk is None:
+            return value
+        if value is None:
             raise DamagedError(f"{ARRAYS}/{key} is missing.")
-        allowed = self.packed.get(key[: chunk.start()]) if chunk else None
+        allowed = self.packed.get(key[: chunk.start()])
         if allowed is not None:
             says = int.from_bytes(value[BLOSC_SIZE].to_bytes(), "little")
             if says > allowed:

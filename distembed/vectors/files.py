@@ -16,6 +16,7 @@ from typing import IO, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.files import COMPRESSIONS, without_compression
 from distembed.vectors.binary import read_binary, write_binary
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext, write_fasttext
@@ -41,7 +42,6 @@ SUBWORD_FORMATS: tuple[Format, ...] = ("safetensors", "fasttext")
 """The formats that keep the table of n-grams."""
 
 _FASTTEXT_SUFFIX = ".fasttext.bin"
-_COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]] = {
     "word2vec": write_word2vec,
     "glove": write_glove,
@@ -138,13 +138,6 @@ def _reading_format(name: str, chosen: Format) -> Format:
     return by_suffix if chosen == "auto" and by_suffix in ("parquet", "safetensors") else chosen
 
 
-def without_compression(name: str) -> str:
-    """Return the name of a file without the extension of its compression."""
-    for compression in _COMPRESSION_SUFFIXES:
-        name = name[: -len(compression)] if name.lower().endswith(compression) else name
-    return name
-
-
 def vector_format(name: str) -> Format | None:
     """Return the format that belongs to the extension of a file name; None for an unknown extension."""
     if without_compression(name).lower().endswith(_FASTTEXT_SUFFIX):
@@ -223,7 +216,7 @@ def write_vectors(
             f"the format of {name} cannot be told from its name: end it in .txt, .bin, .glove, .parquet, "
             f".safetensors or .fasttext.bin, or give the format, one of {', '.join(get_args(Format)[1:])}"
         )
-    if chosen in ("parquet", "safetensors") and name.endswith(_COMPRESSION_SUFFIXES):
+    if chosen in ("parquet", "safetensors") and name.endswith(COMPRESSIONS):
         raise ValueError(
             f"{name}: {chosen} files are not compressed as a whole; leave out {Path(name).suffix}"
         )

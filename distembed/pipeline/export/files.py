@@ -14,9 +14,9 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from distembed.files import without_compression
 from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.pipeline.tables.files import FORMULA
-from distembed.vectors.files import without_compression
 from distembed.vectors.streams import writing
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]

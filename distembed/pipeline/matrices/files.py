@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distembed.files import BombError, read_small
+from distembed.files import BombError, read_small, without_compression
 from distembed.libraries import sp
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.matrices.config import MatrixSection
@@ -30,7 +30,7 @@ from distembed.pipeline.matrices.matrix import (
 from distembed.pipeline.matrices.parquet import open_parquet
 from distembed.pipeline.npz import member_header, npy_header, refuse_large_member
 from distembed.pipeline.tables.cells import read_numbers, readings
-from distembed.pipeline.tables.files import COMPRESSIONS, column_of, read_table, some, texts_of
+from distembed.pipeline.tables.files import column_of, read_table, some, texts_of
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 
@@ -139,13 +139,7 @@ def _kind(path: str) -> str:
     if fs.isdir(inner):
         raise MatrixError(f"{path} is a folder, and neither a Zarr store nor a workspace: name the file")
     ends = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
-    return next((kind for end, kind in ends.items() if _bare(path).endswith(end)), "vectors")
-
-
-def _bare(path: str) -> str:
-    for compression in COMPRESSIONS:
-        path = path.removesuffix(compression)
-    return path
+    return next((kind for end, kind in ends.items() if without_compression(path).endswith(end)), "vectors")
 
 
 def _vector_file_size(path: str) -> MatrixSize:

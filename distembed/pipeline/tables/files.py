@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
-from distembed.files import read_small
+from distembed.files import read_small, without_compression
 from distembed.libraries import pa, pacsv, pc
 from distembed.parquet import whole_table
 from distembed.pipeline.npz import refuse_large_member
@@ -34,7 +34,6 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".npz")
 WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 WORKBOOK_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """First bytes of a zip archive, which .xlsx and .ods files are, and of an older Excel file."""
-COMPRESSIONS = (".xz", ".gz", ".bz2", ".zst")
 DELIMITERS = ",;\t|"
 QUOTED_BY_R = re.compile(rb'"[^"\r\n]*"( "[^"\r\n]*")+\r?\n')
 """A header as R's write.table writes it."""
@@ -133,9 +132,7 @@ def is_text(path: str) -> bool:
 
 def _suffix(path: str) -> str:
     """Return the end of a file's name that tells its format, without the end of a compression."""
-    path = path.lower()
-    for compression in COMPRESSIONS:
-        path = path.removesuffix(compression)
+    path = without_compression(path.lower())
     return next((end for end in (".npz", ".parquet", ".tsv") if path.endswith(end)), ".csv")
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.files import without_compression
 from distembed.pipeline.inputs import file_sizes
 from distembed.pipeline.tables.cells import read_numbers
 from distembed.pipeline.tables.config import KnownSection, MatchingSection
 from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.files import (
-    COMPRESSIONS,
     TABLE_SUFFIXES,
     Table,
     TableError,
@@ -107,9 +107,7 @@ def known_bytes(section: KnownSection, n_components: int) -> int:
 
 
 def _is_table(section: KnownSection) -> bool:
-    bare = section.path.lower()
-    for compression in COMPRESSIONS:
-        bare = bare.removesuffix(compression)
+    bare = without_compression(section.path.lower())
     return section.format == "table" or (section.format == "auto" and bare.endswith(TABLE_SUFFIXES))
 
 

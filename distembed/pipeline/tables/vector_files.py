@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distembed.files import without_compression
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.files import DELIMITERS, TABLE_SUFFIXES, TableError
@@ -27,7 +28,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
     A `.parquet` file counts as a table unless `format = "vectors"`, and so does text whose fields are separated by
     more than blanks.
     """
-    from distembed.vectors.files import vector_format, without_compression
+    from distembed.vectors.files import vector_format
 
     if chosen != "auto":
         return chosen == "vectors"
