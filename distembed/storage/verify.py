@@ -301,7 +301,7 @@ def _is_group(data: bytes) -> bool:
         body = json.loads(data)
     except ValueError:
         return False
-    return isinstance(body, dict) and all(body.get(key) == GROUP[key] for key in ("zarr_format", "node_type"))
+    return body in (GROUP, {**GROUP, "consolidated_metadata": None})  # as Zarr 3.1.3 writes it
 
 
 def lasting_files(stage: StageManifest) -> list[str]:

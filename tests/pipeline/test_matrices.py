@@ -7,7 +7,6 @@ import os
 import pickle
 from pathlib import Path
 
-import google_crc32c
 import numcodecs
 import numcodecs.pickles
 import numpy as np
@@ -24,6 +23,7 @@ from distembed.files import BombError
 from distembed.pipeline.matrices.config import MatrixSection
 from distembed.pipeline.matrices.files import matrix_size, open_matrix
 from distembed.pipeline.matrices.matrix import MatrixError, row_array
+from tests.references.checksums import crc32c
 
 N, D = 23, 4
 X = np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
@@ -330,7 +330,7 @@ def shard_of(shard: bytes, n_chunks: int) -> bytes:
     """Return a shard of so many chunks, each the first one of another shard."""
     (start, length), *_ = np.frombuffer(shard[-16 * 4 - 4 : -4], "<u8").reshape(-1, 2).tolist()
     index = np.tile(np.array([0, length], "<u8"), n_chunks).tobytes()
-    return shard[start : start + length] + index + google_crc32c.value(index).to_bytes(4, "little")
+    return shard[start : start + length] + index + crc32c(index).to_bytes(4, "little")
 
 
 @pytest.mark.parametrize("kind", ["external", "virtual", "link"])

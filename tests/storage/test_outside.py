@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import dask
-import google_crc32c
 import numcodecs.pickles
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from distembed.storage import DamagedError, ManifestError, OutsideError, Workspa
 from distembed.storage import files as storage_files
 from distembed.storage.files import Folder
 from tests.pipeline.test_matrices import pickled_array
+from tests.references.checksums import crc32c
 from tests.storage.examples import META, dense_array, store_all
 
 OUTSIDE = (
@@ -323,7 +323,7 @@ def test_a_chunk_that_unpacks_to_more_than_its_block_is_not_unpacked(tmp_path: P
     chunk = stored(tmp_path) / "sparse/000000/data/c/0"
     data = bytearray(chunk.read_bytes())
     data[4:8] = (1 << 30).to_bytes(4, "little")  # what Blosc says the chunk unpacks to
-    data[-4:] = google_crc32c.value(bytes(data[:-4])).to_bytes(4, "little")
+    data[-4:] = crc32c(bytes(data[:-4])).to_bytes(4, "little")
     chunk.write_bytes(data)
     with pytest.raises(DamagedError, match="would unpack to"):
         Workspace.open(tmp_path / "ws").array("sparse").compute(scheduler="sync")

@@ -62,6 +62,15 @@ def test_a_run_mends_whatever_verify_names(root: Path, finished: tuple[Path, str
         assert run_both(root) == (finished[1], [])
 
 
+def test_the_group_of_an_earlier_zarr_is_whole(root: Path) -> None:
+    group = root / "arrays.zarr/zarr.json"
+    group.write_text(json.dumps({**json.loads(group.read_bytes()), "consolidated_metadata": None}))
+    assert Workspace.open(root).verify() == []
+    for other in ({}, {"zarr_format": 3, "node_type": "group"}):
+        group.write_text(json.dumps(other))
+        assert [problem.file for problem in Workspace.open(root).verify()] == ["arrays.zarr/zarr.json"]
+
+
 def test_a_repair_of_the_records_computes_nothing(root: Path) -> None:
     for file in root.glob("manifest/a/**/*.json"):
         file.write_bytes(b"")
