@@ -65,7 +65,7 @@ class Held:
         self.folder = folder
         self.token = token
 
-    def check(self) -> None:
+    def __call__(self) -> None:
         """Check that the run still owns the lock.
 
         Raises
@@ -100,11 +100,11 @@ class Lock(Held):
         """Return what a worker gets of it."""
         return Held, (self.folder, self.token)
 
-    def check(self) -> None:
+    def __call__(self) -> None:
         """Check that this process has not released the lock, and that the run still owns it."""
         if self._released.is_set():
             refuse_to_write(self.folder.url)
-        super().check()
+        super().__call__()
 
     def release(self) -> None:
         """Release the lock if this process still owns it."""

@@ -54,7 +54,7 @@ class Workspace(WorkspaceReader):
     """
 
     def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
-        check = partial(lock.refuse_to_write, folder.url) if held is None else held.check
+        check = partial(lock.refuse_to_write, folder.url) if held is None else held
         super().__init__(replace(folder, check=check))
         self._lock = held
         self._announced: dict[str, Output] = {}

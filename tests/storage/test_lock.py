@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import dask
 import numpy as np
 import psutil
@@ -191,9 +192,12 @@ def test_a_robbed_owner_puts_no_table_in_place(tmp_path: Path) -> None:
         assert not list(tmp_path.glob("ws/words*"))
 
 
-def test_a_worker_learns_that_the_lock_was_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "pickled", [pickle.dumps, cloudpickle.dumps]
+)  # Dask pickles functions of scripts by the second
+def test_a_worker_learns_that_the_lock_was_lost(tmp_path: Path, pickled: Callable[[Any], bytes]) -> None:
     with create(tmp_path) as robbed:
-        there = pickle.loads(pickle.dumps(robbed._folder))
+        there = pickle.loads(pickled(robbed._folder))
         there.write("x", b"x")
         succeed(tmp_path)
         with pytest.raises(LockedError):
