@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from distembed.encoding.texts import FoundText
     from distembed.evaluation.scoring import Score
 
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 """Control characters, line separators, Unicode's Bidi_Control characters, lone surrogates and what XML refuses."""
 
 
