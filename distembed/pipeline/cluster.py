@@ -286,18 +286,19 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
         raise KilledBlockError(_killed(stage, error.block, error.killed), error.killed) from None
     except KilledWorker as error:
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
-    except (CancelledError, OSError, RuntimeError) as error:
-        if client.status == "running" and isinstance(error, CancelledError):
+    except Exception as error:
+        # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
+        if client.status != "running":
+            raise ConnectionError(
+                f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}); start it and its "
+                "workers again and give the same command: what is finished is kept"
+            ) from None
+        if isinstance(error, CancelledError):
             raise ConnectionError(
                 f"stage {stage}: all workers that held an array of this process are gone; give the same command "
                 "again: what is finished is kept"
             ) from None
-        if client.status == "running":
-            raise
-        raise ConnectionError(
-            f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}); start it and its "
-            "workers again and give the same command: what is finished is kept"
-        ) from None
+        raise
     finally:
         stop.set()
 

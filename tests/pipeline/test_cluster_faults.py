@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
@@ -172,11 +173,16 @@ def test_a_scheduler_that_is_gone_names_no_worker() -> None:
     assert crew.memory_limits() == {}
 
 
-def test_a_lost_connection_is_one_sentence_wherever_it_is_met() -> None:
+class ClosedClientError(Exception):
+    """As Dask's of that name, which is none of the others."""
+
+
+@pytest.mark.parametrize("kind", [OSError, RuntimeError, CancelledError, ClosedClientError])
+def test_a_lost_connection_is_one_sentence_wherever_it_is_met(kind: type[Exception]) -> None:
     gone = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://s"), status="closed")
     told = pytest.raises(ConnectionError, match="stage core: the Dask scheduler at tcp://s is gone")
     with told, cluster.watched(gone, "core", print):
-        raise OSError("Timed out trying to connect to tcp://s")
+        raise kind("Timed out trying to connect to tcp://s")
 
 
 def test_the_tasks_of_a_stage_are_a_span_with_its_name() -> None:
