@@ -195,9 +195,11 @@ def _aligned_sparse(block: Any) -> Any:
     return block
 
 
-def map_blocks(function: Callable[..., Any], /, *arguments: Any, **options: Any) -> da.Array:
-    """Return `dask.array.map_blocks` of a function that is given aligned arrays."""
-    return da.map_blocks(BlockFunction(function), *map(sent, arguments), **_all_sent(options))
+def map_blocks(function: Callable[..., Any], /, *arguments: Any, step: str = "", **options: Any) -> da.Array:
+    """Return `dask.array.map_blocks` of a function that is given aligned arrays; `step` names its tasks otherwise."""
+    lifted = BlockFunction(function)
+    lifted.__name__ = step or lifted.__name__
+    return da.map_blocks(lifted, *map(sent, arguments), **_all_sent(options))
 
 
 def once(function: Callable[..., Any], small: da.Array, **options: Any) -> da.Array:
@@ -330,7 +332,7 @@ def single_tasks(array: da.Array) -> da.Array:
     step = key_split(array.name)
     held = da.from_array(makers, chunks=1, name=f"{step}-maker-{uuid.uuid4().hex}")
     return map_blocks(
-        _made, held, new_axis=1, chunks=array.chunks, dtype=array.dtype, meta=np.empty((0, 0), array.dtype), token=step
+        _made, held, new_axis=1, chunks=array.chunks, dtype=array.dtype, meta=np.empty((0, 0), array.dtype), step=step
     )  # fmt: skip
 
 

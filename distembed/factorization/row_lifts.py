@@ -75,7 +75,7 @@ def each(
     lifted = [_one_block(array) for array in arrays]
     row_chunks = lifted[0].chunks[0] if rows is None else (rows,)
     return map_blocks(
-        _called, *lifted, function=function, token=step_of(function), dtype=dtype, meta=np.empty((0, 0), dtype),
+        _called, *lifted, function=function, step=step_of(function), dtype=dtype, meta=np.empty((0, 0), dtype),
         chunks=(row_chunks, (columns,)),
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tu
     lifted = [_one_block(array) for array in (matrix, *arrays)]
     n_blocks = lifted[0].numblocks[0]
     stacked = map_blocks(
-        _called, *lifted, function=function, token=step_of(function), dtype=np.float64, meta=np.empty((0, 0)),
+        _called, *lifted, function=function, step=step_of(function), dtype=np.float64, meta=np.empty((0, 0)),
         chunks=((shape[0],) * n_blocks, (shape[1],)),
     )  # fmt: skip
     while n_blocks > 1:

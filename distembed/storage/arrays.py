@@ -217,12 +217,13 @@ def open_row_nonzeros(folder: Folder, output: Output, token: str) -> da.Array:
 def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Sequence[int]) -> da.Array:
     """Return a lazy object array of one `BlockRecord` per row block; computing a chunk writes its block."""
     # New keys each time, so that no scheduler reuses an earlier result for a write.
-    numbers = numbered(indices, output, name=f"{output.name}-number-{uuid.uuid4().hex}")
+    new = uuid.uuid4().hex
+    numbers = numbered(indices, output, name=f"{output.name}-number-{new}")
     return da.map_blocks(
         _write_chunk,
         array.blocks[list(indices)],
         numbers,
-        token=f"{output.name}-write",
+        name=f"{output.name}-write-{new}",
         chunks=numbers.chunks,
         dtype=object,
         meta=numbers._meta,

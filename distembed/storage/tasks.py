@@ -61,7 +61,9 @@ def run_each(
     size = max(len(boxes), 1) if _client() is not None else LOCAL_GRAPH_ITEMS
     for first in range(0, len(boxes), size):
         todo = da.from_array(boxes[first : first + size], chunks=1, name=f"{step}-item-{new}-{first}")
-        called = todo.map_blocks(_call, function=once, token=step, dtype=object, meta=np.empty(0, object))
+        called = todo.map_blocks(
+            _call, function=once, name=f"{step}-{new}-{first}", dtype=object, meta=np.empty(0, object)
+        )
         run_blocks(called, done, name=name)
 
 
