@@ -17,8 +17,8 @@ from distembed.files import BombError, read_small, without_compression
 from distembed.libraries import sp
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.matrices.config import MatrixSection
-from distembed.pipeline.matrices.hierarchical import HDF5_SUFFIXES, open_hierarchical
 from distembed.pipeline.matrices.matrix import (
+    HDF5_SUFFIXES,
     Matrix,
     MatrixError,
     all_different,
@@ -96,6 +96,8 @@ def _opened(section: MatrixSection) -> Matrix:
     if kind == "parquet":
         return open_parquet(path, section.columns, section.name_column)
     if kind == "hierarchical":
+        from distembed.pipeline.matrices.hierarchical import open_hierarchical
+
         return open_hierarchical(path, section.key)
     if kind == "csv":
         return _read_table(path, section)

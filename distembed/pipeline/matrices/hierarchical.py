@@ -12,13 +12,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import zarr
 
 from distembed.libraries import sp
-from distembed.pipeline.matrices.matrix import Matrix, MatrixError, check_shape, held_matrix
+from distembed.pipeline.matrices.matrix import HDF5_SUFFIXES, Matrix, MatrixError, check_shape, held_matrix
+from distembed.pipeline.matrices.untrusted import CheckedStore, checked_array
 from distembed.storage.files import zarr_store
 from distembed.urls import opened
 
-HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
 LISTED = 20
 """Keys shown where one is wanted."""
 
@@ -27,10 +28,6 @@ LISTED = 20
 def _opened(path: str) -> Iterator[Any]:
     """Open an HDF5 file or a Zarr store for reading; both answer to the same keys and attributes."""
     if not path.endswith(HDF5_SUFFIXES):
-        import zarr
-
-        from distembed.pipeline.matrices.untrusted import CheckedStore
-
         yield zarr.open(CheckedStore(zarr_store(path, read_only=True)), mode="r")
         return
     try:
@@ -98,16 +95,11 @@ def _member(path: str, group: Any, key: str) -> Any:
 
 def _is_external(group: Any, name: str) -> bool:
     """Return whether a name in a group of an HDF5 file leads to another file."""
-    if not hasattr(group, "file"):  # of Zarr, which has no links
-        return False
-    import h5py
-
-    return isinstance(group.get(name, getlink=True), h5py.ExternalLink)
+    # Zarr has no links, and of those of HDF5 only one to another file names one.
+    return hasattr(group, "file") and hasattr(group.get(name, getlink=True), "filename")
 
 
 def _checked(path: str, key: str, node: Any) -> Any:
-    from distembed.pipeline.matrices.untrusted import checked_array
-
     return checked_array(path, key, node) if hasattr(node, "dtype") else node
 
 

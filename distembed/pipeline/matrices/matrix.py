@@ -14,6 +14,7 @@ from distembed.display import plural
 from distembed.execution import delayed, from_delayed
 from distembed.libraries import da, sp
 
+HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
 LISTED = 5
 """Columns of a table that a note names."""
 
