@@ -91,12 +91,13 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     Parquet keeps id, title, label and the beginning of each text beside its vector. Stop it at any time: the same
     command goes on where it was.
     """
+    from distembed.pipeline.opening import parse_source
     from distembed.pipeline.texts import encode_files, open_encoder
 
     reporter = TerminalReporter(Console(soft_wrap=True))
     try:
         with warnings_noted(reporter):
-            encoder = open_encoder(vectors, **_encoding(options))
+            encoder = open_encoder(parse_source(vectors), **_encoding(options))
             text = encode_files(encoder, _corpus(files, options), target, reporter)
     finally:
         reporter.close()
@@ -121,9 +122,10 @@ def search(vectors: str, files: tuple[str, ...], query: str, n: int, **options: 
     `distembed encode` reads them, which are encoded as they are read.
     """
     from distembed.encoding.texts import search_texts
+    from distembed.pipeline.opening import parse_source
     from distembed.pipeline.texts import is_encoded, open_encoder, search_encoded
 
-    encoder = open_encoder(vectors, **_encoding(options))
+    encoder = open_encoder(parse_source(vectors), **_encoding(options))
     if all(map(is_encoded, files)):
         found = search_encoded(encoder, files, query, n)
     else:
