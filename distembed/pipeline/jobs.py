@@ -15,7 +15,7 @@ from distembed.display import plural
 from distembed.files import read_small
 from distembed.pipeline.config import JOB_BYTES, checked_job, load_job
 from distembed.pipeline.derived import REPORT, check_outside
-from distembed.pipeline.export.job import export_job
+from distembed.pipeline.export.job import ExportOptions, export_job
 from distembed.pipeline.opening import reached
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.runner import run_job as run_stages
@@ -98,7 +98,7 @@ class FinishedJob:
     def export(self, target: str | Path, *, what: str | None = None, format: str | None = None) -> str:  # noqa: A002
         """Write a table to a file, as `distembed export` does; return in words what was written."""
         check_outside(str(target))
-        return export_job(self.job, str(target), what=what, format=format)
+        return export_job(self.job, str(target), ExportOptions(what, format))
 
     def _outputs(self) -> Iterator[tuple[str, OutputRecord]]:
         for stage in self.workspace.stages().values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -37,7 +38,6 @@ from distembed.pipeline.terminal import shown, write
 )
 @click.option(
     "--format",
-    "format_",
     metavar="NAME",
     help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors, "
     "fasttext.",
@@ -79,16 +79,7 @@ from distembed.pipeline.terminal import shown, write
 )
 @one_sentence
 def export(
-    source: str,
-    what: str | None,
-    target: str,
-    format_: str | None,
-    space: str | None,
-    max_words: int | None,
-    buckets: int | None,
-    half: bool,
-    escape: bool,
-    **encoding: str | None,
+    source: str, target: str, weighting: str | None, whitening: str | None, escape: bool, **options: Any
 ) -> None:
     """Write a table of a finished job to one file that other tools read.
 
@@ -100,42 +91,24 @@ def export(
 
     --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """
+    encoding = {"weighting": weighting, "whitening": whitening}
     if target.startswith("static:"):
         from distembed.pipeline.export.static import export_static
 
-        table = {
-            "what": what,
-            "format": format_,
-            "space": space,
-            "max-words": max_words,
-            "buckets": buckets,
-            "half": half,
-        }
-        _refuse(table, of="a table")
+        _refuse(options, of="a table")
         write(shown(export_static(source, target, **encoding)))
         return
     _refuse(encoding, of="static:DIR")
-    from distembed.pipeline.export.job import export_source
+    from distembed.pipeline.export.job import ExportOptions, export_source
 
-    written = export_source(
-        source,
-        target,
-        what=what,
-        format=format_,
-        space=space,
-        max_words=max_words,
-        buckets=buckets,
-        half=half,
-        escape=escape,
-    )
-    write(shown(written))
+    write(shown(export_source(source, target, ExportOptions(**options, escape=escape))))
 
 
 def _refuse(options: Mapping[str, object], *, of: str) -> None:
     """Raise UsageError for options that belong to another kind of target."""
     for name, value in options.items():
         if value:
-            raise click.UsageError(f"--{name} is an option of {of}: leave it out")
+            raise click.UsageError(f"--{name.replace('_', '-')} is an option of {of}: leave it out")
 
 
 COMMANDS: tuple[click.Command, ...] = (export,)
