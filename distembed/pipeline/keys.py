@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from distembed.options import described, meanings_of
+from distembed.pipeline.context import system_named
 from distembed.pipeline.quantities import format_size
-from distembed.pipeline.registry import system_named
 from distembed.pipeline.sections import SIZE, Section
 
 NOT_WRITTEN = ("made_with",)

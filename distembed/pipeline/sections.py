@@ -33,7 +33,6 @@ from pydantic import (
     model_validator,
 )
 
-from distembed.option_source import options_in_source
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.pipeline.effects import Only
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
@@ -145,7 +144,7 @@ S = TypeVar("S", bound=Section)
 
 
 def section_of(
-    *sources: Callable[..., Any] | str, exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+    *sources: Callable[..., Any], exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
 ) -> Callable[[type[S]], type[S]]:
     """Return a decorator that gives a section the options of an estimator or of functions.
 
@@ -155,9 +154,8 @@ def section_of(
 
     Parameters
     ----------
-    sources : functions, types, or str
-        See `distembed.options.options_of`. A text names one, ``"distembed.factorization.psdvec:PSDVec"``,
-        which is read and not imported: see `distembed.option_source.options_in_source`.
+    sources : functions or types
+        See `distembed.options.options_of`.
     exclude : mapping of str to str
         The options that a job cannot set, each with the reason.
     defaults : mapping, optional
@@ -170,9 +168,7 @@ def section_of(
     """
     options: dict[str, Option] = {}
     for source in reversed(sources):
-        options |= (
-            options_in_source(source, untyped=exclude) if isinstance(source, str) else options_of(source)
-        )
+        options |= options_of(source)
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:

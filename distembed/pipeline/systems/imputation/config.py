@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.pipeline.effects import Only
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
@@ -23,7 +24,7 @@ KEPT_BY_THE_EVALUATION = {"random_state": "the key evaluation.random_state draws
 
 
 @section_of(
-    "distembed.manifold.imputation:LatentSemanticImputation",
+    LatentSemanticImputation,
     exclude={**KEPT_BY_THE_JOB, **KEPT_BY_THE_EVALUATION},
 )
 class ImputationSection(Section):

@@ -7,13 +7,15 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.display import plural
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
 from distembed.pipeline.effects import TWO_OR_MORE, Only
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, ReportSection, Section, section_of
 from distembed.vectors.ngram_lengths import check_lengths
 
 
-@section_of("distembed.factorization.psdvec:PSDVec", exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+@section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
 class PSDVecSection(Section):
     """`[psdvec]`: the factorization (`distembed.PSDVec`).
 
@@ -66,9 +68,7 @@ class PSDVecSection(Section):
         return self
 
 
-@section_of(
-    "distembed.factorization.subwords:SubwordMap", exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]}
-)
+@section_of(SubwordMap, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
 class SubwordsSection(Section):
     """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count.
 

@@ -8,10 +8,11 @@ from annotated_types import Ge, MinLen
 from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
-from distembed.option_source import constant_in_source
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.options import PositiveInt
 from distembed.pipeline.corpus.config import (
-    COUNTING,
     NOT_COUNTED_BY,
     CountingJob,
     CountingSection,
@@ -19,8 +20,6 @@ from distembed.pipeline.corpus.config import (
 )
 from distembed.pipeline.effects import TWO_OR_MORE, Only
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, ShownSection, section_of
-
-FREQUENCY_WEIGHT: float = constant_in_source("distembed.factorization.nmf_blocks:FREQUENCY_WEIGHT")
 
 
 class DocumentsSection(Section):
@@ -60,7 +59,7 @@ class TermsSection(VocabularySection):
     stop_words_file: InputPath | None = None
 
 
-@section_of(COUNTING, exclude=NOT_COUNTED_BY, defaults={"window": 10})
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10})
 class ContextSection(CountingSection):
     """`[counting]` of a collection: the word pairs that positive PMI is computed from."""
 
@@ -90,8 +89,8 @@ OF_METHOD = 'topics.method or topics.compare_with = "{}"'
 
 # NMF stands beside Semantic-NMF here and has its updates by default; by itself, in the library, it has the faster ones.
 @section_of(
-    "distembed.factorization.nmf:SemanticNMF",
-    "distembed.factorization.nmf:NMF",
+    SemanticNMF,
+    NMF,
     exclude={
         "n_components": "the key n_topics holds it for every method",
         "n_init": "the key n_starts holds it, and each start is stored",

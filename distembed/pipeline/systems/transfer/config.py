@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.pipeline.corpus.collections import SIDES, sides_of
 from distembed.pipeline.corpus.config import ParallelSection, TextsSection
 from distembed.pipeline.effects import Only
@@ -174,7 +175,7 @@ class PairsSection(Section):
 # By default the rows of a job are LSA coordinates of both collections, in which propagation gains
 # (tests/benchmarks/TRANSFER.md); the library cannot know that the two sets it is given have common axes.
 @section_of(
-    "distembed.manifold.feature_preserving:FeaturePreservingEmbedding",
+    FeaturePreservingEmbedding,
     exclude=KEPT_BY_THE_JOB | {"metric": "the graphs of documents and the plan of their stage are by cosine"},
     defaults={"regularization": 0.1, "propagate": True},
 )

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
+from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.pipeline.corpus.config import (
-    COUNTING,
     NOT_COUNTED_BY,
     CorpusJob,
     CountingSection,
@@ -20,7 +20,7 @@ from distembed.pipeline.sections import KEPT_BY_THE_JOB, InputPath, ListsSection
 from distembed.spelling import did_you_mean, spelled_like
 
 
-@section_of(COUNTING, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
 class HalSection(CountingSection):
     """`[hal]`: what HAL counts after a word; what stands before it is counted likewise."""
 
