@@ -93,7 +93,7 @@ def _known_system(name: str) -> str:
 class Section(BaseModel):
     """A part of a job file: frozen, and closed to unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
     effects: ClassVar[tuple[Only, ...]] = ()
     """The keys of the section that have an effect only under other settings."""
 
@@ -172,14 +172,17 @@ def section_of(
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:
-        declared = {name: section.model_fields[name].default for name in section.__annotations__}
-        own = {name for name, default in declared.items() if default is not OPTION}
+        declared = {name: section.model_fields[name] for name in section.__annotations__}
+        own = {name for name, field in declared.items() if field.default is not OPTION}
         if strangers := {*exclude, *changed, *declared} - own - {*options}:
             raise TypeError(f"there is no option {', '.join(sorted(strangers))} of {sources}")
+        meanings = {name: field.description for name, field in declared.items() if field.description}
         for name in own & {*options}:
-            section.model_fields[name].description = options[name].meaning
+            declared[name].description = meanings.get(name, options[name].meaning)
         fields: dict[str, Any] = {
-            name: _field(one._replace(default=changed.get(name, one.default)))
+            name: _field(
+                one._replace(default=changed.get(name, one.default), meaning=meanings.get(name, one.meaning))
+            )
             for name, one in options.items()
             if name not in own and name not in exclude
         }
@@ -217,21 +220,14 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 class JobSection(Section):
-    """`[job]`: what is run and where its workspace is.
-
-    Attributes
-    ----------
-    system : str
-        What is run: the name of one of the systems.
-    title : str
-        The title of the report.
-    workspace : str
-        The folder or URL where everything that a run makes is kept.
-    """
+    """`[job]`: what is run and where its workspace is."""
 
     system: Annotated[str, AfterValidator(_known_system)] = DEFAULT_SYSTEM
+    """What is run: the name of one of the systems."""
     title: str = "distembed job"
+    """The title of the report."""
     workspace: Place
+    """The folder or URL where everything that a run makes is kept."""
 
 
 class ShownSection(Section):
@@ -249,30 +245,19 @@ class ShownSection(Section):
 
 
 class ListsSection(ShownSection):
-    """`[report]`: what the report shows beside the figures of every run.
-
-    Attributes
-    ----------
-    words : tuple of str
-        The words or names whose neighbors the report lists; by default a few of them.
-    n_neighbors : int
-        How many neighbors of each word are listed.
-    """
+    """`[report]`: what the report shows beside the figures of every run."""
 
     words: tuple[str, ...] = ()
+    """The words or names whose neighbors the report lists; by default a few of them."""
     n_neighbors: int = Field(default=8, ge=1)
+    """How many neighbors of each word are listed."""
 
 
 class MapSection(ShownSection):
-    """`[report]`: what the report shows beside the figures of every run.
-
-    Attributes
-    ----------
-    n_map_words : int
-        How many words or names the map shows.
-    """
+    """`[report]`: what the report shows beside the figures of every run."""
 
     n_map_words: int = Field(default=300, ge=1)
+    """How many words or names the map shows."""
 
 
 class ReportSection(MapSection, ListsSection):
@@ -280,28 +265,22 @@ class ReportSection(MapSection, ListsSection):
 
 
 class ResourcesSection(Section):
-    """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`.
-
-    Attributes
-    ----------
-    block_memory : int
-        The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of
-        results.
-    workers : int, optional
-        Local threads or processes; by default one per core that the process may use: a container's share, an affinity.
-    memory_limit : int
-        The memory of a process; a job whose counted sizes cannot fit it is refused.
-    storage_options : dict
-        How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
-        the others that `distembed.urls.OPTIONS` lists. None is a secret.
-    """
+    """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`."""
 
     block_memory: Bytes = parse_bytes("64MiB")
+    """The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of results."""
     workers: int | None = Field(default=None, ge=1)
+    """Local threads or processes; by default one per core that the process may use: a container's share, an
+    affinity.
+    """
     memory_limit: Bytes = parse_bytes("2GiB")
+    """The memory of a process; a job whose counted sizes cannot fit it is refused."""
     storage_options: Annotated[
         dict[str, dict[str, Any]], AfterValidator(checked_options), "a table of options per protocol"
     ] = {}
+    """How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
+    the others that `distembed.urls.OPTIONS` lists. None is a secret.
+    """
 
     @property
     def n_workers(self) -> int:

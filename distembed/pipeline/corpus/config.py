@@ -71,18 +71,12 @@ class TextsSection(Section):
 
 @section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
 class CorpusSection(TextsSection):
-    """`[corpus]`: the documents and how they become tokens.
-
-    Attributes
-    ----------
-    paths : tuple of str
-        Files, globs, folders or URLs of the text: plain text, JSON lines, Parquet or MediaWiki exports, also
-        compressed (.bz2 .gz .xz .zst).
-    partition_bytes : int
-        The size of one task's input, in bytes of the file as it is stored.
-    """
+    """`[corpus]`: the documents and how they become tokens."""
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
+    """Files, globs, folders or URLs of the text: plain text, JSON lines, Parquet or MediaWiki exports, also compressed
+    (.bz2 .gz .xz .zst).
+    """
     text_field: str | tuple[str, ...] = OPTION
     bad_records: Literal["error", "skip"] = OPTION
     pattern: TokenPattern = "unicode"
@@ -90,6 +84,7 @@ class CorpusSection(TextsSection):
     border: Literal["document", "line", "sentence"] = OPTION
     min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
+    """The size of one task's input, in bytes of the file as it is stored."""
 
 
 NOT_OF_PARALLEL_TEXTS = {
@@ -104,24 +99,20 @@ NOT_OF_PARALLEL_TEXTS = {
 
 @section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
 class ParallelSection(TextsSection):
-    """One of two collections of documents; its texts may be one field of records that hold those of both.
-
-    Attributes
-    ----------
-    paths : tuple of str
-        Files, globs, folders or URLs of the texts.
-    partition_bytes : int
-        The size of one task's input, in bytes of the file as it is stored.
-    """
+    """One of two collections of documents; its texts may be one field of records that hold those of both."""
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
+    """Files, globs, folders or URLs of the texts."""
     text_field: str = "text"
+    """The field of a record that holds the text of this collection."""
     id_field: str | None = "id"
+    """The field of a record that holds its id: texts of one id are a pair."""
     title_field: str | None = OPTION
     label_field: str | None = OPTION
     pattern: TokenPattern = "unicode"
     phrases_file: InputPath | None = later(None)
     partition_bytes: Bytes = PARTITION_BYTES
+    """The size of one task's input, in bytes of the file as it is stored."""
 
 
 # The library keeps every word by default; a vector of a word that was seen less often says little of it.
@@ -180,17 +171,12 @@ class PlanSection(Section):
 
     The files of `corpus.paths` are then a sample of the text. A key that is left out follows from the other by the
     sample's own bytes per token. A finished stage knows better.
-
-    Attributes
-    ----------
-    bytes : int, optional
-        The size of all files as they are stored.
-    tokens : int, optional
-        The tokens of the whole text.
     """
 
     bytes: Bytes | None = None
+    """The size of all files as they are stored."""
     tokens: int | None = Field(default=None, ge=1)
+    """The tokens of the whole text."""
 
 
 class CorpusJob(Job):
