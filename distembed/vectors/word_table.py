@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
-from gensim.models import KeyedVectors
 from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_words, html_view, plural
@@ -172,7 +171,7 @@ class WordTable:
         rows = read_keyed_vectors(keyed)
         return cls(rows.words, rows.vectors)
 
-    def to_gensim(self, *, counts: VectorLike | None = None) -> KeyedVectors:
+    def to_gensim(self, *, counts: VectorLike | None = None) -> Any:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
 
         Parameters
