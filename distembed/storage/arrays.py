@@ -36,8 +36,7 @@ from distembed.storage.schema import (
 )
 from distembed.storage.sparse import CHUNK_ELEMENTS, INDEX_DTYPES, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
-from distembed.storage.zarr_loop import waited
-from distembed.urls import check_regular
+from distembed.storage.zarr_stores import waited
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""
@@ -79,8 +78,6 @@ class _BlockStore(WrapperStore[Any]):
         await super().set(key, value)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        if self.folder.is_local:
-            check_regular(self._store.root / key)
         value = await super().get(key, prototype, byte_range)
         chunk = _CHUNK.search(key)
         if chunk is None:
