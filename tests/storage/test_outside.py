@@ -25,7 +25,7 @@ from distembed.storage import files as storage_files
 from distembed.storage.files import Folder
 from tests.pipeline.test_matrices import pickled_array
 from tests.references.checksums import crc32c
-from tests.storage.examples import META, dense_array, store_all
+from tests.storage.examples import META, dense_array, store_all, write_item
 
 OUTSIDE = (
     "../victim",
@@ -370,6 +370,20 @@ def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Pat
     (tmp_path / "ws/lock.json").write_text(json.dumps(owner))
     with pytest.raises(schema.LockedError, match=r"remove .*lock\.json and run again"):
         Workspace.create(tmp_path / "ws", owner="victim")
+
+
+def test_files_of_the_user_in_a_folder_that_a_record_names_are_left(tmp_path: Path) -> None:
+    """A stranger's workspace may name a folder that its reader has: only files named as items are the workspace's."""
+    place = tmp_path / "ws"
+    with Workspace.create(place, owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store_files("src", 2, write_item)
+        stage.commit()
+        (place / "src/main.c").write_text("mine")
+        (place / "src/part-000009.txt").write_text("stray")
+        assert [problem.file for problem in workspace.mend()] == ["src/part-000009.txt"]
+        workspace.stage("a", parameters={}, inputs={}).discard()
+    assert [path.name for path in (place / "src").iterdir()] == ["main.c"]
 
 
 def test_a_folder_where_a_record_names_a_file_is_left(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import zarr
 
 from distembed.pipeline.matrices.matrix import HDF5_SUFFIXES, Matrix, MatrixError, check_shape, held_matrix
 from distembed.pipeline.matrices.untrusted import CheckedStore, checked_array
-from distembed.storage.files import zarr_store
+from distembed.storage.zarr_stores import zarr_store
 from distembed.urls import opened
 
 LISTED = 20
