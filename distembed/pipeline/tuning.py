@@ -400,9 +400,10 @@ def _halves(job: Job, word_set: Items) -> dict[str, Score]:
 
 def _scoring(job: Job, items: Items) -> Callable[[Any], Score]:
     """Return what scores a part of a set by the vectors of a finished candidate."""
-    vectors = judged_vectors(job, Workspace.open(job.job.workspace))
+    place = Workspace.open(job.job.workspace)
+    vectors = judged_vectors(job, place)
     if isinstance(items, SentencePairs):
-        encoder = open_encoder(job.job.workspace).set_params(vectors=vectors).fit()
+        encoder = open_encoder(place, vectors=vectors)
         return lambda part: evaluate_sentences(encoder, [part])[0]
     policy = Policy(getattr(job, "evaluation").case)  # noqa: B009 - not of every job
     return lambda part: evaluate_sets(vectors, [part], policy)[0]

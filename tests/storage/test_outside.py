@@ -23,6 +23,7 @@ from zarr.codecs import GzipCodec
 from distembed.storage import DamagedError, ManifestError, OutsideError, Workspace, lock, schema
 from distembed.storage import files as storage_files
 from distembed.storage.files import Folder
+from distembed.storage.zarr_stores import zarr_store_in
 from tests.pipeline.test_matrices import pickled_array
 from tests.references.checksums import crc32c
 from tests.storage.examples import META, dense_array, store_all, write_item
@@ -147,7 +148,7 @@ def test_links_to_folders_are_not_followed(template: Path, tmp_path: Path, link:
     place.symlink_to(home / "moved", target_is_directory=True)
     before = contents(home)
     with pytest.raises(OutsideError, match="symbolic link"):
-        Folder.at(home / "ws").zarr_store(link, read_only=False)
+        zarr_store_in(Folder.at(home / "ws"), link, read_only=False)
     with pytest.raises(OutsideError, match=f"{place} is a symbolic link to {home}/moved"):
         use(home / "ws")
     assert contents(home) == before
@@ -204,7 +205,7 @@ def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str, u
         lambda: folder.remove(name),
         lambda: folder.read(name),
         lambda: folder.make_folder(name),
-        lambda: folder.zarr_store(name, read_only=False),
+        lambda: zarr_store_in(folder, name, read_only=False),
         lambda: folder.path(name),
     ]
     for call in calls:

@@ -13,6 +13,7 @@ from distembed.encoding.texts import search_texts
 from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.opening import parse_source
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.terminal import found_text, shown, write
 from distembed.pipeline.texts import encode_files, is_encoded, open_encoder, search_encoded
@@ -98,7 +99,7 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     reporter = TerminalReporter(Console(soft_wrap=True))
     try:
         with warnings_noted(reporter):
-            encoder = open_encoder(vectors, **_encoding(options))
+            encoder = open_encoder(parse_source(vectors), **_encoding(options))
             text = encode_files(encoder, _corpus(files, options), target, reporter)
     finally:
         reporter.close()
@@ -122,7 +123,7 @@ def search(vectors: str, files: tuple[str, ...], query: str, n: int, **options: 
     TEXTS are Parquet files that `distembed encode` has written with the same VECTORS and options, or files as
     `distembed encode` reads them, which are encoded as they are read.
     """
-    encoder = open_encoder(vectors, **_encoding(options))
+    encoder = open_encoder(parse_source(vectors), **_encoding(options))
     if all(map(is_encoded, files)):
         found = search_encoded(encoder, files, query, n)
     else:
