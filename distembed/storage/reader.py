@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from distembed.display import html_view
+from distembed.formats.parquet import parquet_file, read_batches, whole_table
 from distembed.libraries import Deferred, da, pa, pq
-from distembed.parquet import parquet_file, read_batches, whole_table
 from distembed.storage import lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.file_items import FileItem, file_items

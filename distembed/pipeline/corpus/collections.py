@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.corpus.stop_words import stop_words_of
+from distembed.formats.parquet import whole_table
+from distembed.formats.tables import TableError, read_columns
 from distembed.libraries import pa, pq
-from distembed.parquet import whole_table
 from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.sizes import about
 from distembed.pipeline.corpus.stages import local_scratch, words_in_memory
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
-from distembed.pipeline.tables.files import TableError, read_columns
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import compute, map_blocks
+from distembed.formats.parquet import whole_table
 from distembed.libraries import da, pa
-from distembed.parquet import whole_table
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.run_sizes import RunSizes

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distembed.files import BombError, read_small, without_compression
-from distembed.libraries import sp
-from distembed.pipeline.context import read_vectors
-from distembed.pipeline.matrices.config import MatrixSection
-from distembed.pipeline.matrices.matrix import (
+from distembed.formats.cells import read_numbers, readings
+from distembed.formats.matrix import (
     HDF5_SUFFIXES,
     Matrix,
     MatrixError,
@@ -27,10 +25,12 @@ from distembed.pipeline.matrices.matrix import (
     held_matrix,
     refuse_equal_names,
 )
-from distembed.pipeline.matrices.parquet import open_parquet
-from distembed.pipeline.npz import member_header, npy_header, refuse_large_member
-from distembed.pipeline.tables.cells import read_numbers, readings
-from distembed.pipeline.tables.files import column_of, read_table, some, texts_of
+from distembed.formats.npz import member_header, npy_header, refuse_large_member
+from distembed.formats.parquet_matrices import open_parquet
+from distembed.formats.tables import column_of, read_table, some, texts_of
+from distembed.libraries import sp
+from distembed.pipeline.context import read_vectors
+from distembed.pipeline.matrices.config import MatrixSection
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 
@@ -96,7 +96,7 @@ def _opened(section: MatrixSection) -> Matrix:
     if kind == "parquet":
         return open_parquet(path, section.columns, section.name_column)
     if kind == "hierarchical":
-        from distembed.pipeline.matrices.hierarchical import open_hierarchical
+        from distembed.formats.hierarchical import open_hierarchical
 
         return open_hierarchical(path, section.key)
     if kind == "csv":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from distembed.formats.tables import Floats
 from distembed.libraries import pa
-from distembed.pipeline.tables.files import Floats
 from distembed.pipeline.tables.rows import Domain, Scales
 
 

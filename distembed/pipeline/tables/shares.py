@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.pipeline.tables.files import Floats
+from distembed.formats.tables import Floats
 from distembed.pipeline.tables.rows import Domain
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute, map_blocks, persist
+from distembed.formats.tables import Floats
 from distembed.libraries import da, pa, sp
 from distembed.pipeline.context import Context, sections, stored_sparse
 from distembed.pipeline.plan import StagePlan
@@ -25,7 +26,6 @@ from distembed.pipeline.systems.imputation.solving import (
     map_options,
     plan_solving,
 )
-from distembed.pipeline.tables.files import Floats
 
 if TYPE_CHECKING:
     from distembed.evaluation.imputation import Method, Recovery

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distembed.formats.tables import is_text
 from distembed.libraries import da, pa
 from distembed.linalg.chunks import row_chunk
 from distembed.pipeline.context import Context, Counted, sections
@@ -14,7 +15,6 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.tables.domain import Joined, join, read_domain
-from distembed.pipeline.tables.files import is_text
 from distembed.pipeline.tables.known import known_bytes, known_width, read_known
 from distembed.pipeline.tables.names import NearMiss, advice_on, near_misses
 from distembed.pipeline.tables.rows import Domain, LeftOut

@@ -9,13 +9,13 @@ import numpy as np
 
 from distembed.display import plural
 from distembed.execution import compute
+from distembed.formats.matrix import Matrix, refuse_equal_names, row_array
 from distembed.libraries import da, pa, pq, stats
 from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, batches, row_chunk
 from distembed.pipeline.context import Context, Counted, StageSpec, System, kept_as, sections, whole_sparse
 from distembed.pipeline.inputs import recorded_bytes, sizes_at
 from distembed.pipeline.matrices.files import MatrixSize, open_matrix
 from distembed.pipeline.matrices.files import matrix_size as size_of_file
-from distembed.pipeline.matrices.matrix import Matrix, refuse_equal_names, row_array
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.neighbors.config import NeighborsJob
 from distembed.storage.workspace import Workspace

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.formats.tables import TableError, some
 from distembed.libraries import pa, sp
 from distembed.pipeline.context import Context, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, places_of
@@ -17,7 +18,6 @@ from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
 from distembed.pipeline.systems.transfer.config import FeaturesSection, TransferJob
 from distembed.pipeline.tables.config import TableSection
-from distembed.pipeline.tables.files import TableError, some
 from distembed.pipeline.tables.rows import Domain
 from distembed.pipeline.tables.values import read_values
 from distembed.storage.workspace import Workspace

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
 from distembed.files import read_small, without_compression
+from distembed.formats.binary_columns import columns_of_parquet, decoded_array
+from distembed.formats.delimiters import separated
+from distembed.formats.npz import refuse_large_member
+from distembed.formats.parquet import whole_table
 from distembed.libraries import pa, pacsv, pc
-from distembed.parquet import whole_table
-from distembed.pipeline.npz import refuse_large_member
-from distembed.pipeline.tables.binary_columns import columns_of_parquet, decoded_array
 from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]

@@ -17,8 +17,8 @@ import numpy as np
 from zarr.abc.store import SuffixByteRequest
 from zarr.storage import WrapperStore
 
+from distembed.formats.matrix import MatrixError
 from distembed.libraries import pa
-from distembed.pipeline.matrices.matrix import MatrixError
 from distembed.urls import check_regular
 
 PACKED_BYTES = 1 << 16

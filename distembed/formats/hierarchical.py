@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import zarr
 
+from distembed.formats.matrix import HDF5_SUFFIXES, Matrix, MatrixError, check_shape, held_matrix
+from distembed.formats.untrusted import CheckedStore, checked_array
+from distembed.formats.zarr_stores import zarr_store
 from distembed.libraries import sp
-from distembed.pipeline.matrices.matrix import HDF5_SUFFIXES, Matrix, MatrixError, check_shape, held_matrix
-from distembed.pipeline.matrices.untrusted import CheckedStore, checked_array
-from distembed.storage.files import zarr_store
 from distembed.urls import opened
 
 LISTED = 20

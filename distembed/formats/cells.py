@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from distembed.display import plural
+from distembed.formats.tables import Floats, Table, as_array, some
 from distembed.libraries import pa, pc
-from distembed.pipeline.tables.files import Floats, Table, as_array, some
 
 Decimal = Literal[".", ","]
 
