@@ -36,8 +36,8 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
+from distembed.formats.parquet import parquet_file
 from distembed.options import PositiveInt
-from distembed.parquet import parquet_file
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
 

@@ -23,7 +23,7 @@ from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
 from distembed.encoding.texts import FoundText, TextRows, encoded_texts, nearest, query_vector
 from distembed.files import naming_a_full_disk
-from distembed.parquet import parquet_file
+from distembed.formats.parquet import parquet_file
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import Numbers, Piece, Table

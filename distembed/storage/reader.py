@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distembed.display import html_view
-from distembed.parquet import parquet_file, read_batches, whole_table
+from distembed.formats.parquet import parquet_file, read_batches, whole_table
 from distembed.storage import arrays, lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.file_items import FileItem, file_items

@@ -7,34 +7,17 @@ of all of them are copied, checked and digested one after the other, and sixteen
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from zarr.core.sync import sync
-from zarr.storage import FsspecStore, LocalStore
 
+from distembed.formats.zarr_stores import zarr_store
 from distembed.storage.files import Folder
-from distembed.urls import LOCAL, check_regular, protocol_of, url_to_fs
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-
-
-class _FileStore(LocalStore):
-    """A local store that reads no pipe, socket or device in place of a file."""
-
-    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
-        check_regular(self.root / key)
-        return await super().get(key, prototype, byte_range)
-
-
-def zarr_store(url: str, *, read_only: bool, options: Mapping[str, Any] | None = None) -> Any:
-    """Return the Zarr store at a path or URL."""
-    if protocol_of(url) in LOCAL:
-        return _FileStore(url_to_fs(url)[1], read_only=read_only)
-    filesystem, path = url_to_fs(url, asynchronous=True, **(options or {}))
-    return FsspecStore.from_mapper(filesystem.get_mapper(path), read_only=read_only)
 
 
 def zarr_store_in(folder: Folder, name: str, *, read_only: bool) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from distembed.formats.tables import read_columns
 from distembed.pipeline import demos
 from distembed.pipeline.config import load_job
 from distembed.pipeline.context import system_named
@@ -18,7 +19,6 @@ from distembed.pipeline.new import settings_of_files
 from distembed.pipeline.registry import SYSTEMS
 from distembed.pipeline.sections import Section
 from distembed.pipeline.sniff import Sample, settings_for, text_layout
-from distembed.pipeline.tables.files import read_columns
 from tests.pipeline.conftest import run
 
 STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"

@@ -26,13 +26,13 @@ from distembed.corpus.readers import documents_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
-from distembed.parquet import whole_table
+from distembed.formats.parquet import whole_table
+from distembed.formats.tables import TableError, read_columns
 from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.sizes import about
 from distembed.pipeline.corpus.stages import local_scratch, words_in_memory
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
-from distembed.pipeline.tables.files import TableError, read_columns
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened

@@ -26,7 +26,7 @@ from distembed.counting.documents import count_document_terms
 from distembed.counting.merging import merge_files, merge_partials
 from distembed.counting.partial_counts import PartialCounts, count_partition
 from distembed.execution import compute, map_blocks
-from distembed.parquet import whole_table
+from distembed.formats.parquet import whole_table
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.run_sizes import RunSizes

@@ -15,10 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.files import BombError, read_small, without_compression
-from distembed.pipeline.context import read_vectors
-from distembed.pipeline.matrices.config import MatrixSection
-from distembed.pipeline.matrices.hierarchical import open_hierarchical
-from distembed.pipeline.matrices.matrix import (
+from distembed.formats.cells import read_numbers, readings
+from distembed.formats.hierarchical import open_hierarchical
+from distembed.formats.matrix import (
     HDF5_SUFFIXES,
     Matrix,
     MatrixError,
@@ -28,10 +27,11 @@ from distembed.pipeline.matrices.matrix import (
     held_matrix,
     refuse_equal_names,
 )
-from distembed.pipeline.matrices.parquet import open_parquet
-from distembed.pipeline.npz import member_header, npy_header, refuse_large_member
-from distembed.pipeline.tables.cells import read_numbers, readings
-from distembed.pipeline.tables.files import column_of, read_table, some, texts_of
+from distembed.formats.npz import member_header, npy_header, refuse_large_member
+from distembed.formats.parquet_matrices import open_parquet
+from distembed.formats.tables import column_of, read_table, some, texts_of
+from distembed.pipeline.context import read_vectors
+from distembed.pipeline.matrices.config import MatrixSection
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.vectors import WordVectors

@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.files import without_compression
-from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.tables.cells import read_numbers
-from distembed.pipeline.tables.config import KnownSection, MatchingSection
-from distembed.pipeline.tables.features import features_of, key_and_problems
-from distembed.pipeline.tables.files import (
+from distembed.formats.cells import read_numbers
+from distembed.formats.tables import (
     TABLE_SUFFIXES,
     Table,
     TableError,
@@ -25,6 +22,9 @@ from distembed.pipeline.tables.files import (
     some,
     texts_of,
 )
+from distembed.pipeline.inputs import file_sizes
+from distembed.pipeline.tables.config import KnownSection, MatchingSection
+from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.names import match_names
 from distembed.pipeline.tables.rows import settled
 from distembed.pipeline.tables.shares import warn_of_one_component

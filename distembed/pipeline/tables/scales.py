@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from distembed.pipeline.tables.files import Floats
+from distembed.formats.tables import Floats
 from distembed.pipeline.tables.rows import Domain, Scales
 
 

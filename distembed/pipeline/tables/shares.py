@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.formats.tables import Floats
 from distembed.linalg.blocks import directions
 from distembed.neighbors.distances import Metric
-from distembed.pipeline.tables.files import Floats
 from distembed.pipeline.tables.rows import Domain
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from distembed.files import without_compression
+from distembed.formats.tables import DELIMITERS, TABLE_SUFFIXES, TableError
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.tables.config import DomainSection
-from distembed.pipeline.tables.files import DELIMITERS, TABLE_SUFFIXES, TableError
 from distembed.pipeline.tables.rows import Domain
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened

@@ -23,6 +23,7 @@ from distembed.evaluation.imputation import (
     recovery,
 )
 from distembed.execution import compute, map_blocks, persist
+from distembed.formats.tables import Floats
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
     Candidate,
@@ -48,7 +49,6 @@ from distembed.pipeline.systems.imputation.solving import (
     map_options,
     plan_solving,
 )
-from distembed.pipeline.tables.files import Floats
 
 IMPUTATION, MAPPED, COMBINED, CHOSEN = (
     "imputation",

@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
+from distembed.formats.tables import is_text
 from distembed.linalg.chunks import row_chunk
 from distembed.neighbors.distances import Metric
 from distembed.pipeline.context import Context, Counted, sections
@@ -16,7 +17,6 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.tables.domain import Joined, join, read_domain
-from distembed.pipeline.tables.files import is_text
 from distembed.pipeline.tables.known import known_bytes, known_width, read_known
 from distembed.pipeline.tables.names import NearMiss, advice_on, near_misses
 from distembed.pipeline.tables.rows import Domain, LeftOut

@@ -13,6 +13,7 @@ from scipy import stats
 
 from distembed.display import plural
 from distembed.execution import compute
+from distembed.formats.matrix import Matrix, refuse_equal_names, row_array
 from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, batches, row_chunk
 from distembed.neighbors.distances import domain_rows, sparse_bounds
 from distembed.neighbors.graphs import components
@@ -33,7 +34,6 @@ from distembed.pipeline.context import Context, Counted, StageSpec, System, kept
 from distembed.pipeline.inputs import recorded_bytes, sizes_at
 from distembed.pipeline.matrices.files import MatrixSize, open_matrix
 from distembed.pipeline.matrices.files import matrix_size as size_of_file
-from distembed.pipeline.matrices.matrix import Matrix, refuse_equal_names, row_array
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.neighbors.config import NeighborsJob
 from distembed.storage.workspace import Workspace

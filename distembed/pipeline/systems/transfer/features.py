@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.formats.tables import TableError, some
 from distembed.manifold.correspondences import known_values, shared_values
 from distembed.pipeline.context import Context, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, places_of
@@ -19,7 +20,6 @@ from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
 from distembed.pipeline.systems.transfer.config import FeaturesSection, TransferJob
 from distembed.pipeline.tables.config import TableSection
-from distembed.pipeline.tables.files import TableError, some
 from distembed.pipeline.tables.rows import Domain
 from distembed.pipeline.tables.values import read_values
 from distembed.storage.workspace import Workspace

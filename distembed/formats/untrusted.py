@@ -18,7 +18,7 @@ import pyarrow as pa
 from zarr.abc.store import SuffixByteRequest
 from zarr.storage import WrapperStore
 
-from distembed.pipeline.matrices.matrix import MatrixError
+from distembed.formats.matrix import MatrixError
 
 PACKED_BYTES = 1 << 16
 """Bytes unpacked at a time where a chunk is measured."""

@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 import zarr
 
-from distembed.pipeline.matrices.matrix import HDF5_SUFFIXES, Matrix, MatrixError, check_shape, held_matrix
-from distembed.pipeline.matrices.untrusted import CheckedStore, checked_array
-from distembed.storage.zarr_stores import zarr_store
+from distembed.formats.matrix import HDF5_SUFFIXES, Matrix, MatrixError, check_shape, held_matrix
+from distembed.formats.untrusted import CheckedStore, checked_array
+from distembed.formats.zarr_stores import zarr_store
 from distembed.urls import opened
 
 LISTED = 20

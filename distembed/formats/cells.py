@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distembed.display import plural
-from distembed.pipeline.tables.files import Floats, Table, as_array, some
+from distembed.formats.tables import Floats, Table, as_array, some
 
 Decimal = Literal[".", ","]
 
