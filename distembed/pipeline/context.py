@@ -12,10 +12,11 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from distembed.costs import Cost
 from distembed.execution import Checkpoint, compute, delayed_blocks
 from distembed.libraries import da, sp
 from distembed.pipeline.export.tables import MakeTable
-from distembed.pipeline.plan import Plan, StagePlan
+from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.sections import Job
 from distembed.pipeline.words.subwords import table_of_vectors
@@ -61,7 +62,7 @@ class StageSpec(NamedTuple):
     inputs: tuple[str, ...]
     parameters: Callable[[Any], dict[str, Any]]
     run: Callable[[Context], dict[str, Any]]
-    plan: Callable[[Any, Any], StagePlan]
+    plan: Callable[[Any, Any], Cost]
     check: Callable[[Any], list[str]] = nothing_to_check
     counted_first_bytes: int = -1
 

@@ -13,11 +13,11 @@ import zarr
 
 import distembed as de
 from distembed.corpus import partitions
+from distembed.costs import WORKER_BYTES
 from distembed.pipeline import quantities
 from distembed.pipeline.config import load_job
 from distembed.pipeline.context import whole_sparse
 from distembed.pipeline.corpus import stages
-from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.status import job_status, verify_job

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client
 
+from distembed.costs import WORKER_BYTES
 from distembed.pipeline import workers
 from distembed.pipeline.config import load_job
-from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.runner import run_job
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost, Exchange
 from distembed.pipeline.config import load_job
-from distembed.pipeline.plan import TASK_NETWORK_BYTES, WORKER_BYTES, Exchange, Plan, StagePlan
+from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, Remedy, changed
 from distembed.pipeline.runner import run_job
@@ -78,7 +79,7 @@ class Needs:
         self.bytes_of, self.n_tasks = bytes_of, n_tasks
 
     def __call__(self, job: Job) -> Plan:
-        stage = StagePlan(self.n_tasks(job), 0, 0, int(self.bytes_of(job)))
+        stage = Cost(self.n_tasks(job), 0, 0, int(self.bytes_of(job)))
         return Plan(job, "", {"core": stage}, again=self)
 
 
@@ -109,8 +110,8 @@ def test_what_goes_over_the_network_grows_with_the_hosts_as_the_parts_of_it_do(e
     assert [Exchange(8, whole).sent_bytes(n) for n in (1, 2, 4)] == [0, 1.5 * whole, 3.75 * whole]
     assert [Exchange(8, moved_bytes=whole).sent_bytes(n) for n in (1, 2, 4, 99)] == [0, 5e5, 7.5e5, 8.75e5]
     assert Exchange(1, whole, whole).sent_bytes(4) == 0
-    assert StagePlan(20, 0, 0, 0, exchange=Exchange()).network_bytes(4) == 20 * TASK_NETWORK_BYTES
-    assert StagePlan(20, 0, 0, 0).network_bytes(4) is None
+    assert Cost(20, 0, 0, 0, exchange=Exchange()).network_bytes(4) == 20 * TASK_NETWORK_BYTES
+    assert Cost(20, 0, 0, 0).network_bytes(4) is None
     core = core_exchange(english, 10_000, 10**8)
     assert core.n_blocks == 10**8 // 2**20
     assert core.gathered_bytes > 4 * 10_000 * english.psdvec.n_components * english.psdvec.first_passes // 2

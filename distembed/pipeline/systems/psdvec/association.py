@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from distembed.costs import SCRATCH_FACTOR, Cost
 from distembed.pipeline.context import Context, StageSpec
 from distembed.pipeline.corpus.sizes import PairSizes
 from distembed.pipeline.corpus.stages import PAIR_BYTES, vocabulary_of
-from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 
 PMI = "pmi"
@@ -22,12 +22,12 @@ def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"smoothing": job.psdvec.smoothing}
 
 
-def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the matrix: each block of counts is read twice, for its sums and its values."""
     block, counts = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero
     task, written = int(SCRATCH_FACTOR * min(block // 8 * 2, counts)), int(STORED_BYTES * sizes.n_nonzero)
     n_blocks = sizes.runs.n_row_blocks
-    return StagePlan(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((PMI, written),))
+    return Cost(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((PMI, written),))
 
 
 def run_pmi(ctx: Context) -> dict[str, Any]:

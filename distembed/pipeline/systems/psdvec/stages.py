@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distembed.costs import SCRATCH_FACTOR, WORKER_BYTES, Cost, Exchange
 from distembed.execution import Checkpoint, persist
 from distembed.libraries import da, pa
 from distembed.linalg.chunks import BLOCK_MEMORY, VALUES_PER_BLOCK, balanced_chunks
@@ -27,7 +28,6 @@ from distembed.pipeline.corpus.stages import (
     stored_pair_bytes,
     vocabulary_of,
 )
-from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, Exchange, StagePlan
 from distembed.pipeline.systems.psdvec.association import KEPT_PMI
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.systems.psdvec.subwords import (
@@ -171,13 +171,13 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
     return min(job.psdvec.n_core or n_words, n_words)
 
 
-def plan_core(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_core(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of core mode: the passes over its counts, and which intermediate arrays stay in memory."""
     options, resources, n_core = job.psdvec, job.resources, _core_size(job, sizes)
     passes = options.first_passes + options.n_passes * (options.n_iter - 1)
     memory, stored = core_memory(job, n_core, sizes.n_nonzero), stored_states(job, sizes)
     kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
-    return StagePlan(
+    return Cost(
         count_blocks(sizes.n_nonzero, resources.block_memory) * (2 * passes + 6 * options.n_iter),
         stored.counts + (0 if kept == Kept.ALL else (passes + 3 * options.n_iter) * stored.one_matrix),
         stored.written(kept),
@@ -285,7 +285,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
 
 
-def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the noncore words, solved by row block."""
     block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
     largest_block, n_blocks = min(block // 8 * 2, pair_bytes), sizes.runs.n_row_blocks
@@ -293,7 +293,7 @@ def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     halves = (
         PAIR_BYTES * (sizes.n_nonzero - sizes.n_among(n_core)) // 2
     )  # counts of noncore words, in either order
-    return StagePlan(
+    return Cost(
         n_blocks,
         2 * int(stored_pair_bytes(counting_options(job)) * sizes.n_nonzero),
         2 * noncore_bytes(job, sizes),
@@ -308,7 +308,7 @@ def noncore_bytes(job: PSDVecJob, sizes: PairSizes) -> int:
     return 4 * (sizes.corpus.n_words - _core_size(job, sizes)) * job.psdvec.n_components
 
 
-def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
     solving, vectors = plan_noncore(job, sizes), 4 * sizes.corpus.n_words * job.psdvec.n_components
     table = table_bytes(job, sizes.corpus.n_words)
@@ -399,7 +399,7 @@ def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
 SCORES = "evaluation.json"
 
 
-def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the scores."""
     n_words, n_threads = sizes.corpus.n_words, job.resources.n_workers
     table = table_bytes(job, n_words)
@@ -407,7 +407,7 @@ def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     cosines = min(BLOCK_MEMORY, 4 * n_words**2)
     # The vectors twice, as blocks beside the whole and then with their unit rows; the last are the items of the sets.
     needed = 2 * vectors + n_threads * cosines + BLOCK_MEMORY
-    return StagePlan(1, vectors + table, 2**14, needed, table, exchange=Exchange())
+    return Cost(1, vectors + table, 2**14, needed, table, exchange=Exchange())
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distembed.costs import Cost
 from distembed.execution import whole
 from distembed.libraries import da
 from distembed.pipeline.context import Context, read_vectors, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, sides_of
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.sizes import n_chunks, row_bytes, term_bytes
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from distembed.vectors import WordVectors
 
 
-def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the rows that neighbors are sought among."""
     task = job.resources.block_memory + 16 * sizes.n_words * job.representation.n_components
     rows = row_bytes(job, sizes)
-    return StagePlan(20 * n_chunks(job, sizes), 12 * term_bytes(sizes), rows, task, exact=sizes.exact)
+    return Cost(20 * n_chunks(job, sizes), 12 * term_bytes(sizes), rows, task, exact=sizes.exact)
 
 
 def vector_parameters(job: TransferJob) -> dict[str, Any]:
