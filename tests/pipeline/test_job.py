@@ -14,6 +14,7 @@ import zarr
 import distembed as de
 from distembed.corpus import partitions
 from distembed.costs import WORKER_BYTES
+from distembed.factorization.psdvec_costs import CoreMemory
 from distembed.pipeline import quantities
 from distembed.pipeline.config import load_job
 from distembed.pipeline.context import whole_sparse
@@ -21,7 +22,6 @@ from distembed.pipeline.corpus import stages
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.status import job_status, verify_job
-from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
 from distembed.weighting.pmi import pmi, ppmi

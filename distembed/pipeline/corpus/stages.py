@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.costs import Cost, Exchange
+from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
 from distembed.execution import compute, map_blocks
 from distembed.libraries import da, pa
 from distembed.parquet import whole_table
@@ -66,14 +66,10 @@ Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens (tests/benchm
 STORED_WORD_BYTES, LISTED_DOCUMENT_BYTES = 9, 17
 """Bytes on disk of a word of the vocabulary, and of a document in the list of all: 8.9 to 9.0, and 13.5 to 18.1."""
 
-PAIR_BYTES = 8
-"""Bytes of a pair in memory: a value of four bytes and its column."""
+STORED_PAIR_BYTES = 1.8
+"""Bytes of a pair that is counted in whole numbers on disk, compressed.
 
-STORED_PAIR_BYTES, STORED_FRACTION_BYTES = 1.8, 5.4
-"""Bytes of a counted pair on disk, compressed, of whole numbers and of fractions.
-
-Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md), and 5.34 of harmonic weights on 64,000. The
-words of short documents compress less.
+Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md). The words of short documents compress less.
 """
 
 COUNTED_FIRST_BYTES = 8 << 20
@@ -407,12 +403,7 @@ def plan_merging(corpus: CorpusSizes, n_pairs: int, runs: RunSizes, options: Coo
 
 def stored_pair_bytes(options: CooccurrenceOptions) -> float:
     """Return the bytes on disk of a counted pair."""
-    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
-
-
-def count_blocks(n_pairs: int, block_memory: int) -> int:
-    """Return about how many row blocks the counts of so many pairs have."""
-    return max(1, -(-12 * n_pairs // (block_memory // 8)))
+    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_VALUE_BYTES
 
 
 def plan_partial_counts(job: CountingJob, sizes: PairBased) -> Cost:

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from distembed.costs import Cost
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.execution import compute
 from distembed.libraries import pa
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.reference import pair_counts
 from distembed.pipeline.systems.topics.results import classes_of, factor_names, kept_labels, rows_of

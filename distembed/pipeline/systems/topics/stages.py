@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.corpus.stop_words import stop_words_of
-from distembed.costs import SCRATCH_FACTOR, Cost
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
 from distembed.libraries import pa
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus import stages as corpus_stages
-from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.numbers import number_parameters, plan_number, run_number
 from distembed.pipeline.systems.topics.reference import check_coherence, check_semantic, pair_counts

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.costs import Cost
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -25,7 +25,6 @@ from distembed.execution import (
 from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
 from distembed.libraries import da, pa, sp
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.results import factor_names, n_topics_of
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distembed.costs import SCRATCH_FACTOR, Cost
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
 from distembed.pipeline.context import (
@@ -37,7 +37,6 @@ from distembed.pipeline.corpus.sizes import (
     word_counts,
 )
 from distembed.pipeline.corpus.stages import (
-    PAIR_BYTES,
     TOKENS,
     VOCABULARY,
     count_values,
