@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from distembed.pipeline.config import JOB_BYTES, load_job, parse_job
 from distembed.pipeline.context import read_vectors
@@ -14,9 +13,7 @@ from distembed.pipeline.stores import use_storage_options
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 from distembed.urls import ANONYMOUS, ENDPOINTS_VARIABLE, LOCAL, protocol_of, unconfirmed_endpoints
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
 
@@ -148,8 +145,6 @@ def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     if source.endswith(".toml"):
         source = open_job(source).job.workspace
     if not Workspace.exists(source):
-        from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
-
         _refuse_folder(source)
         return WordVectors.load(source, max_words=max_words)
     return read_vectors(Workspace.open(source), max_words=max_words)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from distembed.files import PARTIAL, failures_told
 from distembed.storage import manifest as records
+from distembed.storage.arrays import content_digest, read_block
 from distembed.storage.files import Folder
 from distembed.storage.lock import owner_of
 from distembed.storage.schema import (
@@ -210,8 +211,6 @@ def _compare(folder: Folder, name: str, expected: FileRecord) -> str:
 
 
 def _decodes(check: Check) -> bool:
-    from distembed.storage.arrays import content_digest, read_block  # noqa: PLC0415 - zarr takes a third of a second
-
     try:
         block = read_block(check.folder, check.output, check.block, check.rows)
         return content_digest(block) == check.digest

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from gensim.models import KeyedVectors
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from gensim.models import KeyedVectors
-
-    from distembed.typing import VectorLike
+from distembed.typing import VectorLike
 
 
 class Keyed(Protocol):

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import Literal, Self, overload
 
 import numpy as np
+from gensim.models import KeyedVectors
 from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.spelling import did_you_mean, spelled_like
+from distembed.typing import DenseInMemory, VectorLike
 from distembed.vectors.files import Format, read_vectors, write_vectors
 from distembed.vectors.keyed_vectors import Keyed, KeyedModel, make_keyed_vectors, read_keyed_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
-
-if TYPE_CHECKING:
-    from gensim.models import KeyedVectors
-
-    from distembed.typing import DenseInMemory, VectorLike
 
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 

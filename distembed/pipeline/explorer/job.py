@@ -6,13 +6,13 @@ from importlib import import_module
 
 from distembed.display import plural
 from distembed.pipeline import derived
+from distembed.pipeline.context import system_of
 from distembed.pipeline.drawings import is_vector_file
 from distembed.pipeline.explorer.items import MAX_POINTS, Items
 from distembed.pipeline.explorer.layout import check_extra, lay_out
 from distembed.pipeline.explorer.page import render_page
 from distembed.pipeline.explorer.words import word_items
 from distembed.pipeline.opening import load_vectors, open_job
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.runner import report_job
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from distembed.factorization.subwords import SubwordMap
-from distembed.pipeline.context import System, read_vectors
+from distembed.pipeline.context import System, read_vectors, system_of
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import vectors_table
 from distembed.pipeline.opening import open_job
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors

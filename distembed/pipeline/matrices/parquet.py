@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from distembed.libraries import pa, pc, pq
 from distembed.parquet import parquet_file, read_batches, whole_table
 from distembed.pipeline.matrices.matrix import Matrix, MatrixError, all_different, column_note
 from distembed.pipeline.tables.files import some

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from zarr.abc.store import SuffixByteRequest
 from zarr.storage import WrapperStore
 
-from distembed.libraries import pa
 from distembed.pipeline.matrices.matrix import MatrixError
 from distembed.urls import check_regular
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.libraries import pa
 from distembed.pipeline.tables.config import DomainSection, MatchingSection
 from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.files import (

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 
 from distembed.costs import Cost
-from distembed.libraries import da, pa
 from distembed.linalg.chunks import row_chunk
+from distembed.neighbors.distances import Metric
 from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.systems.imputation.config import ImputationJob
@@ -21,9 +23,6 @@ from distembed.pipeline.tables.rows import Domain, LeftOut
 from distembed.pipeline.tables.scales import scales_table
 from distembed.pipeline.tables.shares import warn_of_one_column
 from distembed.pipeline.tables.vector_files import holds_vectors
-
-if TYPE_CHECKING:
-    from distembed.neighbors.distances import Metric
 
 SCALES = "domain_columns"
 """The table of the columns that were read and the scale they were brought to, by which later rows are read."""

@@ -6,12 +6,19 @@ The estimator and the evaluation are imported by the stages that use them: sciki
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 
 from distembed.costs import Cost, Exchange
+from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.wordsets import find_word_sets
 from distembed.execution import Checkpoint, persist
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_core import ROUND_VECTORS, sliced
 from distembed.factorization.psdvec_costs import (
     CoreOptions,
     CoreSizes,
@@ -21,8 +28,10 @@ from distembed.factorization.psdvec_costs import (
     core_memory,
     noncore_cost,
 )
-from distembed.libraries import da, pa
+from distembed.factorization.psdvec_inputs import checked_core_size
+from distembed.factorization.subwords import with_spelling
 from distembed.linalg.chunks import BLOCK_MEMORY, balanced_chunks
+from distembed.linalg.eigen import BASIS, PRODUCT
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
 from distembed.pipeline.corpus.stages import (
@@ -48,10 +57,7 @@ from distembed.pipeline.systems.psdvec.subwords import (
 )
 from distembed.pipeline.words.stages import check_sets, judged_vectors, store_scores
 from distembed.pipeline.words.subwords import SUBWORDS, WEIGHT, read_subwords
-
-if TYPE_CHECKING:
-    from distembed.factorization.psdvec import PSDVec
-
+from distembed.weighting.pmi import marginals
 
 # --- counts -> vectors -----------------------------------------------------------------------------------------
 
@@ -67,8 +73,6 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     """Return the estimator of a job."""
-    from distembed.factorization.psdvec import PSDVec
-
     return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
 
 
@@ -87,8 +91,6 @@ def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
     A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
     held Dask computes again. The vectors of each round are always stored.
     """
-    from distembed.factorization.psdvec_core import ROUND_VECTORS
-    from distembed.linalg.eigen import BASIS, PRODUCT
 
     def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
         state, _, number = name.rsplit("/", maxsplit=1)[-1].partition("-")
@@ -109,8 +111,6 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
     """
     n_words = sizes.corpus.n_words
     if "vocabulary" in sizes.corpus.counted:
-        from distembed.factorization.psdvec_inputs import checked_core_size
-
         return checked_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
     return min(job.psdvec.n_core or n_words, n_words)
 
@@ -133,9 +133,6 @@ def plan_core(job: PSDVecJob, sizes: PairSizes) -> Cost:
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
-    from distembed.factorization.psdvec_core import sliced
-    from distembed.weighting.pmi import marginals
-
     counts = ctx.workspace.array("cooccurrence")
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = marginals(counts).rows
@@ -233,8 +230,6 @@ def run_noncore(ctx: Context) -> dict[str, Any]:
 
 def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     """Return the vectors of the noncore words, None where there are none, and what the estimator learned of them."""
-    from distembed.factorization.psdvec_core import sliced
-
     core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
     n_core, n_words = len(core), len(counts)
     if n_core == n_words:
@@ -254,8 +249,6 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
 
 def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
     """Return vectors with the directions that their n-grams give them added."""
-    from distembed.factorization.subwords import with_spelling
-
     table = read_subwords(ctx.workspace)
     composed = table.compose(vocabulary_of(ctx.workspace).words)
     return with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
@@ -280,10 +273,6 @@ def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> Cost:
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
-    from distembed.evaluation import words as evaluation
-    from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.wordsets import find_word_sets
-
     scores = []
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation
