@@ -24,7 +24,6 @@ from distembed.execution import (
     persist,
     whole,
 )
-from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
@@ -32,7 +31,7 @@ from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
-from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights
+from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix
@@ -431,7 +430,7 @@ def _reweighted(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_
     elif affinity == "polynomial":
         weights = polynomial_weights(cosines, degree)
     elif affinity == "gaussian":
-        squares = np.where(1 - cosines > ROUNDED, 2 * (1 - cosines), 0.0)  # parallel rows are equal
+        squares = unit_squares(1 - cosines)
         width = squares.mean() if squares.size else 1.0
         weights = np.exp(-squares / width) if width > 0 else np.ones_like(squares)
     else:

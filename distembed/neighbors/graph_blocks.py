@@ -52,14 +52,13 @@ class Weighing(NamedTuple):
 
 
 def edge_squares(lists: Float64s, metric: str) -> Float64s:
-    """Return the squared distances of neighbor lists (b, 2, k), (b, k); 2 (1 - cosine) for unit rows.
+    """Return the squared distances of neighbor lists (b, 2, k), (b, k)."""
+    return unit_squares(lists[:, 0] / 2) if metric == "cosine" else np.sqrt(lists[:, 0]) ** 2
 
-    Those of unit rows that differ by rounding, as parallel rows do, are 0 like those of equal rows.
-    """
-    values: Float64s = np.maximum(lists[:, 0] / 2 if metric == "cosine" else np.sqrt(lists[:, 0]), 0.0)
-    if metric != "cosine":
-        return values**2
-    return np.where(values > ROUNDED, 2.0 * values, 0.0)
+
+def unit_squares(distances: Float64s) -> Float64s:
+    """Return the squared distances of unit rows from 1 - cosine; 0 for rows that differ by rounding, as parallel ones do."""
+    return np.where(distances > ROUNDED, 2.0 * distances, 0.0)
 
 
 def edge_weights(lists: Float64s, first: int, how: Weighing) -> Float64s:
@@ -152,17 +151,6 @@ def beside(*blocks: sp.csr_array, scales: tuple[float, ...]) -> sp.csr_array:
     joint.eliminate_zeros()
     joint.sort_indices()
     return joint
-
-
-def row_sums(block: sp.csr_array) -> Float64s:
-    """Return the sum of each row, float64 (rows,)."""
-    # SciPy adds float32 in float32.
-    return np.asarray(block.astype(np.float64, copy=False).sum(axis=1)).ravel()
-
-
-def row_sizes(block: sp.csr_array) -> Int64s:
-    """Return the number of stored values of each row, int64 (rows,)."""
-    return np.diff(block.indptr).astype(np.int64)
 
 
 def laplacian_block(block: sp.csr_array, degrees: Float64s, first: int, normalization: str) -> sp.csr_array:

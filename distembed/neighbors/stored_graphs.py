@@ -16,8 +16,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import compute, delayed_blocks, map_blocks, readers, whole
+from distembed.linalg import csr
 from distembed.linalg.chunks import balanced_chunks
-from distembed.linalg.operators import empty_csr, transpose_row_blocks
+from distembed.linalg.operators import empty_csr, of_each_row, transpose_row_blocks
 from distembed.neighbors import graph_blocks as blocks
 
 Float64s = NDArray[np.float64]
@@ -51,28 +52,12 @@ def _beside(left: da.Array, right: da.Array, scales: tuple[float, float]) -> da.
 
 def row_sizes(graph: da.Array) -> NDArray[np.int64]:
     """Return the number of edges of each vertex, (n,)."""
-    return _by_row(graph, blocks.row_sizes, np.int64)
+    return compute(of_each_row(csr.row_sizes, graph, np.int64))
 
 
 def degrees(graph: da.Array) -> Float64s:
     """Return the sum of each row, (n,)."""
-    return _by_row(graph, blocks.row_sums, np.float64)
-
-
-def _by_row(graph: da.Array, measure: Callable[[Any], Any], dtype: Any) -> Any:
-    column = map_blocks(
-        _measured,
-        graph,
-        measure=measure,
-        chunks=(graph.chunks[0], 1),
-        dtype=dtype,
-        meta=np.empty((0, 0), dtype),
-    )
-    return compute(column)[:, 0]
-
-
-def _measured(block: sp.csr_array, *, measure: Callable[[Any], Any]) -> Any:
-    return measure(block)[:, None]
+    return compute(of_each_row(csr.row_sums, graph))
 
 
 def laplacian_rows(graph: da.Array, *, normalization: str) -> da.Array:

@@ -37,12 +37,6 @@ def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
     return block
 
 
-def row_sums(block: csr_array) -> Floats:
-    """Sum each row of a block in float64, shape (rows,)."""
-    # `block.sum(dtype=np.float64)` adds float32 in float32, and only then makes the sum float64.
-    return np.asarray(block @ np.ones(block.shape[1]))
-
-
 def column_sums(block: csr_array) -> Floats:
     """Sum each column of a block in float64, shape (columns,)."""
     return np.asarray(np.ones(block.shape[0]) @ block)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.execution import blockwise, compute, map_blocks, summed, whole
-from distembed.linalg.csr import canonical_csr
-from distembed.linalg.operators import empty_csr, whole_rows
+from distembed.linalg.csr import canonical_csr, row_sums
+from distembed.linalg.operators import empty_csr, of_each_row, whole_rows
 from distembed.options import PositiveFloat
 from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.weighting import blocks
@@ -91,8 +91,8 @@ def marginals(counts: MatrixLike) -> Marginals:
     """
     checked = checked_counts(counts)
     if not isinstance(checked, da.Array):
-        return Marginals(blocks.row_sums(checked), blocks.column_sums(checked))
-    return Marginals(*compute((_lazy_row_sums(checked), _lazy_column_sums(checked))))
+        return Marginals(row_sums(checked), blocks.column_sums(checked))
+    return Marginals(*compute((of_each_row(row_sums, checked), _lazy_column_sums(checked))))
 
 
 @overload
@@ -163,11 +163,11 @@ def pmi(
     options = {"shift": float(np.log(negative_samples)), "positive": positive}
     checked = checked_counts(counts)
     if isinstance(checked, da.Array):
-        rows = _lazy_row_sums(checked) if row_totals is None else row_totals
+        rows = of_each_row(row_sums, checked) if row_totals is None else row_totals
         columns = _lazy_column_sums(checked) if column_totals is None else column_totals
         distribution = _lazy_distribution(columns, context_smoothing)
         return _lift(blocks.pmi, checked, rows, distribution, options)
-    rows = blocks.row_sums(checked) if row_totals is None else np.asarray(row_totals, float)
+    rows = row_sums(checked) if row_totals is None else np.asarray(row_totals, float)
     columns = blocks.column_sums(checked) if column_totals is None else np.asarray(column_totals, float)
     result = blocks.pmi(checked, rows, _context_distribution(columns, context_smoothing), **options)  # type: ignore[arg-type]
     return blocks.as_same_kind(result, counts)
@@ -263,7 +263,9 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
     """
     shares = np.asarray(word_counts, float) / np.sum(np.asarray(word_counts), dtype=float)
     checked = checked_counts(counts)
-    excess = _lift(blocks.smoothed_excess, checked, _lazy_row_sums(checked), shares, {"smoothing": smoothing})
+    excess = _lift(
+        blocks.smoothed_excess, checked, of_each_row(row_sums, checked), shares, {"smoothing": smoothing}
+    )
     return SmoothedPMI(float(np.log(smoothing)), excess)
 
 
@@ -360,12 +362,6 @@ def _block_corner(block: Any) -> float:
 
 def _block_largest(block: Any, *, size: int) -> Floats:
     return blocks.largest_values(canonical_csr(block).data, size)
-
-
-def _lazy_row_sums(counts: da.Array) -> da.Array:
-    return map_blocks(
-        blocks.row_sums, counts, drop_axis=1, chunks=(counts.chunks[0],), dtype=np.float64, meta=np.empty(0)
-    )
 
 
 def _lazy_column_sums(counts: da.Array) -> da.Array:
