@@ -57,7 +57,7 @@ def edge_squares(lists: Float64s, metric: str) -> Float64s:
 
 
 def unit_squares(distances: Float64s) -> Float64s:
-    """Return the squared distances of unit rows from 1 - cosine; 0 for rows that differ by rounding, as parallel ones do."""
+    """Return the squares of distances of unit rows from 1 - cosine, and 0 where rows differ by rounding only."""
     return np.where(distances > ROUNDED, 2.0 * distances, 0.0)
 
 
