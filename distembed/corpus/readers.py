@@ -63,17 +63,6 @@ class Document(NamedTuple):
 class Corpus:
     """The documents of some files, and the tokenizer that will be applied to them.
 
-    Attributes
-    ----------
-    partitions : tuple of Partition
-        What the tasks read, in order.
-    tokenizer : Tokenizer
-        How text becomes tokens.
-    scratch : str or None
-        The folder in which `tokenize` creates its temporary folder; None means the system's.
-    notes : tuple of str
-        What is doubtful about the encodings of the files, a sentence per file.
-
     Examples
     --------
     >>> import distembed as de
@@ -84,9 +73,13 @@ class Corpus:
     """
 
     partitions: tuple[Partition, ...]
+    """What the tasks read, in order."""
     tokenizer: Tokenizer = field(default_factory=Tokenizer)
+    """How text becomes tokens."""
     scratch: str | None = None
+    """The folder in which `tokenize` creates its temporary folder; None means the system's."""
     notes: tuple[str, ...] = ()
+    """What is doubtful about the encodings of the files, a sentence per file."""
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:

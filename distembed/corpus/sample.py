@@ -46,30 +46,23 @@ SAMPLE_IDS = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class CorpusSample:
-    """What a part of a corpus holds.
-
-    Attributes
-    ----------
-    words : string array (words,), each once.
-    counts, document_counts : int64 arrays (words,), the tokens of each word and the documents that hold it.
-    ids : int32 array (tokens and borders,)
-        The text: the number of each token's word, and -1 before each stretch that a window does not leave. Of token
-        partitions it is their beginnings, less than the counts are of.
-    n_documents, n_tokens : int
-    n_bytes : int
-        Bytes of the files, as they are stored, that were read for it; 0 where token partitions were.
-    is_whole : bool
-        Whether nothing of the corpus was left out.
-    """
+    """What a part of a corpus holds."""
 
     words: pa.StringArray
+    """String array (words,), each once."""
     counts: NDArray[np.int64]
     document_counts: NDArray[np.int64]
+    """Int64 arrays (words,), the tokens of each word and the documents that hold it."""
     ids: NDArray[np.int32]
+    """The text: the number of each token's word, and -1 before each stretch that a window does not leave. Of token
+    partitions it is their beginnings, less than the counts are of. Int32 array (tokens and borders,).
+    """
     n_documents: int
     n_tokens: int
     n_bytes: int
+    """Bytes of the files, as they are stored, that were read for it; 0 where token partitions were."""
     is_whole: bool
+    """Whether nothing of the corpus was left out."""
 
     @property
     def lengths(self) -> NDArray[np.int64]:

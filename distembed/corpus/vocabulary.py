@@ -58,15 +58,6 @@ class Vocabulary:
     document_counts : int64 array (n,)
         The number of documents with each word.
 
-    Attributes
-    ----------
-    array : pyarrow.Array (n,)
-        The words, in order of falling count; ties are in the order of code points.
-    counts : int64 array (n,)
-        The number of tokens of each word.
-    document_counts : int64 array (n,)
-        The number of documents with each word; -1 for a text file that holds only words and counts.
-
     Examples
     --------
     >>> import distembed as de
@@ -78,8 +69,11 @@ class Vocabulary:
     """
 
     array: pa.Array
+    """The words, in order of falling count; ties are in the order of code points. A pyarrow.Array (n,)."""
     counts: NDArray[np.int64]
+    """The number of tokens of each word. Int64 array (n,)."""
     document_counts: NDArray[np.int64]
+    """The number of documents with each word; -1 for a text file that holds only words and counts. Int64 array (n,)."""
 
     def __init__(
         self,

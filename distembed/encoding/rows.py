@@ -32,20 +32,16 @@ class WordShares(NamedTuple):
 
 
 class FoldedRows(NamedTuple):
-    """The rows whose mean over the tokens of a text is its vector, and how rows of further words are made.
-
-    Attributes
-    ----------
-    table : float32 array (n_words, d)
-    weight : float64 array (1,), or None
-        The weight of a further word, that of the rarest of the vocabulary; None keeps vectors as they are.
-    whitening : float64 array (d, d), or None
-        The map that weighted rows are multiplied by.
-    """
+    """The rows whose mean over the tokens of a text is its vector, and how rows of further words are made."""
 
     table: NDArray[np.float32]
+    """Float32 array (n_words, d)."""
     weight: NDArray[np.float64] | None
+    """The weight of a further word, that of the rarest of the vocabulary; None keeps vectors as they are. Float64 array
+    (1,), or None.
+    """
     whitening: NDArray[np.float64] | None
+    """The map that weighted rows are multiplied by. Float64 array (d, d), or None."""
 
     def fold(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the rows of further words, float32 (k, d), from their vectors."""

@@ -22,16 +22,11 @@ GROUPING_ROUNDS = 100
 
 
 class Agreement(NamedTuple):
-    """How far the labels of two starts agree, for every pair of starts.
-
-    Attributes
-    ----------
-    nmi, ari : float64 arrays (starts, starts)
-        Normalized mutual information and adjusted Rand index, 1 on the diagonal.
-    """
+    """How far the labels of two starts agree, for every pair of starts."""
 
     nmi: Floats
     ari: Floats
+    """Normalized mutual information and adjusted Rand index, 1 on the diagonal. Float64 arrays (starts, starts)."""
 
 
 def label_agreement(labels: Ints) -> Agreement:
@@ -101,17 +96,12 @@ def central_start(nmi: Floats, losses: Floats) -> int:
 
 
 class TopicGroups(NamedTuple):
-    """The topics of several starts in groups of topics that are alike.
-
-    Attributes
-    ----------
-    labels : int64 array (topics of all starts,)
-    cosines : float64 array (topics of all starts, groups)
-        The cosine of each topic with the mean direction of each group.
-    """
+    """The topics of several starts in groups of topics that are alike."""
 
     labels: Ints
+    """Int64 array (topics of all starts,)."""
     cosines: Floats
+    """The cosine of each topic with the mean direction of each group. Float64 array (topics of all starts, groups)."""
 
 
 def topic_cosines(gram: Floats) -> Floats:
@@ -206,16 +196,11 @@ cases, and 0.8 in none (docs/papers/semantic_nmf.md).
 
 
 class GroupStability(NamedTuple):
-    """How well the topics of several starts fall into groups.
-
-    Attributes
-    ----------
-    least, mean : float
-        The least and the mean over groups of the mean silhouette of a group; 1 is perfect, 0 is no group.
-    """
+    """How well the topics of several starts fall into groups."""
 
     least: float
     mean: float
+    """The least and the mean over groups of the mean silhouette of a group; 1 is perfect, 0 is no group."""
 
 
 def group_stability(cosines: Floats, n_groups: int) -> GroupStability:

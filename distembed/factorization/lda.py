@@ -31,22 +31,20 @@ JUDGED_DOCUMENTS = 500
 
 
 class OnlineLDA(NamedTuple):
-    """The topics of a collection.
-
-    Attributes
-    ----------
-    shares : lazy array (n × k), float32
-        The share of each topic in each document; the rows of documents without a word are NaN.
-    word_weights : array (n_words × k), float32
-        The expected count of each word in each topic; columns in their proportions are the topics.
-    likelihood : list of float
-        The bound on the logarithm of the probability of a word, to base e, after each pass: gensim's
-        `log_perplexity` of the first documents.
-    """
+    """The topics of a collection."""
 
     shares: da.Array
+    """The share of each topic in each document; the rows of documents without a word are NaN. Lazy array (n × k),
+    float32.
+    """
     word_weights: NDArray[np.float32]
+    """The expected count of each word in each topic; columns in their proportions are the topics. Array (n_words × k),
+    float32.
+    """
     likelihood: list[float]
+    """The bound on the logarithm of the probability of a word, to base e, after each pass: gensim's `log_perplexity` of
+    the first documents.
+    """
 
 
 def online_lda(

@@ -240,21 +240,14 @@ def listed_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) 
 
 
 class WeightTerms(NamedTuple):
-    """The weight of a topic in a document as a sum.
-
-    Attributes
-    ----------
-    words : (m,) float64
-        The term of each word of the document.
-    topics : (k,) float64
-        What each other topic explains already, not above zero; 0 for the topic itself.
-    rest : float
-        What the rounds had not settled when they ended.
-    """
+    """The weight of a topic in a document as a sum."""
 
     words: Floats
+    """The term of each word of the document. Shape (m,), float64."""
     topics: Floats
+    """What each other topic explains already, not above zero; 0 for the topic itself. Shape (k,), float64."""
     rest: float
+    """What the rounds had not settled when they ended."""
 
 
 def weight_terms(values: Floats, words: NDArray[np.int64], z: Floats, W: Floats, topic: int) -> WeightTerms:

@@ -31,19 +31,14 @@ class SeenDocuments(NamedTuple):
     """The documents that a fit has seen, found again by the digests of their rows.
 
     A fit treats rows one by one, so that equal rows have equal factors.
-
-    Attributes
-    ----------
-    digests : uint64 array (n,), rising
-    rows : int64 array (n,)
-        The row of each digest.
-    factors : Dask array (n, k)
-        Their document factors.
     """
 
     digests: NDArray[np.uint64]
+    """Uint64 array (n,), rising."""
     rows: NDArray[np.int64]
+    """The row of each digest. Int64 array (n,)."""
     factors: da.Array
+    """Their document factors. Dask array (n, k)."""
 
     @classmethod
     def of(cls, X: da.Array, factors: da.Array) -> SeenDocuments:

@@ -19,24 +19,17 @@ _Sides = tuple[Any, ...]  # forward, backward, (rows, 2) and (columns, 2) totals
 
 
 class PairCounts(NamedTuple):
-    """Counts between row words and column words, in both orders, with their words' totals.
-
-    Attributes
-    ----------
-    forward, backward : Dask arrays (n, m) of csr_array row blocks
-        Row word left of column word, and right of it.
-    row_totals, column_totals : (n,), (m,) float64
-        Bigrams with the word on the left.
-    row_unigram, column_unigram : (n,), (m,) float64
-        Shares of the occurrences of all words of the problem.
-    """
+    """Counts between row words and column words, in both orders, with their words' totals."""
 
     forward: da.Array
     backward: da.Array
+    """Row word left of column word, and right of it. Dask arrays (n, m) of csr_array row blocks."""
     row_totals: Floats
     column_totals: Floats
+    """Bigrams with the word on the left. Shape (n,), (m,) float64."""
     row_unigram: Floats
     column_unigram: Floats
+    """Shares of the occurrences of all words of the problem. Shape (n,), (m,) float64."""
 
 
 def weighting_of(smoothing: float, cutoff: float, largest: float) -> PairWeighting:

@@ -20,47 +20,31 @@ Floats = NDArray[np.floating]
 
 
 class NewWords(NamedTuple):
-    """Words that are solved against the core.
-
-    Attributes
-    ----------
-    rows : Dask array (m, n_core) of csr_array row blocks
-        Their counts with the new word on the left of the core word.
-    columns : Dask array (n_core, m) of csr_array row blocks
-        The counts with the new word on the right.
-    counts, row_totals : (m,) float64
-        Their occurrences, and the bigrams with the word on the left.
-    ridge : (m,) float64
-        The ridge of each word.
-    prior : Dask array (m, d), optional
-        The vectors that the ridge draws them towards; zero where there is none.
-    """
+    """Words that are solved against the core."""
 
     rows: da.Array
+    """Their counts with the new word on the left of the core word. Dask array (m, n_core) of csr_array row blocks."""
     columns: da.Array
+    """The counts with the new word on the right. Dask array (n_core, m) of csr_array row blocks."""
     counts: Floats
     row_totals: Floats
+    """Their occurrences, and the bigrams with the word on the left. Shape (m,), float64."""
     ridge: Floats
+    """The ridge of each word. Shape (m,), float64."""
     prior: da.Array | None = None
+    """The vectors that the ridge draws them towards; zero where there is none. Dask array (m, d)."""
 
 
 class CoreWords(NamedTuple):
-    """The core words that others are solved against.
-
-    Attributes
-    ----------
-    vectors : array (n_core, d)
-        Their vectors, in memory or as a Dask array.
-    counts, row_totals : (n_core,) float64
-        Their occurrences, and the bigrams with the word on the left.
-    total_count : float
-        The occurrences of all words, core and noncore.
-    """
+    """The core words that others are solved against."""
 
     vectors: Any
+    """Their vectors, in memory or as a Dask array. Array (n_core, d)."""
     counts: Floats
     row_totals: Floats
+    """Their occurrences, and the bigrams with the word on the left. Shape (n_core,), float64."""
     total_count: float
+    """The occurrences of all words, core and noncore."""
 
 
 def counted_in_corpus(core: CoreWords, counts: VectorLike | None, row_totals: VectorLike | None) -> CoreWords:

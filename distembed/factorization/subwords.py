@@ -54,27 +54,18 @@ Float64s = NDArray[np.float64]
 
 
 class WordNgrams(NamedTuple):
-    """The n-grams, or buckets of n-grams, of words, and which words hold them.
-
-    Attributes
-    ----------
-    averaging : csr_array (n_words, rows), float32
-        A: each row averages the n-grams of a word.
-    n_words : int64 (rows,)
-        In how many words each n-gram or bucket occurs.
-    ngrams : tuple of str or None
-        The n-gram of each row.
-    buckets : int64 (rows,) or None
-        The bucket of each row, rising.
-    n_collisions : int
-        Distinct n-grams of the words less the buckets that they share.
-    """
+    """The n-grams, or buckets of n-grams, of words, and which words hold them."""
 
     averaging: sp.csr_array
+    """A: each row averages the n-grams of a word. A csr_array (n_words, rows), float32."""
     n_words: NDArray[np.int64]
+    """In how many words each n-gram or bucket occurs. Int64 (rows,)."""
     ngrams: tuple[str, ...] | None
+    """The n-gram of each row."""
     buckets: NDArray[np.int64] | None
+    """The bucket of each row, rising. Int64 (rows,) or None."""
     n_collisions: int
+    """Distinct n-grams of the words less the buckets that they share."""
 
 
 class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

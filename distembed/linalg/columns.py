@@ -221,17 +221,12 @@ def thinned(record: Float64s) -> Float64s:
 
 
 class ShiftedSolution(NamedTuple):
-    """Solutions of a group of shifted systems.
-
-    Attributes
-    ----------
-    values : float64, (n × g)
-    residuals : float64, (g,), relative to the norm of each right-hand side
-    n_iter : products with the operator
-    """
+    """Solutions of a group of shifted systems."""
 
     values: Float64s
+    """Float64, (n × g)."""
     residuals: Float64s
+    """Float64, (g,), relative to the norm of each right-hand side."""
     n_iter: int
 
 

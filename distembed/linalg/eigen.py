@@ -49,26 +49,18 @@ LEAST_RESIDUAL = 10
 
 
 class Eigenpairs(NamedTuple):
-    """Eigenvalues in falling order with their vectors.
-
-    Attributes
-    ----------
-    values : (k,) float64
-    vectors : Dask array (n, k)
-        Orthonormal columns, each with the sign that makes the sum of its cubes positive.
-    residuals : (k,) float64
-        ``‖A v - value v‖``.
-    n_passes : int
-        Products with the matrix that were made.
-    converged : bool
-        Whether `tol` was met; True where none was given.
-    """
+    """Eigenvalues in falling order with their vectors."""
 
     values: Floats
+    """Shape (k,), float64."""
     vectors: da.Array
+    """Orthonormal columns, each with the sign that makes the sum of its cubes positive. Dask array (n, k)."""
     residuals: Floats
+    """``‖A v - value v‖``. Shape (k,), float64."""
     n_passes: int
+    """Products with the matrix that were made."""
     converged: bool = True
+    """Whether `tol` was met; True where none was given."""
 
 
 def largest_eigenpairs(

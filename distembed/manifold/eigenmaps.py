@@ -88,22 +88,14 @@ def _flipped(
 
 
 class Eigenmaps(NamedTuple):
-    """Eigenvectors of a graph.
-
-    Attributes
-    ----------
-    vectors : (n, k) float64
-        y, with yᵀDy = 1, orthogonal to the constant; zero for vertices without an edge.
-    eigenvalues : (k,) float64
-        λ, rising, from 0 to 2.
-    residuals : (k,) float64
-        ‖N z - (1 - λ) z‖ of the unit eigenvectors z = D^½ y of N = D^-½ S D^-½.
-    n_graph_components : int
-    """
+    """Eigenvectors of a graph."""
 
     vectors: Float64s
+    """y, with yᵀDy = 1, orthogonal to the constant; zero for vertices without an edge. Shape (n, k), float64."""
     eigenvalues: Float64s
+    """λ, rising, from 0 to 2. Shape (k,), float64."""
     residuals: Float64s
+    """‖N z - (1 - λ) z‖ of the unit eigenvectors z = D^½ y of N = D^-½ S D^-½. Shape (k,), float64."""
     n_graph_components: int
 
 

@@ -59,24 +59,16 @@ def hold_out_folds(known: ArrayLike, *, n_folds: int, max_names: int, seed: int)
 
 
 class HiddenFold(NamedTuple):
-    """What the vectors of the names hidden in one fold are found from, by every method.
-
-    Attributes
-    ----------
-    graph : (h, s)
-        The vectors that imputation finds.
-    rows : (h, d)
-        The rows of the table.
-    mixtures : (h, d)
-        What imputation makes of these rows from the known ones.
-    path : RidgePath
-        The linear maps fitted to the names that are not hidden.
-    """
+    """What the vectors of the names hidden in one fold are found from, by every method."""
 
     graph: Float64s
+    """The vectors that imputation finds. Shape (h, s)."""
     rows: Float64s
+    """The rows of the table. Shape (h, d)."""
     mixtures: Float64s
+    """What imputation makes of these rows from the known ones. Shape (h, d)."""
     path: RidgePath
+    """The linear maps fitted to the names that are not hidden."""
 
 
 def fold_of(

@@ -31,23 +31,16 @@ class FittedModel(Protocol):
 
 
 class FittedRows(NamedTuple):
-    """The rows of a fit.
-
-    Attributes
-    ----------
-    rows : Dask array (n, d)
-        What `domain_rows` returns.
-    vectors : array (n, s)
-        The fitted vectors of all rows.
-    targets : array (n, s)
-        The known vectors; rows that are not known are not read.
-    known : bool array (n,)
-    """
+    """The rows of a fit."""
 
     rows: da.Array
+    """What `domain_rows` returns. Dask array (n, d)."""
     vectors: Any
+    """The fitted vectors of all rows. Array (n, s)."""
     targets: Any
+    """The known vectors; rows that are not known are not read. Array (n, s)."""
     known: blocks.Bools
+    """Bool array (n,)."""
 
 
 def new_rows(X_new: Any, rows: da.Array) -> Any:

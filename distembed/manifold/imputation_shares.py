@@ -91,18 +91,12 @@ def _distances(weights: sp.csr_array, known: Bools, row: int) -> _Distances:
 
 
 class KnownPath(NamedTuple):
-    """The most probable path from an imputed row to a known one.
-
-    Attributes
-    ----------
-    rows : list of int
-        From the imputed row to the known one.
-    probability : float
-        The product of the weights on it.
-    """
+    """The most probable path from an imputed row to a known one."""
 
     rows: list[int]
+    """From the imputed row to the known one."""
     probability: float
+    """The product of the weights on it."""
 
 
 def strongest_paths(weights: sp.csr_array, known: Bools, row: int, targets: list[int]) -> list[KnownPath]:

@@ -41,22 +41,15 @@ joint Laplacian is normalized. The paper names neither the number of rounds nor 
 
 
 class TwoSets(NamedTuple):
-    """The input of every method of transfer, apart from the correspondences.
-
-    Attributes
-    ----------
-    first, second : arrays (n × d1), (m × d2)
-        The rows of the two sets.
-    graphs : tuple of CSR arrays
-        The affinity of each set.
-    features : array (n × f)
-        The features of the first set; rows that are all NaN are unknown.
-    """
+    """The input of every method of transfer, apart from the correspondences."""
 
     first: Any
     second: Any
+    """The rows of the two sets. Arrays (n × d1), (m × d2)."""
     graphs: tuple[sp.csr_array, sp.csr_array]
+    """The affinity of each set."""
     features: Float64s
+    """The features of the first set; rows that are all NaN are unknown. Array (n × f)."""
 
 
 class Inference(NamedTuple):
@@ -170,21 +163,14 @@ def _embedded(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedd
 
 
 class OneSet(NamedTuple):
-    """The input of every method that infers the features of some rows of a set from those of the others.
-
-    Attributes
-    ----------
-    rows : array or CSR array (n × d)
-        The rows of the set.
-    graph : CSR array (n × n)
-        Their affinity.
-    features : array (n × f)
-        The features of the rows; rows that are all NaN are unknown.
-    """
+    """The input of every method that infers the features of some rows of a set from those of the others."""
 
     rows: Any
+    """The rows of the set. Array or CSR array (n × d)."""
     graph: sp.csr_array
+    """Their affinity. CSR array (n × n)."""
     features: Float64s
+    """The features of the rows; rows that are all NaN are unknown. Array (n × f)."""
 
 
 RIDGES = tuple(10.0**power for power in range(-4, 4))

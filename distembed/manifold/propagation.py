@@ -53,26 +53,21 @@ made, each of which would be five graphs of tiny tasks."""
 
 
 class Propagation(NamedTuple):
-    """Correspondences found from a few known ones.
-
-    Attributes
-    ----------
-    links : CSR array (n × m)
-        The known confidences, and probabilities for the rows of the second set without a known one.
-    spaces : tuple of arrays (n × r), (m × r)
-        Unit rows of both sets in the space in which they were last compared: NumPy arrays where both sets have at
-        most `ROWS_AT_ONCE` rows, otherwise Dask arrays by row blocks.
-    n_found : int array
-        The number of found pairs to which the maps of each round were fitted in addition to the known ones.
-    temperature, lost_share : float
-        The parameters of the probabilities, estimated from known pairs that were left out.
-    """
+    """Correspondences found from a few known ones."""
 
     links: sp.csr_array
+    """The known confidences, and probabilities for the rows of the second set without a known one. CSR array (n ×
+    m).
+    """
     spaces: Spaces
+    """Unit rows of both sets in the space in which they were last compared: NumPy arrays where both sets have at most
+    `ROWS_AT_ONCE` rows, otherwise Dask arrays by row blocks. Tuple of arrays (n × r), (m × r).
+    """
     n_found: list[int]
+    """The number of found pairs to which the maps of each round were fitted in addition to the known ones."""
     temperature: float
     lost_share: float
+    """The parameters of the probabilities, estimated from known pairs that were left out."""
 
 
 def propagate_correspondences(
@@ -304,20 +299,14 @@ def _whole_lists(rows: Float64s, columns: Float64s, k: int) -> Float64s:
 
 
 class _Candidates(NamedTuple):
-    """Neighbor lists of some rows of each set in the other, which candidate pairs are made of block by block.
-
-    Attributes
-    ----------
-    forth, back : arrays (rows, 2, k) and (columns, 2, k)
-        The lists, in memory or by row blocks.
-    rows, columns : int64
-        The numbers of those rows in their sets.
-    """
+    """Neighbor lists of some rows of each set in the other, which candidate pairs are made of block by block."""
 
     forth: Rows
     back: Rows
+    """The lists, in memory or by row blocks. Arrays (rows, 2, k) and (columns, 2, k)."""
     rows: Int64s
     columns: Int64s
+    """The numbers of those rows in their sets. Int64."""
 
     def mutual_choices(self) -> blocks.CandidatePairs:
         """Return the pairs in which each row is the other's best; of equal scores the smaller row number."""

@@ -15,18 +15,12 @@ from distembed.neighbors.graphs import components
 
 
 class RegularizationChoice(NamedTuple):
-    """The result of `choose_regularization`.
-
-    Attributes
-    ----------
-    regularization : float
-        The value with the smallest error.
-    errors : dict
-        The root mean square error over the rows left out, by value.
-    """
+    """The result of `choose_regularization`."""
 
     regularization: float
+    """The value with the smallest error."""
     errors: dict[float, float]
+    """The root mean square error over the rows left out, by value."""
 
 
 def choose_regularization(

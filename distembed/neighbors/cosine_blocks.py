@@ -57,19 +57,13 @@ def _stored(X: sp.csr_array) -> Stored:
 
 
 class ColumnSplit(NamedTuple):
-    """The division of a tile's columns into dense and light ones.
-
-    Attributes
-    ----------
-    place : int32 array (m,)
-        The place of a dense column, from 0; -1 - place for a light one.
-    n_dense, n_light : int
-        The number of dense and of light columns.
-    """
+    """The division of a tile's columns into dense and light ones."""
 
     place: Int32s
+    """The place of a dense column, from 0; -1 - place for a light one. Int32 array (m,)."""
     n_dense: int
     n_light: int
+    """The number of dense and of light columns."""
 
 
 def split_columns(X: sp.csr_array, Z: sp.csr_array, dense_values: int) -> ColumnSplit:

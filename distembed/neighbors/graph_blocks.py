@@ -30,25 +30,16 @@ MUTUAL_FLOOR = 3
 
 
 class Weighing(NamedTuple):
-    """How the edges of neighbor lists are weighed.
-
-    Attributes
-    ----------
-    affinity : "binary", "cosine", "polynomial", "gaussian" or "local"
-    metric : "cosine" or "euclidean", of the lists
-    scales : float64 (n,)
-        The scale of each row, for "local".
-    width : float
-        The mean squared distance to the neighbors, for "gaussian".
-    degree : int
-        Of the polynomial, for "polynomial".
-    """
+    """How the edges of neighbor lists are weighed."""
 
     affinity: str
     metric: str
     scales: Float64s
+    """The scale of each row, for "local". Float64 (n,)."""
     width: float
+    """The mean squared distance to the neighbors, for "gaussian"."""
     degree: int = 1
+    """Of the polynomial, for "polynomial"."""
 
 
 def edge_squares(lists: Float64s, metric: str) -> Float64s:

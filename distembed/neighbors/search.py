@@ -60,16 +60,12 @@ SPARE_CANDIDATES = 12
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The k nearest rows of each row, nearest first, ties by row number.
-
-    Attributes
-    ----------
-    lists : float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine"), or inner
-        products with the opposite sign, and row numbers; (inf, -1) where there are fewer than k
-    metric : the metric of `distances`
-    """
+    """The k nearest rows of each row, nearest first, ties by row number."""
 
     lists: da.Array
+    """Float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine"), or inner products
+    with the opposite sign, and row numbers; (inf, -1) where there are fewer than k.
+    """
     metric: Measure
 
     @property

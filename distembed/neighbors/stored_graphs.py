@@ -120,13 +120,7 @@ def parts(graph: da.Array) -> NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """A sparse matrix whose row blocks are read again, one at a time, for each product with vectors in memory.
-
-    Attributes
-    ----------
-    shape : rows and columns
-    readers : what computes each block
-    """
+    """A sparse matrix whose row blocks are read again, one at a time, for each product with vectors in memory."""
 
     shape: tuple[int, ...]
     readers: tuple[Callable[[], Any], ...]

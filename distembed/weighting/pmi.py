@@ -32,30 +32,20 @@ SMALLEST_HALVED = 10.0
 
 
 class Marginals(NamedTuple):
-    """Sums of the counts.
-
-    Attributes
-    ----------
-    rows, columns : (n,), (m,) float64
-    """
+    """Sums of the counts."""
 
     rows: Floats
     columns: Floats
+    """Shape (n,), (m,) float64."""
 
 
 class SmoothedPMI(NamedTuple):
-    """A matrix of smoothed PMI as a constant plus a sparse part, so that no n × n array is needed.
-
-    Attributes
-    ----------
-    constant : float
-        What every pair of words has, in nats: log(kappa), the PMI of a pair without a count.
-    excess : Dask array (n, n) of csr_array row blocks, float32
-        What a pair with a count has beside that, above zero.
-    """
+    """A matrix of smoothed PMI as a constant plus a sparse part, so that no n × n array is needed."""
 
     constant: float
+    """What every pair of words has, in nats: log(kappa), the PMI of a pair without a count."""
     excess: da.Array
+    """What a pair with a count has beside that, above zero. Dask array (n, n) of csr_array row blocks, float32."""
 
 
 class PMIOptions(TypedDict, total=False):
