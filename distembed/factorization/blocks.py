@@ -390,7 +390,6 @@ def _roots_and_right(weights: Floats, moment: Floats) -> tuple[Floats, Floats]:
 
 
 def _spans(pairs: Pairs, words: NDArray[np.bool_]) -> list[slice]:
-    """Return where the pairs of each chosen word lie."""
     bounds = pairs.support.indptr
     return [slice(bounds[i], bounds[i + 1]) for i in np.flatnonzero(words)]
 

@@ -223,7 +223,7 @@ def _pairs_of_core(
     return PairCounts(counts, backward, row_totals, row_totals, unigram, unigram)
 
 
-def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
+def slice_rows_and_columns(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
     """Return rows and columns of a sparse matrix of row blocks, lazily."""
     part = matrix[slice(*rows)]
     chunks = (part.chunks[0], (columns[1] - columns[0],))

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_inputs import checked_length
-from distembed.factorization.psdvec_lifts import PairCounts, solved_words, weighting_of
+from distembed.factorization.psdvec_inputs import check_length
+from distembed.factorization.psdvec_lifts import PairCounts, solve_words, weighting_of
 from distembed.linalg.chunks import batches
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.typing import VectorLike
@@ -47,14 +47,14 @@ class CoreWords(NamedTuple):
     """The occurrences of all words, core and noncore."""
 
 
-def counted_in_corpus(core: CoreWords, counts: VectorLike | None, row_totals: VectorLike | None) -> CoreWords:
-    """Return core words as counted in another corpus than that of the fit, of which counts or totals are given.
+def count_in_corpus(core: CoreWords, counts: VectorLike | None, row_totals: VectorLike | None) -> CoreWords:
+    """Return the core words with their counts or totals in another corpus than that of the fit.
 
     The occurrences of all words of the other corpus are estimated from those of its core words.
     """
     n = len(core.counts)
-    here = core.counts if counts is None else checked_length(counts, n, "core_counts")
-    totals = core.row_totals if row_totals is None else checked_length(row_totals, n, "core_row_totals")
+    here = core.counts if counts is None else check_length(counts, n, "core_counts")
+    totals = core.row_totals if row_totals is None else check_length(row_totals, n, "core_row_totals")
     own, found = float(core.counts.sum()), float(here.sum())
     return CoreWords(core.vectors, here, totals, core.total_count * (found / own) if own else found)
 
@@ -79,7 +79,7 @@ def noncore_vectors(
     words: NewWords, core: CoreWords, weighting: PairWeighting, options: NoncoreOptions
 ) -> da.Array:
     """Return the vectors (m, d) of new words, float32, lazily, in batches of words."""
-    return solved_words(
+    return solve_words(
         _pairs(words, core, options.batch_words),
         weighting,
         core.vectors,
@@ -91,7 +91,6 @@ def noncore_vectors(
 
 
 def _pairs(words: NewWords, core: CoreWords, batch_words: int) -> PairCounts:
-    """Return the counts of new words with core words, in batches of words."""
     forward = words.rows.rechunk((batches(words.rows.shape[0], batch_words), -1))
     n_all = max(core.total_count, 1e-300)
     backward = transpose_row_blocks(words.columns).rechunk(forward.chunks)

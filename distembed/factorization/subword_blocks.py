@@ -27,7 +27,7 @@ Float64s = NDArray[np.float64]
 COLUMNS_TOGETHER = 16
 """Columns solved in one task: their float32 values of one n-gram fill a line of the processor's cache."""
 MOST_STARTS = 4
-"""Times that the recurrence is begun from the true residual: rounding separates the two."""
+"""Largest number of restarts from the true residual, which rounding separates from that of the recurrence."""
 
 
 class RidgeSystem(NamedTuple):

@@ -165,9 +165,9 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
     """
     n_words = sizes.corpus.n_words
     if "vocabulary" in sizes.corpus.counted:
-        from distembed.factorization.psdvec_inputs import checked_core_size
+        from distembed.factorization.psdvec_inputs import check_core_size
 
-        return checked_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
+        return check_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
     return min(job.psdvec.n_core or n_words, n_words)
 
 
@@ -256,7 +256,7 @@ def stored_states(job: PSDVecJob, sizes: PairSizes) -> StoredStates:
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
-    from distembed.factorization.psdvec_core import sliced
+    from distembed.factorization.psdvec_core import slice_rows_and_columns
     from distembed.weighting.pmi import marginals
 
     counts = ctx.workspace.array("cooccurrence")
@@ -266,7 +266,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
     row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job))
-    core_counts = sliced(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
+    core_counts = slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
     if kept == Kept.ALL:
         core_counts = core_counts.persist()
     model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
@@ -365,7 +365,7 @@ def run_noncore(ctx: Context) -> dict[str, Any]:
 
 def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     """Return the vectors of the noncore words, None where there are none, and what the estimator learned of them."""
-    from distembed.factorization.psdvec_core import sliced
+    from distembed.factorization.psdvec_core import slice_rows_and_columns
 
     core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
     n_core, n_words = len(core), len(counts)
@@ -375,8 +375,8 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
     model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
     noncore = model.fit_noncore(
-        sliced(counts, (n_core, n_words), (0, n_core)),
-        sliced(counts, (0, n_core), (n_core, n_words)),
+        slice_rows_and_columns(counts, (n_core, n_words), (0, n_core)),
+        slice_rows_and_columns(counts, (0, n_core), (n_core, n_words)),
         word_counts[n_core:],
         row_totals[n_core:],
     )

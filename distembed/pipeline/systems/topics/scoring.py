@@ -67,7 +67,7 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
 
 def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     """Return, for each topic that is kept, its number from 0 on, its size and its top words."""
-    from distembed.factorization.nmf_blocks import listed_words
+    from distembed.factorization.nmf_blocks import list_words
 
     vocabulary = ctx.workspace.table("vocabulary")
     words = vocabulary["word"].to_pylist()
@@ -76,7 +76,7 @@ def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     options = ctx.job.coherence
     # the factors of the other methods are weights of tf-idf, in which frequent words are large already
     power = options.frequency_weight if method == "semantic_nmf" else 0.0
-    order = listed_words(factors, shares, options.n_words, frequency_weight=power)
+    order = list_words(factors, shares, options.n_words, frequency_weight=power)
     labels = kept_labels(ctx.workspace, method)
     sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
     return [

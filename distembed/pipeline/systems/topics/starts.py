@@ -57,10 +57,10 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
 
 def _shifted_pmi(ctx: Context) -> Any:
     """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
-    from distembed.factorization.nmf_blocks import shifted
+    from distembed.factorization.nmf_blocks import subtract_shift
 
     array = ctx.workspace.array("ppmi")
-    moved = map_blocks(shifted, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
+    moved = map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
     return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
 
 
