@@ -1,9 +1,8 @@
 """Compiled scanner of UTF-8 bytes: text to the token ids of a partition.
 
-The scanner is a single pass over the bytes that never creates a Python object, and it can be resumed:
-everything it knows between two calls is in the arrays of `ScanState`, so the text may arrive in pieces cut
-anywhere between two code points. It keeps a table of the words seen so far (see `dictionary_blocks`), whose
-ids count up in order of first appearance.
+The scanner passes once over the bytes, creates no Python object and can be resumed: everything it knows between two
+calls is in the arrays of `ScanState`, so the text may arrive in pieces cut anywhere between two code points. It keeps a
+table of the words seen so far (see `dictionary_blocks`), whose ids count up in order of first appearance.
 
 Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the low
 21 bits).

@@ -69,7 +69,7 @@ def document_passages(
 
 
 def _heaviest(values: NDArray[np.float64], n: int, width: int) -> Iterator[slice]:
-    """Yield the stretches with the largest sums, without what was taken before; none where nothing weighs."""
+    """Yield the stretches with the largest sums that do not overlap an earlier one; none where all weights are zero."""
     left = values.copy()
     width = min(width, len(left))
     for _ in range(n):

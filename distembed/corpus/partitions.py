@@ -315,7 +315,6 @@ class PartitionRows:
         return self.n_words
 
     def _write_words(self, words: Scanner) -> None:
-        """Write the dictionary, and begin a new one."""
         self.n_words += write_words(self.files, words)
         words.forget()
 

@@ -359,10 +359,10 @@ def all_partitions(
             refused.append(error)
     if refused and (len(refused) == len(urls) or template.bad_records == "error"):
         raise _refusal(refused, len(urls), template.section)
-    return _told_apart(partitions), tuple(refused)
+    return _tell_apart(partitions), tuple(refused)
 
 
-def _told_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+def _tell_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return partitions that tell files of one name apart by their folders, below the one that they have in common."""
     names = Counter(url.rsplit("/", 1)[-1] for url in {partition.url for partition in partitions})
     folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}

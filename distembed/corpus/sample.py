@@ -131,14 +131,14 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_w
         max(n_documents, int(n_text > 0)),
         sum(int(each.counts.sum()) for each in slices),
         min(
-            progress.n_bytes_read if is_whole else _stored(partition, n_unpacked, n_bytes),
+            progress.n_bytes_read if is_whole else _stored_bytes(partition, n_unpacked, n_bytes),
             _own_bytes(partition),
         ),
         is_whole,
     )
 
 
-def _stored(partition: Partition, n_unpacked: int, n_read: int) -> int:
+def _stored_bytes(partition: Partition, n_unpacked: int, n_read: int) -> int:
     """Return the bytes of a file that stand for its first unpacked ones, of which so many were read.
 
     The beginning of an .xz file is compressed less than what follows, because it can refer to nothing before it: of

@@ -180,10 +180,10 @@ def explain_similarity(
             )
     space = contexts or vectors
     found = similarity_terms(rows[:1], rows[1:], space.vectors)
-    return _explained(found, space.words, (first, second), n, n_lowering)
+    return _explain(found, space.words, (first, second), n, n_lowering)
 
 
-def _explained(
+def _explain(
     found: SimilarityTerms, words: tuple[str, ...], pair: tuple[str, str], n: int, n_lowering: int
 ) -> SimilarityExplanation:
     terms, cosine = found.terms[0], float(found.cosines[0])

@@ -85,12 +85,12 @@ def hold_out(
     for seed in seeds:
         hidden = np.sort(np.random.default_rng(seed).permutation(known)[:n_hidden])
         for name, method in methods.items():
-            found = _filled_in(method, X, Y, hidden)
+            found = _fill_in(method, X, Y, hidden)
             scores.append(HoldOutScore(name, seed, n_hidden, *_compare(found, hidden, known, Y)))
     return scores
 
 
-def _filled_in(method: Method, X: Floats, Y: Floats, hidden: NDArray[np.int64]) -> Floats:
+def _fill_in(method: Method, X: Floats, Y: Floats, hidden: NDArray[np.int64]) -> Floats:
     masked = Y.copy()
     masked[hidden] = np.nan
     return np.asarray(method(X, masked), dtype=np.float64)[hidden]
@@ -342,12 +342,12 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
     kernel = kernel - kernel.mean(axis=1, keepdims=True)
     inside, targets = kernel[known], Y[known] - mean
     unit = inside.trace() / len(inside) or 1.0  # 0 where all known rows are equal
-    errors, solutions = zip(*(_left_one_out(inside, ridge * unit, targets) for ridge in RIDGES), strict=True)
+    errors, solutions = zip(*(_leave_one_out(inside, ridge * unit, targets) for ridge in RIDGES), strict=True)
     result: Floats = kernel[~known] @ solutions[int(np.argmin(errors))] + mean
     return result
 
 
-def _left_one_out(kernel: Floats, ridge: float, targets: Floats) -> tuple[float, Floats]:
+def _leave_one_out(kernel: Floats, ridge: float, targets: Floats) -> tuple[float, Floats]:
     """Return the squared leave-one-out error of a ridge, and its dual solution (K + ridge I)^-1 Y.
 
     With C = (K + ridge I)^-1 and K centered, the hat matrix with its intercept is 11'/p + I - ridge C, and the

@@ -58,7 +58,7 @@ def flat(weights: Weights) -> NDArray[np.float64]:
     return np.concatenate([each.ravel() for each in weights])
 
 
-def shaped(values: NDArray[np.float64], like: Weights) -> Weights:
+def reshape_like(values: NDArray[np.float64], like: Weights) -> Weights:
     """Return one vector as weights of the shapes of others."""
     parts = np.split(values, np.cumsum([each.size for each in like])[:-1])
     return Weights(*(part.reshape(each.shape) for part, each in zip(parts, like, strict=True)))

@@ -14,7 +14,7 @@ from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative
 from distembed.factorization.nmf_rounds import times
 from distembed.factorization.row_lifts import Array, one_lazy_block, row_blocks
-from distembed.validation import checked_matrix, refuse_collection
+from distembed.validation import check_matrix, refuse_collection
 
 
 def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
@@ -25,7 +25,7 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
             f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "
             f"vocabulary, so that M is {n_words} × {n_words}."
         )
-    matrix = row_blocks(checked_matrix(M, name="M", finite=False))
+    matrix = row_blocks(check_matrix(M, name="M", finite=False))
     if check_nonnegative(matrix, name="M").is_counts:
         warnings.warn(
             "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "

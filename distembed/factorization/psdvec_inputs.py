@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from distembed.linalg.operators import row_blocks
 from distembed.typing import VectorLike
-from distembed.validation import checked_matrix
+from distembed.validation import check_matrix
 from distembed.weighting.pmi import Marginals
 
 Floats = NDArray[np.floating]
@@ -88,8 +88,8 @@ def check_pairs(
         negative.
     """
     rules: dict[str, Any] = {"estimator": estimator, "finite": nonnegative, "nonnegative": nonnegative}
-    rows = checked_matrix(new_rows, name="new_rows", **rules)
-    columns = checked_matrix(new_columns, name="new_columns", **rules)
+    rows = check_matrix(new_rows, name="new_rows", **rules)
+    columns = check_matrix(new_columns, name="new_columns", **rules)
     m, c = rows.shape
     if c != n_core or columns.shape != (c, m):
         raise ValueError(
@@ -114,7 +114,7 @@ def check_prior(prior: Any, m: int, n_components: int, *, estimator: Any) -> da.
         raise ValueError(
             f"prior has shape {shape}; give one row of {n_components} numbers for each of the {m} words"
         )
-    return da.asarray(checked_matrix(prior, name="prior", estimator=estimator, sparse=False))
+    return da.asarray(check_matrix(prior, name="prior", estimator=estimator, sparse=False))
 
 
 def ridge_of_words(ridge: float | Sequence[float], bands: Sequence[int] | None, m: int) -> Floats:

@@ -34,7 +34,7 @@ from distembed.options import (
     check_options,
 )
 from distembed.typing import DenseMatrix, VectorLike
-from distembed.validation import checked_matrix, like_input, seed_of
+from distembed.validation import check_matrix, like_input, seed_of
 from distembed.vectors.ngram_blocks import (
     add_spelling,
     averaging_rows,
@@ -220,7 +220,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_options(self)
         check_lengths(self.min_n, self.max_n)
         _check_words(words)
-        matrix = checked_matrix(vectors, name="vectors", estimator=self, sparse=False)
+        matrix = check_matrix(vectors, name="vectors", estimator=self, sparse=False)
         weights = self._weights(evidence, _check_size(words, matrix))
         found = find_ngrams(
             words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words, n_buckets=self.buckets

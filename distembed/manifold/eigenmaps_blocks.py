@@ -81,7 +81,7 @@ def deflated_product(
     return product
 
 
-def deflated(graph: FlippedLaplacian) -> Float64s:
+def deflate(graph: FlippedLaplacian) -> Float64s:
     """Return B - (b + 1) E Eᵀ, dense: b less the eigenvalues of L, and -1 in place of its zeros."""
     dense = graph.matrix.toarray()
     dense -= (graph.bound + 1) * (graph.trivial @ graph.trivial.T).toarray()

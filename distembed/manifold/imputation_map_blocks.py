@@ -125,7 +125,7 @@ def map_weights(path: RidgePath, ridge: float) -> Float64s:
     return path.basis @ (path.products / (path.values + ridge * path.unit)[:, None])
 
 
-def mapped_rows(X: Any, path: RidgePath, weights: Float64s) -> Float64s:
+def map_rows(X: Any, path: RidgePath, weights: Float64s) -> Float64s:
     """Return the vectors that the map gives rows of the table."""
     return path.target_mean + (X - path.mean) @ weights
 
@@ -133,7 +133,7 @@ def mapped_rows(X: Any, path: RidgePath, weights: Float64s) -> Float64s:
 def centered_cosines(found: Float64s, truth: Float64s, mean: Float64s) -> Float64s:
     """Return the cosine of each vector found with the true one, after the mean of the known vectors is taken off.
 
-    What is nearly the mean of all vectors is near every one of them, and tells none from another. A vector that is
-    the mean has no direction; its cosine is 0.
+    A vector near the mean of all vectors is near every one of them and distinguishes none. A vector that is the mean
+    has no direction; its cosine is 0.
     """
     return row_cosines(found - mean, truth - mean)

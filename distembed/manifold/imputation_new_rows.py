@@ -78,7 +78,7 @@ def infer_vectors(model: FittedModel, new: da.Array, fitted: FittedRows) -> Any:
     slopes = blocks.map_weights(path, model.ridge_)
     values = np.asarray(compute(of_new), np.float64)
     if model.method_ == "linear_map":
-        return blocks.mapped_rows(values, path, slopes).astype(dtype)
+        return blocks.map_rows(values, path, slopes).astype(dtype)
     weights = _new_weights(model, new, fitted.rows)
     mixed, departures = (
         _mixtures(weights, array, model.block_memory) for array in (fitted.vectors, of_table)
@@ -119,11 +119,11 @@ def _mixtures(weights: sp.csr_array, values: Any, block_memory: int) -> blocks.F
     sizes = batches(weights.shape[0], row_chunk(weights.shape[0], 8 * most * values.shape[1], block_memory))
     ends = np.cumsum(sizes)
     return np.concatenate(
-        [_mixed(weights[end - size : end], values) for end, size in zip(ends, sizes, strict=True)]
+        [_mix(weights[end - size : end], values) for end, size in zip(ends, sizes, strict=True)]
     )
 
 
-def _mixed(weights: sp.csr_array, values: Any) -> blocks.Float64s:
+def _mix(weights: sp.csr_array, values: Any) -> blocks.Float64s:
     needed = np.unique(weights.indices)
     of_needed = np.asarray(compute(values[needed]), np.float64)
     return np.asarray(weights[:, needed] @ of_needed)

@@ -92,11 +92,11 @@ def infer_by_each_method(
     known = _without_unknown(sets)
     dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)
     found = _controls(known, links) if dense else {"mean": Inference(_means(known, links), None)}
-    found["alignment"] = _aligned(known, links, alignment_components)
+    found["alignment"] = _infer_by_alignment(known, links, alignment_components)
     if printed_rounds:
         printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
-        found["printed"] = _embedded(sets, links, printed)
-    found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
+        found["printed"] = _infer_by_embedding(sets, links, printed)
+    found["embedding_given" if model.propagate else "embedding"] = _infer_by_embedding(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(
             sets.first,
@@ -105,8 +105,8 @@ def infer_by_each_method(
             random_state=seed_of(model.random_state),
             block_memory=model.block_memory,
         )
-        found |= _matched(known, more)
-        found["embedding"] = _embedded(sets, more.links, model)
+        found |= _infer_by_matching(known, more)
+        found["embedding"] = _infer_by_embedding(sets, more.links, model)
     return found
 
 
@@ -131,7 +131,7 @@ def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
     return {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
 
 
-def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
+def _infer_by_matching(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
     first, second = spaces = compute(found.spaces)
     values = np.asarray(sets.features, np.float64)
     return {
@@ -140,7 +140,7 @@ def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
     }
 
 
-def _aligned(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
+def _infer_by_alignment(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
     adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
     n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
     _, Z = alignment_eigenpairs(adjacency, min(n_components, n_left))
@@ -152,7 +152,7 @@ def _aligned(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference
     return Inference(sets.features[nearest].mean(axis=1), (first, second))
 
 
-def _embedded(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding) -> Inference:
+def _infer_by_embedding(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding) -> Inference:
     adjacency = joint_adjacency(sets.graphs, {(0, 1): links}, weight=model.correspondence_weight)
     fitted = clone(model).fit_graph(adjacency, *shared_values(sets.features, links))
     n = links.shape[0]

@@ -141,7 +141,7 @@ def propagate_correspondences(
     search = _Search(*rows, n_rounds, first_share, found_weight, exponent, metric, checkpoint)
     with one_blas_thread():
         spaces, n_found = search.spaces(links, "all")
-        temperature, lost = _calibrated(search, links, random_state)
+        temperature, lost = _calibrate(search, links, random_state)
         candidates = search.candidates(spaces, "last")
         found = _with_probabilities(links, candidates, temperature, lost)
     return Propagation(found, spaces, n_found, temperature, lost)
@@ -195,7 +195,7 @@ class _Search(NamedTuple):
         if not rows.size or not columns.size:
             empty = np.zeros((0, 2, 0))
             return _Candidates(empty, empty, rows[:0], columns[:0])
-        sides = _taken(spaces[0], rows), _taken(spaces[1], columns)
+        sides = _take_rows(spaces[0], rows), _take_rows(spaces[1], columns)
         return _Candidates(*_cross_lists(*sides, name, self.checkpoint), rows, columns)
 
 
@@ -237,7 +237,6 @@ def _linked_product(left: Rows, right: Rows, links: sp.csr_array) -> Float64s:
 
 
 def _row_blocks(rows: Rows) -> Iterator[tuple[int, Float64s]]:
-    """Return the row blocks of an array, one at a time, each after the number of its first row."""
     if isinstance(rows, np.ndarray):
         yield 0, rows
         return
@@ -249,7 +248,7 @@ def _bounds(rows: da.Array) -> list[tuple[int, int]]:
     return list(pairwise(np.cumsum([0, *rows.chunks[0]]).tolist()))
 
 
-def _taken(rows: Rows, chosen: Int64s) -> Rows:
+def _take_rows(rows: Rows, chosen: Int64s) -> Rows:
     """Return the chosen rows, those of each block in a block of their own; blocks without any are left out."""
     if chosen.size == rows.shape[0]:
         return rows
@@ -344,7 +343,7 @@ JUDGED_PAIRS = 50
 than these a tenth is left out at a time and all are judged: half of 25 pairs find far less than 25 do."""
 
 
-def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
+def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
     """Return the temperature and the lost share, estimated from folds of known pairs left out in turn."""
     known = links.tocoo()
     if known.nnz < 2:

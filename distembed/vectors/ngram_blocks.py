@@ -201,7 +201,6 @@ def _continues(byte):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _next_character(data, place, stop):  # type: ignore[no-untyped-def]
-    """Return the place after the character at `place`."""
     place += 1
     while place < stop and _continues(data[place]):
         place += 1

@@ -321,10 +321,10 @@ def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
 
     A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
     """
-    from distembed.corpus.vocabulary import joined_slices
+    from distembed.corpus.vocabulary import join_slices
 
     tables = document_tables(tokens)
-    return joined_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
+    return join_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
 
 
 def documents_of(tokens: Tokens) -> pa.Table:

@@ -194,14 +194,14 @@ def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, 
 
 def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
     """Return what every method finds for all hidden names, the job's own first, (names, s) each."""
-    from distembed.manifold.imputation_choice import found_vectors
+    from distembed.manifold.imputation_choice import find_vectors
 
     if not folds:
         return {}
     methods = {
         name: np.concatenate(
             [
-                found_vectors(fold.hidden, _candidate(job, method, folds, number))
+                find_vectors(fold.hidden, _candidate(job, method, folds, number))
                 for number, fold in enumerate(folds)
             ]
         )

@@ -421,7 +421,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         section = ctx.job.evaluation
         vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_word_sets(section.sets)
         policy = Policy(section.case, section.unknown)
-        scores = evaluation.known_scores(vectors, sets, policy)
+        scores = evaluation.score_known(vectors, sets, policy)
         if advice := evaluation.case_advice(vectors.words, sets, policy):
             ctx.reporter.note(f"evaluation: {advice}")
     store_scores(ctx, SCORES, scores)

@@ -423,7 +423,7 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     """Score a space on every set, and list the neighbors of the report's words in it."""
     from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.words import known_scores
+    from distembed.evaluation.words import score_known
 
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
@@ -432,7 +432,7 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     space = read_space(ctx.workspace, f"spaces/{name}", None if is_whole else tested)
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     policy = Policy(job.evaluation.case).for_words(words)
-    store_scores(ctx, f"scores_{name}.json", known_scores(space, sets, policy, vocabulary=words))
+    store_scores(ctx, f"scores_{name}.json", score_known(space, sets, policy, vocabulary=words))
     store_nearest(ctx, f"nearest_{name}.json", f"spaces/{name}")
     return {"n_sets": len(sets)}
 
