@@ -85,7 +85,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(workspace, tmp_path, monkeypatc
         begun.append(partition.start)
         return encoded(encoder, partition)
 
-    monkeypatch.setattr(texts, "encoded_texts", noted)
+    monkeypatch.setattr(texts, "encode_texts", noted)
     with pytest.raises(KeyboardInterrupt):
         texts.encode_files(encoder, corpus, str(target), Stopping())
     assert not target.exists()
