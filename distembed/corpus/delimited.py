@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from distembed.corpus.documents import MAX_JSON_LINE_BYTES, Span, batched, check_fields, replaced
 from distembed.corpus.heads import check_line_ends, read_beginning
-from distembed.corpus.spreadsheets import separated
 from distembed.corpus.streams import (
     BadRecord,
     Batch,
@@ -24,6 +23,7 @@ from distembed.corpus.streams import (
     option_text,
     pieces_of,
 )
+from distembed.formats.delimiters import separated
 
 DELIMITERS = (",", ";", "\t", "|")
 MAX_ROW_BYTES = MAX_JSON_LINE_BYTES

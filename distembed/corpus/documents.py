@@ -30,7 +30,7 @@ from distembed.corpus.streams import (
     option_text,
     pieces_of,
 )
-from distembed.parquet import parquet_file, read_batches
+from distembed.formats.parquet import parquet_file, read_batches
 
 # A JSON line is parsed as a whole.
 MAX_JSON_LINE_BYTES = 1 << 28

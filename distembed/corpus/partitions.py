@@ -43,7 +43,7 @@ from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
-from distembed.parquet import parquet_file
+from distembed.formats.parquet import parquet_file
 from distembed.urls import url_to_fs
 
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {

@@ -22,7 +22,7 @@ from distembed.corpus.delimited import with_columns
 from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import COMPRESSIONS, FORMATS, find_files, guess_format, name_files
+from distembed.corpus.paths import COMPRESSIONS, FORMATS, Format, find_files, guess_format, name_files
 from distembed.corpus.streams import (
     CorpusError,
     Partition,
@@ -36,12 +36,11 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
+from distembed.formats.parquet import parquet_file
 from distembed.options import PositiveInt
-from distembed.parquet import parquet_file
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
 
-Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
 # One task: a second of text, some five seconds of compressed XML.
 PARTITION_BYTES = 1 << 25
 

@@ -32,8 +32,8 @@ from distembed.corpus.streams import CorpusError
 from distembed.corpus.vocabulary_files import read_table, read_text
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing
+from distembed.formats.parquet import parquet_file
 from distembed.options import PositiveInt
-from distembed.parquet import parquet_file
 
 # About 100 bytes an entry while they are added up: 400 MB.
 WORDS_IN_MEMORY = 4_000_000

@@ -32,10 +32,10 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.corpus.encodings import detect_encoding
 from distembed.corpus.paths import files_below
 from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 from distembed.files import read_small
+from distembed.formats.encodings import detect_encoding
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10

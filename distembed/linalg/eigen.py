@@ -16,11 +16,11 @@ import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, compute, map_blocks, once, one_blas_thread, persist, tell, whole
-from distembed.libraries import da
 from distembed.linalg import blocks
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
 

@@ -7,14 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary, build_vocabulary, tokenize_partition
+from distembed.corpus.blocks import MAX_TOKEN_BYTES
+from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
+from distembed.corpus.phrases import names_in_words
+from distembed.corpus.tokenizer import gazetteer_of
+from distembed.corpus.vocabulary import join_slices
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
+from distembed.counting.documents import count_document_terms
+from distembed.counting.merging import merge_files, merge_partials
+from distembed.counting.partial_counts import PartialCounts, count_partition
 from distembed.execution import compute, map_blocks
-from distembed.libraries import da, pa
-from distembed.parquet import whole_table
+from distembed.formats.parquet import whole_table
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.run_sizes import RunSizes
@@ -24,11 +36,6 @@ from distembed.pipeline.plan import Exchange, StagePlan
 from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
-
-if TYPE_CHECKING:
-    from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary
-    from distembed.counting.cooccurrence_options import CooccurrenceOptions
-    from distembed.counting.partial_counts import PartialCounts
 
 DICTIONARY_BYTES = 200 * 2**20
 """Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
@@ -146,9 +153,6 @@ def phrase_bytes(section: CorpusSection) -> int:
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenize each partition of the corpus, each with a dictionary of its own."""
-    from distembed.corpus.phrases import names_in_words
-    from distembed.corpus.tokenizer import gazetteer_of
-
     corpus = corpus_of(ctx.job.corpus)
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
@@ -166,8 +170,6 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
 
 def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
     """Return file, place and reason of the first bad records; a last row counts those that are not listed."""
-    from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
-
     suffix = ".skipped.parquet"
     prefixes = (
         path.removesuffix(suffix)
@@ -187,8 +189,6 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
 
 def left_out(tokens: Mapping[str, Any]) -> str:
     """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
-    from distembed.corpus.blocks import MAX_TOKEN_BYTES
-
     kinds = {
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
@@ -201,8 +201,6 @@ def left_out(tokens: Mapping[str, Any]) -> str:
 def _tokenize_partition(
     index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    from distembed.corpus import tokenize_partition
-
     summary = tokenize_partition(partitions[index], tokenizer, prefix)._asdict()
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
@@ -225,8 +223,6 @@ def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
 
 def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
     """Return the token partitions of a workspace."""
-    from distembed.corpus import Tokens
-
     return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
 
 
@@ -261,9 +257,6 @@ def merging_bytes(n_entries: int, block_memory: int) -> int:
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Merge the dictionaries of all partitions; keep the list of documents beside."""
-    from distembed.corpus import build_vocabulary
-    from distembed.corpus.partitions import DOCUMENTS_SCHEMA
-
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
     with local_scratch(ctx.workspace) as scratch:
@@ -321,8 +314,6 @@ def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
 
     A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
     """
-    from distembed.corpus.vocabulary import join_slices
-
     tables = document_tables(tokens)
     return join_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
 
@@ -334,8 +325,6 @@ def documents_of(tokens: Tokens) -> pa.Table:
 
 def vocabulary_of(workspace: Workspace) -> Vocabulary:
     """Return the vocabulary of a workspace."""
-    from distembed.corpus import Vocabulary
-
     return Vocabulary.from_table(workspace.table("vocabulary"))
 
 
@@ -344,8 +333,6 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 
 def counting_options(job: CountingJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
-    from distembed.counting.cooccurrence_options import CooccurrenceOptions
-
     return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
 
@@ -370,8 +357,6 @@ def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) ->
 
 def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
     """Count each word in each document, or in those that are kept: rising numbers of documents."""
-    from distembed.counting.documents import count_document_terms
-
     counts = count_document_terms(
         tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
     )
@@ -441,8 +426,6 @@ def store_runs(
     task: str = "partial counts",
 ) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block, and store them under a name."""
-    from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
-
     blocks = cooccurrence_row_blocks(
         ctx.workspace.table("vocabulary")["count"].to_numpy(),
         window=options.window,
@@ -471,8 +454,6 @@ def _count_numbered_partition(
     row_blocks: Sequence[int],
 ) -> dict[str, Any]:
     """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    from distembed.counting.partial_counts import count_partition
-
     vocabulary = vocabulary_of(Workspace.open(workspace))
     partials = count_partition(
         partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index
@@ -503,8 +484,6 @@ def merged_runs(ctx: Context, name: str) -> da.Array:
 
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
-    from distembed.counting.merging import merge_partials
-
     row_blocks = tuple(ctx.workspace.stages()[name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
     partials, level = _partial_counts(ctx.workspace.files(name)), 0
@@ -519,8 +498,6 @@ def merged_runs(ctx: Context, name: str) -> da.Array:
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
-    from distembed.counting.partial_counts import PartialCounts
-
     return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
 
 
@@ -533,8 +510,6 @@ def _merge_group(
     block_memory: int,
 ) -> dict[str, Any]:
     """Add the runs of a group of files into one file; return what `PartialCounts` says of it but the place."""
-    from distembed.counting.merging import merge_files
-
     merged = merge_files(groups[index], row_blocks, f"{prefix}.counts", block_memory=block_memory)
     return {**merged._asdict(), "url": ""}
 
@@ -557,8 +532,6 @@ def _block_values(block: Any) -> NDArray[np.int64]:
 
 def check_corpus(job: CorpusJob) -> list[str]:
     """Read the beginning of each file of the corpus, and return what the files are taken for."""
-    from distembed.corpus.inspection import inspect_corpus
-
     return inspect_corpus(corpus_of(job.corpus))
 
 

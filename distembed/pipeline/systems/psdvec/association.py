@@ -9,6 +9,7 @@ from distembed.pipeline.corpus.sizes import PairSizes
 from distembed.pipeline.corpus.stages import PAIR_BYTES, vocabulary_of
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
+from distembed.weighting.pmi import smoothed_pmi
 
 PMI = "pmi"
 """The name of the stored array."""
@@ -32,8 +33,6 @@ def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
 
 def run_pmi(ctx: Context) -> dict[str, Any]:
     """Store the smoothed PMI of all pairs with a count, less that of pairs without one, which is the constant."""
-    from distembed.weighting.pmi import smoothed_pmi
-
     counts = ctx.workspace.array("cooccurrence")
     found = smoothed_pmi(counts, vocabulary_of(ctx.workspace).counts, smoothing=ctx.job.psdvec.smoothing)
     ctx.stage.store(

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 
+from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.wordsets import find_word_sets
 from distembed.execution import Checkpoint, persist
-from distembed.libraries import da, pa
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_core import ROUND_VECTORS, slice_rows_and_columns
+from distembed.factorization.psdvec_inputs import check_core_size
+from distembed.factorization.subwords import with_spelling
 from distembed.linalg.chunks import BLOCK_MEMORY, VALUES_PER_BLOCK, balanced_chunks
+from distembed.linalg.eigen import BASIS, PRODUCT
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
 from distembed.pipeline.corpus.stages import (
@@ -42,10 +51,7 @@ from distembed.pipeline.systems.psdvec.subwords import (
 )
 from distembed.pipeline.words.stages import check_sets, judged_vectors, store_scores
 from distembed.pipeline.words.subwords import SUBWORDS, WEIGHT, read_subwords
-
-if TYPE_CHECKING:
-    from distembed.factorization.psdvec import PSDVec
-
+from distembed.weighting.pmi import marginals
 
 STORED_VALUE_BYTES = 5.1
 """Bytes on disk of a value of a matrix on the pairs of both orders: four, and 1.1 of its place (of 114 M values)."""
@@ -124,8 +130,6 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     """Return the estimator of a job."""
-    from distembed.factorization.psdvec import PSDVec
-
     return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
 
 
@@ -143,8 +147,6 @@ def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
     A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
     held Dask computes again. The vectors of each round are always stored.
     """
-    from distembed.factorization.psdvec_core import ROUND_VECTORS
-    from distembed.linalg.eigen import BASIS, PRODUCT
 
     def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
         state, _, number = name.rsplit("/", maxsplit=1)[-1].partition("-")
@@ -165,8 +167,6 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
     """
     n_words = sizes.corpus.n_words
     if "vocabulary" in sizes.corpus.counted:
-        from distembed.factorization.psdvec_inputs import check_core_size
-
         return check_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
     return min(job.psdvec.n_core or n_words, n_words)
 
@@ -256,9 +256,6 @@ def stored_states(job: PSDVecJob, sizes: PairSizes) -> StoredStates:
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
-    from distembed.factorization.psdvec_core import slice_rows_and_columns
-    from distembed.weighting.pmi import marginals
-
     counts = ctx.workspace.array("cooccurrence")
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = marginals(counts).rows
@@ -365,8 +362,6 @@ def run_noncore(ctx: Context) -> dict[str, Any]:
 
 def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     """Return the vectors of the noncore words, None where there are none, and what the estimator learned of them."""
-    from distembed.factorization.psdvec_core import slice_rows_and_columns
-
     core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
     n_core, n_words = len(core), len(counts)
     if n_core == n_words:
@@ -386,8 +381,6 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
 
 def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
     """Return vectors with the directions that their n-grams give them added."""
-    from distembed.factorization.subwords import with_spelling
-
     table = read_subwords(ctx.workspace)
     composed = table.compose(vocabulary_of(ctx.workspace).words)
     return with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
@@ -412,10 +405,6 @@ def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
-    from distembed.evaluation import words as evaluation
-    from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.wordsets import find_word_sets
-
     scores = []
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation

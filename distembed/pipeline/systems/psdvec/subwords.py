@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import dask.array as da
+
 from distembed.execution import Checkpoint
-from distembed.libraries import da
+from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
+from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.sizes import PairSizes
 from distembed.pipeline.corpus.stages import vocabulary_of
@@ -73,8 +76,6 @@ def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
-    from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
-
     k, n_words = job.psdvec.n_components, sizes.corpus.n_words
     rows, n_blocks = n_table_rows(job, n_words), -(-k // COLUMNS_TOGETHER)
     lengths = (job.subwords.max_n - job.subwords.min_n + 1) / LENGTHS
@@ -88,8 +89,6 @@ def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
 
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of all words."""
-    from distembed.factorization.subwords import SubwordMap
-
     vocabulary = vocabulary_of(ctx.workspace)
     model = SubwordMap(**ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=_stored(ctx))
     model.fit(list(vocabulary.words), solved_vectors(ctx), vocabulary.counts)

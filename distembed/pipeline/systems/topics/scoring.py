@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute
-from distembed.libraries import pa
+from distembed.factorization.nmf_blocks import list_words
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.plan import StagePlan
@@ -27,8 +29,6 @@ def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Judge every start by the labels that came with the documents, and top words by pairs in a reference."""
-    from distembed.evaluation.documents import topic_coherence
-
     methods = ctx.job.topics.methods
     scores = [row for method in methods for row in _label_scores(ctx, method)]
     ctx.stage.store_table("scores", pa.Table.from_pylist(scores, schema=_score_columns()))
@@ -50,8 +50,6 @@ def _score_columns() -> pa.Schema:
 
 
 def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
-    from distembed.evaluation.documents import clustering_scores
-
     classes = classes_of(ctx.workspace)
     if classes is None:
         return []
@@ -67,8 +65,6 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
 
 def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     """Return, for each topic that is kept, its number from 0 on, its size and its top words."""
-    from distembed.factorization.nmf_blocks import list_words
-
     vocabulary = ctx.workspace.table("vocabulary")
     words = vocabulary["word"].to_pylist()
     shares = vocabulary["document_count"].to_numpy() / ctx.workspace.array("tf_idf").shape[0]

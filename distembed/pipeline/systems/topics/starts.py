@@ -6,9 +6,12 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import (
@@ -21,17 +24,17 @@ from distembed.execution import (
     persist,
     prefixed,
 )
+from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
 from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
-from distembed.libraries import da, pa, sp
+from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf_blocks import subtract_shift
+from distembed.factorization.nmf_stored import StartRow
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.results import factor_names, n_topics_of
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks
-
-if TYPE_CHECKING:
-    from distembed.factorization.nmf_stored import StartRow
 
 POOLED_BYTES = 16
 """Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
@@ -57,8 +60,6 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
 
 def _shifted_pmi(ctx: Context) -> Any:
     """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
-    from distembed.factorization.nmf_blocks import subtract_shift
-
     array = ctx.workspace.array("ppmi")
     moved = map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
     return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
@@ -88,9 +89,6 @@ def _fit(work: Work, method: Method, number: int) -> Any:
 
 def _unfitted(work: Work, method: Method, number: int, *, checkpoint: Checkpoint) -> Any:
     """Return the estimator of a start of a method."""
-    from distembed.factorization.clustering import SphericalKMeans
-    from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
-
     options = work.ctx.job.topics
     seed = options.random_state + number
     if method == "spherical_kmeans":
@@ -146,8 +144,6 @@ def _word_blocks(work: Work, words: NDArray[Any]) -> da.Array:
 @contextmanager
 def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
     """Report the rounds of a start as some of those of all its starts; one that is kept is fitted once more."""
-    from distembed.factorization.clustering import ROUNDS_OF_KMEANS
-
     options = work.ctx.job.topics
     what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
     n_rounds = (options.n_starts + (0 if work.keeps_words else 1)) * options.n_iter
@@ -160,8 +156,6 @@ def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
 
 
 def _is_kmeans(model: Any) -> bool:
-    from distembed.factorization.clustering import SphericalKMeans
-
     return isinstance(model, SphericalKMeans)
 
 
@@ -255,8 +249,6 @@ class Kept(NamedTuple):
 
 def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
     """Return the start that is chosen, or the consensus, fitted; and how far the starts agree."""
-    from distembed.factorization.nmf_stored import StartRow
-
     losses = np.array([start.loss[-1] for start in starts])
     agreement = label_agreement(np.stack([start.labels for start in starts]))
     chosen = _chosen(work.ctx.job, agreement, losses)

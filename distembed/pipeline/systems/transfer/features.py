@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.libraries import pa, sp
+from distembed.formats.tables import TableError, some
+from distembed.manifold.correspondences import known_values, shared_values
 from distembed.pipeline.context import Context, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, places_of
 from distembed.pipeline.inputs import file_sizes
@@ -17,7 +20,6 @@ from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
 from distembed.pipeline.systems.transfer.config import FeaturesSection, TransferJob
 from distembed.pipeline.tables.config import TableSection
-from distembed.pipeline.tables.files import TableError, some
 from distembed.pipeline.tables.rows import Domain
 from distembed.pipeline.tables.values import read_values
 from distembed.storage.workspace import Workspace
@@ -99,8 +101,6 @@ def values_to_fit(
     links : CSR array (n × m), or None
         Which documents of the second collection take the values of which of the first; None for one collection.
     """
-    from distembed.manifold.correspondences import known_values, shared_values
-
     first = first_values(job, workspace)
     if links is None:
         return first, known_values(first, len(first))[1]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.evaluation.transfer import MethodScore, score_methods
 from distembed.execution import compute, persist
-from distembed.libraries import da, pa
+from distembed.manifold.inference import OneSet, infer_within
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.corpus.collections import ParallelSizes
 from distembed.pipeline.plan import StagePlan
@@ -20,9 +23,6 @@ from distembed.pipeline.systems.transfer.evaluation import method_names, scores_
 from distembed.pipeline.systems.transfer.features import first_values, scores_name
 from distembed.pipeline.systems.transfer.rows import rows_of
 from distembed.pipeline.systems.transfer.sizes import edge_bytes, row_bytes
-
-if TYPE_CHECKING:
-    from distembed.evaluation.transfer import MethodScore
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -60,8 +60,6 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
 
 def _kept(ctx: Context, values: Floats, hidden: Rows, name: str) -> tuple[list[MethodScore], Floats]:
     """Return the scores of one draw, and what the embedding infers, kept in the stage under a name."""
-    from distembed.evaluation.transfer import MethodScore
-
     names = method_names(ctx.job)
 
     def make() -> da.Array:
@@ -77,9 +75,6 @@ def _kept(ctx: Context, values: Floats, hidden: Rows, name: str) -> tuple[list[M
 
 
 def _draw_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[MethodScore], Floats]:
-    from distembed.evaluation.transfer import score_methods
-    from distembed.manifold.inference import OneSet, infer_within
-
     known = values.copy()
     known[hidden] = np.nan
     rows = in_memory(rows_of(ctx.job, ctx.workspace, "first"))

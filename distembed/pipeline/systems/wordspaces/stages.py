@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
+from distembed.manifold.eigenmaps import DENSE_ROWS, laplacian_eigenmaps
+from distembed.manifold.projection import MAX_EDGES
+from distembed.manifold.ridge import DIRECT_SIDE
 from distembed.pipeline.context import (
     Context,
     Counted,
@@ -271,8 +276,6 @@ OVERSAMPLING = 10
 
 def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
     """Return the plan of making a space: of passes over what it starts from, and of its dense blocks."""
-    from distembed.manifold.ridge import DIRECT_SIDE
-
     recipe, block = job.recipes[name], job.resources.block_memory
     read, written = _read_bytes(job, sizes, recipe), _space_bytes(job, sizes, name)
     n_blocks = _blocks(read, block)
@@ -338,7 +341,6 @@ def _list_bytes(recipe: RecipeSection, sizes: SpaceSizes) -> int:
     """Return the bytes of the lists of neighbors; of a threshold those of its edges, or of the most there may be."""
     if recipe.threshold is None:
         return LIST_BYTES * sizes.n_words * recipe.n_neighbors
-    from distembed.manifold.projection import MAX_EDGES
 
     return LIST_BYTES * sizes.edges.get(recipe.neighbors_name, MAX_EDGES * sizes.n_words)
 
@@ -364,8 +366,6 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
     """Return the plan of the eigenvectors of a graph of neighbors, found in memory."""
-    from distembed.manifold.eigenmaps import DENSE_ROWS
-
     recipe = job.recipes[name]
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     maps = 8 * sizes.n_words * recipe.n_components
@@ -376,8 +376,6 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Stage
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbors."""
-    from distembed.manifold.eigenmaps import laplacian_eigenmaps
-
     recipe: RecipeSection = ctx.job.recipes[name]
     graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_arrays(recipe)))
     meaning = "Eigenvectors of the graph, and their eigenvalues in the last row."
@@ -422,9 +420,6 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
 
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     """Score a space on every set, and list the neighbors of the report's words in it."""
-    from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.words import score_known
-
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}

@@ -52,7 +52,7 @@ def detect_encoding(head: bytes) -> str:
 
     Examples
     --------
-    >>> from distembed.corpus.encodings import detect_encoding
+    >>> from distembed.formats.encodings import detect_encoding
     >>> detect_encoding("Äpfel".encode("latin-1"))
     'cp1252'
     >>> detect_encoding("Äpfel".encode("utf-8"))
