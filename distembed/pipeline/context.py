@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Protocol
 import dask.array as da
 import scipy.sparse as sp
 
+from distembed.costs import Cost
 from distembed.execution import Checkpoint, compute, delayed_blocks
 from distembed.pipeline.export.tables import MakeTable
-from distembed.pipeline.plan import Plan, StagePlan
+from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.registry import SYSTEMS
 from distembed.pipeline.sections import Job
@@ -62,7 +63,7 @@ class StageSpec(NamedTuple):
     inputs: tuple[str, ...]
     parameters: Callable[[Any], dict[str, Any]]
     run: Callable[[Context], dict[str, Any]]
-    plan: Callable[[Any, Any], StagePlan]
+    plan: Callable[[Any, Any], Cost]
     check: Callable[[Any], list[str]] = nothing_to_check
     counted_first_bytes: int = -1
 

@@ -17,9 +17,9 @@ import numpy as np
 from dask.utils import format_bytes
 
 import distembed as de
+from distembed.costs import WORKER_BYTES
 from distembed.pipeline.context import system_of
 from distembed.pipeline.opening import open_job
-from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.planning import plan_job
 from tests.benchmarks.neighbor_graph import distembed
 

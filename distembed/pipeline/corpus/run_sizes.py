@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.corpus.growth_blocks import Repetition, expected_pairs
+from distembed.costs import PAIR_BYTES
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.runs import entry_bytes
 from distembed.pipeline.corpus.config import CountingSection
 
-MEMORY_PAIR_BYTES = 8
-"""Bytes of a pair in a sorted run in memory."""
-
-ROW_BYTES = 4
+RUN_ROW_BYTES = 4
 """Bytes of a row in a file of runs, however many pairs it has."""
 
 
@@ -120,7 +118,7 @@ def run_sizes(
     entry_bytes = _entry_bytes(len(counts), expected / n_partitions * options.units.weights.mean())
     n_pairs = model.n_in_runs(n_partitions, run_pairs(options))
     return RunSizes(
-        round(entry_bytes * n_pairs) + ROW_BYTES * len(counts) * n_partitions, len(row_blocks) - 1
+        round(entry_bytes * n_pairs) + RUN_ROW_BYTES * len(counts) * n_partitions, len(row_blocks) - 1
     )
 
 
@@ -130,7 +128,7 @@ def run_pairs(options: CooccurrenceOptions) -> int:
     Those of a symmetric window are held in one order, and written in both.
     """
     sides = 2 if options.direction == "symmetric" else 1
-    return sides * options.block_memory // 4 // MEMORY_PAIR_BYTES
+    return sides * options.block_memory // 4 // PAIR_BYTES
 
 
 def _entry_bytes(n_words: int, largest: NDArray[np.float64]) -> float:

@@ -21,6 +21,7 @@ from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPE
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
+from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import count_document_terms
 from distembed.counting.merging import merge_files, merge_partials
@@ -32,7 +33,6 @@ from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJ
 from distembed.pipeline.corpus.run_sizes import RunSizes
 from distembed.pipeline.corpus.sizes import CorpusSizes
 from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.plan import Exchange, StagePlan
 from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
@@ -73,14 +73,10 @@ Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens (tests/benchm
 STORED_WORD_BYTES, LISTED_DOCUMENT_BYTES = 9, 17
 """Bytes on disk of a word of the vocabulary, and of a document in the list of all: 8.9 to 9.0, and 13.5 to 18.1."""
 
-PAIR_BYTES = 8
-"""Bytes of a pair in memory: a value of four bytes and its column."""
+STORED_PAIR_BYTES = 1.8
+"""Bytes of a pair that is counted in whole numbers on disk, compressed.
 
-STORED_PAIR_BYTES, STORED_FRACTION_BYTES = 1.8, 5.4
-"""Bytes of a counted pair on disk, compressed, of whole numbers and of fractions.
-
-Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md), and 5.34 of harmonic weights on 64,000. The
-words of short documents compress less.
+Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md). The words of short documents compress less.
 """
 
 COUNTED_FIRST_BYTES = 8 << 20
@@ -119,7 +115,7 @@ class PairBased(CorpusBased, Protocol):
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
+def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> Cost:
     """Return the plan of tokenizing: a partition of text and the dictionary of its partition in each task."""
     corpus = sizes.corpus
     partition = min(job.corpus.partition_bytes, corpus.input_bytes)
@@ -127,7 +123,7 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     joined = (
         dictionary // 2 if job.corpus.phrases_file else 0
     )  # the dictionary of words and names, beside the other
-    return StagePlan(
+    return Cost(
         corpus.n_partitions,
         corpus.input_bytes,
         token_bytes(corpus),
@@ -231,7 +227,7 @@ def _prefix(item: FileItem) -> str:
     return item.paths[0].removesuffix(".documents.parquet")
 
 
-def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
+def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> Cost:
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
@@ -239,7 +235,7 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     if corpus.n_partitions > MANY_PARTITIONS:
         documents += DOCUMENT_BYTES * GROUP_DOCUMENTS
     held = VOCABULARY_BYTES * corpus.n_candidates + documents
-    return StagePlan(
+    return Cost(
         1,
         token_bytes(corpus) - int(TOKEN_BYTES * corpus.n_tokens),
         STORED_WORD_BYTES * corpus.n_words + LISTED_DOCUMENT_BYTES * corpus.n_documents,
@@ -341,15 +337,15 @@ def counting_parameters(job: CountingJob) -> dict[str, Any]:
     return {**sections("counting")(job), "block_memory": job.resources.block_memory}
 
 
-def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, block_memory: int) -> StagePlan:
+def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, block_memory: int) -> Cost:
     """Return the plan of a stage whose tasks read token ids and look each up in the vocabulary."""
     task = block_memory + LOOKUP_BYTES * corpus.n_words
     counted = "vocabulary" in corpus.counted
     read = int(TOKEN_BYTES * corpus.n_tokens)
-    return StagePlan(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
+    return Cost(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
 
 
-def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> StagePlan:
+def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> Cost:
     """Return the plan of counting the words of documents, of which there are so many different ones in all."""
     n_tasks = max(corpus.n_partitions, 32 * corpus.n_tokens // block_memory)
     return plan_counting(corpus, n_tasks, written_bytes=PAIR_BYTES * n_terms, block_memory=block_memory)
@@ -371,19 +367,17 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-def plan_runs(corpus: CorpusSizes, runs: RunSizes, block_memory: int) -> StagePlan:
+def plan_runs(corpus: CorpusSizes, runs: RunSizes, block_memory: int) -> Cost:
     """Return the plan of counting the partitions into sorted runs."""
     return plan_counting(corpus, corpus.n_partitions, written_bytes=runs.n_bytes, block_memory=block_memory)
 
 
-def plan_merging(
-    corpus: CorpusSizes, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions
-) -> StagePlan:
+def plan_merging(corpus: CorpusSizes, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
     """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
     pairs = int(stored_pair_bytes(options) * n_pairs)
     in_groups = runs.n_bytes if corpus.n_partitions > MERGED_FILES else 0
     n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
-    return StagePlan(
+    return Cost(
         runs.n_row_blocks + n_groups,
         runs.n_bytes + in_groups,
         pairs + in_groups,
@@ -394,20 +388,15 @@ def plan_merging(
 
 def stored_pair_bytes(options: CooccurrenceOptions) -> float:
     """Return the bytes on disk of a counted pair."""
-    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
+    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_VALUE_BYTES
 
 
-def count_blocks(n_pairs: int, block_memory: int) -> int:
-    """Return about how many row blocks the counts of so many pairs have."""
-    return max(1, -(-12 * n_pairs // (block_memory // 8)))
-
-
-def plan_partial_counts(job: CountingJob, sizes: PairBased) -> StagePlan:
+def plan_partial_counts(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of counting the partitions."""
     return plan_runs(sizes.corpus, sizes.runs, job.resources.block_memory)
 
 
-def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> StagePlan:
+def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of adding up the runs of all partitions."""
     return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.runs, counting_options(job))
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
 from distembed.display import plural
 from distembed.evaluation import imputation as methods
 from distembed.evaluation.imputation import (
@@ -37,7 +38,6 @@ from distembed.manifold.imputation_choice import (
 from distembed.manifold.imputation_map_blocks import Float64s
 from distembed.manifold.imputation_maps import KERNEL_FEATURES
 from distembed.pipeline.context import Context, sections, stored_sparse
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
 from distembed.pipeline.systems.imputation.join import TableSizes, options_parameters
 from distembed.pipeline.systems.imputation.solving import (
@@ -95,7 +95,7 @@ def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
     return {**options_parameters({*SOLVE_OPTIONS, *map_options(job)})(job), **sections("evaluation")(job)}
 
 
-def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of imputing hidden names: per fold vectors, table, and vectors on a shuffled graph."""
     of_vectors, of_table = (
         plan_solving(job, sizes, n_columns) for n_columns in (sizes.n_components, map_columns(job, sizes))
@@ -105,7 +105,7 @@ def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     fitted = 8 * n_fitted * (sizes.n_features + sizes.n_components)
     kernel = 4 * 8 * min(n_fitted, KERNEL_NAMES) ** 2
     shared = max(of_vectors.shared_bytes, of_table.shared_bytes) + map_bytes(job, sizes)
-    return StagePlan(
+    return Cost(
         n_folds * (2 * of_vectors.tasks + of_table.tasks),
         n_folds * (2 * of_vectors.read_bytes + of_table.read_bytes),
         4 * len(OWN | BASELINES) * n_hidden * (sizes.n_components + sizes.n_features)

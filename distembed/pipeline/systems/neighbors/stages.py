@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import stats
 
+from distembed.costs import Cost
 from distembed.display import plural
 from distembed.execution import compute
 from distembed.formats.matrix import Matrix, refuse_equal_names, row_array
@@ -34,7 +35,6 @@ from distembed.pipeline.context import Context, Counted, StageSpec, System, kept
 from distembed.pipeline.inputs import recorded_bytes, sizes_at
 from distembed.pipeline.matrices.files import MatrixSize, open_matrix
 from distembed.pipeline.matrices.files import matrix_size as size_of_file
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.neighbors.config import NeighborsJob
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
@@ -130,11 +130,11 @@ def _n_blocks(job: NeighborsJob, sizes: NeighborSizes) -> int:
     return -(-n // row_chunk(n, sizes.stored_bytes // n, block))
 
 
-def plan_rows(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
+def plan_rows(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of reading the matrix into the workspace."""
     n, written, n_blocks = sizes.matrix.n_rows, sizes.stored_bytes, _n_blocks(job, sizes)
     task, shared = READ_COPIES * written // n_blocks, sizes.matrix.held_bytes + ROW_BYTES * n
-    return StagePlan(n_blocks, sizes.input_bytes, written, task, shared, exact=sizes.matrix.exact)
+    return Cost(n_blocks, sizes.input_bytes, written, task, shared, exact=sizes.matrix.exact)
 
 
 def run_rows(ctx: Context) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def search_parameters(job: NeighborsJob) -> dict[str, Any]:
     return {"neighbors": options}
 
 
-def plan_search(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
+def plan_search(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of the search: every pair of row blocks is a task, which reads both blocks."""
     n, k, grid = sizes.matrix.n_rows, job.neighbors.n_neighbors, _n_blocks(job, sizes)
     chunk, stored, exact = -(-n // grid), sizes.stored_bytes, sizes.matrix.exact
@@ -195,13 +195,13 @@ def plan_search(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
     if job.neighbors.search == "approximate":
         n_searched = max(SEARCHED, SEARCHED_SHARE * (k + 1))
         shared = 4 * 8 * n * sizes.matrix.n_columns + 3 * LIST_BYTES * n * n_searched
-        return StagePlan(grid, stored, written, 0, shared + ROW_BYTES * n, exact=exact)
+        return Cost(grid, stored, written, 0, shared + ROW_BYTES * n, exact=exact)
     tasks = 2 * grid * grid + grid * (-(-grid // MERGED_AT_ONCE) + 1)
     task = min(job.resources.block_memory, 2 * ROW_COPIES * stored) + 4 * min(n, LEAST_ROWS) ** 2 + merged
     shared = ROW_BYTES * n
     if sizes.matrix.is_sparse:
         shared += SPARSE_BYTES * sizes.matrix.n_stored + 3 * LIST_BYTES * n * (k + SPARE_CANDIDATES)
-    return StagePlan(tasks, grid * stored, written, task, shared, exact=exact)
+    return Cost(tasks, grid * stored, written, task, shared, exact=exact)
 
 
 def run_search(ctx: Context) -> dict[str, Any]:
@@ -235,13 +235,13 @@ def _searched_rows(ctx: Context) -> da.Array:
 # --- the graph -----------------------------------------------------------------------------------------------
 
 
-def plan_graph(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
+def plan_graph(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of writing the lists as a CSR array and as edges."""
     n, k, n_blocks = sizes.matrix.n_rows, job.neighbors.n_neighbors, _n_blocks(job, sizes)
     lists, edges = LIST_BYTES * n * k, 12 * n * k
     task = 8 * lists // n_blocks + ROW_BYTES * n
     exact = sizes.matrix.exact
-    return StagePlan(2 * n_blocks, 2 * lists, 2 * edges, task, EDGE_COPIES * edges, exact=exact)
+    return Cost(2 * n_blocks, 2 * lists, 2 * edges, task, EDGE_COPIES * edges, exact=exact)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
@@ -307,7 +307,7 @@ def _graph_facts(stored: da.Array) -> dict[str, Any]:
 # --- the spanning tree ---------------------------------------------------------------------------------------
 
 
-def plan_tree(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
+def plan_tree(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of the spanning tree, which searches again only what the lists leave open."""
     search, n, k = plan_search(job, sizes), sizes.matrix.n_rows, job.neighbors.n_neighbors
     lists = LIST_BYTES * n * k

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from distembed.costs import Cost
 from distembed.factorization.consensus import topic_stability
 from distembed.factorization.consensus_blocks import label_agreement, largest_stable, mean_agreement
 from distembed.pipeline.context import Context
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.sizes import TopicSizes
 from distembed.pipeline.systems.topics.starts import Work, matrices, plan_starts, start_of
@@ -29,7 +29,7 @@ def number_parameters(job: TopicsJob) -> dict[str, Any]:
     }
 
 
-def plan_number(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_number(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of the starts of every number of topics that is tried."""
     tried = job.topics.n_topics_range
     n_starts = job.topics.n_starts

@@ -7,24 +7,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute
 from distembed.factorization.nmf_blocks import list_words
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.reference import pair_counts
 from distembed.pipeline.systems.topics.results import classes_of, factor_names, kept_labels, rows_of
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block
 
 
-def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of the scores: the counts of the reference are read."""
     task = largest_block(job, sizes) + 2**26
-    return StagePlan(
-        sizes.runs.n_row_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact
-    )
+    return Cost(sizes.runs.n_row_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:

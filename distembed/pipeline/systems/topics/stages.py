@@ -13,11 +13,10 @@ from distembed.corpus import Tokens, build_vocabulary
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
 from distembed.counting.documents import count_document_terms
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus import stages as corpus_stages
-from distembed.pipeline.corpus.stages import PAIR_BYTES
-from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.numbers import number_parameters, plan_number, run_number
 from distembed.pipeline.systems.topics.reference import check_coherence, check_semantic, pair_counts
@@ -40,13 +39,11 @@ def _tokens_name(job: TopicsJob) -> str:
     return "selected_tokens" if job.documents.labels or job.documents.drop_duplicates else "tokens"
 
 
-def plan_selection(job: TopicsJob, sizes: TopicSizes) -> StagePlan:  # noqa: ARG001
+def plan_selection(job: TopicsJob, sizes: TopicSizes) -> Cost:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
     tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
     dictionary = min(corpus_stages.DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
-    return StagePlan(
-        sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted
-    )
+    return Cost(sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted)
 
 
 def run_selection(ctx: Context) -> dict[str, Any]:
@@ -101,7 +98,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 # --- tokens -> documents x words, words x words --------------------------------------------------------------------
 
 
-def plan_documents(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_documents(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of counting and weighing the words of documents."""
     terms = PAIR_BYTES * sizes.n_terms
     return corpus_stages.plan_counting(
@@ -137,9 +134,9 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
     return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
 
 
-def plan_association(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_association(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of positive PMI."""
-    return StagePlan(
+    return Cost(
         sizes.runs.n_row_blocks,
         PAIR_BYTES * sizes.n_nonzero,
         PAIR_BYTES * sizes.n_associated,

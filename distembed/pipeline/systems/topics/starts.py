@@ -14,6 +14,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -30,8 +31,6 @@ from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.results import factor_names, n_topics_of
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks
@@ -171,13 +170,13 @@ def loss_of(model: Any) -> NDArray[np.float64]:
     return np.asarray(model.objective_)
 
 
-def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_topics(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of all starts of a method: in one task each where both matrices are small."""
     n_pooled = job.topics.largest_n_topics * job.topics.n_starts if job.topics.has_consensus else 0
     return plan_starts(job, sizes, job.topics.n_starts, n_pooled=n_pooled)
 
 
-def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: int) -> StagePlan:
+def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: int) -> Cost:
     """Return the plan of some starts, of which so many topics are pooled at a time."""
     block, terms, pairs = (
         job.resources.block_memory,
@@ -191,7 +190,7 @@ def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: i
     held = terms + pairs if small else largest_block(job, sizes)
     # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
     blocks = 4 * term_blocks(job, sizes) + 2 * sizes.runs.n_row_blocks
-    return StagePlan(
+    return Cost(
         1 if small else blocks * rounds,
         rounds * (terms + pairs),
         words + 4 * pooled + 8 * sizes.corpus.n_documents * n_starts,

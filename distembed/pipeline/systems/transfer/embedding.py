@@ -9,13 +9,13 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
 from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS, group_width
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.neighbors.stored_graphs import joint_rows, row_sizes
 from distembed.pipeline.context import Context, stored_sparse, whole_sparse
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, sides_of
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.features import has_topics, inferred_name, scale_of, values_to_fit
@@ -52,11 +52,11 @@ def n_systems(job: TransferJob) -> int:
     return min(job.alignment.n_components, SYSTEM_GROUPS) * ROUNDS
 
 
-def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the embedding: systems of equations, some columns in each task."""
     written = 8 * sizes.n_documents * job.alignment.n_components + edge_bytes(job, sizes)
     task, shared = system_bytes(job, sizes), fit_bytes(job, sizes)
-    return StagePlan(n_systems(job), edge_bytes(job, sizes), written, task, shared, exact=sizes.exact)
+    return Cost(n_systems(job), edge_bytes(job, sizes), written, task, shared, exact=sizes.exact)
 
 
 def embedding_of(ctx: Context) -> FeaturePreservingEmbedding:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
 from distembed.manifold.correspondences import correspondence_matrix
@@ -18,7 +19,6 @@ from distembed.manifold.inference import TwoSets, infer_by_each_method
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.embedding import embedding_of, fit_bytes, n_systems
@@ -41,7 +41,7 @@ HELD_COPIES = 12
 """Copies of the rows of both collections, in float32, that the compared methods hold."""
 
 
-def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of an embedding and a search for each draw of known pairs."""
     n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
     read = row_bytes(job, sizes) + edge_bytes(job, sizes)
@@ -49,7 +49,7 @@ def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     n_tasks = n_draws * (n_systems(job) + pair_search_tasks(job, sizes))
     # The controls take the rows in memory, which are read even where there is no draw.
     held = (HELD_COPIES if n_draws else 1) * row_bytes(job, sizes)
-    return StagePlan(n_tasks, read, 2**14, task, held, exact=sizes.exact)
+    return Cost(n_tasks, read, 2**14, task, held, exact=sizes.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
 from distembed.display import plural
 from distembed.formats.tables import TableError, some
 from distembed.manifold.correspondences import known_values, shared_values
 from distembed.pipeline.context import Context, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, places_of
 from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
 from distembed.pipeline.systems.transfer.config import FeaturesSection, TransferJob
 from distembed.pipeline.tables.config import TableSection
@@ -130,10 +130,10 @@ def feature_parameters(job: TransferJob) -> dict[str, Any]:
     return {"features": job.features.model_dump(mode="json", exclude={"standardize"})}
 
 
-def plan_features(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_features(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of reading the tables of values."""
     read = sum(file_sizes(job.features.tables().values()).values())
-    return StagePlan(1, read, read, 0, TABLE_COPIES * read, exact=sizes.exact)
+    return Cost(1, read, read, 0, TABLE_COPIES * read, exact=sizes.exact)
 
 
 def check_features(job: TransferJob) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from distembed.costs import Cost
 from distembed.linalg.chunks import balanced_chunks
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.joint_graph import prefixed
@@ -19,7 +20,6 @@ from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.neighbors.stored_graphs import row_sizes
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, find_pairs, sides_of
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store, store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.rows import rows_of
@@ -59,10 +59,10 @@ def matching_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
     return (CANDIDATE_BYTES + LINK_BYTES) * n_candidates
 
 
-def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:  # noqa: ARG001
+def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> Cost:  # noqa: ARG001
     """Return the plan of joining both collections by their ids."""
     n = sizes.n_documents
-    return StagePlan(1, 20 * n, 24 * n, PAIR_BYTES * n, exact=sizes.exact)
+    return Cost(1, 20 * n, 24 * n, PAIR_BYTES * n, exact=sizes.exact)
 
 
 def run_pairs(ctx: Context) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def run_pairs(ctx: Context) -> dict[str, Any]:
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
-def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the neighbors within each collection."""
     grids = [n_row_blocks(job, n, STORED_BYTES) for n in (sizes.n_first, sizes.n_second)]
     tasks = sum(grid * grid + grid * -(-grid // MERGED_AT_ONCE) for grid in grids)
@@ -89,7 +89,7 @@ def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
         + 4 * (lists + edges) // max(1, sum(grids))
         + VERTEX_BYTES * max(sizes.n_first, sizes.n_second)
     )
-    return StagePlan(tasks, read + lists * max(grids), lists + 2 * edges, task, exact=sizes.exact)
+    return Cost(tasks, read + lists * max(grids), lists + 2 * edges, task, exact=sizes.exact)
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:
@@ -128,17 +128,17 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
     )
 
 
-def plan_links(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_links(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the search for further pairs."""
     n, tasks = sizes.n_documents, pair_search_tasks(job, sizes)
     written = LINK_BYTES // 4 * CANDIDATES * sizes.n_second
     if not job.alignment.propagate:
-        return StagePlan(1, 20 * n, 20 * n, 0, matching_bytes(job, sizes), exact=sizes.exact)
+        return Cost(1, 20 * n, 20 * n, 0, matching_bytes(job, sizes), exact=sizes.exact)
     grid = n_row_blocks(job, sizes.n_first, VALUE_BYTES)
     lists = 2 * VALUE_BYTES * CANDIDATES * n * SEARCHES if grid > 1 else 0
     read = SEARCHES * (grid + 1) * row_bytes(job, sizes) + lists
     task, shared = TILES * job.resources.block_memory, matching_bytes(job, sizes)
-    return StagePlan(tasks, read, written + lists, task, shared, 2 * SEARCHES, exact=sizes.exact)
+    return Cost(tasks, read, written + lists, task, shared, 2 * SEARCHES, exact=sizes.exact)
 
 
 def link_parameters(job: TransferJob) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
 from distembed.evaluation.transfer import MethodScore, score_methods
 from distembed.execution import compute, persist
 from distembed.manifold.inference import OneSet, infer_within
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.corpus.collections import ParallelSizes
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.embedding import embedding_of, fit_bytes, n_systems
@@ -31,12 +31,12 @@ CONTROL_COPIES = 4
 """Copies of the rows in float64 that ridge regression and the search for the nearest documents hold."""
 
 
-def plan_hold_out(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_hold_out(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of an embedding and the controls for each draw of known documents."""
     n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
     rows = row_bytes(job, sizes)
     task = fit_bytes(job, sizes) + CONTROL_COPIES * 2 * rows
-    return StagePlan(n_draws * n_systems(job), rows + edge_bytes(job, sizes), 2**14, task, exact=sizes.exact)
+    return Cost(n_draws * n_systems(job), rows + edge_bytes(job, sizes), 2**14, task, exact=sizes.exact)
 
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:

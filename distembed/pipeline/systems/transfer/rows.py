@@ -7,13 +7,13 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from distembed.costs import Cost
 from distembed.execution import whole
 from distembed.factorization.lsa import LSA
 from distembed.linalg.operators import sparse_times
 from distembed.manifold.joint_graph import prefixed
 from distembed.pipeline.context import Context, read_vectors, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, sides_of
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.sizes import n_chunks, row_bytes, term_bytes
@@ -21,11 +21,11 @@ from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
 
-def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the rows that neighbors are sought among."""
     task = job.resources.block_memory + 16 * sizes.n_words * job.representation.n_components
     rows = row_bytes(job, sizes)
-    return StagePlan(20 * n_chunks(job, sizes), 12 * term_bytes(sizes), rows, task, exact=sizes.exact)
+    return Cost(20 * n_chunks(job, sizes), 12 * term_bytes(sizes), rows, task, exact=sizes.exact)
 
 
 def vector_parameters(job: TransferJob) -> dict[str, Any]:
