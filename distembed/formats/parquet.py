@@ -136,10 +136,10 @@ def _column_size(file: Any, group: int, index: int) -> tuple[int, int]:
     repeats = chunk.has_dictionary_page or not {*ONE_BY_ONE}.isdisjoint(chunk.encodings)
     if not repeats or n_bytes * n_values <= BATCH_BYTES:
         return n_bytes, n_bytes // n_rows
-    return _measured(file, group, chunk)
+    return _measure(file, group, chunk)
 
 
-def _measured(file: Any, group: int, chunk: Any) -> tuple[int, int]:
+def _measure(file: Any, group: int, chunk: Any) -> tuple[int, int]:
     """Return the bytes of a column of texts, and of its largest row, without all of its values in memory."""
     name, n_bytes, n_values = chunk.path_in_schema, chunk.total_uncompressed_size, chunk.num_values
     by_number = ONE_BY_ONE[0] not in chunk.encodings and ONE_BY_ONE[1] not in chunk.encodings

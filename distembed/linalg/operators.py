@@ -176,21 +176,14 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class SparsePlusLowRank:
-    """The symmetric matrix ``A = S + V Vᵀ + constant · 1 1ᵀ``, never formed.
-
-    Attributes
-    ----------
-    sparse : Dask array (n, n) of csr_array row blocks
-        S, symmetric.
-    factor : Dask array (n, r) or None
-        V, in the row chunks of S.
-    constant : float
-        Added to every cell.
-    """
+    """The symmetric matrix ``A = S + V Vᵀ + constant · 1 1ᵀ``, never formed."""
 
     sparse: da.Array
+    """S, symmetric. Dask array (n, n) of csr_array row blocks."""
     factor: da.Array | None = None
+    """V, in the row chunks of S. Dask array (n, r) or None."""
     constant: float = 0.0
+    """Added to every cell."""
 
     @property
     def row_chunks(self) -> tuple[int, ...]:

@@ -43,7 +43,6 @@ def dense_values(block_memory: int) -> int:
 
 
 def _as_float(X: Any) -> Any:
-    """Return X in float32 if it is float32 or float16, else in float64."""
     if X.dtype.kind not in "fiub":
         raise ValueError(f"the rows must be numbers, but their dtype is {X.dtype}: convert them to float32")
     wanted = np.float32 if X.dtype.kind == "f" and X.dtype.itemsize <= 4 else np.float64

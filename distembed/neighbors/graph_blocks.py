@@ -30,25 +30,16 @@ MUTUAL_FLOOR = 3
 
 
 class Weighing(NamedTuple):
-    """How the edges of neighbor lists are weighed.
-
-    Attributes
-    ----------
-    affinity : "binary", "cosine", "polynomial", "gaussian" or "local"
-    metric : "cosine" or "euclidean", of the lists
-    scales : float64 (n,)
-        The scale of each row, for "local".
-    width : float
-        The mean squared distance to the neighbors, for "gaussian".
-    degree : int
-        Of the polynomial, for "polynomial".
-    """
+    """How the edges of neighbor lists are weighed."""
 
     affinity: str
     metric: str
     scales: Float64s
+    """The scale of each row, for "local". Float64 (n,)."""
     width: float
+    """The mean squared distance to the neighbors, for "gaussian"."""
     degree: int = 1
+    """Of the polynomial, for "polynomial"."""
 
 
 def edge_squares(lists: Float64s, metric: str) -> Float64s:
@@ -95,10 +86,12 @@ def listed_edges(lists: Float64s, first: int, how: Weighing, n_rows: int) -> Edg
     """Return the edges that a block of rows lists."""
     weights, indices = edge_weights(lists, first, how), lists[:, 1].astype(np.int64)
     near = slice(0, MUTUAL_FLOOR)
-    return Edges(_directed(weights, indices, n_rows), _directed(weights[:, near], indices[:, near], n_rows))
+    return Edges(
+        _direct_edges(weights, indices, n_rows), _direct_edges(weights[:, near], indices[:, near], n_rows)
+    )
 
 
-def _directed(weights: Float64s, indices: Int64s, n_rows: int) -> sp.csr_array:
+def _direct_edges(weights: Float64s, indices: Int64s, n_rows: int) -> sp.csr_array:
     size, k = weights.shape
     edges = sp.csr_array(
         (weights.flatten(), indices.flatten(), np.arange(0, size * k + 1, k)), shape=(size, n_rows)
@@ -170,7 +163,7 @@ def _diagonal(values: Float64s, rows: Int64s, first: int, shape: tuple[int, ...]
     return sp.csr_array((values, (rows, first + rows)), shape=shape)
 
 
-def flipped_block(block: sp.csr_array, bound: float, first: int) -> sp.csr_array:
+def flip_block(block: sp.csr_array, bound: float, first: int) -> sp.csr_array:
     """Return the rows of b I - L that belong to a block of rows of L."""
     rows = np.arange(block.shape[0])
     return sp.csr_array(_diagonal(np.full(len(rows), bound), rows, first, block.shape) - block)

@@ -78,18 +78,17 @@ def _laplacian_rows(block: sp.csr_array, first: Any, shared: Float64s, *, normal
     return blocks.laplacian_block(block, shared[0], int(first[0, 0]), normalization)
 
 
-def flipped_rows(laplacian: da.Array, bound: float) -> da.Array:
+def flip_rows(laplacian: da.Array, bound: float) -> da.Array:
     """Return b I - L in the row blocks of L."""
     places = _first_rows(laplacian)
-    return map_blocks(_flipped_rows, laplacian, places, bound=bound, chunks=laplacian.chunks, **_CSR)
+    return map_blocks(_flip_rows, laplacian, places, bound=bound, chunks=laplacian.chunks, **_CSR)
 
 
-def _flipped_rows(block: sp.csr_array, first: Any, *, bound: float) -> sp.csr_array:
-    return blocks.flipped_block(block, bound, int(first[0, 0]))
+def _flip_rows(block: sp.csr_array, first: Any, *, bound: float) -> sp.csr_array:
+    return blocks.flip_block(block, bound, int(first[0, 0]))
 
 
 def _first_rows(graph: da.Array) -> da.Array:
-    """Return the number of the first row of each block, one value for each block."""
     return da.from_array(np.cumsum((0, *graph.chunks[0]))[:-1, None], chunks=1)
 
 
@@ -106,13 +105,7 @@ def parts(graph: da.Array) -> NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """A sparse matrix whose row blocks are read again, one at a time, for each product with vectors in memory.
-
-    Attributes
-    ----------
-    shape : rows and columns
-    readers : what computes each block
-    """
+    """A sparse matrix whose row blocks are read again, one at a time, for each product with vectors in memory."""
 
     shape: tuple[int, ...]
     readers: tuple[Callable[[], Any], ...]

@@ -84,7 +84,7 @@ def excess_of_pair(x, row_total, unigram, smoothing):  # type: ignore[no-untyped
     return np.log1p((1 - smoothing) / smoothing * x / (row_total * unigram)) if x > 0 else 0.0
 
 
-def smoothed_excess(block: object, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
+def excess_of_block(block: object, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
     """Return D of `excess_of_pair` on the support of a block, csr_array (rows, columns) float32.
 
     Parameters
