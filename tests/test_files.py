@@ -33,8 +33,8 @@ from distembed.files import (
     replacing_folder,
     sync,
 )
+from distembed.formats.tables import read_table
 from distembed.pipeline.config import load_job
-from distembed.pipeline.tables.files import read_table
 from distembed.storage.files import Folder
 from distembed.urls import NoFileError
 from tests.storage.examples import record_disk

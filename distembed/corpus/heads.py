@@ -9,9 +9,9 @@ from contextlib import closing
 from dataclasses import replace
 from fnmatch import fnmatch
 
-from distembed.corpus.encodings import HEAD_BYTES, ONE_BYTE, detect_encoding, is_binary, misread_as
 from distembed.corpus.paths import name_files
 from distembed.corpus.streams import CorpusError, Partition, Progress, decompressed, open_url, option_text
+from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, detect_encoding, is_binary, misread_as
 
 Encodings = tuple[tuple[str, str], ...]
 """Patterns of file names, each with the encoding of the files that match."""

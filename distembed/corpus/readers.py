@@ -22,7 +22,7 @@ from distembed.corpus.delimited import with_columns
 from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import COMPRESSIONS, FORMATS, find_files, guess_format, name_files
+from distembed.corpus.paths import COMPRESSIONS, FORMATS, Format, find_files, guess_format, name_files
 from distembed.corpus.streams import (
     CorpusError,
     Partition,
@@ -36,12 +36,11 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
+from distembed.formats.parquet import parquet_file
 from distembed.options import PositiveInt
-from distembed.parquet import parquet_file
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
 
-Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
 # One task: a second of text, some five seconds of compressed XML.
 PARTITION_BYTES = 1 << 25
 
@@ -63,17 +62,6 @@ class Document(NamedTuple):
 class Corpus:
     """The documents of some files, and the tokenizer that will be applied to them.
 
-    Attributes
-    ----------
-    partitions : tuple of Partition
-        What the tasks read, in order.
-    tokenizer : Tokenizer
-        How text becomes tokens.
-    scratch : str or None
-        The folder in which `tokenize` creates its temporary folder; None means the system's.
-    notes : tuple of str
-        What is doubtful about the encodings of the files, a sentence per file.
-
     Examples
     --------
     >>> import distembed as de
@@ -84,9 +72,13 @@ class Corpus:
     """
 
     partitions: tuple[Partition, ...]
+    """What the tasks read, in order."""
     tokenizer: Tokenizer = field(default_factory=Tokenizer)
+    """How text becomes tokens."""
     scratch: str | None = None
+    """The folder in which `tokenize` creates its temporary folder; None means the system's."""
     notes: tuple[str, ...] = ()
+    """What is doubtful about the encodings of the files, a sentence per file."""
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -366,10 +358,10 @@ def all_partitions(
             refused.append(error)
     if refused and (len(refused) == len(urls) or template.bad_records == "error"):
         raise _refusal(refused, len(urls), template.section)
-    return _told_apart(partitions), tuple(refused)
+    return _tell_apart(partitions), tuple(refused)
 
 
-def _told_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+def _tell_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return partitions that tell files of one name apart by their folders, below the one that they have in common."""
     names = Counter(url.rsplit("/", 1)[-1] for url in {partition.url for partition in partitions})
     folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}

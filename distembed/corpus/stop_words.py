@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, get_args
 
-from distembed.corpus.encodings import detect_encoding
 from distembed.files import read_small
+from distembed.formats.encodings import detect_encoding
 
 Language = Literal[
     "none", "english", "arabic", "bulgarian", "catalan", "chinese", "czech", "danish", "dutch", "finnish", "french",

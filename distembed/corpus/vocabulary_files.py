@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from distembed.corpus.partitions import WORDS_SCHEMA
 from distembed.files import BombError
-from distembed.parquet import whole_table
+from distembed.formats.parquet import whole_table
 from distembed.urls import NoFileError, opened
 
 LARGEST_COUNT = int(np.iinfo(np.int64).max)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
 from distembed.counting.blocks import TokenRows
-from distembed.parquet import read_batches
+from distembed.formats.parquet import read_batches
 
 
 def tokens_of(docs: Corpus | Tokens) -> Tokens:

@@ -30,6 +30,7 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 
 from distembed.evaluation import blocks
 from distembed.evaluation.priming import (
@@ -139,8 +140,8 @@ def evaluate(
     >>> score.answered  # "plum" has no vector
     '3/4'
     """
-    limited, read = _limited(vectors, restrict, max_words), find_word_sets(sets)
-    return known_scores(limited, read, Policy(case, unknown, seed, synonym_options))
+    limited, read = _limit(vectors, restrict, max_words), find_word_sets(sets)
+    return score_known(limited, read, Policy(case, unknown, seed, synonym_options))
 
 
 def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
@@ -200,7 +201,7 @@ def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> l
     ]
 
 
-def known_scores(
+def score_known(
     vectors: Space,
     sets: Sequence[WordSet],
     policy: Policy | None = None,
@@ -291,15 +292,13 @@ def compare(
     seed: int = 0,
 ) -> dict[str, list[Score]]:
     """Score several word vectors on the same items: by default, on the words that all of them have."""
-    loaded = {name: _limited(vectors, None, max_words) for name, vectors in candidates.items()}
+    loaded = {name: _limit(vectors, None, max_words) for name, vectors in candidates.items()}
     common = common_words(list(loaded.values())) if same_words else None
     read, policy = find_word_sets(sets), Policy(case, unknown, seed, synonym_options)
     for name, vectors in loaded.items():
         _check_unknown(vectors, policy, name)
     return {
-        name: known_scores(
-            _limited(vectors, common, None), read, policy, name=name if len(loaded) > 1 else ""
-        )
+        name: score_known(_limit(vectors, common, None), read, policy, name=name if len(loaded) > 1 else "")
         for name, vectors in loaded.items()
     }
 
@@ -309,7 +308,7 @@ def common_words(candidates: Sequence[WordVectors]) -> list[str]:
     return [word for word in candidates[0] if all(word in other for other in candidates[1:])]
 
 
-def _limited(
+def _limit(
     vectors: WordVectors | str | Path, restrict: Iterable[str] | None, max_words: int | None
 ) -> WordVectors:
     if not isinstance(vectors, WordVectors):
@@ -440,8 +439,6 @@ def evaluate_categories(
     order as cosines do, so that this is spherical clustering but for the centers' lengths. The interval is that
     of the share of words in their cluster's largest category, the clusters as they were found.
     """
-    from sklearn.cluster import KMeans  # noqa: PLC0415 - only who clusters waits for it
-
     rows = word_rows(vectors, categories.words, policy)
     known = rows >= 0
     used = known if policy.unknown == "skip" else np.ones_like(known)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import Checkpoint, compute, persist, summed
-from distembed.libraries import da
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
 from distembed.linalg.solve import NormalMatrix
@@ -25,29 +26,22 @@ SQUARED_ROUNDING = 1e-3
 
 
 class SingularTriplets(NamedTuple):
-    """The largest singular values with their vectors: X = U S Vᵀ.
-
-    Attributes
-    ----------
-    left : Dask array (n, k)
-    values : (k,) float64, falling
-        0 beyond the rank, where the vectors are zero.
-    right : (m, k) array
-    residuals : (k,) float64
-        ``‖XᵀX v - s² v‖ / s²``, or with the roles of rows and columns changed where n < m; 0 where s is. X has a
-        singular value within about half of it of s, relatively.
-    n_passes : int
-        Products with XᵀX that were made.
-    converged : bool
-        Whether every residual is at most `tol`, or rounding error; True where no `tol` was given.
-    """
+    """The largest singular values with their vectors: X = U S Vᵀ."""
 
     left: da.Array
+    """Dask array (n, k)."""
     values: Floats
+    """0 beyond the rank, where the vectors are zero. Shape (k,), float64, falling."""
     right: Floats
+    """Array (m, k)."""
     residuals: Floats
+    """``‖XᵀX v - s² v‖ / s²``, or with the roles of rows and columns changed where n < m; 0 where s is. X has a
+    singular value within about half of it of s, relatively. Shape (k,), float64.
+    """
     n_passes: int
+    """Products with XᵀX that were made."""
     converged: bool
+    """Whether every residual is at most `tol`, or rounding error; True where no `tol` was given."""
 
 
 def largest_singular_triplets(
@@ -155,8 +149,6 @@ def _warn_of_rounding(values: Floats, residuals: Floats, dtype: np.dtype[Any]) -
 
 
 def _warn_of_residuals(residuals: Floats, n_passes: int, tol: float | None) -> None:
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - a plan does not wait for it
-
     warnings.warn(
         f"the largest of {len(residuals)} residuals is {residuals.max():.2g} after {n_passes} passes, above tol {tol}: "
         "raise n_passes, or tol",

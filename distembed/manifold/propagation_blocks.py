@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from distembed.linalg.blocks import directions
 
@@ -51,16 +52,12 @@ def reweighted_maps(product: Float64s, *, exponent: float) -> tuple[Float64s, Fl
 
 
 class CandidatePairs(NamedTuple):
-    """Pairs of rows of two sets that are among each other's nearest.
-
-    Attributes
-    ----------
-    pairs : int64, (p × 2)
-    scores : float64, (p,), CSLS
-    """
+    """Pairs of rows of two sets that are among each other's nearest."""
 
     pairs: Int64s
+    """Int64, (p × 2)."""
     scores: Float64s
+    """Float64, (p,), CSLS."""
 
 
 def mean_cosines(lists: Float64s) -> Float64s:
@@ -139,7 +136,5 @@ def likeliest_temperature(margins: list[Float64s], *, bounds: tuple[float, float
 
     def loss(log_temperature: float) -> float:
         return sum(float(np.logaddexp.reduce(values * np.exp(-log_temperature))) for values in margins)
-
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - 0.2 s, which a plan does not need
 
     return float(np.exp(minimize_scalar(loss, bounds=np.log(bounds), method="bounded").x))

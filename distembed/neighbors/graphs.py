@@ -11,7 +11,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
@@ -25,8 +27,8 @@ from distembed.execution import (
     persist,
     readers,
 )
-from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import empty_csr
 from distembed.neighbors import graph_blocks, stored_graphs
 from distembed.neighbors.distances import Metric
@@ -294,7 +296,7 @@ def degrees_of(adjacency: Any) -> Float64s:
     """Return the sum of each row of a graph, (n,)."""
     if isinstance(adjacency, da.Array):
         return stored_graphs.degrees(adjacency)
-    return graph_blocks.row_sums(adjacency)
+    return row_sums(adjacency)
 
 
 def components(adjacency: Any) -> NDArray[np.int32]:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.linalg.chunks import evenly_spaced
-from distembed.pipeline.context import System
+from distembed.pipeline.context import System, system_of
 from distembed.pipeline.export.tables import Table
 from distembed.pipeline.opening import Source, VectorFile, job_of, load_vectors, open_job, parse_source
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.report.figures import COLORS, INK, WIDE, Drawing, figure_format, save_figure
 from distembed.pipeline.report.maps import map_drawing, plane
 from distembed.pipeline.report.page import Floats, short

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from distembed.pipeline.config import JOB_BYTES, load_job, parse_job
 from distembed.pipeline.context import read_vectors
@@ -14,9 +14,7 @@ from distembed.pipeline.stores import use_storage_options
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 from distembed.urls import ANONYMOUS, ENDPOINTS_VARIABLE, LOCAL, protocol_of, unconfirmed_endpoints
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
 
@@ -183,8 +181,6 @@ def existing_workspace(job: Job) -> Workspace | None:
 def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors:
     """Read word vectors from a vector file, from a workspace, or from the workspace of a job file."""
     if isinstance(source, VectorFile):
-        from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
-
         return WordVectors.load(source.path, max_words=max_words)
     place = source if isinstance(source, Workspace) else Workspace.open(source.job.workspace)
     return read_vectors(place, max_words=max_words)

@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from distembed.corpus.encodings import HEAD_BYTES, detect_encoding
 from distembed.corpus.paths import is_hidden
-from distembed.corpus.spreadsheets import separated
 from distembed.files import without_compression
-from distembed.parquet import parquet_file, read_batches
-from distembed.pipeline.tables.files import best_delimiter
+from distembed.formats.delimiters import separated
+from distembed.formats.encodings import HEAD_BYTES, detect_encoding
+from distembed.formats.parquet import parquet_file, read_batches
+from distembed.formats.tables import best_delimiter
 from distembed.urls import opened
 
 SAMPLE_BYTES = 1 << 20

@@ -21,9 +21,9 @@ from distembed.corpus import Corpus, Partition, Tokenizer
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
-from distembed.encoding.texts import FoundText, TextRows, encoded_texts, nearest, query_vector
+from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
 from distembed.files import naming_a_full_disk
-from distembed.parquet import parquet_file
+from distembed.formats.parquet import parquet_file
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import Numbers, Piece, Table
@@ -225,7 +225,7 @@ def _encode_partition(
             file, schema, compression="none", use_dictionary=False, write_page_checksum=True
         ) as out,
     ):
-        for rows in encoded_texts(encoder, partitions[index]):
+        for rows in encode_texts(encoder, partitions[index]):
             out.write_batch(_batch(rows, schema))
             known = rows.encoded.n_known
             totals += [len(known), rows.encoded.n_tokens.sum(), known.sum(), (known == 0).sum()]

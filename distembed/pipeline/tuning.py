@@ -33,12 +33,11 @@ from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.files import replacing
-from distembed.pipeline.context import StageSpec
+from distembed.pipeline.context import StageSpec, system_of
 from distembed.pipeline.export.tables import Piece, Table
 from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Reporter, Silent
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import standings

@@ -33,7 +33,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from distembed.files import failures_told, partial_name, replacing, sync
 from distembed.storage.schema import DamagedError, FileRecord, OutsideError, check_inside, new_digest
-from distembed.urls import LOCAL, check_regular, protocol_of, url_to_fs
+from distembed.urls import check_regular, url_to_fs
 
 READ_BYTES = 4 << 20
 """Bytes read at a time while a file is digested: large enough for a fast disk, small beside a block."""
@@ -306,23 +306,6 @@ class Folder:
                 digest.update(piece)
                 size += len(piece)
         return FileRecord(size, digest.hexdigest())
-
-    def zarr_store(self, name: str, *, read_only: bool) -> Any:
-        """Return the Zarr store in a folder inside."""
-        if self.is_local:
-            path = self.inside(name) if read_only else self.writable(name, folder=True)
-            return zarr_store(path, read_only=read_only)
-        return zarr_store(self.path(name), read_only=read_only, options=self.options)
-
-
-def zarr_store(url: str, *, read_only: bool, options: Mapping[str, Any] | None = None) -> Any:
-    """Return the Zarr store at a path or URL."""
-    import zarr  # noqa: PLC0415 - it takes a third of a second
-
-    if protocol_of(url) in LOCAL:
-        return zarr.storage.LocalStore(url_to_fs(url)[1], read_only=read_only)
-    filesystem, path = url_to_fs(url, asynchronous=True, **(options or {}))
-    return zarr.storage.FsspecStore.from_mapper(filesystem.get_mapper(path), read_only=read_only)
 
 
 def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:

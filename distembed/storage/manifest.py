@@ -83,12 +83,12 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
         data = folder.read_record(manifest_file(stage))
     except FileNotFoundError:
         return None
-    parse = _parsed if len(data) <= KEPT_BYTES else _parsed.__wrapped__
+    parse = _parse if len(data) <= KEPT_BYTES else _parse.__wrapped__
     return parse(data, stage, folder.path(manifest_file(stage)))
 
 
 @lru_cache(maxsize=256)
-def _parsed(data: bytes, stage: str, path: str) -> StageManifest:
+def _parse(data: bytes, stage: str, path: str) -> StageManifest:
     return manifest_from_json(unseal(data, path), stage)
 
 
@@ -212,11 +212,11 @@ def read_output(folder: Folder, name: str) -> OutputRecord | None:
         data = folder.read_record(name)
     except FileNotFoundError:
         return None
-    return tolerant(_announced_output, data, name, folder.path(name))
+    return tolerant(_read_announced, data, name, folder.path(name))
 
 
 @lru_cache(maxsize=256)
-def _announced_output(data: bytes, name: str, path: str) -> OutputRecord:
+def _read_announced(data: bytes, name: str, path: str) -> OutputRecord:
     body = unseal(data, path)
     spec = output_from_json(body.get("spec", {}))
     if output_file(spec) != name:
@@ -264,8 +264,13 @@ def remove_output(folder: Folder, spec: Output) -> None:
 
 
 def remove_data(folder: Folder, spec: Output) -> None:
-    """Remove the data of an output; of one that is a file, no folder of the user that lies where a record names it."""
-    if spec.is_folder or not folder.is_folder(spec.location):
+    """Remove the data of an output, and no folder or file of the user that lies where a record names them."""
+    if spec.kind == "files":
+        names = list(folder.find(spec.location))
+        own = [name for name in names if spec.may_own(name)]
+        for name in own if len(own) < len(names) else [spec.location]:
+            folder.remove(name)
+    elif spec.is_array or not folder.is_folder(spec.location):
         folder.remove(spec.location)
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.parquet import parquet_file, read_batches
+from distembed.formats.parquet import parquet_file, read_batches
 from distembed.vectors.rows import Block, Source, VectorFileError, check_finite, row_blocks
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.spelling import did_you_mean, spelled_like
+from distembed.typing import DenseInMemory, VectorLike
 from distembed.vectors.files import Format, read_vectors, write_vectors
 from distembed.vectors.keyed_vectors import Keyed, KeyedModel, make_keyed_vectors, read_keyed_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
-
-if TYPE_CHECKING:
-    from gensim.models import KeyedVectors
-
-    from distembed.typing import DenseInMemory, VectorLike
 
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 
@@ -175,7 +171,7 @@ class WordTable:
         rows = read_keyed_vectors(keyed)
         return cls(rows.words, rows.vectors)
 
-    def to_gensim(self, *, counts: VectorLike | None = None) -> KeyedVectors:
+    def to_gensim(self, *, counts: VectorLike | None = None) -> Any:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
 
         Parameters
@@ -336,7 +332,7 @@ class WordTable:
 
     @cached_property
     def _lowered(self) -> dict[str, int]:
-        return lowered_rows(self._words)
+        return rows_by_lower_case(self._words)
 
     def head(self, n_words: int) -> Self:
         """Return the first words, which are the most frequent ones in most files.
@@ -443,7 +439,7 @@ class WordTable:
         return list(dict.fromkeys([*cases, *spelled_like(word, similar[:MAX_SPELLINGS], n=3)]))[:3]
 
 
-def lowered_rows(words: Sequence[str]) -> dict[str, int]:
+def rows_by_lower_case(words: Sequence[str]) -> dict[str, int]:
     """Return the row of the first word for each lower-case form."""
     return {words[row].lower(): row for row in reversed(range(len(words)))}
 

@@ -7,18 +7,16 @@ matrix is held. A zero vector is allowed; its cosine with anything is 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import one_blas_thread
+from distembed.typing import VectorLike
 from distembed.vectors.ngram_blocks import add_spelling
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.word_table import UnknownWordError, WordTable, norms_of, row_norms
-
-if TYPE_CHECKING:
-    from distembed.typing import VectorLike
 
 __all__ = [
     "Neighbor",
@@ -200,7 +198,7 @@ class WordVectors(WordTable):
             asked = [str(word) for word in query]
             vector = self._units(asked).mean(axis=0)
         else:
-            vector = self._checked_vector(query)
+            vector = self._check_vector(query)
         return self._top(self._cosines(vector), n, [*asked, *exclude])
 
     def analogy(
@@ -381,7 +379,7 @@ class WordVectors(WordTable):
         norms = np.where(rows >= 0, self._norms[rows], row_norms(words, found))
         return found / _divisors(norms)
 
-    def _checked_vector(self, query: VectorLike | Sequence[str]) -> NDArray[np.float32]:
+    def _check_vector(self, query: VectorLike | Sequence[str]) -> NDArray[np.float32]:
         vector = np.asarray(query, dtype=np.float32)
         if vector.shape != (self._vectors.shape[1],) or not np.isfinite(vector).all():
             raise ValueError(

@@ -15,7 +15,7 @@ import pytest
 import distembed as de
 from distembed.evaluation import imputation as evaluation
 from distembed.evaluation import neighbor_labels
-from distembed.pipeline.tables.files import read_columns
+from distembed.formats.tables import read_columns
 from distembed.pipeline.tables.rows import Domain
 from tests.benchmarks.company_tables import SPACES, company_vectors, read_prices
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distembed.corpus import CorpusError, read_corpus
-from distembed.corpus.encodings import HEAD_BYTES, detect_encoding
+from distembed.formats.encodings import HEAD_BYTES, detect_encoding
 
 GERMAN = "Über den Wölken muß die Freiheit größer sein, sagte Frau Käthe früh.\n" * 3
 

@@ -13,7 +13,7 @@ import pytest
 
 import distembed as de
 from distembed.evaluation.imputation import MethodRecovery, is_better
-from distembed.pipeline.tables.files import read_columns
+from distembed.formats.tables import read_columns
 
 from .conftest import run
 

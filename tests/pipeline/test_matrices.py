@@ -20,9 +20,9 @@ from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 import distembed as de
 from distembed import files
 from distembed.files import BombError
+from distembed.formats.matrix import MatrixError, row_array
 from distembed.pipeline.matrices.config import MatrixSection
 from distembed.pipeline.matrices.files import matrix_size, open_matrix
-from distembed.pipeline.matrices.matrix import MatrixError, row_array
 from tests.references.checksums import crc32c
 
 N, D = 23, 4
@@ -357,7 +357,7 @@ def test_no_hdf5_file_takes_values_from_another_file(kind, tmp_path):
 def test_a_small_file_that_unpacks_to_a_large_matrix_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 20)
     monkeypatch.setattr(files, "UNPACKED_RATIO", 50)
-    monkeypatch.setattr("distembed.parquet.BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr("distembed.formats.parquet.BATCH_BYTES", 1 << 20)
     zeros = np.zeros((1 << 18, 4), np.float32)
     np.savez_compressed(tmp_path / "x.npz", M=zeros)
     sp.save_npz(tmp_path / "sparse.npz", sp.csr_array(np.ones((1 << 10, 1 << 10), np.int8)))

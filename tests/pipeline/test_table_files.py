@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from distembed.formats.tables import TableError, read_table, texts_of
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.domain import read_domain
-from distembed.pipeline.tables.files import TableError, read_table, texts_of
 from distembed.pipeline.tables.rows import Domain
 
 

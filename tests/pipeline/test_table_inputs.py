@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.formats.tables import TableError
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 from distembed.pipeline.tables.domain import join, read_domain
-from distembed.pipeline.tables.files import TableError
 from distembed.pipeline.tables.known import read_known
 
 from .conftest import run

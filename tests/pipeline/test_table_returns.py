@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from distembed.formats.tables import TableError
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.domain import read_domain
-from distembed.pipeline.tables.files import TableError
 from distembed.pipeline.tables.returns import returns_of
 
 MESSY = (

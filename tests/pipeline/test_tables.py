@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distembed.pipeline.tables.cells import read_numbers, readings
+from distembed.formats.cells import read_numbers, readings
+from distembed.formats.tables import Table, TableError
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 from distembed.pipeline.tables.domain import join, read_domain
-from distembed.pipeline.tables.files import Table, TableError
 from distembed.pipeline.tables.known import Known, read_known
 from distembed.pipeline.tables.names import NearMiss, _one_letter_apart, advice_on, match_names, near_misses
 from distembed.pipeline.tables.rows import Domain

@@ -7,8 +7,11 @@ from typing import Any
 
 import click
 
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.export.job import ExportOptions, export_source
+from distembed.pipeline.export.static import export_static
 from distembed.pipeline.terminal import shown, write
 
 
@@ -93,14 +96,10 @@ def export(
     """
     encoding = {"weighting": weighting, "whitening": whitening}
     if target.startswith("static:"):
-        from distembed.pipeline.export.static import export_static
-
         _refuse(options, of="a table")
         write(shown(export_static(source, target, **encoding)))
         return
     _refuse(encoding, of="static:DIR")
-    from distembed.pipeline.export.job import ExportOptions, export_source
-
     write(shown(export_source(source, target, ExportOptions(**options, escape=escape))))
 
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from distembed.display import plural
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.evaluation import bias
+from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import FEW_KNOWN, Case, Options, Policy, Score, Unknown
+from distembed.evaluation.sentence_files import SentenceSet, find_sentence_sets, with_word_sets
+from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
+from distembed.evaluation.tagged_files import TaggedSet, find_tagged_sets
+from distembed.evaluation.tagging import compare_tagging
+from distembed.evaluation.words import case_advice
+from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.export.files import table_format, write_table
+from distembed.pipeline.export.tables import neighbors_table
+from distembed.pipeline.opening import Source, load_vectors, parse_source
+from distembed.pipeline.sections import locate
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
-
-if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Case, Options, Policy, Score, Unknown
-    from distembed.evaluation.sentence_files import SentenceSet
-    from distembed.evaluation.tagged_files import TaggedSet
-    from distembed.evaluation.wordsets import FoundSets
-    from distembed.pipeline.opening import Source
-    from distembed.vectors import WordVectors
-    from distembed.vectors.word_vectors import Neighbor
+from distembed.pipeline.texts import open_encoder
+from distembed.vectors import WordVectors
+from distembed.vectors.word_table import UnknownWordError
+from distembed.vectors.word_vectors import Neighbor
 
 
 @click.command(
@@ -96,12 +105,6 @@ def evaluate(
     Files of tagged words (named entities, chunks) train and test a tagger with the vectors, and one without them;
     classified texts have a row of their words' tf-idf weights without vectors.
     """
-    from distembed.evaluation import words as evaluation
-    from distembed.evaluation.scoring import FEW_KNOWN, Policy
-    from distembed.evaluation.wordsets import look_for_word_sets
-    from distembed.pipeline.opening import load_vectors, parse_source
-    from distembed.pipeline.sections import locate
-
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
     found = _find(tuple(locate(path, Path()) for path in sets))
@@ -141,9 +144,6 @@ class _Found(NamedTuple):
 
 
 def _find(sets: tuple[str, ...]) -> _Found:
-    from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
-    from distembed.evaluation.tagged_files import find_tagged_sets
-
     tagged = find_tagged_sets(sets)
     sentences = find_sentence_sets(sets, besides=tagged.files)
     others = tagged.files | sentences.files
@@ -160,8 +160,6 @@ def _of_sentences(
     """Return the scores of each vector file on sentences; unknown words cannot count as wrong there."""
     if not found.sentences:
         return {}
-    from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
-    from distembed.pipeline.texts import open_encoder
 
     unknown = None if policy.unknown == "zero" else policy.unknown
     without = evaluate_bags(found.sentences)
@@ -177,15 +175,12 @@ def _of_tags(files: dict[str, WordVectors], found: _Found, policy: Policy) -> di
     """Return the scores of each vector file on tagged words."""
     if not found.tagged:
         return {}
-    from distembed.evaluation.tagging import compare_tagging
 
     return compare_tagging(files, found.tagged, policy=policy)
 
 
 def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:
     """Write which files were passed over, and whether another case would know more words."""
-    from distembed.evaluation.words import case_advice
-
     if found.omissions:
         write(shown(found.omissions), err=True)
     for path, model in files.items():
@@ -225,9 +220,6 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
     says so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit
     code is then 1.
     """
-    from distembed.pipeline.opening import load_vectors, parse_source
-    from distembed.vectors.word_table import UnknownWordError
-
     model, unknown = load_vectors(parse_source(vectors)), list[str]()
     found: dict[str, list[Neighbor]] = {}
     for word in words:
@@ -245,9 +237,6 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
 
 
 def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
-    from distembed.pipeline.export.files import table_format, write_table
-    from distembed.pipeline.export.tables import neighbors_table
-
     form, table = table_format(target), neighbors_table(found)
     if form is None:
         raise ValueError(
@@ -276,10 +265,6 @@ def weat(vectors: str, tests: str | None) -> None:
     VECTORS is a vector file, a workspace or a job file. The table has an effect size between -2 and 2 and the p-value
     of a permutation test for each of the ten English tests of Caliskan, Bryson and Narayanan (2017).
     """
-    from distembed.evaluation import bias
-    from distembed.pipeline.opening import load_vectors, parse_source
-    from distembed.pipeline.sections import locate
-
     found = bias.weat(load_vectors(parse_source(vectors)), None if tests is None else locate(tests, Path()))
     write(bias.format_associations(found))
     if not any(each.n_partitions for each in found):

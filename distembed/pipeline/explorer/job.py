@@ -6,12 +6,12 @@ from importlib import import_module
 
 from distembed.display import plural
 from distembed.pipeline import derived
+from distembed.pipeline.context import system_of
 from distembed.pipeline.explorer.items import MAX_POINTS, Items
 from distembed.pipeline.explorer.layout import check_extra, lay_out
 from distembed.pipeline.explorer.page import render_page
 from distembed.pipeline.explorer.words import word_items
 from distembed.pipeline.opening import VectorFile, job_of, load_vectors, parse_source
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.runner import report_job
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.files import without_compression
+from distembed.formats.tables import FORMULA
 from distembed.pipeline.export.tables import Numbers, Piece, Table
-from distembed.pipeline.tables.files import FORMULA
 from distembed.vectors.streams import writing
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]

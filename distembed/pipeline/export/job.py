@@ -8,11 +8,10 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from distembed.factorization.subwords import SubwordMap
-from distembed.pipeline.context import read_vectors
+from distembed.pipeline.context import read_vectors, system_of
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import MakeTable, vectors_table
 from distembed.pipeline.opening import VectorFile, job_of, load_vectors, open_job, parse_source
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors

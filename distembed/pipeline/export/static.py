@@ -11,8 +11,8 @@ from distembed.display import first_words, plural
 from distembed.encoding.encoder import TextEncoder
 from distembed.encoding.static import model_card, unreadable_words, write_static_model
 from distembed.evaluation.words import SCORE_HEADINGS, score_rows
+from distembed.pipeline.context import system_of
 from distembed.pipeline.opening import VectorFile, job_of, parse_source
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.pipeline.texts import open_encoder
 from distembed.pipeline.words.stages import shown_scores

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.libraries import pa
-from distembed.pipeline.tables.config import DomainSection, MatchingSection
-from distembed.pipeline.tables.features import features_of, key_and_problems
-from distembed.pipeline.tables.files import (
+from distembed.formats.tables import (
     Table,
     TableError,
     column_of,
@@ -19,6 +17,8 @@ from distembed.pipeline.tables.files import (
     refuse_twice,
     texts_of,
 )
+from distembed.pipeline.tables.config import DomainSection, MatchingSection
+from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.known import Known
 from distembed.pipeline.tables.names import match_names
 from distembed.pipeline.tables.returns import from_prices

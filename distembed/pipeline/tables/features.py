@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from distembed.display import plural
-from distembed.pipeline.tables.cells import NumberColumns, read_numbers, readings
+from distembed.formats.cells import NumberColumns, read_numbers, readings
+from distembed.formats.tables import Table, key_column, no_column, some, texts_of
 from distembed.pipeline.tables.config import TableSection
-from distembed.pipeline.tables.files import Table, key_column, no_column, some, texts_of
 from distembed.pipeline.tables.rows import Domain, refusal
 
 UNNAMED = ("", "Unnamed: 0")

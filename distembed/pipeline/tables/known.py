@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.files import without_compression
-from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.tables.cells import read_numbers
-from distembed.pipeline.tables.config import KnownSection, MatchingSection
-from distembed.pipeline.tables.features import features_of, key_and_problems
-from distembed.pipeline.tables.files import (
+from distembed.formats.cells import read_numbers
+from distembed.formats.tables import (
     TABLE_SUFFIXES,
     Table,
     TableError,
@@ -25,14 +22,15 @@ from distembed.pipeline.tables.files import (
     some,
     texts_of,
 )
+from distembed.pipeline.inputs import file_sizes
+from distembed.pipeline.tables.config import KnownSection, MatchingSection
+from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.names import match_names
 from distembed.pipeline.tables.rows import settled
 from distembed.pipeline.tables.shares import warn_of_one_component
 from distembed.pipeline.tables.vector_files import load_vectors
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 TEXT_VECTORS = (".txt", ".vec", ".csv", ".tsv")
 """Endings of files whose numbers are written as text, not compressed."""
@@ -113,8 +111,6 @@ def _is_table(section: KnownSection) -> bool:
 
 def _from_table(section: KnownSection, table: Table) -> Known:
     """Return the columns of numbers of a table as vectors; the column of counts is none of them."""
-    from distembed.vectors import WordVectors
-
     key, problems = key_and_problems(table, section, [])
     cut = {name: column[: section.max_words] for name, column in table.columns.items()}
     not_components = {key, *section.drop}

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.formats.tables import SHOWN, TableError, some
 from distembed.pipeline.tables.config import MatchingSection
-from distembed.pipeline.tables.files import SHOWN, TableError, some
 
 
 def match_names(

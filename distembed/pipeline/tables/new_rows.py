@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distembed.pipeline.tables.cells import Decimal, NumberColumns, read_numbers, readings
+from distembed.formats.cells import Decimal, NumberColumns, read_numbers, readings
+from distembed.formats.tables import Floats, Table, TableError, no_column, read_table, texts_of
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.domain import renamed
 from distembed.pipeline.tables.features import key_and_problems
-from distembed.pipeline.tables.files import Floats, Table, TableError, no_column, read_table, texts_of
 from distembed.pipeline.tables.rows import Domain, Scales, filled, missing_cells, settled
 from distembed.pipeline.tables.scales import on_scales
 from distembed.pipeline.tables.vector_files import from_vectors, holds_vectors

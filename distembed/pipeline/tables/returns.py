@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import one_blas_thread
+from distembed.formats.tables import Floats, Table, TableError, some, texts_of
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.features import features_of
-from distembed.pipeline.tables.files import Floats, Table, TableError, some, texts_of
 from distembed.pipeline.tables.rows import Domain, LeftOut
 
 YEAR_FIRST = re.compile(r"\d{4}([-/.]?)\d{2}\1\d{2}(?!\d)")

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.formats.tables import SHOWN, Floats, TableError, some
 from distembed.pipeline.tables.config import TableSection
-from distembed.pipeline.tables.files import SHOWN, Floats, TableError, some
 
 
 class LeftOut(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from distembed.display import plural
+from distembed.formats.tables import Floats, TableError, some
 from distembed.pipeline.tables.config import MatchingSection
-from distembed.pipeline.tables.files import Floats, TableError, some
 from distembed.pipeline.tables.names import match_names
 from distembed.pipeline.tables.rows import Domain, LeftOut
 

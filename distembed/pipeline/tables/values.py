@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from distembed.display import plural
-from distembed.pipeline.tables.cells import read_numbers, readings
+from distembed.formats.cells import read_numbers, readings
+from distembed.formats.tables import key_column, no_column, read_table, some, texts_of
 from distembed.pipeline.tables.config import TableSection
-from distembed.pipeline.tables.files import key_column, no_column, read_table, some, texts_of
 from distembed.pipeline.tables.rows import Domain, refusal, settled
 
 

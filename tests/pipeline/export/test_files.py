@@ -13,9 +13,9 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from distembed.formats.tables import read_table
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import Numbers, Piece, Table, paired
-from distembed.pipeline.tables.files import read_table
 
 TITLES = ["Ärger, mit Komma", 'said "no"', "two\nlines", None, "=1+1", ""]
 SCHEMA = pa.schema([("title", pa.string()), ("topic", pa.int64())])

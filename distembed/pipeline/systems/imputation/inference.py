@@ -7,6 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.formats.tables import some
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.export.files import table_format, write_table
 from distembed.pipeline.export.inference import NewFiles
@@ -15,7 +16,6 @@ from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.systems.imputation.join import SCALES
 from distembed.pipeline.systems.imputation.solving import estimator_of
-from distembed.pipeline.tables.files import some
 from distembed.pipeline.tables.names import folding
 from distembed.pipeline.tables.new_rows import read_new_rows
 from distembed.pipeline.tables.rows import Domain, Scales

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distembed.display import plural
-from distembed.parquet import whole_table
+from distembed.formats.parquet import whole_table
 from distembed.pipeline.export.tables import MakeTable, Piece, Table, words_table
 from distembed.pipeline.systems.neighbors.config import NeighborsJob
 from distembed.storage.workspace import Workspace

@@ -23,7 +23,7 @@ MARKS = (
 """Byte-order marks, the longer ones first where one begins another."""
 
 ONE_BYTE = "cp1252"
-"""What text is taken for that has no byte-order mark and is not UTF-8: Windows-1252."""
+"""The encoding assumed for text that has no byte-order mark and is not UTF-8: Windows-1252."""
 
 MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 CUT = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
@@ -52,7 +52,7 @@ def detect_encoding(head: bytes) -> str:
 
     Examples
     --------
-    >>> from distembed.corpus.encodings import detect_encoding
+    >>> from distembed.formats.encodings import detect_encoding
     >>> detect_encoding("Äpfel".encode("latin-1"))
     'cp1252'
     >>> detect_encoding("Äpfel".encode("utf-8"))
@@ -75,7 +75,6 @@ def detect_encoding(head: bytes) -> str:
 
 
 def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
-    """Return whether bytes are UTF-8, the last character of which may be cut."""
     try:
         codecs.utf_8_decode(head, "strict", not is_cut)
     except UnicodeDecodeError:

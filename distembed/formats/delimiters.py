@@ -20,7 +20,7 @@ def separated(text: str) -> Separated:
 
     Examples
     --------
-    >>> from distembed.corpus.spreadsheets import separated
+    >>> from distembed.formats.delimiters import separated
     >>> separated("sep=;\nname;text\n")
     Separated(text='\nname;text\n', separator=';')
     >>> separated("name;text\n").separator

@@ -16,15 +16,17 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
 from distembed.files import read_small, without_compression
-from distembed.libraries import pa, pacsv, pc
-from distembed.parquet import whole_table
-from distembed.pipeline.npz import refuse_large_member
-from distembed.pipeline.tables.binary_columns import columns_of_parquet, decoded_array
+from distembed.formats.binary_columns import columns_of_parquet, decoded_array
+from distembed.formats.delimiters import separated
+from distembed.formats.npz import refuse_large_member
+from distembed.formats.parquet import whole_table
 from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]

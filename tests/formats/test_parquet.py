@@ -22,7 +22,7 @@ READERS = {
 }
 PROGRAM = """
 import psutil
-from distembed.parquet import parquet_file, read_batches, whole_table
+from distembed.formats.parquet import parquet_file, read_batches, whole_table
 import pyarrow.parquet
 before = psutil.Process().num_threads()
 with open({path!r}, "rb") as file:

@@ -14,8 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from distembed.files import refuse_bomb
-from distembed.libraries import pa, pc, pq
 
 __all__ = ["parquet_file", "read_batches", "whole_table"]
 
@@ -35,7 +38,7 @@ def parquet_file(file: IO[bytes] | str | Path, *, buffer_bytes: int = 0) -> pq.P
     >>> import io
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq
-    >>> from distembed.parquet import parquet_file
+    >>> from distembed.formats.parquet import parquet_file
     >>> file = io.BytesIO()
     >>> pq.write_table(pa.table({"word": ["cat", "dog"]}), file)
     >>> parquet_file(file).metadata.num_rows
@@ -59,7 +62,7 @@ def whole_table(file: IO[bytes] | str | Path, *, columns: Sequence[str] | None =
     >>> import io
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq
-    >>> from distembed.parquet import whole_table
+    >>> from distembed.formats.parquet import whole_table
     >>> file = io.BytesIO()
     >>> pq.write_table(pa.table({"word": ["cat", "dog"], "count": [2, 1]}), file)
     >>> whole_table(file, columns=["count"]).to_pydict()
@@ -87,7 +90,7 @@ def read_batches(
     >>> import io
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq
-    >>> from distembed.parquet import parquet_file, read_batches
+    >>> from distembed.formats.parquet import parquet_file, read_batches
     >>> file = io.BytesIO()
     >>> pq.write_table(pa.table({"word": ["cat", "dog", "ant"]}), file)
     >>> [batch.num_rows for batch in read_batches(parquet_file(file), 2)]
@@ -133,10 +136,10 @@ def _column_size(file: Any, group: int, index: int) -> tuple[int, int]:
     repeats = chunk.has_dictionary_page or not {*ONE_BY_ONE}.isdisjoint(chunk.encodings)
     if not repeats or n_bytes * n_values <= BATCH_BYTES:
         return n_bytes, n_bytes // n_rows
-    return _measured(file, group, chunk)
+    return _measure(file, group, chunk)
 
 
-def _measured(file: Any, group: int, chunk: Any) -> tuple[int, int]:
+def _measure(file: Any, group: int, chunk: Any) -> tuple[int, int]:
     """Return the bytes of a column of texts, and of its largest row, without all of its values in memory."""
     name, n_bytes, n_values = chunk.path_in_schema, chunk.total_uncompressed_size, chunk.num_values
     by_number = ONE_BY_ONE[0] not in chunk.encodings and ONE_BY_ONE[1] not in chunk.encodings
