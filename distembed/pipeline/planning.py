@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from distembed.files import failures_told
 from distembed.pipeline import provenance
-from distembed.pipeline.context import Counted, System, system_of
-from distembed.pipeline.inputs import Stamps, look_for
+from distembed.pipeline.context import Counted, system_of
+from distembed.pipeline.inputs import look_for
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.sections import Job
@@ -20,20 +20,27 @@ from distembed.storage.workspace import Workspace
 def plan_job(job: Job) -> Plan:
     """Return the resources that a job needs; the sizes that committed stages know are exact."""
     with failures_told(job.job.workspace):
-        return planner(system_of(job), existing_workspace(job))(job)
+        workspace = existing_workspace(job)
+        found = standings(job, workspace)
+    return plan_stages(job, found, workspace)
 
 
-def planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:
-    """Return what plans the jobs of a system; it looks at each input once, however many it plans."""
+def plan_stages(job: Job, found: Iterable[Standing], workspace: Workspace | None) -> Plan:
+    """Return the resources that a job needs, as `plan_job` does, by where its stages were found to stand."""
+    with failures_told(job.job.workspace):
+        return _planned(job, found, workspace)._replace(again=planner(workspace))
+
+
+def _planned(job: Job, found: Iterable[Standing], workspace: Workspace | None) -> Plan:
+    done = {s.spec.name: s.before for s in found if s.is_done and isinstance(s.before, StageManifest)}
+    counted = Counted(workspace, done) if workspace is not None and done else None
+    return system_of(job).plan(job, counted)._replace(done=frozenset(done))
+
+
+def planner(workspace: Workspace | None) -> Callable[[Job], Plan]:
+    """Return what plans a job with other settings; it looks at each input once, however many it plans."""
     look = cache(look_for(workspace))
-
-    def planned(job: Job) -> Plan:
-        found = standings(job, system.stages(job), workspace, look=look)
-        done = {s.spec.name: s.before for s in found if s.is_done and isinstance(s.before, StageManifest)}
-        counted = Counted(workspace, done) if workspace is not None and done else None
-        return system.plan(job, counted)._replace(done=frozenset(done), again=planned)
-
-    return planned
+    return lambda job: _planned(job, standings(job, workspace, look=look), workspace)
 
 
 def check_inputs(job: Job, found: Iterable[Standing]) -> list[str]:
@@ -61,18 +68,6 @@ def check_inputs(job: Job, found: Iterable[Standing]) -> list[str]:
     return lines
 
 
-def planned_inputs(job: Job) -> list[str]:
-    """Return what `check_inputs` finds for the stages that a run of a job would compute."""
-    return check_inputs(job, standings(job, system_of(job).stages(job), existing_workspace(job)))
-
-
-def planned_losses(job: Job, *, look: Callable[[str], Stamps] | None = None) -> list[str]:
-    """Return a line for each finished stage that a run of the job would compute again: why, and what it took.
-
-    `look` returns the stamps of what lies at a path, see `standings`.
-    """
-    workspace = existing_workspace(job)
-    if workspace is None:
-        return []
-    found = standings(job, system_of(job).stages(job), workspace, look=look)
-    return loss_lines(losses(found, workspace, provenance.made_with()))
+def planned_losses(found: Sequence[Standing], workspace: Workspace | None) -> list[str]:
+    """Return a line for each finished stage that a run would compute again: why, and what it took."""
+    return [] if workspace is None else loss_lines(losses(found, workspace, provenance.made_with()))

@@ -22,7 +22,7 @@ from distembed.pipeline.context import (
 from distembed.pipeline.inputs import keep_hints, look_for, recorded_bytes
 from distembed.pipeline.opening import JOB_FILE, existing_workspace
 from distembed.pipeline.plan import Plan
-from distembed.pipeline.planning import check_inputs, plan_job, planner
+from distembed.pipeline.planning import check_inputs, plan_stages, planner
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_seconds
 from distembed.pipeline.sections import Job, JobError
@@ -166,14 +166,14 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
     """
     with failures_told(job.job.workspace):
         there = existing_workspace(job)
-        todo = [standing for standing in _looked(job, specs, there, reporter) if not standing.is_done]
-    if not todo:
+        found = _looked(job, specs, there, reporter)
+    first = next((standing for standing in found if not standing.is_done), None)
+    if first is None:
         return ""
-    first = todo[0]
     if recorded_bytes(first.parameters) <= first.spec.counted_first_bytes:
         check_inputs(job, [first])
         return first.spec.name
-    _check_plan(plan_job(job), {spec.name for spec in specs}, workers, reporter)
+    _check_plan(plan_stages(job, found, there), {spec.name for spec in specs}, workers, reporter)
     return ""
 
 
@@ -181,7 +181,7 @@ def _looked(
     job: Job, specs: Sequence[StageSpec], workspace: Workspace | None, reporter: Reporter
 ) -> list[Standing]:
     """Return where each stage stands, after a note where much has to be read for it."""
-    return standings(job, specs, workspace, look=look_for(workspace, note=reporter.note))
+    return standings(job, workspace, specs=specs, look=look_for(workspace, note=reporter.note))
 
 
 def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: Reporter) -> None:
@@ -284,14 +284,14 @@ def _drop_inputs(spec: StageSpec, workspace: Workspace) -> None:
 
 def _plan_of_run(run: Run) -> Plan:
     """Return the plan of a job that is running, by what its stages have counted so far."""
-    system, found = system_of(run.job), run.workspace.stages()
+    found = run.workspace.stages()
     done = {
         name: found[name]
         for name, standing in run.standings.items()
         if name in found and found[name].fingerprint == standing.fingerprint
     }
-    plan = system.plan(run.job, Counted(run.workspace, done) if done else None)
-    return plan._replace(again=planner(system, run.workspace))
+    plan = system_of(run.job).plan(run.job, Counted(run.workspace, done) if done else None)
+    return plan._replace(again=planner(run.workspace))
 
 
 def _rounds_of(spec: StageSpec, run: Run) -> Listener:
@@ -400,7 +400,7 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
 
 
 def _refuse_unfinished(job: Job, workspace: Workspace) -> None:
-    for standing in standings(job, system_of(job).stages(job), workspace):
+    for standing in standings(job, workspace):
         if not standing.is_done:
             state = f"stage {standing.spec.name} is {state_of(standing, workspace)}"
             raise ValueError(f"there is no report yet: {state}; run the job first")

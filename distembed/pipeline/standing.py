@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distembed.corpus.paths import is_hidden
-from distembed.pipeline.context import StageSpec
+from distembed.pipeline.context import StageSpec, system_of
 from distembed.pipeline.inputs import FILES, Stamps, inputs_of, look_for, stamp_inputs, texts_in
 from distembed.pipeline.provenance import differences
 from distembed.pipeline.quantities import format_seconds
@@ -70,12 +70,12 @@ class Standing(NamedTuple):
 
 def standings(
     job: Job,
-    specs: Iterable[StageSpec],
     workspace: Workspace | None,
     *,
+    specs: Sequence[StageSpec] | None = None,
     look: Callable[[str], Stamps] | None = None,
 ) -> list[Standing]:
-    """Return where each stage of a job stands; stages come after those they read.
+    """Return where each stage of a job stands, or each of the first ones, `specs`; stages come after those they read.
 
     `look` returns the stamps of what lies at a path; by default they are those that the workspace calls for. A job that
     was found in a workspace says nothing of its inputs: the stages have read what they recorded.
@@ -85,7 +85,8 @@ def standings(
     JobError
         A folder that the job reads holds the workspace that it writes.
     """
-    specs, done = list(specs), {} if workspace is None else workspace.stages()
+    specs = system_of(job).stages(job) if specs is None else specs
+    done = {} if workspace is None else workspace.stages()
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
     look, named = cache(unread if job.is_recorded else look or look_for(workspace)), inputs_of(job)

@@ -29,7 +29,7 @@ def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
         return f"{job.job.workspace}: nothing there yet; type: {command}"
     owner = workspace.writer()
     lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
-    found = standings(job, system_of(job).stages(job), workspace)
+    found = standings(job, workspace)
     lines += [shown(f"  {standing.spec.name:<16}{state_of(standing, workspace)}") for standing in found]
     if job.is_recorded:
         lines.append("the inputs were not looked at: name the job file to see whether they have changed")

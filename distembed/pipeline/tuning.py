@@ -360,7 +360,7 @@ def _fingerprints(job: Job, base: Job) -> dict[str, str]:
         )
     wanted: tuple[StageSpec, ...] = specs[: names.index(VECTORS) + 1]
     recorded = Workspace.open(base.job.workspace) if Workspace.exists(base.job.workspace) else None
-    found = standings(job, wanted, recorded, look=stamps_at)
+    found = standings(job, recorded, specs=wanted, look=stamps_at)
     return {standing.spec.name: standing.fingerprint for standing in found}
 
 

@@ -49,7 +49,6 @@ from distembed.pipeline.planning import plan_job
 from distembed.pipeline.sections import Job
 from distembed.pipeline.standing import Standing, standings
 from distembed.pipeline.status import job_status
-from distembed.pipeline.systems.psdvec.stages import stages
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import run_each
 from distembed.storage.workspace import Workspace
@@ -228,7 +227,7 @@ def measure(n: int, folder: Path) -> None:
     job = load_job(folder / "job.toml")
     step("plan", lambda: plan_job(job))
     templates(job, folder)
-    found = {standing.spec.name: standing for standing in standings(job, stages(job), None)}
+    found = {standing.spec.name: standing for standing in standings(job, None)}
     with Workspace.create(folder / "w", owner="bench") as workspace, dask.config.set(scheduler="sync"):
         make_tokens(workspace, found["tokens"], n, str(folder / "tokens"))
         make_vocabulary(workspace, found["vocabulary"], n)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline import derived, inputs, provenance, runner, standing
+from distembed.pipeline import config, derived, inputs, provenance, runner, standing
 from distembed.pipeline.corpus import stages
 from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
 from distembed.pipeline.opening import open_job
@@ -351,7 +351,7 @@ def test_a_small_text_is_counted_before_it_is_planned(tiny: Path, monkeypatch: p
     with pytest.raises(ValueError, match="min_count is 5000 and the largest count of a word is 120"):
         again(tiny, "vocabulary.min_count=5000", "job.workspace='new'")
     assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
-    monkeypatch.setattr(runner, "plan_job", no_plan)
+    monkeypatch.setattr(runner, "plan_stages", no_plan)
     assert computed(tiny, "job.workspace='other'").ran == STAGES
     monkeypatch.setattr(runner, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
     with pytest.raises(AssertionError, match="planned"):
@@ -367,7 +367,7 @@ def test_the_plan_after_the_first_stage_is_of_all_later_ones(tiny: Path) -> None
 
 
 def test_where_all_is_done_nothing_is_planned(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "plan_job", no_plan)
+    monkeypatch.setattr(runner, "plan_stages", no_plan)
     monkeypatch.setattr(runner, "_plan_of_run", no_plan)
     monkeypatch.setattr(runner, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
     assert again(tiny).ran == ()
@@ -391,3 +391,23 @@ def test_a_file_known_by_its_content_is_read_once_until_it_changes(
     monkeypatch.setattr(inputs, "SETTLED_NS", 0)
     assert [stamps_of(b"one"), stamps_of(b"two")] == [one, two]
     assert len(reads) == 6
+
+
+def test_a_plan_looks_once_where_stages_stand(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    find = standing.inputs_of
+    monkeypatch.setattr(standing, "inputs_of", lambda job: looks.append(job) or find(job))
+    assert run("plan", tiny / "job.toml", "--set", "psdvec.n_components=3").exit_code == 0
+    assert len(looks) == 1
+
+
+def test_a_job_file_is_read_once_with_the_sections_that_override_it(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[Path] = []
+    read = config.read_small
+    monkeypatch.setattr(config, "read_small", lambda path, **most: texts.append(path) or read(path, **most))
+    text = (tiny / "job.toml").read_text().replace("n_components = 4\n", "n_components = 0\n")
+    (tiny / "job.toml").write_text(text)
+    assert de.run_job(tiny / "job.toml", psdvec={"n_components": 4}).ran == ()
+    assert texts == [tiny / "job.toml"]

@@ -12,14 +12,15 @@ import click
 from rich.console import Console
 
 from distembed.execution import uncollected
+from distembed.files import failures_told
 from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.planning import plan_job, planned_inputs, planned_losses
+from distembed.pipeline.opening import existing_workspace, open_job
+from distembed.pipeline.planning import check_inputs, plan_stages, planned_losses
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.runner import report_job, run_stages
 from distembed.pipeline.sections import Job, JobError
-from distembed.pipeline.standing import unread
+from distembed.pipeline.standing import standings, unread
 from distembed.pipeline.status import job_status, verify_job
 from distembed.pipeline.terminal import confirmed, shown, write
 from distembed.pipeline.tls import TLS
@@ -117,15 +118,18 @@ def plan(
     """
     with any_protocol(allowed=allow_code), uncollected():
         job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace, to_run=True)
-        lines = plan_job(job)
+        with failures_told(job.job.workspace):
+            place = existing_workspace(job)
+            found = standings(job, place)
+        lines = plan_stages(job, found, place)
         write(lines.table())
         if hosts is not None:
             write(lines.network_table(hosts))
-        for line in planned_inputs(job):
+        for line in check_inputs(job, found):
             write(shown(line))
         for line in code_of(job):
             write(shown(f"{line}: run asks for --allow-code"))
-        for line in (*job.idle, *planned_losses(job)):
+        for line in (*job.idle, *planned_losses(found, place)):
             write(shown(line))
     for warning in lines.warnings():
         write(f"warning: {warning}")
@@ -266,7 +270,7 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     problems, digest = verify_job(job)
     if writer := writing or place.writer():  # a run may have ended meanwhile, or begun
         write(shown(f"being written by {writer}: only what that run has committed was judged"))
-    for line in [*problems, *planned_losses(job, look=unread)]:
+    for line in [*problems, *planned_losses(standings(job, place, look=unread), place)]:
         write(shown(line))
     if problems:
         word = "fault" if len(problems) == 1 else "faults"
