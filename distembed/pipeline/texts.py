@@ -25,9 +25,8 @@ from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest,
 from distembed.files import naming_a_full_disk
 from distembed.formats.parquet import parquet_file
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
-from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
+from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table, write_zarr
 from distembed.pipeline.export.tables import Numbers, Piece, Table
-from distembed.pipeline.export.zarr_group import write_zarr
 from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.opening import Source, VectorFile, job_of, load_vectors, refuse_recorded
 from distembed.pipeline.progress import Reporter

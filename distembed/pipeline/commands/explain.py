@@ -8,8 +8,7 @@ import click
 
 from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
-from distembed.pipeline.explain.job import explain_job
-from distembed.pipeline.explain.record import Asked
+from distembed.pipeline.explain.record import Asked, explain_job
 from distembed.pipeline.explain.written import as_json, as_page, as_text
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.terminal import shown, write

@@ -1,11 +1,16 @@
-"""What an explanation is made of: sentences, tables whose column adds up, passages of the corpus."""
+"""One result of a finished job, explained: sentences, tables whose column adds up, passages of the corpus."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple, NoReturn
 
 from distembed.corpus.concordance import Passage
+from distembed.pipeline.context import system_of
+from distembed.pipeline.sections import Job
+from distembed.spelling import did_you_mean, spelled_like
+from distembed.storage.workspace import Workspace
 
 
 class TermTable(NamedTuple):
@@ -61,3 +66,34 @@ class Asked(NamedTuple):
     names: tuple[str, ...]
     n: int
     n_passages: int
+
+
+def explain_job(job: Job, asked: Asked) -> Explanation:
+    """Return why a result of a finished job is what it is.
+
+    Raises
+    ------
+    ValueError
+        If the system explains nothing, or the names that were asked for cannot be explained.
+    KeyError, FileNotFoundError
+        If the job has not come so far, or does not know a name.
+    """
+    module = system_of(job).explanation
+    if module is None:
+        raise ValueError(
+            f"results of the system {job.job.system} are not explained: "
+            "explain takes psdvec, topics and imputation jobs"
+        )
+    explained: Explanation = import_module(module).explain(job, Workspace.open(job.job.workspace), asked)
+    return explained
+
+
+COMPARED = 20_000
+"""Names, at most, that an unknown one is compared with: a tenth of a second."""
+
+
+def refuse_unknown(what: str, name: str, names: Sequence[str]) -> NoReturn:
+    """Raise KeyError for a name that is not there, with up to three that are spelt like it, or the first ones."""
+    close = spelled_like(name, names[:COMPARED], n=3)
+    advice = did_you_mean([*map(repr, close)], otherwise=f"the first are {', '.join(names[:3])}")
+    raise KeyError(f"there is no {what} {name!r} among {len(names):,}; {advice}")

@@ -1,8 +1,9 @@
-"""Tables as files: Parquet, comma- and tab-separated values, and NumPy's npy, written some rows at a time."""
+"""Tables as files, written some rows at a time: Parquet, comma- and tab-separated values, NumPy's npy, Zarr."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
@@ -12,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
+import zarr
 from numpy.typing import NDArray
 
-from distembed.files import without_compression
+from distembed.files import partial_name, without_compression
 from distembed.formats.tables import FORMULA
-from distembed.pipeline.export.tables import Numbers, Piece, Table
+from distembed.pipeline.export.tables import PIECE_VALUES, Numbers, Piece, Table
 from distembed.vectors.streams import writing
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
@@ -164,3 +166,74 @@ def _lists(numbers: NDArray[np.float32]) -> pa.Array:
 
 def _columns(numbers: NDArray[np.float32]) -> list[pa.Array]:
     return [pa.array(column, from_pandas=True) for column in np.ascontiguousarray(numbers.T)]
+
+
+# --- Zarr groups -----------------------------------------------------------------------------------------------
+
+
+def write_zarr(target: str, table: Table, *, names: str) -> None:
+    """Write a Zarr group with the arrays ``vectors`` and ``ids``, which appears whole or not at all.
+
+    Parameters
+    ----------
+    target : str
+        A local folder. A Zarr group that is there is replaced.
+    table : Table
+        Its numbers become ``vectors``, float32 (rows, width).
+    names : str
+        The column that becomes ``ids``, text (rows,).
+
+    Raises
+    ------
+    ValueError
+        If the target is a URL.
+    FileExistsError
+        If there is something at the target that is no Zarr group.
+    """
+    place = Path(target)
+    if "://" in target:
+        raise ValueError(f"{target}: a Zarr group is written to a local folder; name one, or write .parquet")
+    if place.exists() and not (place / "zarr.json").exists():
+        raise FileExistsError(f"{target} is there and is no Zarr group; name another place")
+    partial = Path(partial_name(str(place)))
+    try:
+        _write_group(partial, table, names)
+        if place.exists():
+            shutil.rmtree(place)
+        partial.rename(place)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_group(place: Path, table: Table, names: str) -> None:
+    assert table.numbers is not None
+    n, width = table.n_rows, table.numbers.width
+    step = max(1, PIECE_VALUES // width)
+    group = zarr.open_group(place, mode="w-")
+    vectors = group.create_array(
+        "vectors", shape=(n, width), chunks=(step, width), dtype="f4", dimension_names=("text", "component")
+    )
+    ids = group.create_array("ids", shape=(n,), chunks=(step,), dtype=str, dimension_names=("text",))
+    first = 0
+    for labels, numbers in _chunks(table.pieces, names, step):
+        rows = slice(first, first + len(labels))
+        vectors[rows], ids[rows] = numbers, np.array(labels, dtype=object)
+        first += len(labels)
+
+
+def _chunks(
+    pieces: Iterable[Piece], names: str, step: int
+) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
+    """Yield names and numbers by `step` rows, the last time by fewer."""
+    labels: list[str] = []
+    held: list[NDArray[np.float32]] = []
+    for piece in pieces:
+        assert piece.numbers is not None
+        labels += piece.columns[names].to_pylist()
+        held.append(piece.numbers)
+        while len(labels) >= step:
+            rows = np.concatenate(held)
+            yield labels[:step], rows[:step]
+            labels, held = labels[step:], [rows[step:].copy()]
+    if labels:
+        yield labels, np.concatenate(held)

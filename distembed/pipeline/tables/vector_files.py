@@ -53,7 +53,7 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def load_vectors(path: str, *, max_words: int | None) -> WordVectors:
+def load_vectors(path: str, *, max_words: int | None = None) -> WordVectors:
     """Return the vectors of a file in any format, or of a workspace."""
     if not Workspace.exists(path):
         return WordVectors.load(path, max_words=max_words)

@@ -13,8 +13,7 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.manifold.imputation_shares import known_shares, strongest_paths
 from distembed.pipeline.context import stored_sparse
-from distembed.pipeline.explain.names import refuse_unknown
-from distembed.pipeline.explain.record import Asked, Explanation, TermTable
+from distembed.pipeline.explain.record import Asked, Explanation, TermTable, refuse_unknown
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.storage.workspace import Workspace
 

@@ -23,8 +23,7 @@ from distembed.factorization.nmf_blocks import (
     weight_terms,
 )
 from distembed.pipeline.context import whole_sparse
-from distembed.pipeline.explain.names import refuse_unknown
-from distembed.pipeline.explain.record import Asked, Explanation, Passages, TermTable
+from distembed.pipeline.explain.record import Asked, Explanation, Passages, TermTable, refuse_unknown
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.exports import document_norms
 from distembed.pipeline.systems.topics.results import factor_names

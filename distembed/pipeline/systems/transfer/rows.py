@@ -12,13 +12,13 @@ from distembed.execution import whole
 from distembed.factorization.lsa import LSA
 from distembed.linalg.operators import sparse_times
 from distembed.manifold.joint_graph import prefixed
-from distembed.pipeline.context import Context, read_vectors, sections
+from distembed.pipeline.context import Context, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, sides_of
 from distembed.pipeline.systems.transfer.arrays import store
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.sizes import n_chunks, row_bytes, term_bytes
+from distembed.pipeline.tables.vector_files import load_vectors
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
 
 
 def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
@@ -65,7 +65,7 @@ def _lsa_rows(ctx: Context, side: str) -> da.Array:
 def _mean_vectors(ctx: Context, side: str) -> da.Array:
     """Return the mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed."""
     words = ctx.workspace.table(f"{side}_vocabulary")["word"].to_pylist()
-    vectors = _given_vectors(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
+    vectors = load_vectors(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
     table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
     known = [row for row, word in enumerate(words) if word in vectors]
     if not known:
@@ -75,10 +75,6 @@ def _mean_vectors(ctx: Context, side: str) -> da.Array:
         )
     table[known] = vectors[[words[row] for row in known]]
     return sparse_times(ctx.workspace.array(f"{side}_terms"), whole(table))
-
-
-def _given_vectors(url: str) -> WordVectors:
-    return read_vectors(Workspace.open(url)) if Workspace.exists(url) else WordVectors.load(url)
 
 
 def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
