@@ -22,7 +22,7 @@ from distembed.corpus.delimited import with_columns
 from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import COMPRESSIONS, FORMATS, find_files, guess_format, name_files
+from distembed.corpus.paths import FORMATS, find_files, format_of, name_files
 from distembed.corpus.streams import (
     CorpusError,
     Partition,
@@ -36,6 +36,7 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
+from distembed.formats.names import compression_of
 from distembed.formats.parquet import parquet_file
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
@@ -425,13 +426,8 @@ def plan_file(
     url: str, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
 ) -> list[Partition]:
     """Return the partitions of one file."""
-    stem, compression = url, ""
-    for extension, name in COMPRESSIONS.items():
-        if url.endswith(extension):
-            stem, compression = url[: -len(extension)], name
-    kind = template.format
-    if kind == "auto":
-        kind = guess_format(stem)
+    kind = format_of(url) if template.format == "auto" else template.format
+    compression = compression_of(url)
     partition = replace(template, url=url, format=kind, compression=compression if kind != "parquet" else "")
     size = file_size(partition)
     if size == 0:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed import parquet
 from distembed.corpus import Tokens
 from distembed.counting import count_document_block, count_document_terms, document_row_blocks
+from distembed.formats import parquet
 from tests.counting.partitions import vocabulary_of, write_partition
 from tests.counting.test_cooccurrence import DOCUMENTS, WORDS, documents
 from tests.references import counting as plain

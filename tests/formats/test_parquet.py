@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed import files, parquet
+from distembed import files
+from distembed.formats import parquet
 
 READERS = {
     "whole": "whole_table(file)",
