@@ -32,15 +32,15 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 import dask
+import dask.array as da
 import numpy as np
 from dask.base import get_scheduler, normalize_token, tokenize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import funcname, key_split
+from distributed import Client, Future, futures_of
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
-
-from distembed.libraries import da
 
 
 class Checkpoint(Protocol):
@@ -281,7 +281,6 @@ def held_by_cluster(array: da.Array) -> bool:
     """
     if client_in_force() is None:
         return False
-    from distributed import Future  # noqa: PLC0415
 
     # A layer of references has nothing else; to look at all tasks would write the graph out.
     layers = [layer for layer in array.dask.layers.values() if isinstance(layer, MaterializedLayer)]
@@ -306,7 +305,6 @@ def holding(made: da.Array, source: da.Array) -> da.Array:
     """
     if not held_by_cluster(source):
         return made
-    from distributed import futures_of  # noqa: PLC0415
 
     name = f"held-by-{made.name}"
     references = MaterializedLayer({future.key: future for future in futures_of(source)})
@@ -392,7 +390,6 @@ def client_in_force() -> Any:
     """Return the client of the distributed scheduler in force, None where there is none."""
     if "distributed" not in sys.modules:  # it takes a third of a second, and no client is without it
         return None
-    from distributed import Client  # noqa: PLC0415
 
     owner = getattr(get_scheduler(), "__self__", None)
     return owner if isinstance(owner, Client) else None
@@ -465,8 +462,6 @@ def one_blas_thread() -> Iterator[None]:
     last to end removes it. NumPy's and SciPy's BLAS are loaded first. An OpenMP library that is loaded inside
     a block is limited from the next block on, so import it before.
     """
-    import scipy.linalg  # noqa: F401, PLC0415 - its BLAS, which would come later and with all its threads
-
     libraries = _libraries(len(sys.modules))
     with _LOCK:
         _PROCESS_LIMIT.begin([library for library in libraries if not _counts_per_thread(library)])

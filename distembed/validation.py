@@ -9,20 +9,16 @@ alone.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask.array as da
 import numpy as np
 from dask import is_dask_collection
 from scipy.sparse import csr_array, issparse
+from sklearn.utils import validation as checks
 
 from distembed.execution import compute, map_blocks
-from distembed.libraries import Deferred, da
 from distembed.options import RandomState
-
-if TYPE_CHECKING:
-    from sklearn.utils import validation as checks
-else:
-    checks = Deferred("sklearn.utils.validation")  # a second, where only `seed_of` is asked for
 
 
 def seed_of(random_state: RandomState) -> int:

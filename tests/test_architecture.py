@@ -16,8 +16,6 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from distembed.pipeline.registry import SYSTEMS
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -47,69 +45,6 @@ def test_help_loads_no_numerical_library() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
-
-
-def test_what_shows_a_job_loads_no_library_of_arrays(tmp_path: Path) -> None:
-    """`keys` and `status` of every system read the options of the estimators and functions from their source.
-
-    The engine, the store, the estimators and the compiled inner loops are imported when a stage uses them.
-    """
-    program = (
-        "import sys\nfrom click.testing import CliRunner\nfrom distembed.pipeline.cli import cli\n"
-        "from distembed.pipeline.registry import SYSTEMS\n"
-        "jobs = ('quickstart', 'imputation', 'wordspaces', 'topics', 'topic_transfer', 'neighbors')\n"
-        f"status = [['status', f'jobs/{{job}}.toml', '--workspace', {str(tmp_path / 'none')!r}] for job in jobs]\n"
-        "for words in [*(['keys', system] for system in SYSTEMS), *status]:\n"
-        "    done = CliRunner().invoke(cli, words)\n    assert done.exit_code == 0, done.output\n"
-        "    heavy = {'dask.array', 'distributed', 'zarr', 'pyarrow', 'numba', 'scipy', 'sklearn', 'pandas'}\n"
-        "    assert heavy.isdisjoint(sys.modules), (words, sorted(heavy & set(sys.modules)))\n"
-        "print(sorted(SYSTEMS))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert ast.literal_eval(done.stdout) == sorted(SYSTEMS)
-
-
-def test_jobs_are_planned_without_engine_store_and_estimators(tmp_path: Path) -> None:
-    """`plan` of every system reads the options of the estimators from their source, and builds no graph of tasks.
-
-    What is imported for a figure, such as a bound that a block function keeps, is a module that imports none of these.
-    """
-    names = [f"n{i}" for i in range(20)]
-    (tmp_path / "domain.csv").write_text(
-        "name,x,kind\n" + "".join(f"{name},{len(name)}.5,a\n" for name in names)
-    )
-    (tmp_path / "known.txt").write_text("".join(f"{name} 1.0 2.5\n" for name in names[:12]))
-    (tmp_path / "texts.txt").write_text(f"{' '.join(names)}\n" * 20)
-    sections = {
-        "imputation": '[domain]\npath = "domain.csv"\nlabel_column = "kind"\n[known]\npath = "known.txt"',
-        "neighbors": '[input]\npath = "known.txt"',
-        "transfer": '[first]\npaths = ["texts.txt"]\n[second]\npaths = ["texts.txt"]',
-        "topics": '[corpus]\npaths = ["texts.txt"]\n[vocabulary]\nmin_count = 1\nstop_words = "english"',
-        "wordspaces": '[corpus]\npaths = ["texts.txt"]\n[vocabulary]\nmin_count = 1\n[recipes.ppmi]\nof = "contexts"\n'
-        'method = "ppmi"\n[recipes.lpp]\nof = "ppmi"\nmethod = "lpp"\n',
-        "psdvec": '[corpus]\npaths = ["texts.txt"]\n[vocabulary]\nmin_count = 1',
-    }
-    for system, text in sections.items():
-        head = f'[job]\nsystem = "{system}"\nworkspace = "none"\n'
-        (tmp_path / f"{system}.toml").write_text(head + text)
-    program = (
-        "import sys\nfrom click.testing import CliRunner\nfrom distembed.pipeline.cli import cli\n"
-        "from distembed.pipeline.registry import SYSTEMS\n"
-        "heavy = {'dask.array', 'distributed', 'zarr', 'sklearn', 'scipy.stats', 'scipy.optimize', 'matplotlib'}\n"
-        "for job in ['jobs/quickstart.toml', *(f'{sys.argv[1]}/{system}.toml' for system in SYSTEMS)]:\n"
-        "    done = CliRunner().invoke(cli, ['plan', job, '--workspace', f'{sys.argv[1]}/none'])\n"
-        "    assert done.exit_code == 0, done.output\n"
-        "    assert heavy.isdisjoint(sys.modules), (job, sorted(heavy & set(sys.modules)))\n"
-        "print(sorted(SYSTEMS))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert ast.literal_eval(done.stdout) == sorted(SYSTEMS)
 
 
 @cache

@@ -1,22 +1,17 @@
 """DOCUMENTS -> TOKEN IDS: files to documents, documents to token ids (read once), dictionaries to a vocabulary."""
 
-from typing import TYPE_CHECKING
-
-from distembed.libraries import names_of
-
-if TYPE_CHECKING:
-    from distembed.corpus.mediawiki import strip_wikitext
-    from distembed.corpus.partitions import (
-        PartitionSummary,
-        TokenBatch,
-        Tokens,
-        iter_partition,
-        tokenize_partition,
-    )
-    from distembed.corpus.readers import Corpus, Document, read_corpus
-    from distembed.corpus.streams import CorpusError, Partition
-    from distembed.corpus.tokenizer import Tokenizer
-    from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
+from distembed.corpus.mediawiki import strip_wikitext
+from distembed.corpus.partitions import (
+    PartitionSummary,
+    TokenBatch,
+    Tokens,
+    iter_partition,
+    tokenize_partition,
+)
+from distembed.corpus.readers import Corpus, Document, read_corpus
+from distembed.corpus.streams import CorpusError, Partition
+from distembed.corpus.tokenizer import Tokenizer
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 
 __all__ = [
     "Corpus",
@@ -34,23 +29,3 @@ __all__ = [
     "strip_wikitext",
     "tokenize_partition",
 ]
-
-__getattr__ = names_of(
-    __name__,
-    {
-        "Corpus": "readers",
-        "CorpusError": "streams",
-        "Document": "readers",
-        "Partition": "streams",
-        "PartitionSummary": "partitions",
-        "TokenBatch": "partitions",
-        "Tokenizer": "tokenizer",
-        "Tokens": "partitions",
-        "Vocabulary": "vocabulary",
-        "build_vocabulary": "vocabulary",
-        "iter_partition": "partitions",
-        "read_corpus": "readers",
-        "strip_wikitext": "mediawiki",
-        "tokenize_partition": "partitions",
-    },
-)

@@ -8,13 +8,14 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from distembed.files import depth_told, failures_told
 from distembed.formats.names import suffix_of
 from distembed.urls import check_regular, url_to_fs
 
-FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
+Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
+FORMATS: tuple[str, ...] = get_args(Format)[1:]
 EXTENSIONS = {
     ".xml": "mediawiki",
     ".txt": "text",

@@ -22,7 +22,7 @@ from distembed.corpus.delimited import with_columns
 from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import FORMATS, find_files, format_of, name_files
+from distembed.corpus.paths import FORMATS, Format, find_files, format_of, name_files
 from distembed.corpus.streams import (
     CorpusError,
     Partition,
@@ -42,7 +42,6 @@ from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
 
-Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
 # One task: a second of text, some five seconds of compressed XML.
 PARTITION_BYTES = 1 << 25
 

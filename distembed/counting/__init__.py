@@ -1,16 +1,11 @@
 """Token ids to counts: word by word (`cooccurrence`) and document by word (`documents`)."""
 
-from typing import TYPE_CHECKING
-
-from distembed.libraries import names_of
-
-if TYPE_CHECKING:
-    from distembed.counting.cooccurrence import count_cooccurrences
-    from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
-    from distembed.counting.documents import count_document_block, count_document_terms, document_row_blocks
-    from distembed.counting.merging import merge_partials, merge_row_block
-    from distembed.counting.partial_counts import PartialCounts, count_partition
-    from distembed.counting.runs import DamagedRunsError
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
+from distembed.counting.documents import count_document_block, count_document_terms, document_row_blocks
+from distembed.counting.merging import merge_partials, merge_row_block
+from distembed.counting.partial_counts import PartialCounts, count_partition
+from distembed.counting.runs import DamagedRunsError
 
 __all__ = [
     "CooccurrenceOptions",
@@ -25,20 +20,3 @@ __all__ = [
     "merge_partials",
     "merge_row_block",
 ]
-
-__getattr__ = names_of(
-    __name__,
-    {
-        "CooccurrenceOptions": "cooccurrence_options",
-        "DamagedRunsError": "runs",
-        "PartialCounts": "partial_counts",
-        "cooccurrence_row_blocks": "cooccurrence_options",
-        "count_cooccurrences": "cooccurrence",
-        "count_document_block": "documents",
-        "count_document_terms": "documents",
-        "count_partition": "partial_counts",
-        "document_row_blocks": "documents",
-        "merge_partials": "merging",
-        "merge_row_block": "merging",
-    },
-)

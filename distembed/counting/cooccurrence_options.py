@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.counting import blocks
+from distembed.counting.blocks import Units
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
-
-if TYPE_CHECKING:
-    from distembed.counting.blocks import Units
 
 Direction = Literal["symmetric", "left", "right"]
 
@@ -55,8 +54,6 @@ class CooccurrenceOptions:
     @property
     def units(self) -> Units:
         """Return the weights of the distances as exact integers; a drawn window counts each pair once."""
-        from distembed.counting import blocks  # noqa: PLC0415 - numba; a job file is checked without it
-
         return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
 
 
@@ -99,8 +96,6 @@ def cooccurrence_row_blocks(
     >>> cooccurrence_row_blocks(counts, window=5)
     (0, 4)
     """
-    from distembed.counting import blocks  # noqa: PLC0415
-
     counts = np.asarray(counts, np.int64)
     if len(counts) == 0:
         raise ValueError("The vocabulary is empty; build it with a smaller min_count.")

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.sparse import csr_array
-
-from distembed.libraries import stats
 
 TIE = 1e-12
 """Cosines nearer than this are equal: products of unit rows in another order differ by less."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import pairwise_distances
 
 from distembed.execution import one_blas_thread
 
@@ -97,8 +98,6 @@ QUERIES_AT_ONCE = 256
 
 def _nearest_others(rows: Floats, asked: NDArray[np.int64], k: int) -> _Nearest:
     """Return the k rows nearest to each asked one, itself left out, and their distances, (a, k) each."""
-    from sklearn.metrics import pairwise_distances  # noqa: PLC0415 - a plan does not wait for it
-
     found: list[NDArray[np.int64]] = []
     lengths: list[Floats] = []
     for start in range(0, asked.size, QUERIES_AT_ONCE):

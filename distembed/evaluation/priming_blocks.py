@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.sparse import csr_array
-
-from distembed.libraries import stats
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]

@@ -30,6 +30,7 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 
 from distembed.evaluation import blocks
 from distembed.evaluation.priming import (
@@ -440,8 +441,6 @@ def evaluate_categories(
     order as cosines do, so that this is spherical clustering but for the centers' lengths. The interval is that
     of the share of words in their cluster's largest category, the clusters as they were found.
     """
-    from sklearn.cluster import KMeans  # noqa: PLC0415 - only who clusters waits for it
-
     rows = word_rows(vectors, categories.words, policy)
     known = rows >= 0
     used = known if policy.unknown == "skip" else np.ones_like(known)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, summed, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
+from distembed.factorization.psdvec_costs import CoreOptions, Round, rounds_of
 from distembed.factorization.psdvec_lifts import (
     PairCounts,
     first_row_of,
@@ -110,16 +111,15 @@ def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds:
     rounds : Rounds
         The parameters.
     """
-    n = counts.shape[0]
-    ranks = [min(n, rounds.n_components + rounds.n_iter - t) for t in range(1, rounds.n_iter + 1)]
+    planned = rounds_of(CoreOptions.of(rounds), counts.shape[0])
+    ranks, passes = [one.rank for one in planned], [0, *(one.n_passes for one in planned)]
     sparse, problem = _core_problem(counts, word_counts, row_totals, rounds)
     objective: list[float] = []
     vectors: da.Array | None = None
-    passes = [0, rounds.first_passes, *([rounds.n_passes] * (rounds.n_iter - 1))]
-    for number, rank in enumerate(ranks, start=1):
+    for number, one in enumerate(planned, start=1):
         keep = prefixed(rounds.checkpoint, f"core/round-{number}/")
         with counted_from("passes", sum(passes[:number]), sum(passes)):
-            vectors = keep(ROUND_VECTORS, partial(_round, sparse, rank, vectors, rounds, keep))
+            vectors = keep(ROUND_VECTORS, partial(_round, sparse, one, vectors, rounds, keep))
         if number == 1:
             # Not before: the first round's basis is the largest array of all, and does without them.
             problem = _keep_problem(problem, rounds.checkpoint)
@@ -164,7 +164,7 @@ def _keep_problem(problem: CoreProblem, checkpoint: Checkpoint) -> CoreProblem:
 
 
 def _round(
-    sparse: da.Array, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+    sparse: da.Array, one: Round, before: da.Array | None, rounds: Rounds, keep: Checkpoint
 ) -> da.Array:
     """Return V = U sqrt(max(Λ, 0)) of the matrix of one round.
 
@@ -173,7 +173,7 @@ def _round(
     kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
     constant = float(np.log(rounds.smoothing)) / 2 if before is None else 0.0
     matrix = SparsePlusLowRank(kept, factor=before, constant=constant)
-    found = _eigenpairs(matrix, rank, before, rounds, keep)
+    found = _eigenpairs(matrix, one, before, rounds, keep)
     # Beside the huge negative eigenvalue of the constant, a positive one this small is its rounding error.
     noise = np.finfo(np.float32).eps * abs(constant) * kept.shape[0]
     values = np.where(found.values > noise, found.values, 0)
@@ -182,20 +182,20 @@ def _round(
 
 
 def _eigenpairs(
-    matrix: SparsePlusLowRank, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+    matrix: SparsePlusLowRank, one: Round, before: da.Array | None, rounds: Rounds, keep: Checkpoint
 ) -> Eigenpairs:
     if rounds.solver == "dense":
-        return dense_eigenpairs(matrix, rank)
+        return dense_eigenpairs(matrix, one.rank)
     # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
     # from the start, it takes no precision from the others.
     ones = da.ones((sum(matrix.row_chunks), 1), chunks=(matrix.row_chunks, (1,)), dtype=np.float32)
     start = ones if before is None else da.concatenate([ones, before], axis=1).rechunk({1: -1})
     return largest_eigenpairs(
         matrix,
-        rank,
+        one.rank,
         start=start,
-        block_size=(rounds.block_size or -(-rank // 2)) if before is None else None,
-        n_passes=rounds.first_passes if before is None else rounds.n_passes,
+        block_size=one.block_size,
+        n_passes=one.n_passes,
         random_state=rounds.random_state,
         checkpoint=keep,
     )

@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
-
-from distembed.libraries import pa
 
 UNNAMED_INDEX = "__index_level_"
 """What pandas calls an index without a name, with its number."""

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from distembed.display import plural
 from distembed.formats.tables import Floats, Table, as_array, some
-from distembed.libraries import pa, pc
 
 Decimal = Literal[".", ","]
 

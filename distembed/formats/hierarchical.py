@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import zarr
 
 from distembed.formats.matrix import HDF5_SUFFIXES, Matrix, MatrixError, check_shape, held_matrix
 from distembed.formats.untrusted import CheckedStore, checked_array
 from distembed.formats.zarr_stores import zarr_store
-from distembed.libraries import sp
 from distembed.urls import opened
 
 LISTED = 20
@@ -31,7 +31,7 @@ def _opened(path: str) -> Iterator[Any]:
         yield zarr.open(CheckedStore(zarr_store(path, read_only=True)), mode="r")
         return
     try:
-        import h5py
+        import h5py  # noqa: PLC0415 - an optional package
     except ImportError as error:
         raise ImportError(f"reading {path} needs h5py: pip install 'distembed[anndata]'") from error
     with opened(path, "rb") as file:

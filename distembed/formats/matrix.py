@@ -7,12 +7,14 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import delayed, from_delayed
-from distembed.libraries import da, sp
+from distembed.linalg.csr import row_range, rows_of
 
 HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
 LISTED = 5
@@ -70,8 +72,6 @@ def held_matrix(path: str, values: Any, names: Sequence[str] | None) -> Matrix:
 
 
 def _held_rows(values: Any, start: int, stop: int) -> Any:
-    from distembed.linalg.csr import row_range
-
     return row_range(values, start, stop) if sp.issparse(values) else values[start:stop]
 
 
@@ -136,8 +136,6 @@ def _checked_rows(
 
 
 def _refuse_not_finite(path: str, rows: Any, first_row: int) -> None:
-    from distembed.linalg.csr import rows_of
-
     bad = np.argwhere(~np.isfinite(rows.data if sp.issparse(rows) else rows))
     if bad.size:
         at = bad[0]
@@ -151,8 +149,6 @@ def _refuse_not_finite(path: str, rows: Any, first_row: int) -> None:
 
 
 def _refuse_zeros(path: str, rows: Any, first_row: int) -> None:
-    from distembed.linalg.csr import rows_of
-
     n_values = np.diff(rows.indptr) if sp.issparse(rows) else (rows != 0).sum(axis=1)
     if sp.issparse(rows):
         n_values = np.bincount(rows_of(rows)[rows.data != 0], minlength=rows.shape[0])

@@ -14,8 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from distembed.files import refuse_bomb
-from distembed.libraries import pa, pc, pq
 
 __all__ = ["parquet_file", "read_batches", "whole_table"]
 

@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from distembed.formats.matrix import Matrix, MatrixError, all_different, column_note
 from distembed.formats.parquet import parquet_file, read_batches, whole_table
 from distembed.formats.tables import some
-from distembed.libraries import pa, pc, pq
 from distembed.urls import opened
 
 BUFFER_BYTES = 1 << 20

@@ -16,6 +16,9 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from distembed.display import plural
@@ -25,7 +28,6 @@ from distembed.formats.delimiters import separated
 from distembed.formats.names import suffix_of
 from distembed.formats.npz import refuse_large_member
 from distembed.formats.parquet import whole_table
-from distembed.libraries import pa, pacsv, pc
 from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from distembed.urls import LOCAL, protocol_of, url_to_fs
+from zarr.storage import FsspecStore, LocalStore
+
+from distembed.urls import LOCAL, check_regular, protocol_of, url_to_fs
+
+
+class _FileStore(LocalStore):
+    """A local store that reads no pipe, socket or device in place of a file."""
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+        check_regular(self.root / key)
+        return await super().get(key, prototype, byte_range)
 
 
 def zarr_store(url: str, *, read_only: bool, options: Mapping[str, Any] | None = None) -> Any:
     """Return the Zarr store at a path or URL."""
-    import zarr
-
     if protocol_of(url) in LOCAL:
-        return zarr.storage.LocalStore(url_to_fs(url)[1], read_only=read_only)
+        return _FileStore(url_to_fs(url)[1], read_only=read_only)
     filesystem, path = url_to_fs(url, asynchronous=True, **(options or {}))
-    return zarr.storage.FsspecStore.from_mapper(filesystem.get_mapper(path), read_only=read_only)
+    return FsspecStore.from_mapper(filesystem.get_mapper(path), read_only=read_only)

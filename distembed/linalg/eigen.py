@@ -16,12 +16,13 @@ import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, compute, map_blocks, once, one_blas_thread, persist, tell, whole
-from distembed.libraries import da
 from distembed.linalg import blocks
+from distembed.linalg.costs import krylov_basis
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
 
 Floats = NDArray[np.floating]
@@ -127,14 +128,15 @@ def largest_eigenpairs(
     n = sum(matrix.row_chunks)
     if not 1 <= k <= n:
         raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
-    width = min(n, max(block_size or k, 0 if start is None else start.shape[1]))
-    most = max(n_passes, -(-k // width))
-    is_whole = tol is None and most * width >= n
+    n_start = 0 if start is None else start.shape[1]
+    basis = krylov_basis(n, k, block_size=block_size, n_start=n_start, n_passes=n_passes)
+    width, most = basis.columns, basis.n_passes
+    is_whole = tol is None and basis.is_whole
     first = starting_block(matrix.row_chunks, width, start=start, random_state=random_state, dtype=dtype)
     bases: list[da.Array] = []
     products: list[da.Array] = []
     columns: list[Floats] = []
-    for number in range(1, min(most, -(-n // width)) + 1):
+    for number in range(1, basis.most_passes + 1):
         block = products[-1] if products else first
         make = partial(_orthonormal, block, tuple(bases))
         if is_whole:
@@ -271,7 +273,7 @@ def _filtered(
 def dense_eigenpairs(matrix: SymmetricMatrix, k: int, *, dtype: Any = np.float64) -> Eigenpairs:
     """Find the algebraically largest eigenpairs by forming the matrix: the cross-check for small n.
 
-    Equivalent to ``scipy.linalg.eigh(A, subset_by_index=(n - k, n - 1))``. Memory is 8 n² bytes and more.
+    Equivalent to ``scipy.linalg.eigh(A, subset_by_index=(n - k, n - 1))``. Memory is `DENSE_COPIES` times 8 n² bytes.
 
     Returns
     -------

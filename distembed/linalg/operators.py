@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -26,7 +27,6 @@ from distembed.execution import (
     summed,
     whole,
 )
-from distembed.libraries import da
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.linalg.csr import row_range

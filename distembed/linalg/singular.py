@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import Checkpoint, compute, persist, summed
-from distembed.libraries import da
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
 from distembed.linalg.solve import NormalMatrix
@@ -155,8 +156,6 @@ def _warn_of_rounding(values: Floats, residuals: Floats, dtype: np.dtype[Any]) -
 
 
 def _warn_of_residuals(residuals: Floats, n_passes: int, tol: float | None) -> None:
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - a plan does not wait for it
-
     warnings.warn(
         f"the largest of {len(residuals)} residuals is {residuals.max():.2g} after {n_passes} passes, above tol {tol}: "
         "raise n_passes, or tol",

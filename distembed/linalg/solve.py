@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import dask
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import compute, map_blocks, one_blas_thread, summed, tell
-from distembed.libraries import da
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Protocol
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, compute, delayed, map_blocks, tell
-from distembed.libraries import da
 from distembed.linalg import columns
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.eigenmaps import smallest_eigenpairs

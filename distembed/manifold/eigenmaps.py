@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
-from distembed.libraries import da, sp
 from distembed.linalg.eigen import filtered_eigenpairs, signed
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.array as da
 import numpy as np
 
 from distembed.execution import compute, map_blocks
-from distembed.libraries import da
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import sum_over_blocks
 from distembed.manifold import imputation_map_blocks as blocks

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import Checkpoint, blockwise, compute, delayed, tell
-from distembed.libraries import da, sp
 from distembed.linalg import columns
 from distembed.linalg.chunks import column_chunk
 from distembed.manifold import imputation_blocks as blocks
@@ -77,8 +79,6 @@ def solve(W: sp.csr_array, Y: Any, known: Any, options: SolverOptions, *, checkp
     else:
         solved = solve_by_power(W, of_columns, known, lazy=options.lazy, **limits)
     if not solved.converged:
-        from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - a plan does not wait for it
-
         warnings.warn(
             f"{options.solver} did not reach tol = {options.tol} in {solved.n_iter} steps (residual "
             f"{solved.residual:.2e}): raise max_iter",

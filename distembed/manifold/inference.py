@@ -9,6 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.linear_model import RidgeCV
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
 
 from distembed.execution import compute, one_blas_thread
 from distembed.manifold.alignment import alignment_eigenpairs
@@ -152,7 +155,6 @@ def _aligned(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference
     n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
     _, Z = alignment_eigenpairs(adjacency, min(n_components, n_left))
     first, second = Z[: links.shape[0]], Z[links.shape[0] :]
-    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - half a second
 
     k = min(5, len(first))
     nearest = NearestNeighbors(n_neighbors=k).fit(first).kneighbors(second, return_distance=False)
@@ -210,10 +212,6 @@ def infer_within(
     n_neighbors : int
         The number of nearest rows.
     """
-    from sklearn.linear_model import RidgeCV  # noqa: PLC0415 - half a second
-    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415
-    from sklearn.preprocessing import normalize  # noqa: PLC0415
-
     known = np.flatnonzero(~np.isnan(data.features).any(axis=1))
     values = data.features[known]
     rows = normalize(data.rows)

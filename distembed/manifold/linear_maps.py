@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
 
 from distembed.execution import one_blas_thread
 from distembed.linalg.blocks import directions
@@ -21,8 +22,6 @@ Float64s = NDArray[np.float64]
 
 def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:
     """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
-    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - half a second
-
     search = NearestNeighbors(n_neighbors=n_neighbors).fit(directions(np.asarray(first, np.float64)))
     nearest = search.kneighbors(directions(np.asarray(second, np.float64)), return_distance=False)
     return np.asarray(V1, np.float64)[nearest].mean(axis=1)

@@ -12,7 +12,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import (
@@ -27,7 +29,6 @@ from distembed.execution import (
     single_tasks,
     tell,
 )
-from distembed.libraries import da, sp
 from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import BLOCK_MEMORY, row_chunk
 from distembed.linalg.operators import column_powers

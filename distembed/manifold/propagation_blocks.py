@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from distembed.linalg.blocks import directions
 
@@ -139,7 +140,5 @@ def likeliest_temperature(margins: list[Float64s], *, bounds: tuple[float, float
 
     def loss(log_temperature: float) -> float:
         return sum(float(np.logaddexp.reduce(values * np.exp(-log_temperature))) for values in margins)
-
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - 0.2 s, which a plan does not need
 
     return float(np.exp(minimize_scalar(loss, bounds=np.log(bounds), method="bounded").x))

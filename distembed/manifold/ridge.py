@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
 from distembed.execution import compute, map_blocks, tell, whole
-from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY, row_chunk
 from distembed.linalg.operators import (
     dense_blocks,

@@ -11,10 +11,11 @@ from itertools import pairwise
 from math import isqrt
 from typing import Any, Literal
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
 from distembed.execution import blockwise, compute, map_blocks
-from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY, row_bounds, row_chunk
 from distembed.linalg.csr import row_range, unit_rows
 from distembed.neighbors import blocks

@@ -11,7 +11,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
@@ -25,7 +27,6 @@ from distembed.execution import (
     persist,
     readers,
 )
-from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import empty_csr
 from distembed.neighbors import graph_blocks, stored_graphs

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any, Literal, NamedTuple
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from dask.graph_manipulation import clone
 
 from distembed.execution import (
@@ -28,7 +30,6 @@ from distembed.execution import (
     reduction,
     single_tasks,
 )
-from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import column_powers
 from distembed.neighbors import blocks, cosine_blocks

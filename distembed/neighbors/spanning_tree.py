@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
-from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.neighbors import spanning_tree_blocks as blocks
 from distembed.neighbors.blocks import Float64s, Int64s

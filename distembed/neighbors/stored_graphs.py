@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import compute, delayed_blocks, map_blocks, readers, whole
-from distembed.libraries import da, sp
 from distembed.linalg.chunks import balanced_chunks
 from distembed.linalg.operators import empty_csr, transpose_row_blocks
 from distembed.neighbors import graph_blocks as blocks

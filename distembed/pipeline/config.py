@@ -5,21 +5,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from distembed.files import read_small
+from distembed.pipeline.context import system_named
 from distembed.pipeline.effects import idle_keys, without
-from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
+from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.pipeline.sections import Job, JobError, locate
 from distembed.pipeline.suggestions import suggestion
 from distembed.spelling import did_you_mean, spelled_like
 from distembed.urls import public
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
 
 JOB_BYTES = 16 << 20
 """A job file is no larger: the longest lists of paths and settings take a hundredth."""

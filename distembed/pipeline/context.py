@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import dask.array as da
+import scipy.sparse as sp
+
+from distembed.costs import Cost
 from distembed.execution import Checkpoint, compute, delayed_blocks
-from distembed.libraries import da, sp
 from distembed.pipeline.export.tables import MakeTable
-from distembed.pipeline.plan import Plan, StagePlan
+from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter
+from distembed.pipeline.registry import SYSTEMS
 from distembed.pipeline.sections import Job
 from distembed.pipeline.words.subwords import table_of_vectors
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 
 class Context(NamedTuple):
@@ -61,7 +63,7 @@ class StageSpec(NamedTuple):
     inputs: tuple[str, ...]
     parameters: Callable[[Any], dict[str, Any]]
     run: Callable[[Context], dict[str, Any]]
-    plan: Callable[[Any, Any], StagePlan]
+    plan: Callable[[Any, Any], Cost]
     check: Callable[[Any], list[str]] = nothing_to_check
     counted_first_bytes: int = -1
 
@@ -120,6 +122,17 @@ class System(NamedTuple):
         return tables
 
 
+def system_named(name: str) -> System:
+    """Return the system of a name, importing its module."""
+    system: System = import_module(SYSTEMS[name]).SYSTEM
+    return system
+
+
+def system_of(job: Job) -> System:
+    """Return the system that a job asks for."""
+    return system_named(job.job.system)
+
+
 def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkpoint:
     """Return a checkpoint that stores some intermediate arrays as separate outputs, which other stages read."""
 
@@ -167,8 +180,6 @@ def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordV
     ValueError
         If the rows of the workspace are sparse.
     """
-    from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
-
     vectors = workspace.array("vectors")
     if sp.issparse(vectors._meta):
         raise ValueError(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_digits
 
 from distembed.pipeline.keys import Key
 from distembed.pipeline.registry import SYSTEMS
@@ -99,8 +100,6 @@ def _write_halves(folder: Path) -> None:
 
 def _write_digits(folder: Path) -> None:
     """Write the upper halves of scanned digits as a table, and the lower halves of a third of them as vectors."""
-    from sklearn.datasets import load_digits  # noqa: PLC0415 - takes a second, and one demo uses it
-
     digits = load_digits()
     names = np.array([f"{digit}-{number:04d}" for number, digit in enumerate(digits.target)])
     upper, lower = digits.data[:, :32], digits.data[:, 32:]

@@ -17,8 +17,16 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+from dask.system import CPU_COUNT
+from packaging.requirements import Requirement
+
 import distembed
+from distembed.pipeline.jobs import run_job
+from distembed.pipeline.provenance import of_this_process
 from distembed.pipeline.quantities import format_bytes, format_seconds
+from distembed.pipeline.status import verify_job
+from distembed.pipeline.workers import Workers, memory_of_machine
 
 ROOM = 2**30
 """Fewer free bytes on a disk than this are pointed out: no job beyond a demo fits."""
@@ -96,8 +104,6 @@ def needed_packages(requirements: Iterable[str]) -> Iterator[Finding]:
     requirements : iterable of str
         As the metadata of a package lists them; those of extras are passed over.
     """
-    from packaging.requirements import Requirement  # noqa: PLC0415 - may be what is missing
-
     for needed in sorted(map(Requirement, requirements), key=lambda one: one.name.lower()):
         if needed.marker and not needed.marker.evaluate({"extra": ""}):
             continue
@@ -118,12 +124,6 @@ def _version(package: str) -> str:
 
 
 def _machine() -> Iterator[Finding]:
-    import psutil  # noqa: PLC0415 - imports that may fail come after the packages were examined
-    from dask.system import CPU_COUNT  # noqa: PLC0415
-
-    from distembed.pipeline.provenance import of_this_process  # noqa: PLC0415
-    from distembed.pipeline.workers import memory_of_machine  # noqa: PLC0415
-
     made, memory, usable = of_this_process(), psutil.virtual_memory(), memory_of_machine()
     cores = os.cpu_count() or 1
     share = "" if cores == CPU_COUNT else f", of which this process may use {CPU_COUNT}"
@@ -189,10 +189,6 @@ def self_check() -> Finding:
 
 def _promises_kept(folder: Path) -> tuple[str, str]:
     """Return what is wrong with a small job, "" if nothing is, and its digest."""
-    from distembed.pipeline.jobs import run_job  # noqa: PLC0415
-    from distembed.pipeline.status import verify_job  # noqa: PLC0415
-    from distembed.pipeline.workers import Workers  # noqa: PLC0415
-
     job = _small_job(folder)
     runs = [run_job(job, workspace=folder / f"{n}", workers=Workers(n_workers=n)).job for n in (1, 2)]
     (faults, one), (more, two) = map(verify_job, runs)

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.linalg.chunks import evenly_spaced
-from distembed.pipeline.context import System
+from distembed.pipeline.context import System, system_of
 from distembed.pipeline.export.tables import Table
-from distembed.pipeline.opening import load_vectors, open_job
-from distembed.pipeline.registry import system_of
+from distembed.pipeline.opening import Source, VectorFile, job_of, load_vectors, open_job, parse_source
 from distembed.pipeline.report.figures import COLORS, INK, WIDE, Drawing, figure_format, save_figure
 from distembed.pipeline.report.maps import map_drawing, plane
 from distembed.pipeline.report.page import Floats, short
@@ -73,13 +72,14 @@ def draw_map(
         If the format cannot be told, none of the names is known, or the job has no documents with topics.
     """
     figure_format(target)
-    job = None if is_vector_file(source) else open_job(source)
+    opened = parse_source(source)
+    job = None if isinstance(opened, VectorFile) else job_of(opened)
     if what is None:
         what = (
             "documents" if job is not None and next(iter(system_of(job).tables())) == "documents" else "words"
         )
     found = (
-        _words(source, job, names, n_points) if what == "words" else _documents(job, source, names, n_points)
+        _words(opened, job, names, n_points) if what == "words" else _documents(job, source, names, n_points)
     )
     if not found.names:
         raise ValueError(f"none of the {what} asked for is in {source}: {', '.join(found.unknown[:5])}")
@@ -92,12 +92,7 @@ def draw_map(
     return f"{len(found.names):,} {what}{composed}, {len(placed.labels):,} labeled, in {target}{left_out}"
 
 
-def is_vector_file(source: str) -> bool:
-    """Return whether a source is neither a job file nor a workspace."""
-    return not source.endswith(".toml") and not Workspace.exists(source)
-
-
-def _words(source: str, job: Job | None, names: Sequence[str], n_points: int) -> Points:
+def _words(source: Source, job: Job | None, names: Sequence[str], n_points: int) -> Points:
     """Return words with their vectors, by default the most frequent ones that are no stop words."""
     model = load_vectors(source)
     chosen = list(dict.fromkeys(names)) or _content_words(job, model)[:n_points]

@@ -14,9 +14,9 @@ from typing import Annotated, Any, NamedTuple, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from distembed.options import described, meanings_of
+from distembed.options import described
+from distembed.pipeline.context import system_named
 from distembed.pipeline.quantities import format_size
-from distembed.pipeline.registry import system_named
 from distembed.pipeline.sections import SIZE, Section
 
 NOT_WRITTEN = ("made_with",)
@@ -80,20 +80,20 @@ def _is_table(field: FieldInfo) -> bool:
 
 
 def _keys_of_section(section: str, model: type[BaseModel]) -> Iterator[Key]:
-    meanings = meanings_of(model)
     about = (model.__doc__ or "").split("\n")[0].partition("`: ")[2] or (model.__doc__ or "").split("\n")[0]
     for name, inner in model.model_fields.items():
         kind = Annotated[inner.annotation, *inner.metadata] if inner.metadata else inner.annotation
         yield Key(
             section, about, name, described(kind), None if inner.is_required() else _plain(inner.default, kind),
-            inner.is_required(), sentence(meanings.get(name) or _described_by(model, name)), kind,
+            inner.is_required(), sentence(_described_by(model, name)), kind,
         )  # fmt: skip
 
 
 def _described_by(model: type[BaseModel], name: str) -> str:
     """Return what the nearest section among a model and its bases says of a key."""
     fields = (base.model_fields.get(name) for base in model.__mro__ if issubclass(base, Section))
-    return next((field.description for field in fields if field and field.description), "")
+    text = next((field.description for field in fields if field and field.description), "")
+    return " ".join(text.split())
 
 
 def _plain(value: Any, kind: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Opens what a command names: a job file, a workspace and the job that it records, a file of vectors."""
+"""The door: tells once what a user has named, a job file, a workspace or a file of vectors, and opens it."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple, TypeAlias
 
 from distembed.pipeline.config import JOB_BYTES, load_job, parse_job
 from distembed.pipeline.context import read_vectors
@@ -14,17 +14,43 @@ from distembed.pipeline.stores import use_storage_options
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 from distembed.urls import ANONYMOUS, ENDPOINTS_VARIABLE, LOCAL, protocol_of, unconfirmed_endpoints
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
 
 
+class VectorFile(NamedTuple):
+    """A file of word vectors, by its path or URL."""
+
+    path: str
+
+
+Source: TypeAlias = Job | Workspace | VectorFile
+"""What a user names where vectors are asked for: the job of a job file, a workspace, or a file of vectors."""
+
+
+def parse_source(text: str) -> Source:
+    """Return what a user names: a workspace, the job in a file that ends in .toml, or else a file of vectors.
+
+    Raises
+    ------
+    JobError, FileNotFoundError
+        As `open_job`.
+    IsADirectoryError
+        It is a local folder and no workspace.
+    """
+    if Workspace.exists(text):
+        return Workspace.open(text)
+    if text.endswith(".toml"):
+        return open_job(text)
+    _refuse_folder(text)
+    return VectorFile(text)
+
+
 def open_job(
-    source: str, *, settings: tuple[str, ...] = (), workspace: str | None = None, to_run: bool = False
+    text: str, *, settings: tuple[str, ...] = (), workspace: str | None = None, to_run: bool = False
 ) -> Job:
-    """Return the job in a job file, or the one that a workspace records.
+    """Return the job that a user names: the one that a workspace records, or else the one in a job file.
 
     What a workspace records may be a stranger's: none of its options for stores is used. Of a job that is not `to_run`,
     no input is opened; of one that is, only those on this machine and by the protocol of the workspace's own URL.
@@ -34,13 +60,25 @@ def open_job(
     JobError, FileNotFoundError
         As `load_job`; a workspace may also hold no job, or one that is to run and reads what its reader did not name.
     """
-    if not Workspace.exists(source):
-        _refuse_folder(source)
-        if "://" in source:
-            raise FileNotFoundError(_no_workspace(source))
-        return reached(load_job(source, settings=settings, workspace=workspace), settings)
-    place = Workspace.open(source)
-    job = parse_job(
+    if not Workspace.exists(text):
+        _refuse_folder(text)
+        if "://" in text:
+            raise FileNotFoundError(_no_workspace(text))
+        return reached(load_job(text, settings=settings, workspace=workspace), settings)
+    place = Workspace.open(text)
+    job = _recorded_job(place, settings, workspace)
+    if to_run:
+        _refuse_other_protocols(job, place, settings)
+    return reached(job if to_run else job.as_recorded(), settings)
+
+
+def job_of(source: Job | Workspace) -> Job:
+    """Return the job of a source: its own, or the one that the workspace records, which is only read."""
+    return source if isinstance(source, Job) else reached(_recorded_job(source).as_recorded())
+
+
+def _recorded_job(place: Workspace, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
+    return parse_job(
         _recorded_text(place),
         name=place.path(JOB_FILE),
         folder=Path(),
@@ -48,9 +86,6 @@ def open_job(
         workspace=workspace or place.url,
         recorded=True,
     )
-    if to_run:
-        _refuse_other_protocols(job, place, settings)
-    return reached(job if to_run else job.as_recorded(), settings)
 
 
 def _no_workspace(url: str) -> str:
@@ -143,16 +178,12 @@ def existing_workspace(job: Job) -> Workspace | None:
     return Workspace.open(job.job.workspace) if Workspace.exists(job.job.workspace) else None
 
 
-def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
+def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors:
     """Read word vectors from a vector file, from a workspace, or from the workspace of a job file."""
-    if source.endswith(".toml"):
-        source = open_job(source).job.workspace
-    if not Workspace.exists(source):
-        from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
-
-        _refuse_folder(source)
-        return WordVectors.load(source, max_words=max_words)
-    return read_vectors(Workspace.open(source), max_words=max_words)
+    if isinstance(source, VectorFile):
+        return WordVectors.load(source.path, max_words=max_words)
+    place = source if isinstance(source, Workspace) else Workspace.open(source.job.workspace)
+    return read_vectors(place, max_words=max_words)
 
 
 def _refuse_folder(source: str) -> None:

@@ -1,6 +1,6 @@
 """The resources that a job will need, before it runs: tasks, bytes and memory per task, for each stage.
 
-Each stage has its own plan (`StageSpec.plan`), made from the sizes of its system (`System.sizes`).
+The plan of a stage (`StageSpec.plan`) is the `Cost` of its algorithm for the sizes of its system (`System.sizes`).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
+from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, MIB, Remedy, Series, find_remedy
 from distembed.pipeline.sections import Job
@@ -16,76 +17,8 @@ from distembed.pipeline.terminal import shown
 MAX_TASKS = 100_000
 """More tasks than this in one graph keep the scheduler busier than the workers (1.4 ms per task)."""
 
-WORKER_BYTES = 500 * 2**20
-"""Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
-
 COMPILING_BYTES = 200 * 2**20
 """Bytes more that a process takes the first time on a machine, when numba compiles the kernels and LLVM is loaded."""
-
-SCRATCH_FACTOR = 8.0
-"""Peak bytes of a task over those of its block, measured: counts, their transpose, both merged, what is written."""
-
-
-TASK_NETWORK_BYTES = 5_000
-"""Bytes over the network for a task: its description, its result, and what is said of it (2,000 tasks over TCP)."""
-
-
-class Exchange(NamedTuple):
-    """The bytes of a stage that workers send each other; what they read and write they exchange with the store.
-
-    Attributes
-    ----------
-    n_blocks : int
-        Row blocks, of which a worker has one at least if it takes part.
-    gathered_bytes : int
-        Bytes of the arrays of which every worker gets all, from the workers that hold a part.
-    moved_bytes : int
-        Bytes that are needed on one worker each, whichever has made them.
-    """
-
-    n_blocks: int = 1
-    gathered_bytes: int = 0
-    moved_bytes: int = 0
-
-    def sent_bytes(self, n_workers: int) -> int:
-        """Return the bytes that so many workers send: an array is put together on one, which the others get it from."""
-        n = min(n_workers, self.n_blocks)
-        return round((self.gathered_bytes * (n + 1) + self.moved_bytes) * (n - 1) / n)
-
-
-class StagePlan(NamedTuple):
-    """One line of a plan: bytes read and written in total, the peak bytes of one task, and those shared by all tasks.
-
-    `tasks` are those of all `graphs` that the stage computes one after the other. If a stage is not `exact`,
-    its memory was derived from estimated sizes: too much of it is a warning, not a reason to refuse the job.
-    `keeps` names the matrices that the job asks to keep beside its results, with the bytes of each on disk, and
-    `exchange` is what workers send each other, where that is known.
-    """
-
-    tasks: int
-    read_bytes: int
-    written_bytes: int
-    task_bytes: int
-    shared_bytes: int = 0
-    graphs: int = 1
-    exact: bool = True
-    keeps: tuple[tuple[str, int], ...] = ()
-    exchange: Exchange | None = None
-
-    @property
-    def tasks_per_graph(self) -> int:
-        """The number of tasks that Dask holds at once."""
-        return -(-self.tasks // self.graphs)
-
-    def peak_bytes(self, n_threads: int) -> int:
-        """Return the peak bytes of so many threads, or of as many as have a task."""
-        return self.shared_bytes + min(n_threads, self.tasks) * self.task_bytes
-
-    def network_bytes(self, n_workers: int) -> int | None:
-        """Return the bytes that pass between the workers, the scheduler and the client; None where it is not known."""
-        if self.exchange is None:
-            return None
-        return TASK_NETWORK_BYTES * self.tasks + self.exchange.sent_bytes(n_workers)
 
 
 class Plan(NamedTuple):
@@ -96,7 +29,7 @@ class Plan(NamedTuple):
 
     job: Job
     sizes: str
-    stages: Mapping[str, StagePlan]
+    stages: Mapping[str, Cost]
     done: frozenset[str] = frozenset()
     again: Callable[[Job], Plan] | None = None
 
@@ -183,17 +116,17 @@ class Plan(NamedTuple):
             if not stage.exact and self._outgrows(stage)
         )
 
-    def _chosen(self, stages: Collection[str] | None) -> list[tuple[str, StagePlan]]:
+    def _chosen(self, stages: Collection[str] | None) -> list[tuple[str, Cost]]:
         return [
             (name, stage)
             for name, stage in self.stages.items()
             if name not in self.done and (stages is None or name in stages)
         ]
 
-    def _outgrows(self, stage: StagePlan) -> bool:
+    def _outgrows(self, stage: Cost) -> bool:
         return stage.peak_bytes(1) + WORKER_BYTES > self.job.resources.memory_limit
 
-    def _too_large(self, name: str, stage: StagePlan) -> str:
+    def _too_large(self, name: str, stage: Cost) -> str:
         peak, remedy = stage.peak_bytes(1), self._remedy(name, LESS_MEMORY)
         raised = f'resources.memory_limit = "{-(-(peak + WORKER_BYTES) // MIB)}MiB"'
         return (
@@ -202,7 +135,7 @@ class Plan(NamedTuple):
             + (f"set {remedy.setting}, or {raised}" if remedy else f"set {raised}; no other option is enough")
         )
 
-    def _too_many(self, name: str, stage: StagePlan) -> str:
+    def _too_many(self, name: str, stage: Cost) -> str:
         remedy = self._remedy(name, FEWER_TASKS)
         return f"stage {name} would be {stage.tasks_per_graph:,} tasks, over {MAX_TASKS:,}: " + (
             f"set {remedy.setting}" if remedy else "no option lowers that enough, give it less text"

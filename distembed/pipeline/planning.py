@@ -7,11 +7,10 @@ from functools import cache
 
 from distembed.files import failures_told
 from distembed.pipeline import provenance
-from distembed.pipeline.context import Counted, System
+from distembed.pipeline.context import Counted, System, system_of
 from distembed.pipeline.inputs import Stamps, look_for
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.plan import Plan
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.pipeline.standing import Standing, loss_lines, losses, standings
 from distembed.storage.schema import StageManifest

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import llvmlite.binding
+from distributed import Client
 from threadpoolctl import threadpool_info
 
 import distembed
 from distembed.storage.schema import new_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from distributed import Client
 
 PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow", "scikit-learn")
 
@@ -45,10 +42,6 @@ def made_with(client: Client | None = None) -> dict[str, str]:
 @cache
 def of_this_process() -> dict[str, str]:
     """Return the versions, the processor and the BLAS kernels of this process."""
-    import llvmlite.binding  # noqa: PLC0415 - numba's compiler, which a command may not need
-    import numpy  # noqa: ICN001, F401, PLC0415 - threadpoolctl sees the BLAS of what is loaded
-    import scipy.linalg  # noqa: F401, PLC0415
-
     pools = threadpool_info()
     kernels = {
         f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()

@@ -17,6 +17,7 @@ from distembed.pipeline.context import (
     StageSpec,
     System,
     makes_only_temporaries,
+    system_of,
 )
 from distembed.pipeline.inputs import keep_hints, look_for, recorded_bytes
 from distembed.pipeline.opening import JOB_FILE, existing_workspace
@@ -24,7 +25,6 @@ from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import check_inputs, plan_job, planner
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_seconds
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import (
     ReplaceError,

@@ -33,7 +33,6 @@ from pydantic import (
     model_validator,
 )
 
-from distembed.option_source import options_in_source
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.pipeline.effects import Only
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
@@ -94,7 +93,7 @@ def _known_system(name: str) -> str:
 class Section(BaseModel):
     """A part of a job file: frozen, and closed to unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
     effects: ClassVar[tuple[Only, ...]] = ()
     """The keys of the section that have an effect only under other settings."""
 
@@ -145,7 +144,7 @@ S = TypeVar("S", bound=Section)
 
 
 def section_of(
-    *sources: Callable[..., Any] | str, exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+    *sources: Callable[..., Any], exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
 ) -> Callable[[type[S]], type[S]]:
     """Return a decorator that gives a section the options of an estimator or of functions.
 
@@ -155,9 +154,8 @@ def section_of(
 
     Parameters
     ----------
-    sources : functions, types, or str
-        See `distembed.options.options_of`. A text names one, ``"distembed.factorization.psdvec:PSDVec"``,
-        which is read and not imported: see `distembed.option_source.options_in_source`.
+    sources : functions or types
+        See `distembed.options.options_of`.
     exclude : mapping of str to str
         The options that a job cannot set, each with the reason.
     defaults : mapping, optional
@@ -170,20 +168,21 @@ def section_of(
     """
     options: dict[str, Option] = {}
     for source in reversed(sources):
-        options |= (
-            options_in_source(source, untyped=exclude) if isinstance(source, str) else options_of(source)
-        )
+        options |= options_of(source)
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:
-        declared = {name: section.model_fields[name].default for name in section.__annotations__}
-        own = {name for name, default in declared.items() if default is not OPTION}
+        declared = {name: section.model_fields[name] for name in section.__annotations__}
+        own = {name for name, field in declared.items() if field.default is not OPTION}
         if strangers := {*exclude, *changed, *declared} - own - {*options}:
             raise TypeError(f"there is no option {', '.join(sorted(strangers))} of {sources}")
+        meanings = {name: field.description for name, field in declared.items() if field.description}
         for name in own & {*options}:
-            section.model_fields[name].description = options[name].meaning
+            declared[name].description = meanings.get(name, options[name].meaning)
         fields: dict[str, Any] = {
-            name: _field(one._replace(default=changed.get(name, one.default)))
+            name: _field(
+                one._replace(default=changed.get(name, one.default), meaning=meanings.get(name, one.meaning))
+            )
             for name, one in options.items()
             if name not in own and name not in exclude
         }
@@ -221,21 +220,14 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 class JobSection(Section):
-    """`[job]`: what is run and where its workspace is.
-
-    Attributes
-    ----------
-    system : str
-        What is run: the name of one of the systems.
-    title : str
-        The title of the report.
-    workspace : str
-        The folder or URL where everything that a run makes is kept.
-    """
+    """`[job]`: what is run and where its workspace is."""
 
     system: Annotated[str, AfterValidator(_known_system)] = DEFAULT_SYSTEM
+    """What is run: the name of one of the systems."""
     title: str = "distembed job"
+    """The title of the report."""
     workspace: Place
+    """The folder or URL where everything that a run makes is kept."""
 
 
 class ShownSection(Section):
@@ -253,30 +245,19 @@ class ShownSection(Section):
 
 
 class ListsSection(ShownSection):
-    """`[report]`: what the report shows beside the figures of every run.
-
-    Attributes
-    ----------
-    words : tuple of str
-        The words or names whose neighbors the report lists; by default a few of them.
-    n_neighbors : int
-        How many neighbors of each word are listed.
-    """
+    """`[report]`: what the report shows beside the figures of every run."""
 
     words: tuple[str, ...] = ()
+    """The words or names whose neighbors the report lists; by default a few of them."""
     n_neighbors: int = Field(default=8, ge=1)
+    """How many neighbors of each word are listed."""
 
 
 class MapSection(ShownSection):
-    """`[report]`: what the report shows beside the figures of every run.
-
-    Attributes
-    ----------
-    n_map_words : int
-        How many words or names the map shows.
-    """
+    """`[report]`: what the report shows beside the figures of every run."""
 
     n_map_words: int = Field(default=300, ge=1)
+    """How many words or names the map shows."""
 
 
 class ReportSection(MapSection, ListsSection):
@@ -284,28 +265,22 @@ class ReportSection(MapSection, ListsSection):
 
 
 class ResourcesSection(Section):
-    """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`.
-
-    Attributes
-    ----------
-    block_memory : int
-        The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of
-        results.
-    workers : int, optional
-        Local threads or processes; by default one per core that the process may use: a container's share, an affinity.
-    memory_limit : int
-        The memory of a process; a job whose counted sizes cannot fit it is refused.
-    storage_options : dict
-        How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
-        the others that `distembed.urls.OPTIONS` lists. None is a secret.
-    """
+    """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`."""
 
     block_memory: Bytes = parse_bytes("64MiB")
+    """The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of results."""
     workers: int | None = Field(default=None, ge=1)
+    """Local threads or processes; by default one per core that the process may use: a container's share, an
+    affinity.
+    """
     memory_limit: Bytes = parse_bytes("2GiB")
+    """The memory of a process; a job whose counted sizes cannot fit it is refused."""
     storage_options: Annotated[
         dict[str, dict[str, Any]], AfterValidator(checked_options), "a table of options per protocol"
     ] = {}
+    """How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
+    the others that `distembed.urls.OPTIONS` lists. None is a secret.
+    """
 
     @property
     def n_workers(self) -> int:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from distembed.pipeline import derived
+from distembed.pipeline.context import system_of
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.quantities import format_bytes, format_seconds, measured
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.pipeline.standing import Standing, standings
 from distembed.pipeline.terminal import shown

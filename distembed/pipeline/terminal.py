@@ -10,15 +10,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from distembed.encoding.texts import FoundText
+from distembed.evaluation.scoring import Score
 from distembed.urls import public
-
-if TYPE_CHECKING:
-    from distembed.encoding.texts import FoundText
-    from distembed.evaluation.scoring import Score
 
 UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"

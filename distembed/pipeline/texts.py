@@ -29,7 +29,7 @@ from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_t
 from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.pipeline.export.zarr_group import write_zarr
 from distembed.pipeline.inputs import stamps_at
-from distembed.pipeline.opening import load_vectors, open_job, refuse_recorded
+from distembed.pipeline.opening import Source, VectorFile, job_of, load_vectors, refuse_recorded
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.provenance import made_with
 from distembed.pipeline.trust import check_code
@@ -37,6 +37,7 @@ from distembed.storage.file_items import FileItem
 from distembed.storage.schema import new_digest
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, public, url_to_fs
+from distembed.vectors import WordVectors
 from distembed.vectors.streams import check_folder
 
 UNFINISHED = ".unfinished"
@@ -62,7 +63,7 @@ class Summary(NamedTuple):
 
 
 def open_encoder(
-    source: str, *, allow_code: bool = False, max_words: int | None = None, **options: Any
+    source: Source, *, vectors: WordVectors | None = None, allow_code: bool = False, **options: Any
 ) -> TextEncoder:
     """Return the encoder of a vector file, a workspace or a job file.
 
@@ -70,11 +71,11 @@ def open_encoder(
 
     Parameters
     ----------
-    source : str
+    source : Job, Workspace or VectorFile
+    vectors : WordVectors, optional
+        The vectors of the source, or its first ones, or others of its words, where they have been read.
     allow_code : bool
         Let a job's tokenizer be a Python function.
-    max_words : int, optional
-        Take the first words only.
     **options
         Those of `TextEncoder`. Without `unknown`, words are composed where the vectors have a table of n-grams.
 
@@ -85,10 +86,10 @@ def open_encoder(
     FileNotFoundError, ValueError, KeyError
         If there are no vectors at `source`, or not yet.
     """
-    vectors = load_vectors(source, max_words=max_words)
+    vectors = load_vectors(source) if vectors is None else vectors
     chosen: dict[str, Any] = {"unknown": "skip" if vectors.subwords is None else "subwords"}
-    if source.endswith(".toml") or Workspace.exists(source):
-        job = open_job(source)
+    if not isinstance(source, VectorFile):
+        job = job_of(source)
         check_code(job, allow_code=allow_code)
         refuse_recorded(job)
         chosen |= _of_workspace(job, len(vectors))

@@ -33,12 +33,11 @@ from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.files import replacing
-from distembed.pipeline.context import StageSpec
+from distembed.pipeline.context import StageSpec, system_of
 from distembed.pipeline.export.tables import Piece, Table
 from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Reporter, Silent
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import standings
@@ -401,9 +400,10 @@ def _halves(job: Job, word_set: Items) -> dict[str, Score]:
 
 def _scoring(job: Job, items: Items) -> Callable[[Any], Score]:
     """Return what scores a part of a set by the vectors of a finished candidate."""
-    vectors = judged_vectors(job, Workspace.open(job.job.workspace))
+    place = Workspace.open(job.job.workspace)
+    vectors = judged_vectors(job, place)
     if isinstance(items, SentencePairs):
-        encoder = open_encoder(job.job.workspace).set_params(vectors=vectors).fit()
+        encoder = open_encoder(place, vectors=vectors)
         return lambda part: evaluate_sentences(encoder, [part])[0]
     policy = Policy(getattr(job, "evaluation").case)  # noqa: B009 - not of every job
     return lambda part: evaluate_sets(vectors, [part], policy)[0]

@@ -18,19 +18,20 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import dask
 import psutil
+import pyarrow as pa
 from dask import threaded
 from dask.system import CPU_COUNT
+from distributed import Client
 
+from distembed.execution import one_blas_thread
+from distembed.pipeline import cluster
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.tls import TLS
 from distembed.spelling import did_you_mean, spelled_like
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 SAMPLE_SECONDS = 0.2
 
@@ -104,7 +105,6 @@ class Workers:
         if self._started:
             return
         self._started = True
-        from distembed.execution import one_blas_thread
 
         self._resources.enter_context(one_blas_thread())
         share_one_heap()
@@ -113,7 +113,6 @@ class Workers:
             # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.
             self._resources.enter_context(dask.config.set(scheduler=threaded.get, num_workers=n_workers))
             return
-        from distembed.pipeline import cluster
 
         if self.scheduler == "processes":
             self.client = cluster.start_processes(self._resources, n_workers, self.memory_limit)
@@ -163,7 +162,6 @@ class Workers:
         """Return a context in which the failures of a cluster are one sentence each, and silent workers are named."""
         if self.client is None:
             return nullcontext()
-        from distembed.pipeline import cluster
 
         return cluster.watched(self.client, stage, note)
 
@@ -250,8 +248,6 @@ def give_memory_back() -> None:
 
 
 def _trim_heaps() -> None:
-    import pyarrow as pa
-
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc

@@ -36,8 +36,7 @@ from distembed.storage.schema import (
 )
 from distembed.storage.sparse import CHUNK_ELEMENTS, INDEX_DTYPES, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
-from distembed.storage.zarr_loop import waited
-from distembed.urls import check_regular
+from distembed.storage.zarr_stores import waited, zarr_store_in
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""
@@ -61,7 +60,7 @@ class _BlockStore(WrapperStore[Any]):
     """
 
     def __init__(self, folder: Folder, *, read_only: bool) -> None:
-        super().__init__(folder.zarr_store(ARRAYS, read_only=read_only))
+        super().__init__(zarr_store_in(folder, ARRAYS, read_only=read_only))
         self.folder = folder
         self.written: dict[str, FileRecord] = {}
         self.packed: dict[str, int] = {}
@@ -79,8 +78,6 @@ class _BlockStore(WrapperStore[Any]):
         await super().set(key, value)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        if self.folder.is_local:
-            check_regular(self._store.root / key)
         value = await super().get(key, prototype, byte_range)
         chunk = _CHUNK.search(key)
         if chunk is None:

@@ -32,7 +32,6 @@ from typing import IO, Any
 from fsspec.implementations.local import LocalFileSystem
 
 from distembed.files import failures_told, partial_name, replacing, sync
-from distembed.formats.zarr_stores import zarr_store
 from distembed.storage.schema import DamagedError, FileRecord, OutsideError, check_inside, new_digest
 from distembed.urls import check_regular, url_to_fs
 
@@ -307,13 +306,6 @@ class Folder:
                 digest.update(piece)
                 size += len(piece)
         return FileRecord(size, digest.hexdigest())
-
-    def zarr_store(self, name: str, *, read_only: bool) -> Any:
-        """Return the Zarr store in a folder inside."""
-        if self.is_local:
-            path = self.inside(name) if read_only else self.writable(name, folder=True)
-            return zarr_store(path, read_only=read_only)
-        return zarr_store(self.path(name), read_only=read_only, options=self.options)
 
 
 def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:

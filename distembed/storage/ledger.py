@@ -11,11 +11,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from distembed.libraries import Deferred
+from distembed.storage import arrays, verify
 from distembed.storage import manifest as records
-from distembed.storage import verify
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
@@ -28,11 +27,6 @@ from distembed.storage.schema import (
     check_stage,
     fingerprint,
 )
-
-if TYPE_CHECKING:
-    from distembed.storage import arrays
-else:
-    arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
 
 Progress = Callable[[int, int], None]
 

@@ -264,8 +264,13 @@ def remove_output(folder: Folder, spec: Output) -> None:
 
 
 def remove_data(folder: Folder, spec: Output) -> None:
-    """Remove the data of an output; of one that is a file, no folder of the user that lies where a record names it."""
-    if spec.is_folder or not folder.is_folder(spec.location):
+    """Remove the data of an output, and no folder or file of the user that lies where a record names them."""
+    if spec.kind == "files":
+        names = list(folder.find(spec.location))
+        own = [name for name in names if spec.may_own(name)]
+        for name in own if len(own) < len(names) else [spec.location]:
+            folder.remove(name)
+    elif spec.is_array or not folder.is_folder(spec.location):
         folder.remove(spec.location)
 
 

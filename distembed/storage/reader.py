@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+
+import dask.array as da
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from distembed.display import html_view
 from distembed.formats.parquet import parquet_file, read_batches, whole_table
-from distembed.libraries import Deferred, da, pa, pq
-from distembed.storage import lock, verify
+from distembed.storage import arrays, lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.file_items import FileItem, file_items
 from distembed.storage.files import Folder
@@ -24,11 +26,6 @@ from distembed.storage.schema import (
     digest_of_json,
     new_digest,
 )
-
-if TYPE_CHECKING:
-    from distembed.storage import arrays
-else:
-    arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
 
 CHECKED_BYTES = 1 << 26
 """An output of no more bytes is compared with its digests when it is read: a fifteenth of a second for the largest."""

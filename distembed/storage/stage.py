@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from distembed.libraries import Deferred, da, pa, pq
-from distembed.storage import tasks
+import dask.array as da
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distembed.storage import arrays, tasks
 from distembed.storage.file_items import FileItem, MakeFiles, file_items, make_item
 from distembed.storage.files import Folder
 from distembed.storage.ledger import Ledger, Progress
@@ -18,11 +21,6 @@ from distembed.storage.schema import (
     Problem,
     StageManifest,
 )
-
-if TYPE_CHECKING:
-    from distembed.storage import arrays
-else:
-    arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
 
 
 class Stage:

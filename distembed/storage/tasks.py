@@ -11,19 +11,17 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
 from dask import threaded
 from dask.callbacks import Callback
 from dask.system import CPU_COUNT
 from dask.utils import funcname
-
-from distembed.libraries import da
-
-if TYPE_CHECKING:
-    from distributed import Client
+from distributed import Client, as_completed, default_client, futures_of
+from distributed.scheduler import KilledWorker
 
 LOCAL_GRAPH_ITEMS = 4_096
 """Items of a graph that this process runs: Dask's local schedulers begin in time that grows with the square of them.
@@ -119,7 +117,6 @@ def _client() -> Client | None:
     """Return the client of the current distributed scheduler; None if the scheduler is a local one."""
     if "distributed" not in sys.modules:  # it takes a third of a second, and no client is without it
         return None
-    from distributed import Client, default_client
 
     chosen = dask.config.get("scheduler", None)
     if isinstance(chosen, Client):
@@ -165,9 +162,6 @@ def _own_threads() -> Iterator[dict[str, Any]]:
 def _run_on(
     client: Client, results: da.Array, done: Callable[[Any], None], name: Callable[[int], str]
 ) -> None:
-    from distributed import as_completed, futures_of
-    from distributed.scheduler import KilledWorker
-
     futures = futures_of(client.persist(results, retries=RETRIES))
     try:
         for batch in as_completed(futures, with_results=True).batches():

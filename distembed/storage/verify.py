@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from distembed.files import PARTIAL, failures_told
 from distembed.storage import manifest as records
+from distembed.storage.arrays import content_digest, read_block
 from distembed.storage.files import Folder
 from distembed.storage.lock import owner_of
 from distembed.storage.schema import (
@@ -210,8 +211,6 @@ def _compare(folder: Folder, name: str, expected: FileRecord) -> str:
 
 
 def _decodes(check: Check) -> bool:
-    from distembed.storage.arrays import content_digest, read_block  # noqa: PLC0415 - zarr takes a third of a second
-
     try:
         block = read_block(check.folder, check.output, check.block, check.rows)
         return content_digest(block) == check.digest
@@ -318,7 +317,7 @@ def _files_of(record: OutputRecord) -> list[Mapping[str, FileRecord]]:
 def _unexpected(
     folder: Folder, files: Iterable[str], stages: Mapping[str, StageManifest], texts: Iterable[str]
 ) -> list[Problem]:
-    """Return files inside the workspace's own folders that no record accounts for."""
+    """Return files inside the workspace's own folders, and named as its own, that no record accounts for."""
     begun = set(records.begun_names(files)) - set(stages)
     specs = [record.spec for stage in begun for record in records.announced(folder, stage).values()]
     in_progress = tuple(f"{spec.location}/" for spec in specs) + tuple(
@@ -328,7 +327,9 @@ def _unexpected(
     known.update(texts)
     found = []
     for name in files:
-        owner = next((spec for place, spec in owners.items() if name.startswith(place)), None)
+        owner = next(
+            (spec for place, spec in owners.items() if name.startswith(place) and spec.may_own(name)), None
+        )
         ours = owner is not None or name.startswith((f"{ARRAYS}/", f"{MANIFEST}/"))
         if not ours or name in known or name.startswith(in_progress) or _is_plain_group(folder, name, owner):
             continue
@@ -343,8 +344,7 @@ def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[st
     owners: dict[str, Output] = {}
     for stage in stages.values():
         for record in stage.outputs.values():
-            if record.spec.is_folder:
-                owners[f"{record.spec.location}/"] = record.spec
+            owners[f"{record.spec.location}/"] = record.spec
             if not record.dropped:
                 known.update(*_files_of(record))
     return known, owners

@@ -29,23 +29,8 @@ programs would misread the file; `space="_"` writes another character in their p
 two words would become one), Parquet and safetensors keep every word as it is.
 """
 
-from typing import TYPE_CHECKING
-
-from distembed.libraries import names_of
-
-if TYPE_CHECKING:
-    from distembed.vectors.rows import VectorFileError
-    from distembed.vectors.word_table import UnknownWordError
-    from distembed.vectors.word_vectors import Neighbor, WordVectors
+from distembed.vectors.rows import VectorFileError
+from distembed.vectors.word_table import UnknownWordError
+from distembed.vectors.word_vectors import Neighbor, WordVectors
 
 __all__ = ["Neighbor", "UnknownWordError", "VectorFileError", "WordVectors"]
-
-__getattr__ = names_of(
-    __name__,
-    {
-        "Neighbor": "word_vectors",
-        "UnknownWordError": "word_table",
-        "VectorFileError": "rows",
-        "WordVectors": "word_vectors",
-    },
-)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from gensim.models import KeyedVectors
-
-    from distembed.typing import VectorLike
+from distembed.typing import VectorLike
 
 
 class Keyed(Protocol):
@@ -57,9 +54,7 @@ def read_keyed_vectors(keyed: Keyed | KeyedModel) -> KeyedRows:
     return KeyedRows(list(words), np.asarray(vectors, dtype=np.float32))
 
 
-def make_keyed_vectors(
-    words: list[str], vectors: NDArray[np.float32], counts: VectorLike | None
-) -> KeyedVectors:
+def make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: VectorLike | None) -> Any:
     """Return a gensim `KeyedVectors` of words and a copy of their vectors.
 
     Parameters

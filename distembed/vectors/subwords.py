@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.linalg.blocks import sparse_times_dense
+from distembed.typing import VectorLike
 from distembed.vectors import ngram_blocks as blocks
 from distembed.vectors.ngram_blocks import Slices
 from distembed.vectors.ngram_lengths import check_lengths
-
-if TYPE_CHECKING:
-    from distembed.typing import VectorLike
 
 WORDS_TOGETHER = 20_000
 """Words whose n-grams are held at a time: about 40 MiB."""

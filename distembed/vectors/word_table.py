@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.spelling import did_you_mean, spelled_like
+from distembed.typing import DenseInMemory, VectorLike
 from distembed.vectors.files import Format, read_vectors, write_vectors
 from distembed.vectors.keyed_vectors import Keyed, KeyedModel, make_keyed_vectors, read_keyed_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
-
-if TYPE_CHECKING:
-    from gensim.models import KeyedVectors
-
-    from distembed.typing import DenseInMemory, VectorLike
 
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 
@@ -175,7 +171,7 @@ class WordTable:
         rows = read_keyed_vectors(keyed)
         return cls(rows.words, rows.vectors)
 
-    def to_gensim(self, *, counts: VectorLike | None = None) -> KeyedVectors:
+    def to_gensim(self, *, counts: VectorLike | None = None) -> Any:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
 
         Parameters

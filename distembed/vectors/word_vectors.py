@@ -7,18 +7,16 @@ matrix is held. A zero vector is allowed; its cosine with anything is 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import one_blas_thread
+from distembed.typing import VectorLike
 from distembed.vectors.ngram_blocks import add_spelling
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.word_table import UnknownWordError, WordTable, norms_of, row_norms
-
-if TYPE_CHECKING:
-    from distembed.typing import VectorLike
 
 __all__ = [
     "Neighbor",

@@ -18,7 +18,7 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import distembed as de
-from distembed.pipeline.opening import load_vectors
+from distembed.pipeline.opening import load_vectors, parse_source
 from distembed.pipeline.report.figures import Drawing, save_figure
 
 Floats = NDArray[np.floating]
@@ -39,7 +39,7 @@ def draw(axes: Any, *, ratings: Floats, found: Floats) -> None:
 def main() -> None:
     """Print the correlation of each encoder and of its controls with the ratings, and draw the last encoder."""
     workspace, target = sys.argv[1:3]
-    vectors = load_vectors(workspace)
+    vectors = load_vectors(parse_source(workspace))
     counts = de.Workspace.open(workspace).table("vocabulary")["count"].to_numpy()
     texts = Path(datapath("lee.cor")).read_text(encoding="latin-1").splitlines()
     rated = np.triu(np.loadtxt(datapath("similarities0-1.txt")), 1)

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from distembed.costs import WORKER_BYTES
+from distembed.pipeline.context import system_of
 from distembed.pipeline.opening import open_job
-from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.quantities import format_bytes
-from distembed.pipeline.registry import system_of
 from distembed.storage.workspace import Workspace
 
 COUNTED = {

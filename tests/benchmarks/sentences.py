@@ -16,7 +16,7 @@ import distembed as de
 from distembed.evaluation.scoring import Score, text_table
 from distembed.evaluation.sentence_files import SentencePairs, find_sentence_sets
 from distembed.evaluation.sentences import encoder_name, evaluate_sentences
-from distembed.pipeline.opening import load_vectors
+from distembed.pipeline.opening import load_vectors, parse_source
 from distembed.pipeline.texts import open_encoder
 
 CHOOSING = "stsb-dev"
@@ -54,14 +54,14 @@ def percent(scores: list[Score]) -> dict[str, float]:
 
 def main(folder: str, workspace: str, candidates: dict[str, str], *, classes: bool) -> None:
     sets = {each.name: each for each in find_sentence_sets([Path(folder)]).sets}
-    base = open_encoder(workspace, unknown="skip")
+    base = open_encoder(parse_source(workspace), unknown="skip")
     counts = dict(zip(base.vectors.words, base.counts.tolist(), strict=True))
     tokenizer = base.tokenizer
     del base
     pairs, texts = [], []
     labeled = [each for each in sets.values() if not isinstance(each, SentencePairs)]
     for name, path in candidates.items():
-        vectors = load_vectors(path)
+        vectors = load_vectors(parse_source(path))
         for unknown in ("skip", "subwords") if vectors.subwords is not None else ("skip",):
             common = {"counts": counts, "tokenizer": tokenizer, "unknown": unknown}
             encoder, every = chosen(vectors, common, sets[CHOOSING])

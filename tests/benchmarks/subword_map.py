@@ -23,8 +23,8 @@ import dask.array as da
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from distembed.costs import WORKER_BYTES
 from distembed.factorization.subwords import SubwordMap, find_ngrams
-from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.systems.psdvec.subwords import plan_subwords
 
 

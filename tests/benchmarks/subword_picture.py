@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from distembed.pipeline.opening import load_vectors
+from distembed.pipeline.opening import load_vectors, parse_source
 from distembed.pipeline.report.figures import save_figure
 from distembed.pipeline.report.maps import map_drawing, plane
 
@@ -22,7 +22,7 @@ N_NEAR = 4
 def main() -> None:
     """Draw the strings that are unknown, and the words nearest to each."""
     source, target = sys.argv[1:3]
-    vectors = load_vectors(source)
+    vectors = load_vectors(parse_source(source))
     strings = [string for string in STRINGS if string not in vectors]
     near = [word for string in strings for word, _ in vectors.most_similar(string, n=N_NEAR)]
     names = list(dict.fromkeys([*strings, *near]))

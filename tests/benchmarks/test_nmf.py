@@ -20,8 +20,8 @@ from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.pipeline.config import load_job
-from distembed.pipeline.corpus.run_sizes import RunSizes
-from distembed.pipeline.corpus.sizes import CorpusSizes, PairModel, PairSizes
+from distembed.pipeline.corpus.run_sizes import PairModel, RunSizes
+from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.systems.topics.sizes import TopicSizes
 from distembed.pipeline.systems.topics.stages import stages

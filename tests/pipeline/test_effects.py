@@ -11,9 +11,10 @@ import pytest
 import tomli_w
 
 from distembed.pipeline.config import parse_job
+from distembed.pipeline.context import system_named, system_of
 from distembed.pipeline.keys import Key, keys_of, section_model, toml_value
 from distembed.pipeline.planning import plan_job
-from distembed.pipeline.registry import SYSTEMS, system_named, system_of
+from distembed.pipeline.registry import SYSTEMS
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import Job, JobError
 from distembed.storage.workspace import Workspace

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from distembed.pipeline.cli import cli
+from distembed.pipeline.cli import COMMANDS, cli
 from tests.pipeline.conftest import environment, run
 
 
 def commands(group: click.Group = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
     """Yield every command, those of groups included, by the words that call it."""
-    for word, command in group.commands.items():
-        words = f"{name} {word}".strip()
+    for word in group.list_commands(click.Context(group)):
+        words, command = f"{name} {word}".strip(), group.get_command(click.Context(group), word)
+        assert command
         yield words, command
         if isinstance(command, click.Group):
             yield from commands(command, words)
@@ -42,6 +43,12 @@ def test_the_examples_of_a_command_are_lines_that_it_takes(name: str, command: c
     assert all(f"  {line}\n" in run(*name.split(), "--help").output for line in examples)
 
 
+def test_a_command_is_listed_with_the_first_sentence_of_its_help() -> None:
+    """The list is printed without importing the commands, so that it holds their first sentences again."""
+    sentences = {name: command.get_short_help_str(200) for name, command in commands() if " " not in name}
+    assert sentences == {name: sentence for name, (_, sentence) in COMMANDS.items()}
+
+
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -60,8 +67,9 @@ def test_a_shell_completes_commands_systems_and_options(words: str, offered: str
 
 
 def test_a_shell_completes_job_files() -> None:
-    parameter = next(each for each in cli.commands["run"].params if each.name == "job_file")
-    (item,) = parameter.shell_complete(click.Context(cli.commands["run"]), "jo")
+    run_command = dict(commands())["run"]
+    parameter = next(each for each in run_command.params if each.name == "job_file")
+    (item,) = parameter.shell_complete(click.Context(run_command), "jo")
     assert item.type == "file"
 
 

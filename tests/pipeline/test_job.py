@@ -13,15 +13,15 @@ import zarr
 
 import distembed as de
 from distembed.corpus import partitions
+from distembed.costs import WORKER_BYTES
+from distembed.factorization.psdvec_costs import CoreMemory
 from distembed.pipeline import quantities
 from distembed.pipeline.config import load_job
 from distembed.pipeline.context import whole_sparse
 from distembed.pipeline.corpus import stages
-from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.status import job_status, verify_job
-from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
 from distembed.weighting.pmi import pmi, ppmi
@@ -256,6 +256,7 @@ def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
 
 def test_the_table_of_bad_records_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "LISTED_RECORDS", 3)
+    monkeypatch.setattr(stages, "LISTED_RECORDS", 3)
     items = []
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.jsonl").write_text('x\ny\n{"text": "one"}\n')

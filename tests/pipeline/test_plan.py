@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost, Exchange
+from distembed.factorization.psdvec_costs import CoreOptions, core_exchange
 from distembed.pipeline.config import load_job
-from distembed.pipeline.plan import TASK_NETWORK_BYTES, WORKER_BYTES, Exchange, Plan, StagePlan
+from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, Remedy, changed
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import Job
-from distembed.pipeline.systems.psdvec.stages import core_exchange
 from distembed.storage.workspace import Workspace
 
 from .conftest import run
@@ -78,7 +79,7 @@ class Needs:
         self.bytes_of, self.n_tasks = bytes_of, n_tasks
 
     def __call__(self, job: Job) -> Plan:
-        stage = StagePlan(self.n_tasks(job), 0, 0, int(self.bytes_of(job)))
+        stage = Cost(self.n_tasks(job), 0, 0, int(self.bytes_of(job)))
         return Plan(job, "", {"core": stage}, again=self)
 
 
@@ -109,12 +110,13 @@ def test_what_goes_over_the_network_grows_with_the_hosts_as_the_parts_of_it_do(e
     assert [Exchange(8, whole).sent_bytes(n) for n in (1, 2, 4)] == [0, 1.5 * whole, 3.75 * whole]
     assert [Exchange(8, moved_bytes=whole).sent_bytes(n) for n in (1, 2, 4, 99)] == [0, 5e5, 7.5e5, 8.75e5]
     assert Exchange(1, whole, whole).sent_bytes(4) == 0
-    assert StagePlan(20, 0, 0, 0, exchange=Exchange()).network_bytes(4) == 20 * TASK_NETWORK_BYTES
-    assert StagePlan(20, 0, 0, 0).network_bytes(4) is None
-    core = core_exchange(english, 10_000, 10**8)
+    assert Cost(20, 0, 0, 0, exchange=Exchange()).network_bytes(4) == 20 * TASK_NETWORK_BYTES
+    assert Cost(20, 0, 0, 0).network_bytes(4) is None
+    core = core_exchange(CoreOptions.of(english.psdvec), 10_000, 10**8, english.resources.block_memory)
     assert core.n_blocks == 10**8 // 2**20
     assert core.gathered_bytes > 4 * 10_000 * english.psdvec.n_components * english.psdvec.first_passes // 2
-    assert core_exchange(english, 10_000, 10**5).sent_bytes(8) == 0  # one row block
+    one_block = core_exchange(CoreOptions.of(english.psdvec), 10_000, 10**5, english.resources.block_memory)
+    assert one_block.sent_bytes(8) == 0
 
 
 def test_a_plan_for_hosts_tells_the_store_from_the_network(job_file: Path) -> None:
@@ -174,6 +176,20 @@ def test_an_option_that_leaves_no_word_is_no_remedy(tmp_path: Path) -> None:
     job = load_job(tmp_path / "job.toml")
     with pytest.raises(MemoryError, match="no other option is enough"):
         run_job(job)
+
+
+def test_a_dense_solver_that_cannot_fit_is_refused_before_it_runs(tmp_path: Path) -> None:
+    """No plan had a term for its matrices of all pairs of words."""
+    words = [f"w{number:04d}".translate(str.maketrans("0123456789", "abcdefghij")) for number in range(2500)]
+    (tmp_path / "a.txt").write_text(" ".join(words) + "\n")
+    (tmp_path / "job.toml").write_text(
+        '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[vocabulary]\nmin_count = 1\n'
+        '[psdvec]\nn_components = 20\nsolver = "dense"\n[resources]\nworkers = 1\nmemory_limit = "800MiB"\n'
+    )
+    with pytest.raises(MemoryError, match=r"a task of stage core .*: set vocabulary.max_size = 2000, or"):
+        run_job(load_job(tmp_path / "job.toml"))
+    krylov = load_job(tmp_path / "job.toml", settings=('psdvec.solver="krylov"',))
+    assert plan_job(krylov).stages["core"].peak_bytes(1) < 100 * MIB
 
 
 def test_an_option_the_job_has_not_is_not_named(job_file: Path) -> None:

@@ -13,9 +13,10 @@ import pytest
 from distembed.formats.tables import read_columns
 from distembed.pipeline import demos
 from distembed.pipeline.config import load_job
+from distembed.pipeline.context import system_named
 from distembed.pipeline.keys import as_markdown, as_text, keys_of, section_model
 from distembed.pipeline.new import settings_of_files
-from distembed.pipeline.registry import SYSTEMS, system_named
+from distembed.pipeline.registry import SYSTEMS
 from distembed.pipeline.sections import Section
 from distembed.pipeline.sniff import Sample, settings_for, text_layout
 from tests.pipeline.conftest import run

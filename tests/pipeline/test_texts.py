@@ -12,6 +12,7 @@ import zarr
 
 import distembed as de
 from distembed.pipeline import texts
+from distembed.pipeline.opening import parse_source
 from distembed.pipeline.progress import Silent
 
 from .conftest import run
@@ -52,7 +53,7 @@ def test_texts_are_written_with_their_heads_and_vectors(workspace, lines, tmp_pa
     assert [head["n_tokens"] for head in heads] == [5, 2, 5, 200, 2]
     assert heads[3]["snippet"] == ("war " * 40)
     counts = de.Workspace.open(workspace).table("vocabulary")["count"].to_numpy()
-    encoder = de.TextEncoder(texts.open_encoder(str(workspace)).vectors, counts=counts)
+    encoder = de.TextEncoder(texts.open_encoder(parse_source(str(workspace))).vectors, counts=counts)
     whole = [line for line in LINES if line]
     with pytest.warns(UserWarning, match="no known word"):
         assert np.array_equal(vectors, encoder.transform(whole))
@@ -69,7 +70,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(workspace, tmp_path, monkeypatc
     file = tmp_path / "many.txt"
     file.write_text("\n".join(f"the music of city number{i} and war" for i in range(400)), encoding="utf-8")
     corpus = de.read_corpus(file, partition_bytes=2000)
-    encoder = texts.open_encoder(str(workspace))
+    encoder = texts.open_encoder(parse_source(str(workspace)))
     whole, target = tmp_path / "whole.parquet", tmp_path / "v.parquet"
     texts.encode_files(encoder, corpus, str(whole), Silent())
     encoded, begun = texts.encoded_texts, []
@@ -105,7 +106,7 @@ def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path
     heads, vectors = table_at(tmp_path / "v.parquet")
     assert [head["n_tokens"] for head in heads] == [2, *[1] * 10, 360_000, 1]
     assert [head["snippet"][:9] for head in heads[-3:]] == ["music", "music and", "war"]
-    encoder = texts.open_encoder(str(workspace))
+    encoder = texts.open_encoder(parse_source(str(workspace)))
     assert np.array_equal(vectors[[0, 5, -2, -1]], encoder.transform(["the city", "music", long, "war"]))
 
 
@@ -115,7 +116,7 @@ def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, t
     found = run("search", workspace, encoded, QUERY, "-n", "2")
     assert found.exit_code == 0, found.output
     assert run("search", workspace, lines, QUERY, "-n", "2").output == found.output
-    encoder = texts.open_encoder(str(workspace))
+    encoder = texts.open_encoder(parse_source(str(workspace)))
     whole = [line for line in LINES if line and "qqqq" not in line]
     vectors = encoder.transform([*whole, QUERY]).astype(float)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -14,14 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.evaluation import transfer
-from distembed.factorization import lsa, nmf
-from distembed.manifold import propagation
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.pipeline.context import stored_sparse
 from distembed.pipeline.opening import open_job
-from distembed.pipeline.systems.transfer import explorer
+from distembed.pipeline.systems.transfer import evaluation, explorer, rows, topics
 from distembed.pipeline.systems.transfer import graphs as stage_graphs
 from tests.references import alignment as reference
 
@@ -244,10 +241,10 @@ def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: 
 @pytest.mark.parametrize(
     ("stage", "module", "broken"),
     [
-        ("vectors", lsa, "LSA"),
-        ("topics", nmf, "NMF"),
-        ("links", propagation, "propagate_correspondences"),
-        ("evaluation", transfer, "score_methods"),
+        ("vectors", rows, "LSA"),
+        ("topics", topics, "NMF"),
+        ("links", stage_graphs, "propagate_correspondences"),
+        ("evaluation", evaluation, "score_methods"),
     ],
 )
 def test_a_run_that_failed_goes_on_to_the_same_bytes(

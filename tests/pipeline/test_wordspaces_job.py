@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.counting import merging
-from distembed.evaluation import sparse_space
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets
@@ -19,9 +17,11 @@ from distembed.factorization.lsa import LSA
 from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.pipeline.config import load_job, parse_job
+from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
+from distembed.pipeline.words import stages as word_stages
 from distembed.pipeline.words.stages import read_nearest, read_scores
 from distembed.weighting.documents import log_entropy
 
@@ -369,9 +369,9 @@ def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
 @pytest.mark.parametrize(
     ("stages", "module", "function"),
     [
-        (("contexts_parts", "contexts"), merging, "merge_partials"),
+        (("contexts_parts", "contexts"), corpus_stages, "merge_partials"),
         (("eigenmaps_vsm_6_cosine_union_4_0", "space_lpp"), projection, "laplacian_eigenmaps"),
-        (("scores_vsm",), sparse_space, "nearest_words"),
+        (("scores_vsm",), word_stages, "nearest_words"),
     ],
 )
 def test_a_run_that_failed_goes_on_to_the_same_bytes(

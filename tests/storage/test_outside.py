@@ -23,9 +23,10 @@ from zarr.codecs import GzipCodec
 from distembed.storage import DamagedError, ManifestError, OutsideError, Workspace, lock, schema
 from distembed.storage import files as storage_files
 from distembed.storage.files import Folder
+from distembed.storage.zarr_stores import zarr_store_in
 from tests.pipeline.test_matrices import pickled_array
 from tests.references.checksums import crc32c
-from tests.storage.examples import META, dense_array, store_all
+from tests.storage.examples import META, dense_array, store_all, write_item
 
 OUTSIDE = (
     "../victim",
@@ -147,7 +148,7 @@ def test_links_to_folders_are_not_followed(template: Path, tmp_path: Path, link:
     place.symlink_to(home / "moved", target_is_directory=True)
     before = contents(home)
     with pytest.raises(OutsideError, match="symbolic link"):
-        Folder.at(home / "ws").zarr_store(link, read_only=False)
+        zarr_store_in(Folder.at(home / "ws"), link, read_only=False)
     with pytest.raises(OutsideError, match=f"{place} is a symbolic link to {home}/moved"):
         use(home / "ws")
     assert contents(home) == before
@@ -204,7 +205,7 @@ def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str, u
         lambda: folder.remove(name),
         lambda: folder.read(name),
         lambda: folder.make_folder(name),
-        lambda: folder.zarr_store(name, read_only=False),
+        lambda: zarr_store_in(folder, name, read_only=False),
         lambda: folder.path(name),
     ]
     for call in calls:
@@ -370,6 +371,20 @@ def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Pat
     (tmp_path / "ws/lock.json").write_text(json.dumps(owner))
     with pytest.raises(schema.LockedError, match=r"remove .*lock\.json and run again"):
         Workspace.create(tmp_path / "ws", owner="victim")
+
+
+def test_files_of_the_user_in_a_folder_that_a_record_names_are_left(tmp_path: Path) -> None:
+    """A stranger's workspace may name a folder that its reader has: only files named as items are the workspace's."""
+    place = tmp_path / "ws"
+    with Workspace.create(place, owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store_files("src", 2, write_item)
+        stage.commit()
+        (place / "src/main.c").write_text("mine")
+        (place / "src/part-000009.txt").write_text("stray")
+        assert [problem.file for problem in workspace.mend()] == ["src/part-000009.txt"]
+        workspace.stage("a", parameters={}, inputs={}).discard()
+    assert [path.name for path in (place / "src").iterdir()] == ["main.c"]
 
 
 def test_a_folder_where_a_record_names_a_file_is_left(tmp_path: Path) -> None:

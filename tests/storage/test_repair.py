@@ -39,7 +39,7 @@ FAULTS: dict[str, Callable[[Path], object]] = {
     "deleted": Path.unlink,
     "emptied": lambda path: path.write_bytes(b""),
     "flipped": flip,
-    "stray": lambda path: path.with_name("stray").write_bytes(b"x"),
+    "stray": lambda path: path.with_name(f"{path.name}-stray").write_bytes(b"x"),
 }
 GROUPS = {
     "blocks": ["arrays.zarr/dense/**/*", "arrays.zarr/sparse/000001/**/*", "words.parquet", "tokens/part-*"],
@@ -56,7 +56,7 @@ def test_a_run_mends_whatever_verify_names(root: Path, finished: tuple[Path, str
             files = [path for path in files if path.parent != root and path.parent != root / "manifest"]
         for file in files:
             FAULTS[fault](file)
-        expected = [path.with_name("stray") for path in files] if fault == "stray" else files
+        expected = [path.with_name(f"{path.name}-stray") for path in files] if fault == "stray" else files
         named = {root / problem.file for problem in Workspace.open(root).verify()}
         assert named == set(expected)
         assert run_both(root) == (finished[1], [])

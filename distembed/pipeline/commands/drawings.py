@@ -8,8 +8,10 @@ from typing import Literal
 import click
 
 from distembed.files import read_small
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.drawings import draw_map, draw_topics
 from distembed.pipeline.terminal import shown, write
 
 TARGET = click.option(
@@ -82,8 +84,6 @@ def map_(
     words are drawn (English stop words and words of most documents left out), or documents from first to last. A word
     that has no vector of its own is composed where there are vectors of n-grams, and drawn in another color.
     """
-    from distembed.pipeline.drawings import draw_map
-
     lines = read_small(Path(list_file)).decode("utf-8-sig").splitlines() if list_file else []
     listed = [line.strip() for line in lines if line.strip()]
     drawn = draw_map(source, target, names=(*names, *listed), what=what, method=method, n_points=n_points)
@@ -108,8 +108,6 @@ def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) 
 
     WORKSPACE is that of a finished topics job, or its job file.
     """
-    from distembed.pipeline.drawings import draw_topics
-
     write(shown(draw_topics(workspace, target, topics=numbers, n_words=n_words)))
 
 

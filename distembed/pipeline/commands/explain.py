@@ -8,6 +8,10 @@ import click
 
 from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.explain.job import explain_job
+from distembed.pipeline.explain.record import Asked
+from distembed.pipeline.explain.written import as_json, as_page, as_text
+from distembed.pipeline.opening import open_job
 from distembed.pipeline.terminal import shown, write
 
 
@@ -50,11 +54,6 @@ def explain(
     WORKSPACE is a finished workspace, or its job file. NAMES are two words of a psdvec job; one imputed name of an
     imputation; or the id of a document of a topics job and, for another topic than its own, the number of a topic.
     """
-    from distembed.pipeline.explain.job import explain_job
-    from distembed.pipeline.explain.record import Asked
-    from distembed.pipeline.explain.written import as_json, as_page, as_text
-    from distembed.pipeline.opening import open_job
-
     found = explain_job(open_job(workspace), Asked(names, n, n_passages))
     write(as_text(found))
     for file, written in ((json_file, as_json), (html_file, as_page)):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.explorer.job import write_explorer
 from distembed.pipeline.terminal import shown, write
 
 
@@ -38,8 +40,6 @@ def explore(source: str, target: str | None, n_points: int) -> None:
     WORKSPACE is that of a finished job, its job file, or a vector file. The page is one HTML file that any browser
     opens without a network. It needs pip install "distembed[explore]".
     """
-    from distembed.pipeline.explorer.job import write_explorer
-
     write(shown(write_explorer(source, target, n_points=n_points)))
 
 

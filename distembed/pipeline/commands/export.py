@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 import click
 
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.export.job import export_source
+from distembed.pipeline.export.static import export_static
 from distembed.pipeline.terminal import shown, write
 
 
@@ -101,8 +104,6 @@ def export(
     --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """
     if target.startswith("static:"):
-        from distembed.pipeline.export.static import export_static
-
         table = {
             "what": what,
             "format": format_,
@@ -115,7 +116,6 @@ def export(
         write(shown(export_static(source, target, **encoding)))
         return
     _refuse(encoding, of="static:DIR")
-    from distembed.pipeline.export.job import export_source
 
     written = export_source(
         source,

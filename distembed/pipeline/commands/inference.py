@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.export.inference import NewFiles, infer_job
+from distembed.pipeline.opening import open_job
 from distembed.pipeline.terminal import shown, write
 
 
@@ -70,9 +73,6 @@ def infer(
     has the words of the job with their vectors, and after them the new words of FILES, solved against the core words.
     Of an imputation job it has the words of the job, and after them the new names of the table.
     """
-    from distembed.pipeline.export.inference import NewFiles, infer_job
-    from distembed.pipeline.opening import open_job
-
     new = NewFiles(files, target, words, min_count, space)
     write(shown(infer_job(open_job(workspace, settings=settings), new, allow_code=allow_code)))
 

@@ -11,14 +11,21 @@ from typing import Any
 import click
 from rich.console import Console
 
+from distembed.execution import uncollected
 from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
+from distembed.pipeline.opening import open_job
+from distembed.pipeline.planning import plan_job, planned_inputs, planned_losses
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
+from distembed.pipeline.runner import report_job, run_job
 from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.standing import unread
+from distembed.pipeline.status import job_status, verify_job
 from distembed.pipeline.terminal import confirmed, shown, write
 from distembed.pipeline.tls import TLS
 from distembed.pipeline.trust import code_of
 from distembed.pipeline.workers import Workers
+from distembed.storage import Workspace
 from distembed.urls import any_protocol
 
 
@@ -46,8 +53,6 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load(job_file: str, settings: tuple[str, ...], workspace: str | None, *, to_run: bool = False) -> Job:
     """Return the job in a job file, or the one that a workspace records."""
-    from distembed.pipeline.opening import open_job
-
     try:
         return open_job(job_file, settings=settings, workspace=workspace, to_run=to_run)
     except FileNotFoundError as error:
@@ -110,9 +115,6 @@ def plan(
 
     JOB is a job file, or a workspace, whose own job is taken.
     """
-    from distembed.execution import uncollected
-    from distembed.pipeline.planning import plan_job, planned_inputs, planned_losses
-
     with any_protocol(allowed=allow_code), uncollected():
         job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace, to_run=True)
         lines = plan_job(job)
@@ -185,8 +187,6 @@ def run(
     JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
     they were made from has changed.
     """
-    from distembed.pipeline.runner import run_job
-
     reporter = TerminalReporter(Console(soft_wrap=True))
     try:
         with any_protocol(allowed=allow_code), warnings_noted(reporter):
@@ -235,8 +235,6 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
     the last lines say which versions made the stages that are done.
     """
-    from distembed.pipeline.status import job_status
-
     write(job_status(load(job_file, settings, workspace), command=_run_of(job_file, settings, workspace)))
 
 
@@ -262,11 +260,6 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     with; a line tells where the job asks for others. The last line is the digest of all content; it is printed only
     where nothing is missing.
     """
-    from distembed.pipeline.planning import planned_losses
-    from distembed.pipeline.standing import unread
-    from distembed.pipeline.status import verify_job
-    from distembed.storage import Workspace
-
     job = load(job_file, settings, workspace)
     place = Workspace.open(job.job.workspace)
     writing = place.writer()
@@ -294,8 +287,6 @@ def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
 
     JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept.
     """
-    from distembed.pipeline.runner import report_job
-
     write(shown(report_job(load(job_file, settings, workspace))))
 
 

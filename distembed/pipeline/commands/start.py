@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import get_completion_class
 
 from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.commands.jobs import run
+from distembed.pipeline.demos import lay_out
+from distembed.pipeline.doctor import Finding, examine
+from distembed.pipeline.keys import as_json, as_markdown, as_text, keys_of
+from distembed.pipeline.new import write_new_job
 from distembed.pipeline.registry import SYSTEMS
 from distembed.pipeline.terminal import shown, write
-
-if TYPE_CHECKING:
-    from distembed.pipeline.doctor import Finding
 
 SYSTEM = click.Choice(list(SYSTEMS))
 
@@ -36,8 +37,6 @@ SHOWN_ITEMS = 5
 @one_sentence
 def keys(system: str, form: str | None) -> None:
     """Print every section and key of the job files of SYSTEM, with type, range, default and meaning."""
-    from distembed.pipeline.keys import as_json, as_markdown, as_text, keys_of
-
     found = keys_of(system)
     if form == "json":
         write(as_json(found))
@@ -67,8 +66,6 @@ def new(system: str, files: tuple[str, ...], target: str | None) -> None:
     the known vectors for imputation; two collections, or one file with both, for transfer; a matrix for neighbors.
     Without it the job reads the input of the demo. A job file that is there is not written over.
     """
-    from distembed.pipeline.new import write_new_job
-
     job = target or f"{system}.toml"
     settings = write_new_job(system, files, job)
     for place, value in settings.items():
@@ -103,8 +100,6 @@ def demo(context: click.Context, system: str, folder: str | None) -> None:
 
     The job file is written into a folder, where it can be read and changed; the same command goes on with it.
     """
-    from distembed.pipeline.demos import lay_out
-
     job = lay_out(system, folder or Path("distembed-demo") / system)
     write(shown(f"distembed run {job}"))
     context.invoke(
@@ -130,8 +125,6 @@ def doctor(*, as_json: bool) -> None:
     without it and the line that installs it. The exit code is 1 if something is wrong that jobs need.
     The first self check of an installation also compiles, which takes up to half a minute.
     """
-    from distembed.pipeline.doctor import examine
-
     found: dict[str, list[Finding]] = {}
     for section, findings in examine():
         found[section] = findings
@@ -173,8 +166,6 @@ def completion(context: click.Context, shell: str) -> None:
 
     For fish, write what is printed into ~/.config/fish/completions/distembed.fish.
     """
-    from click.shell_completion import get_completion_class
-
     root, kind = context.find_root(), get_completion_class(shell)
     if kind is None:
         raise click.UsageError(

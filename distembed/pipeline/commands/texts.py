@@ -8,10 +8,15 @@ from typing import Any
 import click
 from rich.console import Console
 
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.corpus import read_corpus
+from distembed.encoding.texts import search_texts
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.opening import parse_source
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.terminal import found_text, shown, write
+from distembed.pipeline.texts import encode_files, is_encoded, open_encoder, search_encoded
 
 ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
 """The options of both commands that say how a text becomes a vector; the others say how files are read."""
@@ -91,12 +96,10 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     Parquet keeps id, title, label and the beginning of each text beside its vector. Stop it at any time: the same
     command goes on where it was.
     """
-    from distembed.pipeline.texts import encode_files, open_encoder
-
     reporter = TerminalReporter(Console(soft_wrap=True))
     try:
         with warnings_noted(reporter):
-            encoder = open_encoder(vectors, **_encoding(options))
+            encoder = open_encoder(parse_source(vectors), **_encoding(options))
             text = encode_files(encoder, _corpus(files, options), target, reporter)
     finally:
         reporter.close()
@@ -120,10 +123,7 @@ def search(vectors: str, files: tuple[str, ...], query: str, n: int, **options: 
     TEXTS are Parquet files that `distembed encode` has written with the same VECTORS and options, or files as
     `distembed encode` reads them, which are encoded as they are read.
     """
-    from distembed.encoding.texts import search_texts
-    from distembed.pipeline.texts import is_encoded, open_encoder, search_encoded
-
-    encoder = open_encoder(vectors, **_encoding(options))
+    encoder = open_encoder(parse_source(vectors), **_encoding(options))
     if all(map(is_encoded, files)):
         found = search_encoded(encoder, files, query, n)
     else:
@@ -137,8 +137,6 @@ def _encoding(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _corpus(files: tuple[str, ...], options: dict[str, Any]) -> Any:
-    from distembed.corpus import read_corpus
-
     return read_corpus(
         list(files), **{name: value for name, value in options.items() if name not in ENCODING}
     )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
 
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.pipeline import tuning
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.export.files import table_format, write_table
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
+from distembed.pipeline.sections import JobError
 from distembed.pipeline.terminal import shown, write
+from distembed.pipeline.tuning import Candidate, Tuned, candidates_table, in_words, parse_grids
 from distembed.pipeline.workers import Workers
 from distembed.urls import any_protocol
-
-if TYPE_CHECKING:
-    from distembed.pipeline.tuning import Candidate, Tuned
 
 
 @click.command(
@@ -80,10 +82,6 @@ def tune(
     gained. Counts are made once for all candidates that share them. Stop it at any time: the same command
     goes on where it was, and finished candidates are not made again.
     """
-    from distembed.pipeline.export.files import table_format, write_table
-    from distembed.pipeline.sections import JobError
-    from distembed.pipeline.tuning import candidates_table, parse_grids, tune
-
     chosen = table_format(target) if target else None
     if target and chosen in (None, "npy"):
         raise JobError(f"the table cannot be written to {target}: end it in .csv, .tsv or .parquet")
@@ -97,7 +95,7 @@ def tune(
         with any_protocol(allowed=allow_code), warnings_noted(reporter):
             grid = parse_grids(grids)
             options: dict[str, Any] = {"settings": settings, "place": workspace, "allow_code": allow_code}
-            tuned = tune(job_file, grid, on, workers=workers, reporter=reporter, **options)
+            tuned = tuning.tune(job_file, grid, on, workers=workers, reporter=reporter, **options)
     finally:
         reporter.close()
     write(_table(tuned))
@@ -109,8 +107,6 @@ def tune(
 
 def _table(tuned: Tuned) -> str:
     """Return the candidates, the best first, as lines of text."""
-    from distembed.pipeline.tuning import in_words
-
     rows = [(in_words(one.keys).replace("--set ", ""), one) for one in tuned.candidates]
     width = max(9, *(len(words) for words, _ in rows))
     lines = [
@@ -129,8 +125,6 @@ def _score(measures: dict[str, float]) -> str:
 
 def _advice(tuned: Tuned, job_file: str, settings: tuple[str, ...]) -> str:
     """Return what the held-out half says of the best candidate, and the line to type."""
-    from distembed.pipeline.tuning import in_words
-
     best, base = tuned.candidates[0], tuned.as_it_is
     given = "".join(f"--set {setting} " for setting in settings)
     lines = [

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from distembed.display import plural
-from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
+from distembed.evaluation import bias
+from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import FEW_KNOWN, Case, Options, Policy, Score, Unknown
+from distembed.evaluation.sentence_files import SentenceSet, find_sentence_sets, with_word_sets
+from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
+from distembed.evaluation.tagged_files import TaggedSet, find_tagged_sets
+from distembed.evaluation.tagging import compare_tagging
+from distembed.evaluation.words import case_advice
+from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
+from distembed.pipeline.commands.outside import OUTSIDE
+from distembed.pipeline.export.files import table_format, write_table
+from distembed.pipeline.export.tables import neighbors_table
+from distembed.pipeline.opening import Source, load_vectors, parse_source
+from distembed.pipeline.sections import locate
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
-
-if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Case, Options, Policy, Score, Unknown
-    from distembed.evaluation.sentence_files import SentenceSet
-    from distembed.evaluation.tagged_files import TaggedSet
-    from distembed.evaluation.wordsets import FoundSets
-    from distembed.vectors import WordVectors
-    from distembed.vectors.word_vectors import Neighbor
+from distembed.pipeline.texts import open_encoder
+from distembed.vectors import WordVectors
+from distembed.vectors.word_table import UnknownWordError
+from distembed.vectors.word_vectors import Neighbor
 
 
 @click.command(
@@ -95,13 +105,8 @@ def evaluate(
     Files of tagged words (named entities, chunks) train and test a tagger with the vectors, and one without them;
     classified texts have a row of their words' tf-idf weights without vectors.
     """
-    from distembed.evaluation import words as evaluation
-    from distembed.evaluation.scoring import FEW_KNOWN, Policy
-    from distembed.evaluation.wordsets import look_for_word_sets
-    from distembed.pipeline.opening import load_vectors
-    from distembed.pipeline.sections import locate
-
-    files = {path: load_vectors(path, max_words=max_words) for path in vectors}
+    sources = {path: parse_source(path) for path in vectors}
+    files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
     found = _find(tuple(locate(path, Path()) for path in sets))
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     policy = Policy(case, unknown, synonym_options=synonym_options)
@@ -114,8 +119,8 @@ def evaluate(
             unknown=unknown,
             synonym_options=synonym_options,
         )
-    options = {"max_words": max_words, "weighting": weighting, "whitening": whitening}
-    for more in (_of_sentences(files, found, policy, options), _of_tags(files, found, policy)):
+    options = {"weighting": weighting, "whitening": whitening}
+    for more in (_of_sentences(sources, files, found, policy, options), _of_tags(files, found, policy)):
         scores = {path: each + more.get(path, []) for path, each in scores.items()}
     one = len(scores) == 1
     safe = {shown(path): safe_scores([score.in_report for score in found]) for path, found in scores.items()}
@@ -139,9 +144,6 @@ class _Found(NamedTuple):
 
 
 def _find(sets: tuple[str, ...]) -> _Found:
-    from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
-    from distembed.evaluation.tagged_files import find_tagged_sets
-
     tagged = find_tagged_sets(sets)
     sentences = find_sentence_sets(sets, besides=tagged.files)
     others = tagged.files | sentences.files
@@ -149,35 +151,36 @@ def _find(sets: tuple[str, ...]) -> _Found:
 
 
 def _of_sentences(
-    files: dict[str, WordVectors], found: _Found, policy: Policy, options: dict[str, Any]
+    sources: dict[str, Source],
+    files: dict[str, WordVectors],
+    found: _Found,
+    policy: Policy,
+    options: dict[str, Any],
 ) -> dict[str, list[Score]]:
     """Return the scores of each vector file on sentences; unknown words cannot count as wrong there."""
     if not found.sentences:
         return {}
-    from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
-    from distembed.pipeline.texts import open_encoder
 
     unknown = None if policy.unknown == "zero" else policy.unknown
     without = evaluate_bags(found.sentences)
-    return {
-        path: evaluate_sentences(open_encoder(path, unknown=unknown, **options), found.sentences) + without
-        for path in files
-    }
+
+    def scored(path: str, source: Source) -> list[Score]:
+        encoder = open_encoder(source, vectors=files[path], unknown=unknown, **options)
+        return evaluate_sentences(encoder, found.sentences) + without
+
+    return {path: scored(path, source) for path, source in sources.items()}
 
 
 def _of_tags(files: dict[str, WordVectors], found: _Found, policy: Policy) -> dict[str, list[Score]]:
     """Return the scores of each vector file on tagged words."""
     if not found.tagged:
         return {}
-    from distembed.evaluation.tagging import compare_tagging
 
     return compare_tagging(files, found.tagged, policy=policy)
 
 
 def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:
     """Write which files were passed over, and whether another case would know more words."""
-    from distembed.evaluation.words import case_advice
-
     if found.omissions:
         write(shown(found.omissions), err=True)
     for path, model in files.items():
@@ -217,10 +220,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
     says so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit
     code is then 1.
     """
-    from distembed.pipeline.opening import load_vectors
-    from distembed.vectors.word_table import UnknownWordError
-
-    model, unknown = load_vectors(vectors), list[str]()
+    model, unknown = load_vectors(parse_source(vectors)), list[str]()
     found: dict[str, list[Neighbor]] = {}
     for word in words:
         try:
@@ -237,9 +237,6 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
 
 
 def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
-    from distembed.pipeline.export.files import table_format, write_table
-    from distembed.pipeline.export.tables import neighbors_table
-
     form, table = table_format(target), neighbors_table(found)
     if form is None:
         raise ValueError(
@@ -268,11 +265,7 @@ def weat(vectors: str, tests: str | None) -> None:
     VECTORS is a vector file, a workspace or a job file. The table has an effect size between -2 and 2 and the p-value
     of a permutation test for each of the ten English tests of Caliskan, Bryson and Narayanan (2017).
     """
-    from distembed.evaluation import bias
-    from distembed.pipeline.opening import load_vectors
-    from distembed.pipeline.sections import locate
-
-    found = bias.weat(load_vectors(vectors), None if tests is None else locate(tests, Path()))
+    found = bias.weat(load_vectors(parse_source(vectors)), None if tests is None else locate(tests, Path()))
     write(bias.format_associations(found))
     if not any(each.n_partitions for each in found):
         fail(

@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from distembed.corpus import (
+    Corpus,
+    Partition,
+    Tokenizer,
+    Tokens,
+    Vocabulary,
+    build_vocabulary,
+    tokenize_partition,
+)
+from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.readers import documents_of
 from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.vocabulary import choose_words
+from distembed.counting.documents import count_document_terms
 from distembed.formats.parquet import whole_table
 from distembed.formats.tables import TableError, read_columns
-from distembed.libraries import pa, pq
 from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.sizes import about
@@ -22,9 +36,8 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
-
-if TYPE_CHECKING:
-    from distembed.corpus import Corpus, Partition, Tokenizer, Vocabulary
+from distembed.vectors import WordVectors
+from distembed.weighting.documents import tf_idf
 
 SIDES = ("first", "second")
 
@@ -147,9 +160,6 @@ def _tokenize_partition(
     index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """Write the tokens of a partition and the beginnings of its documents; return how much there was of each."""
-    from distembed.corpus import tokenize_partition
-    from distembed.corpus.readers import documents_of
-
     partition = partitions[index]
     summary = tokenize_partition(partition, tokenizer, prefix)._asdict()
     excerpts = [_excerpt(document.text) for document in documents_of(partition)]
@@ -170,8 +180,6 @@ def _excerpt(text: str) -> str:
 
 def check_collections(job: Any) -> list[str]:
     """Read the beginning of each file of both collections, and return what the files are taken for."""
-    from distembed.corpus.inspection import inspect_corpus
-
     return [f"{side} {line}" for side in sides_of(job) for line in inspect_corpus(collection_of(job, side))]
 
 
@@ -232,10 +240,6 @@ def term_parameters(job: Any) -> dict[str, Any]:
 
 def run_terms(ctx: Context) -> dict[str, Any]:
     """Choose the words of each collection and weigh its documents by them."""
-    from distembed.corpus import Tokens, build_vocabulary
-    from distembed.counting.documents import count_document_terms
-    from distembed.weighting.documents import tf_idf
-
     facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
     for side in sides_of(ctx.job):
         tokens = Tokens(token_partitions(ctx.workspace, side))
@@ -271,8 +275,6 @@ def check_stop_words(job: Any) -> list[str]:
 
 
 def _chosen_words(job: Any, side: str, vocabulary: Vocabulary, n_documents: int) -> Vocabulary:
-    from distembed.corpus.vocabulary import choose_words
-
     chosen = choose_words(
         vocabulary.words,
         vocabulary.document_counts,
@@ -292,15 +294,11 @@ def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
 
 def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
     """Return the chosen words of a collection."""
-    from distembed.corpus import Vocabulary
-
     return Vocabulary.from_table(workspace.table(f"{side}_vocabulary"))
 
 
 def check_vectors(job: Any) -> list[str]:
     """Open the vectors that are given for the words of a collection."""
-    from distembed.vectors import WordVectors
-
     for side in sides_of(job):
         url = getattr(job, side).vectors
         if url is not None and Workspace.exists(url):

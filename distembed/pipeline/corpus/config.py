@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
 from distembed.corpus.paths import FORMATS, format_of, has_known_extension
+from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
-from distembed.option_source import options_in_source
+from distembed.options import options_of
 from distembed.pipeline.effects import Only
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
@@ -22,14 +24,6 @@ from distembed.pipeline.sections import (
     section_of,
 )
 
-if TYPE_CHECKING:
-    from distembed.corpus import Corpus
-
-READING, TOKENIZER = "distembed.corpus.readers:read_corpus", "distembed.corpus.tokenizer:Tokenizer"
-VOCABULARY = "distembed.corpus.vocabulary:build_vocabulary"
-COUNTING = "distembed.counting.cooccurrence:count_cooccurrences"
-"""The functions whose options are keys of the sections: read, and not imported."""
-
 NOT_READ_BY = {
     "tokenizer": "its options are keys of the same section",
     "scratch": "the token ids lie in the workspace",
@@ -38,9 +32,9 @@ NOT_READ_BY = {
 }
 """Options of reading that no section has, each with the reason."""
 
-TOKENIZER_OPTIONS = frozenset(options_in_source(TOKENIZER))
-READER_OPTIONS = frozenset(options_in_source(READING, untyped=NOT_READ_BY))
-PARTITION_BYTES = options_in_source(READING, untyped=NOT_READ_BY)["partition_bytes"].default
+TOKENIZER_OPTIONS = frozenset(options_of(Tokenizer))
+READER_OPTIONS = frozenset(options_of(read_corpus))
+PARTITION_BYTES = options_of(read_corpus)["partition_bytes"].default
 
 
 IN_RECORDS = ("jsonl", "csv", "tsv", "parquet")
@@ -75,20 +69,14 @@ class TextsSection(Section):
         return tuple(map(format_of, own.paths)) if all(map(has_known_extension, own.paths)) else FORMATS
 
 
-@section_of(READING, TOKENIZER, exclude=NOT_READ_BY)
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
 class CorpusSection(TextsSection):
-    """`[corpus]`: the documents and how they become tokens.
-
-    Attributes
-    ----------
-    paths : tuple of str
-        Files, globs, folders or URLs of the text: plain text, JSON lines, Parquet or MediaWiki exports, also
-        compressed (.bz2 .gz .xz .zst).
-    partition_bytes : int
-        The size of one task's input, in bytes of the file as it is stored.
-    """
+    """`[corpus]`: the documents and how they become tokens."""
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
+    """Files, globs, folders or URLs of the text: plain text, JSON lines, Parquet or MediaWiki exports, also compressed
+    (.bz2 .gz .xz .zst).
+    """
     text_field: str | tuple[str, ...] = OPTION
     bad_records: Literal["error", "skip"] = OPTION
     pattern: TokenPattern = "unicode"
@@ -96,6 +84,7 @@ class CorpusSection(TextsSection):
     border: Literal["document", "line", "sentence"] = OPTION
     min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
+    """The size of one task's input, in bytes of the file as it is stored."""
 
 
 NOT_OF_PARALLEL_TEXTS = {
@@ -108,26 +97,22 @@ NOT_OF_PARALLEL_TEXTS = {
 }
 
 
-@section_of(READING, TOKENIZER, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
 class ParallelSection(TextsSection):
-    """One of two collections of documents; its texts may be one field of records that hold those of both.
-
-    Attributes
-    ----------
-    paths : tuple of str
-        Files, globs, folders or URLs of the texts.
-    partition_bytes : int
-        The size of one task's input, in bytes of the file as it is stored.
-    """
+    """One of two collections of documents; its texts may be one field of records that hold those of both."""
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
+    """Files, globs, folders or URLs of the texts."""
     text_field: str = "text"
+    """The field of a record that holds the text of this collection."""
     id_field: str | None = "id"
+    """The field of a record that holds its id: texts of one id are a pair."""
     title_field: str | None = OPTION
     label_field: str | None = OPTION
     pattern: TokenPattern = "unicode"
     phrases_file: InputPath | None = later(None)
     partition_bytes: Bytes = PARTITION_BYTES
+    """The size of one task's input, in bytes of the file as it is stored."""
 
 
 # The library keeps every word by default; a vector of a word that was seen less often says little of it.
@@ -137,7 +122,7 @@ NOT_OF_WORD_VECTORS = dict.fromkeys(
 
 
 @section_of(
-    VOCABULARY,
+    build_vocabulary,
     exclude={
         "words_in_memory": "it follows from resources.block_memory",
         "scratch": "temporary files lie in the workspace",
@@ -160,7 +145,7 @@ NOT_COUNTED_BY = {
 """Options of counting that no section has, each with the reason."""
 
 
-@section_of(COUNTING, exclude=NOT_COUNTED_BY)
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
     """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
 
@@ -176,7 +161,7 @@ class CountingSection(Section):
         return self
 
 
-@section_of(COUNTING, exclude=NOT_COUNTED_BY, defaults={"window": 3, "direction": "left"})
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 3, "direction": "left"})
 class LeftCountingSection(CountingSection):
     """A section on which pairs are counted, by default as in PSDVec's paper: the three words before a word."""
 
@@ -186,17 +171,12 @@ class PlanSection(Section):
 
     The files of `corpus.paths` are then a sample of the text. A key that is left out follows from the other by the
     sample's own bytes per token. A finished stage knows better.
-
-    Attributes
-    ----------
-    bytes : int, optional
-        The size of all files as they are stored.
-    tokens : int, optional
-        The tokens of the whole text.
     """
 
     bytes: Bytes | None = None
+    """The size of all files as they are stored."""
     tokens: int | None = Field(default=None, ge=1)
+    """The tokens of the whole text."""
 
 
 class CorpusJob(Job):
@@ -215,8 +195,6 @@ class CountingJob(CorpusJob):
 
 def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:
     """Return the corpus that a section of a name describes, read lazily."""
-    from distembed.corpus import Tokenizer, read_corpus
-
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
     options = section.model_dump(include=set(READER_OPTIONS))
     return read_corpus(section.paths, tokenizer=tokenizer, section=name, **options)

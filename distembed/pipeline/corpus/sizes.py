@@ -8,23 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from distembed.corpus import Partition, Tokenizer, Tokens
 from distembed.corpus.growth_blocks import (
     Repetition,
     SpreadLaw,
     expected_counts,
-    expected_pairs,
     mean_window,
     n_types,
     n_types_at_least,
     spread_law,
 )
+from distembed.corpus.repetition_blocks import repetition_of
+from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
+from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.vocabulary import empty_vocabulary, most_documents
+from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.display import plural
-from distembed.libraries import pa, pc
 from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.config import (
     CorpusJob,
@@ -34,17 +41,12 @@ from distembed.pipeline.corpus.config import (
     VocabularySection,
     corpus_of,
 )
-from distembed.pipeline.corpus.run_sizes import RunSizes, run_sizes
+from distembed.pipeline.corpus.run_sizes import PairModel, RunSizes, run_sizes
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.sections import JobError
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.corpus import Partition, Tokenizer
-    from distembed.corpus.sample import CorpusSample
-    from distembed.counting.cooccurrence_options import CooccurrenceOptions
 
 
 class CorpusSizes(NamedTuple):
@@ -82,64 +84,6 @@ class CorpusSizes(NamedTuple):
             f"{format_bytes(self.input_bytes)} of input in {plural(self.n_partitions, 'partition')}; "
             f"{tokens} tokens, {words} words"
         )
-
-
-class PairModel(NamedTuple):
-    """What the distinct pairs of a text are estimated from.
-
-    Attributes
-    ----------
-    counts : float64 array (words,)
-        The counts of its words.
-    window : float
-        The partners of each token.
-    n_tokens : float
-        The tokens that have a place in the text.
-    repetition : Repetition
-        How much the text repeats its pairs.
-    both_sides : bool
-        Whether the partners are those before and after a token.
-    """
-
-    counts: NDArray[np.float64]
-    window: float
-    n_tokens: float
-    repetition: Repetition
-    both_sides: bool = False
-
-    def most_frequent(self, n_words: int) -> PairModel:
-        """Return the model of the pairs of so many of the most frequent words."""
-        return self._replace(counts=np.sort(self.counts)[::-1][:n_words])
-
-    def mirrored(self) -> PairModel:
-        """Return the model of the pairs that occur in one order or the other, each counted in both."""
-        return self if self.both_sides else self._replace(window=2 * self.window, both_sides=True)
-
-    def n_pairs(self, share: float = 1.0) -> int:
-        """Return about how many distinct pairs a share of the text holds."""
-        n_tokens = self.n_tokens * share
-        return expected_pairs(
-            self.counts * share, self.window, n_tokens=n_tokens, spread=self.repetition.at(n_tokens)
-        )
-
-    def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
-        """Return about how many pairs the runs of all partitions hold together, each written at so many pairs.
-
-        A pair that is found in several partitions, or several times in a large one, stands in as many runs.
-        """
-        share = 1 / n_partitions
-        if self.n_pairs(share) <= run_pairs:
-            return n_partitions * self.n_pairs(share)
-        n_full, rest = divmod(share, self._share_of(run_pairs, share))
-        return n_partitions * (int(n_full) * run_pairs + self.n_pairs(rest))
-
-    def _share_of(self, n_pairs: int, most: float) -> float:
-        """Return the share of the text that holds so many distinct pairs, which is at most `most`, by bisection."""
-        least = 0.0
-        for _ in range(12):
-            middle = (least + most) / 2
-            least, most = (least, middle) if self.n_pairs(middle) > n_pairs else (middle, most)
-        return most
 
 
 class PairSizes(NamedTuple):
@@ -213,9 +157,6 @@ class Sampled(NamedTuple):
 
     def wanted(self, vocabulary: VocabularySection) -> NDArray[np.bool_]:
         """Return which words of the sample a job takes if they occur often enough."""
-        from distembed.corpus.stop_words import stop_words_of
-        from distembed.corpus.vocabulary import most_documents
-
         options, sample = vocabulary.model_dump(), self.sample
         most = most_documents(options.get("max_share", 1.0), sample.n_documents)
         wanted: NDArray[np.bool_] = sample.document_counts <= most
@@ -242,8 +183,6 @@ class Sampled(NamedTuple):
         CorpusError
             If so.
         """
-        from distembed.corpus.vocabulary import empty_vocabulary
-
         sample, growth = self
         if (
             not vocabulary.keep
@@ -343,15 +282,11 @@ def _sample_of_text(
     tokenizer: Tokenizer,
     sizes: tuple[int, ...],  # noqa: ARG001 - tells versions apart
 ) -> CorpusSample:
-    from distembed.corpus.sample import sample_splits
-
     return sample_splits(partitions, tokenizer)
 
 
 @lru_cache(maxsize=4)
 def _sample_of_parts(prefixes: tuple[str, ...], digest: str) -> CorpusSample:  # noqa: ARG001 - tells versions apart
-    from distembed.corpus import Tokens
-    from distembed.corpus.sample import sample_parts
 
     return sample_parts(Tokens(prefixes))
 
@@ -379,9 +314,6 @@ def pair_model(
     job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, counted: Counted | None
 ) -> PairModel:
     """Return what the pairs of words that a section counts are estimated from."""
-    from distembed.counting.blocks import keep_probability
-    from distembed.counting.cooccurrence_options import CooccurrenceOptions
-
     found, counts = sampled(job, counted), word_counts(job, corpus, counted)
     _check_sums(counting, float(counts.max(initial=0)), corpus.n_tokens)
     options = CooccurrenceOptions(**counting.model_dump())
@@ -428,9 +360,6 @@ def _repetition(
     sample: CorpusSample, wanted: bytes, n_words: int, options: CooccurrenceOptions
 ) -> Repetition:
     """Measure how much a sample repeats the pairs of the words that are counted."""
-    from distembed.corpus.repetition_blocks import repetition_of
-    from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
-
     counts = np.where(np.frombuffer(wanted, bool), sample.counts, 0)
     order = np.argsort(-counts, kind="stable")[: min(n_words, np.count_nonzero(counts))]
     numbers = np.full(len(counts) + 1, OUTSIDE, np.int32)
@@ -456,8 +385,6 @@ def _counts_of_words(
 
 def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
     """Refuse weights whose exact sums over a text of so many tokens could be too large, before anything is counted."""
-    from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
-
     options = CooccurrenceOptions(**counting.model_dump())
     try:
         check_sums(options, round(largest_count), f"counting: in {about(n_tokens)} tokens a count")

@@ -7,28 +7,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary, build_vocabulary, tokenize_partition
+from distembed.corpus.blocks import MAX_TOKEN_BYTES
+from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
+from distembed.corpus.phrases import names_in_words
+from distembed.corpus.tokenizer import gazetteer_of
+from distembed.corpus.vocabulary import joined_slices
+from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
+from distembed.counting.documents import count_document_terms
+from distembed.counting.merging import merge_files, merge_partials
+from distembed.counting.partial_counts import PartialCounts, count_partition
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table
-from distembed.libraries import da, pa
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.run_sizes import RunSizes
 from distembed.pipeline.corpus.sizes import CorpusSizes
 from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.plan import Exchange, StagePlan
 from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
-
-if TYPE_CHECKING:
-    from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary
-    from distembed.counting.cooccurrence_options import CooccurrenceOptions
-    from distembed.counting.partial_counts import PartialCounts
 
 DICTIONARY_BYTES = 200 * 2**20
 """Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
@@ -66,14 +73,10 @@ Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens (tests/benchm
 STORED_WORD_BYTES, LISTED_DOCUMENT_BYTES = 9, 17
 """Bytes on disk of a word of the vocabulary, and of a document in the list of all: 8.9 to 9.0, and 13.5 to 18.1."""
 
-PAIR_BYTES = 8
-"""Bytes of a pair in memory: a value of four bytes and its column."""
+STORED_PAIR_BYTES = 1.8
+"""Bytes of a pair that is counted in whole numbers on disk, compressed.
 
-STORED_PAIR_BYTES, STORED_FRACTION_BYTES = 1.8, 5.4
-"""Bytes of a counted pair on disk, compressed, of whole numbers and of fractions.
-
-Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md), and 5.34 of harmonic weights on 64,000. The
-words of short documents compress less.
+Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md). The words of short documents compress less.
 """
 
 COUNTED_FIRST_BYTES = 8 << 20
@@ -112,7 +115,7 @@ class PairBased(CorpusBased, Protocol):
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
+def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> Cost:
     """Return the plan of tokenizing: a partition of text and the dictionary of its partition in each task."""
     corpus = sizes.corpus
     partition = min(job.corpus.partition_bytes, corpus.input_bytes)
@@ -120,7 +123,7 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     joined = (
         dictionary // 2 if job.corpus.phrases_file else 0
     )  # the dictionary of words and names, beside the other
-    return StagePlan(
+    return Cost(
         corpus.n_partitions,
         corpus.input_bytes,
         token_bytes(corpus),
@@ -146,9 +149,6 @@ def phrase_bytes(section: CorpusSection) -> int:
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenize each partition of the corpus, each with a dictionary of its own."""
-    from distembed.corpus.phrases import names_in_words
-    from distembed.corpus.tokenizer import gazetteer_of
-
     corpus = corpus_of(ctx.job.corpus)
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
@@ -166,8 +166,6 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
 
 def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
     """Return file, place and reason of the first bad records; a last row counts those that are not listed."""
-    from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
-
     suffix = ".skipped.parquet"
     prefixes = (
         path.removesuffix(suffix)
@@ -187,8 +185,6 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
 
 def left_out(tokens: Mapping[str, Any]) -> str:
     """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
-    from distembed.corpus.blocks import MAX_TOKEN_BYTES
-
     kinds = {
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
@@ -201,8 +197,6 @@ def left_out(tokens: Mapping[str, Any]) -> str:
 def _tokenize_partition(
     index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    from distembed.corpus import tokenize_partition
-
     summary = tokenize_partition(partitions[index], tokenizer, prefix)._asdict()
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
@@ -225,8 +219,6 @@ def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
 
 def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
     """Return the token partitions of a workspace."""
-    from distembed.corpus import Tokens
-
     return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
 
 
@@ -235,7 +227,7 @@ def _prefix(item: FileItem) -> str:
     return item.paths[0].removesuffix(".documents.parquet")
 
 
-def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
+def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> Cost:
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
@@ -243,7 +235,7 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     if corpus.n_partitions > MANY_PARTITIONS:
         documents += DOCUMENT_BYTES * GROUP_DOCUMENTS
     held = VOCABULARY_BYTES * corpus.n_candidates + documents
-    return StagePlan(
+    return Cost(
         1,
         token_bytes(corpus) - int(TOKEN_BYTES * corpus.n_tokens),
         STORED_WORD_BYTES * corpus.n_words + LISTED_DOCUMENT_BYTES * corpus.n_documents,
@@ -261,9 +253,6 @@ def merging_bytes(n_entries: int, block_memory: int) -> int:
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Merge the dictionaries of all partitions; keep the list of documents beside."""
-    from distembed.corpus import build_vocabulary
-    from distembed.corpus.partitions import DOCUMENTS_SCHEMA
-
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
     with local_scratch(ctx.workspace) as scratch:
@@ -321,8 +310,6 @@ def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
 
     A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
     """
-    from distembed.corpus.vocabulary import joined_slices
-
     tables = document_tables(tokens)
     return joined_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
 
@@ -334,8 +321,6 @@ def documents_of(tokens: Tokens) -> pa.Table:
 
 def vocabulary_of(workspace: Workspace) -> Vocabulary:
     """Return the vocabulary of a workspace."""
-    from distembed.corpus import Vocabulary
-
     return Vocabulary.from_table(workspace.table("vocabulary"))
 
 
@@ -344,8 +329,6 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 
 def counting_options(job: CountingJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
-    from distembed.counting.cooccurrence_options import CooccurrenceOptions
-
     return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
 
@@ -354,15 +337,15 @@ def counting_parameters(job: CountingJob) -> dict[str, Any]:
     return {**sections("counting")(job), "block_memory": job.resources.block_memory}
 
 
-def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, block_memory: int) -> StagePlan:
+def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, block_memory: int) -> Cost:
     """Return the plan of a stage whose tasks read token ids and look each up in the vocabulary."""
     task = block_memory + LOOKUP_BYTES * corpus.n_words
     counted = "vocabulary" in corpus.counted
     read = int(TOKEN_BYTES * corpus.n_tokens)
-    return StagePlan(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
+    return Cost(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
 
 
-def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> StagePlan:
+def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> Cost:
     """Return the plan of counting the words of documents, of which there are so many different ones in all."""
     n_tasks = max(corpus.n_partitions, 32 * corpus.n_tokens // block_memory)
     return plan_counting(corpus, n_tasks, written_bytes=PAIR_BYTES * n_terms, block_memory=block_memory)
@@ -370,8 +353,6 @@ def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) ->
 
 def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
     """Count each word in each document, or in those that are kept: rising numbers of documents."""
-    from distembed.counting.documents import count_document_terms
-
     counts = count_document_terms(
         tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
     )
@@ -386,19 +367,17 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-def plan_runs(corpus: CorpusSizes, runs: RunSizes, block_memory: int) -> StagePlan:
+def plan_runs(corpus: CorpusSizes, runs: RunSizes, block_memory: int) -> Cost:
     """Return the plan of counting the partitions into sorted runs."""
     return plan_counting(corpus, corpus.n_partitions, written_bytes=runs.n_bytes, block_memory=block_memory)
 
 
-def plan_merging(
-    corpus: CorpusSizes, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions
-) -> StagePlan:
+def plan_merging(corpus: CorpusSizes, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
     """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
     pairs = int(stored_pair_bytes(options) * n_pairs)
     in_groups = runs.n_bytes if corpus.n_partitions > MERGED_FILES else 0
     n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
-    return StagePlan(
+    return Cost(
         runs.n_row_blocks + n_groups,
         runs.n_bytes + in_groups,
         pairs + in_groups,
@@ -409,20 +388,15 @@ def plan_merging(
 
 def stored_pair_bytes(options: CooccurrenceOptions) -> float:
     """Return the bytes on disk of a counted pair."""
-    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
+    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_VALUE_BYTES
 
 
-def count_blocks(n_pairs: int, block_memory: int) -> int:
-    """Return about how many row blocks the counts of so many pairs have."""
-    return max(1, -(-12 * n_pairs // (block_memory // 8)))
-
-
-def plan_partial_counts(job: CountingJob, sizes: PairBased) -> StagePlan:
+def plan_partial_counts(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of counting the partitions."""
     return plan_runs(sizes.corpus, sizes.runs, job.resources.block_memory)
 
 
-def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> StagePlan:
+def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of adding up the runs of all partitions."""
     return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.runs, counting_options(job))
 
@@ -441,8 +415,6 @@ def store_runs(
     task: str = "partial counts",
 ) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block, and store them under a name."""
-    from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
-
     blocks = cooccurrence_row_blocks(
         ctx.workspace.table("vocabulary")["count"].to_numpy(),
         window=options.window,
@@ -471,8 +443,6 @@ def _count_numbered_partition(
     row_blocks: Sequence[int],
 ) -> dict[str, Any]:
     """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    from distembed.counting.partial_counts import count_partition
-
     vocabulary = vocabulary_of(Workspace.open(workspace))
     partials = count_partition(
         partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index
@@ -503,8 +473,6 @@ def merged_runs(ctx: Context, name: str) -> da.Array:
 
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
-    from distembed.counting.merging import merge_partials
-
     row_blocks = tuple(ctx.workspace.stages()[name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
     partials, level = _partial_counts(ctx.workspace.files(name)), 0
@@ -519,8 +487,6 @@ def merged_runs(ctx: Context, name: str) -> da.Array:
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
-    from distembed.counting.partial_counts import PartialCounts
-
     return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
 
 
@@ -533,8 +499,6 @@ def _merge_group(
     block_memory: int,
 ) -> dict[str, Any]:
     """Add the runs of a group of files into one file; return what `PartialCounts` says of it but the place."""
-    from distembed.counting.merging import merge_files
-
     merged = merge_files(groups[index], row_blocks, f"{prefix}.counts", block_memory=block_memory)
     return {**merged._asdict(), "url": ""}
 
@@ -557,8 +521,6 @@ def _block_values(block: Any) -> NDArray[np.int64]:
 
 def check_corpus(job: CorpusJob) -> list[str]:
     """Read the beginning of each file of the corpus, and return what the files are taken for."""
-    from distembed.corpus.inspection import inspect_corpus
-
     return inspect_corpus(corpus_of(job.corpus))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from distembed.pipeline.context import system_of
 from distembed.pipeline.explain.record import Asked, Explanation
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 

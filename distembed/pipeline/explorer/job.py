@@ -6,13 +6,12 @@ from importlib import import_module
 
 from distembed.display import plural
 from distembed.pipeline import derived
-from distembed.pipeline.drawings import is_vector_file
+from distembed.pipeline.context import system_of
 from distembed.pipeline.explorer.items import MAX_POINTS, Items
 from distembed.pipeline.explorer.layout import check_extra, lay_out
 from distembed.pipeline.explorer.page import render_page
 from distembed.pipeline.explorer.words import word_items
-from distembed.pipeline.opening import load_vectors, open_job
-from distembed.pipeline.registry import system_of
+from distembed.pipeline.opening import VectorFile, job_of, load_vectors, parse_source
 from distembed.pipeline.runner import report_job
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
@@ -42,14 +41,15 @@ def write_explorer(source: str, target: str | None = None, *, n_points: int = MA
         If the job has not come so far.
     """
     check_extra()
-    if is_vector_file(source):
+    opened = parse_source(source)
+    if isinstance(opened, VectorFile):
         if target is None:
             raise ValueError(
                 f"{source} is a vector file, which has no report: name the page with --to page.html"
             )
-        items = word_items(load_vectors(source, max_words=n_points), title=source, n_points=n_points)
+        items = word_items(load_vectors(opened, max_words=n_points), title=source, n_points=n_points)
         return _write(items, target)
-    job = open_job(source)
+    job = job_of(opened)
     workspace = Workspace.open(job.job.workspace)
     items = import_module(system_of(job).explorer).items(job, workspace, n_points=n_points)
     return _keep(items, job) if target is None else _write(items, target)

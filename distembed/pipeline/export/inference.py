@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
+from distembed.pipeline.context import system_of
 from distembed.pipeline.opening import refuse_recorded
-from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
 from distembed.pipeline.trust import check_code
 from distembed.storage.workspace import Workspace

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from distembed.factorization.subwords import SubwordMap
-from distembed.pipeline.context import System, read_vectors
+from distembed.pipeline.context import System, read_vectors, system_of
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import vectors_table
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.registry import system_of
+from distembed.pipeline.opening import VectorFile, job_of, load_vectors, open_job, parse_source
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -103,11 +102,12 @@ def export_source(source: str, target: str, *, what: str | None = None, **option
     ValueError
         As in those functions, or if a table is asked of a file of word vectors.
     """
-    if Workspace.exists(source) or vector_format(source) is None:
-        return export_job(open_job(source), target, what=what, **options)
+    opened = open_job(source) if vector_format(source) is None else parse_source(source)
+    if not isinstance(opened, VectorFile):
+        return export_job(job_of(opened), target, what=what, **options)
     if what not in (None, "words"):
         raise ValueError(f"{source} is a file of word vectors and has no {what}: leave out --what")
-    return export_vectors(WordVectors.load(source), target, **options)
+    return export_vectors(load_vectors(opened), target, **options)
 
 
 def export_vectors(

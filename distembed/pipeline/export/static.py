@@ -11,8 +11,8 @@ from distembed.display import first_words, plural
 from distembed.encoding.encoder import TextEncoder
 from distembed.encoding.static import model_card, unreadable_words, write_static_model
 from distembed.evaluation.words import SCORE_HEADINGS, score_rows
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.registry import system_of
+from distembed.pipeline.context import system_of
+from distembed.pipeline.opening import VectorFile, job_of, parse_source
 from distembed.pipeline.sections import Job
 from distembed.pipeline.texts import open_encoder
 from distembed.pipeline.words.stages import shown_scores
@@ -46,8 +46,10 @@ def export_static(source: str, target: str, **options: Any) -> str:
         As `write_static_model`, and where there are no vectors at `source`.
     """
     folder = Path(target.removeprefix(STATIC))
-    encoder = open_encoder(source, unknown="skip", **options)
-    card = model_card(folder.absolute().name, encoder, about=_about(source, encoder))
+    opened = parse_source(source)
+    job = None if isinstance(opened, VectorFile) else job_of(opened)
+    encoder = open_encoder(opened if job is None else job, unknown="skip", **options)
+    card = model_card(folder.absolute().name, encoder, about=_about(job, encoder))
     write_static_model(target.removeprefix(STATIC), encoder, card=card)
     n_words, d = encoder.rows_.shape
     weights = f", weights from {encoder.counts_source_}" if encoder.weighting == "sif" else ""
@@ -72,11 +74,10 @@ def _left_out(encoder: TextEncoder) -> list[str]:
     return notes
 
 
-def _about(source: str, encoder: TextEncoder) -> str:
+def _about(job: Job | None, encoder: TextEncoder) -> str:
     """Return the sections of a card on the corpus, the settings, the scores and what is left out."""
     about = [f"## Left out\n\n{'; '.join(left)}.\n" for left in [_left_out(encoder)] if left]
-    if source.endswith(".toml") or Workspace.exists(source):
-        job = open_job(source)
+    if job is not None:
         workspace = Workspace.open(job.job.workspace)
         about = [_corpus(job, workspace), _settings(job, workspace), _scores(workspace), *about]
     return "\n".join(filter(None, about))

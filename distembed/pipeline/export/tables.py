@@ -7,18 +7,17 @@ holds more than one row block: a million documents pass through as their arrays 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute
-from distembed.libraries import da, pa
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 PIECE_VALUES = 1 << 22
 """Numbers of a piece, at most: 16 MiB of float32."""

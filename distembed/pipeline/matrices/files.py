@@ -12,9 +12,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from distembed.files import BombError, read_small
 from distembed.formats.cells import read_numbers, readings
+from distembed.formats.hierarchical import open_hierarchical
 from distembed.formats.matrix import (
     HDF5_SUFFIXES,
     Matrix,
@@ -29,11 +31,11 @@ from distembed.formats.names import suffix_of
 from distembed.formats.npz import member_header, npy_header, refuse_large_member
 from distembed.formats.parquet_matrices import open_parquet
 from distembed.formats.tables import column_of, read_table, some, texts_of
-from distembed.libraries import sp
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.matrices.config import MatrixSection
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
+from distembed.vectors import WordVectors
 
 ZARR_FILES = ("zarr.json", ".zgroup", ".zarray")
 """One of these lies in the folder of every Zarr store."""
@@ -86,8 +88,6 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
 
 
 def _opened(section: MatrixSection) -> Matrix:
-    from distembed.vectors import WordVectors
-
     path, kind = section.path.rstrip("/"), _kind(section.path)
     _refuse_unused(section, kind)
     if kind == "npy":
@@ -97,8 +97,6 @@ def _opened(section: MatrixSection) -> Matrix:
     if kind == "parquet":
         return open_parquet(path, section.columns, section.name_column)
     if kind == "hierarchical":
-        from distembed.formats.hierarchical import open_hierarchical
-
         return open_hierarchical(path, section.key)
     if kind == "csv":
         return _read_table(path, section)
@@ -149,8 +147,6 @@ def _kind(path: str) -> str:
 
 def _vector_file_size(path: str) -> MatrixSize:
     """Return rows and columns by the header and the first row; without a header, rows by the size of the file."""
-    from distembed.vectors import WordVectors
-
     width = WordVectors.load(path, max_words=1).vectors.shape[1]
     with opened(path, "rb", compression="infer") as file:
         head = file.readline(100).split()

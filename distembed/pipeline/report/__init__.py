@@ -6,37 +6,19 @@ equal bytes, so a report can be compared and cached like any other output of a j
 second to import: a run whose report is there, and which prints its last lines, does without them.
 """
 
-from typing import TYPE_CHECKING
-
-from distembed.libraries import names_of
-
-if TYPE_CHECKING:
-    from distembed.evaluation.scoring import FEW_KNOWN
-    from distembed.pipeline.report.figures import Interval, bar_chart, histogram, interval_chart, line_chart
-    from distembed.pipeline.report.maps import scatter_map, word_map, word_maps
-    from distembed.pipeline.report.measures import (
-        count_sparsity,
-        eigenvalue_spectrum,
-        objective_curve,
-        zipf_curve,
-    )
-    from distembed.pipeline.report.page import Section, folded, group, paragraph, render_report
-    from distembed.pipeline.report.run import (
-        Stage,
-        invitation,
-        parameter_table,
-        stage_rows,
-        stage_table,
-        ways_on,
-    )
-    from distembed.pipeline.report.scores import score_sections
-    from distembed.pipeline.report.tables import (
-        first_rows,
-        neighbor_table,
-        score_table,
-        table,
-        three_decimals,
-    )
+from distembed.evaluation.scoring import FEW_KNOWN
+from distembed.pipeline.report.figures import Interval, bar_chart, histogram, interval_chart, line_chart
+from distembed.pipeline.report.maps import scatter_map, word_map, word_maps
+from distembed.pipeline.report.measures import (
+    count_sparsity,
+    eigenvalue_spectrum,
+    objective_curve,
+    zipf_curve,
+)
+from distembed.pipeline.report.page import Section, folded, group, paragraph, render_report
+from distembed.pipeline.report.run import Stage, invitation, parameter_table, stage_rows, stage_table, ways_on
+from distembed.pipeline.report.scores import score_sections
+from distembed.pipeline.report.tables import first_rows, neighbor_table, score_table, table, three_decimals
 
 __all__ = [
     "FEW_KNOWN",
@@ -70,39 +52,3 @@ __all__ = [
     "word_maps",
     "zipf_curve",
 ]
-
-__getattr__ = names_of(
-    __name__,
-    {
-        "FEW_KNOWN": "tables",
-        "Interval": "figures",
-        "Section": "page",
-        "Stage": "run",
-        "bar_chart": "figures",
-        "count_sparsity": "measures",
-        "eigenvalue_spectrum": "measures",
-        "first_rows": "tables",
-        "folded": "page",
-        "group": "page",
-        "histogram": "figures",
-        "interval_chart": "figures",
-        "invitation": "run",
-        "line_chart": "figures",
-        "neighbor_table": "tables",
-        "objective_curve": "measures",
-        "paragraph": "page",
-        "parameter_table": "run",
-        "render_report": "page",
-        "scatter_map": "maps",
-        "score_sections": "scores",
-        "score_table": "tables",
-        "stage_rows": "run",
-        "stage_table": "run",
-        "table": "tables",
-        "three_decimals": "tables",
-        "ways_on": "run",
-        "word_map": "maps",
-        "word_maps": "maps",
-        "zipf_curve": "measures",
-    },
-)

@@ -10,6 +10,7 @@ from distembed.display import plural
 from distembed.pipeline import derived
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.quantities import format_bytes, format_seconds, measured
+from distembed.pipeline.report.figures import bar_chart
 from distembed.pipeline.report.page import Section, escaped, folded, group
 from distembed.pipeline.report.tables import Row, as_mapping, table
 from distembed.pipeline.terminal import shown
@@ -37,8 +38,6 @@ def stage_table(stages: Iterable[Row], *, title: str = "Time and memory") -> Sec
     title
         Title of the section.
     """
-    from distembed.pipeline.report.figures import bar_chart  # noqa: PLC0415 - what only prints does not draw
-
     rows = [dict(as_mapping(stage)) for stage in stages]
     seconds = {str(row["stage"]): row["wall_seconds"] for row in rows if row.get("wall_seconds") is not None}
     bars = bar_chart(seconds, title, xlabel="wall clock (seconds)", show=format_seconds)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.formats.tables import (
@@ -16,7 +17,6 @@ from distembed.formats.tables import (
     refuse_twice,
     texts_of,
 )
-from distembed.libraries import pa
 from distembed.pipeline.tables.config import DomainSection, MatchingSection
 from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.known import Known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,7 @@ from distembed.pipeline.tables.rows import settled
 from distembed.pipeline.tables.shares import warn_of_one_component
 from distembed.pipeline.tables.vector_files import load_vectors
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 TEXT_VECTORS = (".txt", ".vec", ".csv", ".tsv")
 """Endings of files whose numbers are written as text, not compressed."""
@@ -113,8 +111,6 @@ def _is_table(section: KnownSection) -> bool:
 
 def _from_table(section: KnownSection, table: Table) -> Known:
     """Return the columns of numbers of a table as vectors; the column of counts is none of them."""
-    from distembed.vectors import WordVectors
-
     key, problems = key_and_problems(table, section, [])
     cut = {name: column[: section.max_words] for name, column in table.columns.items()}
     not_components = {key, *section.drop}

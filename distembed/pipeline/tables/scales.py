@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from distembed.formats.tables import Floats
-from distembed.libraries import pa
 from distembed.pipeline.tables.rows import Domain, Scales
 
 

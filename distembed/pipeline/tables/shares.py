@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.formats.tables import Floats
+from distembed.linalg.blocks import directions
+from distembed.neighbors.distances import Metric
 from distembed.pipeline.tables.rows import Domain
-
-if TYPE_CHECKING:
-    from distembed.neighbors.distances import Metric
 
 
 def column_shares(matrix: Floats, *, metric: Metric) -> NDArray[np.float64]:
@@ -19,8 +16,6 @@ def column_shares(matrix: Floats, *, metric: Metric) -> NDArray[np.float64]:
 
     It is that of the column's variance in the sum of all variances; zeros where all rows are equal.
     """
-    from distembed.linalg.blocks import directions
-
     rows = directions(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
     variances = rows.var(axis=0, dtype=np.float64)
     total = variances.sum()

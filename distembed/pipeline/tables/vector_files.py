@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,8 @@ from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.rows import Domain
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
+from distembed.vectors.files import vector_format
 
 ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column", "first", "last")
 """Keys of the section that say nothing of a vector file."""
@@ -28,8 +26,6 @@ def holds_vectors(path: str, chosen: str) -> bool:
     A `.parquet` file counts as a table unless `format = "vectors"`, and so does text whose fields are separated by
     more than blanks.
     """
-    from distembed.vectors.files import vector_format
-
     if chosen != "auto":
         return chosen == "vectors"
     by_name = vector_format(path)
@@ -59,8 +55,6 @@ def _is_number(field: str) -> bool:
 
 def load_vectors(path: str, *, max_words: int | None) -> WordVectors:
     """Return the vectors of a file in any format, or of a workspace."""
-    from distembed.vectors import WordVectors
-
     if not Workspace.exists(path):
         return WordVectors.load(path, max_words=max_words)
     return read_vectors(Workspace.open(path), max_words=max_words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from distembed.corpus.stop_words import stop_words_of
 from distembed.storage.workspace import Workspace
 
 COMMON_SHARE = 0.5
@@ -14,8 +15,6 @@ FEWEST_DOCUMENTS = 20
 
 def content_words(words: Sequence[str], common: frozenset[str] = frozenset()) -> list[str]:
     """Return the words that are neither English stop words, nor common ones, nor single letters, in their order."""
-    from distembed.corpus.stop_words import stop_words_of  # noqa: PLC0415 - only a report asks
-
     left_out = stop_words_of("english") | common
     return [word for word in words if len(word) > 1 and word not in left_out and word.lower() not in left_out]
 

@@ -8,24 +8,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
+from distembed.evaluation.scoring import Score
+from distembed.evaluation.sparse_space import SparseSpace, nearest_words
+from distembed.evaluation.words import score_records
+from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
 from distembed.execution import compute, delayed_blocks
-from distembed.libraries import da, sp
+from distembed.neighbors.graphs import row_is_used
 from distembed.pipeline.context import Context, read_vectors
 from distembed.pipeline.corpus.stages import count_values
 from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.words.content import common_words, content_words
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Score
-    from distembed.evaluation.sparse_space import SparseSpace
-    from distembed.evaluation.wordsets import FoundSets
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 WORDS_SHOWN = 5
 """Words whose neighbors are shown where the job names none."""
@@ -42,8 +43,6 @@ Nearest = dict[str, list[tuple[str, float]]]
 
 def check_sets(job: Any) -> list[str]:
     """Read the evaluation sets of a job, and return how many there are and which files were passed over."""
-    from distembed.evaluation.wordsets import look_for_word_sets
-
     return set_lines(look_for_word_sets(job.evaluation.sets)) if job.evaluation.sets else []
 
 
@@ -55,15 +54,11 @@ def set_lines(found: FoundSets) -> list[str]:
 
 def store_scores(ctx: Context, name: str, scores: Sequence[Score]) -> None:
     """Store scores as JSON."""
-    from distembed.evaluation.words import score_records
-
     _store_json(ctx, name, score_records(scores))
 
 
 def read_scores(workspace: Workspace, name: str) -> list[Score]:
     """Return the scores that a finished workspace stores under a name."""
-    from distembed.evaluation.scoring import Score
-
     return [
         Score(
             **{
@@ -94,8 +89,6 @@ def judged_vectors(job: Any, workspace: Workspace) -> WordVectors:
 
 def store_nearest(ctx: Context, name: str, space: str) -> None:
     """Store the neighbors in a space of the report's words that are known, else of the first content words."""
-    from distembed.evaluation.sparse_space import nearest_words
-
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     asked = words_shown(ctx.job.report.words, words, common_words(ctx.workspace))
     _store_json(
@@ -139,8 +132,6 @@ def lacking_line(job: Job, workspace: Workspace) -> str:
 
 def space_facts(workspace: Workspace, space: da.Array) -> dict[str, Any]:
     """Return how many values a space stores, and its words whose row is zeros: no evaluation tells anything of them."""
-    from distembed.neighbors.graphs import row_is_used
-
     words = workspace.table("vocabulary")["word"]
     rows = np.flatnonzero(~row_is_used(space, "cosine"))
     first = [words[int(row)].as_py() for row in rows[:LISTED_ZERO_WORDS]]
@@ -153,9 +144,6 @@ def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) ->
 
     A word of the vocabulary counts as tested if a tested word has the same lower-case form.
     """
-    from distembed.evaluation.sparse_space import SparseSpace
-    from distembed.vectors import WordVectors
-
     words = workspace.table("vocabulary")["word"].to_pylist()
     space = workspace.array(name)
     if tested is None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pyarrow as pa
 
 from distembed.execution import compute
-from distembed.libraries import pa
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.vectors.subwords import SubwordTable
+from distembed.vectors.subwords import SubwordTable
 
 SUBWORDS = "subwords"
 """The stage that learns them, and the section of the job file with its options."""
@@ -35,8 +31,6 @@ def read_subwords(workspace: Workspace) -> SubwordTable:
     KeyError
         If the workspace has no such stage.
     """
-    from distembed.vectors.subwords import SubwordTable  # noqa: PLC0415 - numba takes half a second
-
     options = workspace.stages()[SUBWORDS].parameters[SUBWORDS]
     rows = workspace.table(NGRAMS)
     is_hashed = "bucket" in rows.column_names

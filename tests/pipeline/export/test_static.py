@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.pipeline.opening import parse_source
 from distembed.pipeline.texts import open_encoder
 from tests.pipeline.conftest import run
 
@@ -21,7 +22,7 @@ def test_a_job_becomes_a_model_with_the_vectors_of_its_encoder(
     assert done.exit_code == 0, done.output
     assert "weights from the counts of the words" in done.output
     texts = ["The history of the city.", "music, xyzzy!"]
-    expected = open_encoder(str(finished[0])).transform(texts)
+    expected = open_encoder(parse_source(str(finished[0]))).transform(texts)
     found = model2vec.StaticModel.from_pretrained(tmp_path / "model").encode(texts)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.pipeline.effects import Only
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
@@ -23,7 +24,7 @@ KEPT_BY_THE_EVALUATION = {"random_state": "the key evaluation.random_state draws
 
 
 @section_of(
-    "distembed.manifold.imputation:LatentSemanticImputation",
+    LatentSemanticImputation,
     exclude={**KEPT_BY_THE_JOB, **KEPT_BY_THE_EVALUATION},
 )
 class ImputationSection(Section):
@@ -53,20 +54,14 @@ class HoldOutSection(Section):
     """`[evaluation]`: known names are hidden and imputed, to measure what the table says of the vectors.
 
     A method or a ridge that is not given is chosen by the same names.
-
-    Attributes
-    ----------
-    n_folds : int
-        The known names are hidden in so many turns.
-    max_names : int
-        The most known names that are hidden in all.
-    random_state : int
-        The seed of the folds.
     """
 
     n_folds: int = Field(default=5, ge=2)
+    """The known names are hidden in so many turns."""
     max_names: int = Field(default=2000, ge=2)
+    """The most known names that are hidden in all."""
     random_state: int = Field(default=0, ge=0)
+    """The seed of the folds."""
 
 
 class ImputationResourcesSection(ResourcesSection):
@@ -74,14 +69,10 @@ class ImputationResourcesSection(ResourcesSection):
 
     Where 4 bytes per pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
     (the default) they are made again by the block. The graph is the same.
-
-    Attributes
-    ----------
-    distance_disk : int, optional
-        The disk that the distances between all names may take; by default none is taken.
     """
 
     distance_disk: Bytes | None = None
+    """The disk that the distances between all names may take; by default none is taken."""
 
 
 class ImputationJob(Job):

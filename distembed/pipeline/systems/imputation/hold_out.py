@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
 from distembed.display import plural
+from distembed.evaluation import imputation as methods
+from distembed.evaluation.imputation import (
+    JUDGED_NAMES,
+    Method,
+    MethodRecovery,
+    Recovery,
+    compare_methods,
+    recovery,
+)
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
-from distembed.libraries import da, pa, sp
+from distembed.manifold.imputation_choice import (
+    LEAST_KNOWN,
+    Candidate,
+    HiddenFold,
+    best_candidate,
+    fold_scores,
+    found_vectors,
+    hold_out_folds,
+    mean_scores,
+)
+from distembed.manifold.imputation_map_blocks import Float64s
+from distembed.manifold.imputation_maps import KERNEL_FEATURES
 from distembed.pipeline.context import Context, sections, stored_sparse
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
 from distembed.pipeline.systems.imputation.join import TableSizes, options_parameters
 from distembed.pipeline.systems.imputation.solving import (
@@ -26,11 +49,6 @@ from distembed.pipeline.systems.imputation.solving import (
     map_options,
     plan_solving,
 )
-
-if TYPE_CHECKING:
-    from distembed.evaluation.imputation import Method, Recovery
-    from distembed.manifold.imputation_choice import Candidate, HiddenFold
-    from distembed.manifold.imputation_map_blocks import Float64s
 
 IMPUTATION, MAPPED, COMBINED, CHOSEN = (
     "imputation",
@@ -77,7 +95,7 @@ def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
     return {**options_parameters({*SOLVE_OPTIONS, *map_options(job)})(job), **sections("evaluation")(job)}
 
 
-def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of imputing hidden names: per fold vectors, table, and vectors on a shuffled graph."""
     of_vectors, of_table = (
         plan_solving(job, sizes, n_columns) for n_columns in (sizes.n_components, map_columns(job, sizes))
@@ -87,7 +105,7 @@ def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     fitted = 8 * n_fitted * (sizes.n_features + sizes.n_components)
     kernel = 4 * 8 * min(n_fitted, KERNEL_NAMES) ** 2
     shared = max(of_vectors.shared_bytes, of_table.shared_bytes) + map_bytes(job, sizes)
-    return StagePlan(
+    return Cost(
         n_folds * (2 * of_vectors.tasks + of_table.tasks),
         n_folds * (2 * of_vectors.read_bytes + of_table.read_bytes),
         4 * len(OWN | BASELINES) * n_hidden * (sizes.n_components + sizes.n_features)
@@ -115,8 +133,6 @@ class _Fold(NamedTuple):
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
     """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
-    from distembed.evaluation.imputation import MethodRecovery, compare_methods, recovery
-
     vocabulary, seed = ctx.workspace.table("vocabulary"), ctx.job.evaluation.random_state
     known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
     _check_choice(ctx.job, known.size)
@@ -148,9 +164,6 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
 
 def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
-    from distembed.evaluation.imputation import JUDGED_NAMES
-    from distembed.manifold.imputation_choice import hold_out_folds
-
     options: HoldOutSection = ctx.job.evaluation
     if min(known.size, options.max_names) < JUDGED_NAMES and not ctx.job.imputation.is_chosen:
         ctx.reporter.note(
@@ -164,8 +177,6 @@ def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 def _check_choice(job: ImputationJob, n_known: int) -> None:
     """Raise ValueError where there are too few known names to choose a method by."""
-    from distembed.manifold.imputation_choice import LEAST_KNOWN
-
     if job.imputation.is_chosen and n_known < LEAST_KNOWN:
         raise ValueError(
             f"imputation.method is {job.imputation.method!r}, which is chosen on known names that are hidden, but "
@@ -176,8 +187,6 @@ def _check_choice(job: ImputationJob, n_known: int) -> None:
 
 def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, Any]:
     """Store the mean score of every candidate, and return the one to take."""
-    from distembed.manifold.imputation_choice import Candidate, best_candidate, mean_scores
-
     means = mean_scores(scores) if scores else {}
     options = ctx.job.imputation
     best = best_candidate(scores, options.method) if scores else Candidate("graph", 0.0)
@@ -194,8 +203,6 @@ def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, 
 
 def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
     """Return what every method finds for all hidden names, the job's own first, (names, s) each."""
-    from distembed.manifold.imputation_choice import found_vectors
-
     if not folds:
         return {}
     methods = {
@@ -216,8 +223,6 @@ def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
 
 def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int) -> Candidate:
     """Return what a method is in a fold: its ridge is the job's, or chosen by the names of the other folds."""
-    from distembed.manifold.imputation_choice import Candidate, best_candidate
-
     options = job.imputation
     if options.method == method != "auto" and options.ridge is not None:
         return Candidate(options.method, options.ridge)
@@ -226,10 +231,6 @@ def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int)
 
 def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
     """Return what every method finds for the hidden names of a fold."""
-    from distembed.evaluation import imputation as methods
-    from distembed.manifold.imputation_choice import fold_scores
-    from distembed.manifold.imputation_maps import KERNEL_FEATURES
-
     weights, hidden = stored_sparse(ctx.workspace, "weights"), folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
     # The graph of a table whose rows were permuted among the known names is the graph, permuted alike.
@@ -291,8 +292,6 @@ def _names_table(
     scores: Mapping[str, Recovery], words: pa.ChunkedArray, folds: list[NDArray[np.int64]]
 ) -> pa.Table:
     """Return a row per hidden name and method: its fold, cosine, rank and the share of neighbors of its label."""
-    from distembed.evaluation.imputation import Recovery
-
     fold = np.repeat(np.arange(len(folds)), [len(hidden) for hidden in folds])
     columns: dict[str, list[Any]] = {name: [] for name in ("word", "fold", "method", *Recovery._fields)}
     for method, score in scores.items():

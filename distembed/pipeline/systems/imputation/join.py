@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 
+from distembed.costs import Cost
 from distembed.formats.tables import is_text
-from distembed.libraries import da, pa
 from distembed.linalg.chunks import row_chunk
+from distembed.neighbors.distances import Metric
 from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.tables.domain import Joined, join, read_domain
 from distembed.pipeline.tables.known import known_bytes, known_width, read_known
@@ -21,9 +23,6 @@ from distembed.pipeline.tables.rows import Domain, LeftOut
 from distembed.pipeline.tables.scales import scales_table
 from distembed.pipeline.tables.shares import warn_of_one_column
 from distembed.pipeline.tables.vector_files import holds_vectors
-
-if TYPE_CHECKING:
-    from distembed.neighbors.distances import Metric
 
 SCALES = "domain_columns"
 """The table of the columns that were read and the scale they were brought to, by which later rows are read."""
@@ -113,7 +112,7 @@ def options_parameters(names: set[str]) -> Any:
     return parameters
 
 
-def plan_join(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+def plan_join(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of reading and joining both tables."""
     written = sizes.domain_bytes + vector_bytes(sizes)
     text = is_text(job.domain.path) and not holds_vectors(job.domain.path, job.domain.format)
@@ -122,7 +121,7 @@ def plan_join(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     beside = sizes.input_bytes if job.domain.also else 0
     others = sizes.known_bytes if job.known.keep_others else 0
     shared = copies * written + beside + sizes.known_bytes + others
-    return StagePlan(1, sizes.input_bytes, written + others, 0, shared)
+    return Cost(1, sizes.input_bytes, written + others, 0, shared)
 
 
 def run_join(ctx: Context) -> dict[str, Any]:

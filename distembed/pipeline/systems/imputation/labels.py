@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from distembed.costs import Cost
+from distembed.evaluation.neighbor_labels import QUERIES_AT_ONCE, LabelAccuracy, label_accuracies
 from distembed.execution import compute
-from distembed.libraries import pa
 from distembed.pipeline.context import Context, sections
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
 from distembed.pipeline.systems.imputation.join import TableSizes, vector_bytes
 
@@ -35,19 +36,15 @@ def label_parameters(job: ImputationJob) -> dict[str, Any]:
     return sections("evaluation")(job)
 
 
-def plan_labels(job: ImputationJob, sizes: TableSizes) -> StagePlan:  # noqa: ARG001 - as all stages
+def plan_labels(job: ImputationJob, sizes: TableSizes) -> Cost:  # noqa: ARG001 - as all stages
     """Return the plan of searching the neighbors of at most `max_names` names, a few at a time."""
-    from distembed.evaluation.neighbor_labels import QUERIES_AT_ONCE
-
     read = sizes.domain_bytes + vector_bytes(sizes)
     task = 3 * 8 * QUERIES_AT_ONCE * sizes.n_names
-    return StagePlan(1, read, 0, task, LABEL_COPIES * read)
+    return Cost(1, read, 0, task, LABEL_COPIES * read)
 
 
 def run_labels(ctx: Context) -> dict[str, Any]:
     """Classify names by their neighbors, by both kinds of votes, before and after the imputation."""
-    from distembed.evaluation.neighbor_labels import LabelAccuracy, label_accuracies
-
     options: HoldOutSection = ctx.job.evaluation
     domain = ctx.workspace.array("domain")
     table = ctx.workspace.table("vocabulary").slice(0, domain.shape[0])

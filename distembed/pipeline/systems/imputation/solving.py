@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 
+from distembed.costs import Cost
 from distembed.execution import delayed, from_delayed
-from distembed.libraries import da, pa, sp
 from distembed.linalg.chunks import COLUMN_BLOCKS, LEAST_ROWS, ROW_COPIES, row_chunk
+from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
+from distembed.manifold.imputation_maps import LANDMARKS
+from distembed.manifold.imputation_systems import COLUMN_COPIES
+from distembed.neighbors.distances import distance_chunk, distance_rows
 from distembed.pipeline.context import Context, stored_sparse
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.systems.imputation.join import TableSizes, options_parameters
-
-if TYPE_CHECKING:
-    from distembed.manifold.imputation import LatentSemanticImputation
 
 GRAPH_OPTIONS = {"min_degree", "metric", "neighbors"}
 WEIGHT_OPTIONS = {"weights", "floor", "metric"}
@@ -51,15 +54,11 @@ def imputation_of(ctx: Context) -> LatentSemanticImputation:
 
 def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
     """Return the estimator of a job, which keeps its intermediate arrays in memory."""
-    from distembed.manifold.imputation import LatentSemanticImputation
-
     return LatentSemanticImputation(**job.imputation.model_dump(), block_memory=job.resources.block_memory)
 
 
-def plan_graph(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of the quadratic stage: distances made again by tiles, or kept and read."""
-    from distembed.neighbors.distances import distance_chunk
-
     edges = _edge_bytes(job, sizes)
     n, domain = sizes.n_names, sizes.domain_bytes
     block = job.resources.block_memory
@@ -68,7 +67,7 @@ def plan_graph(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     if keeps_distances(job, n):
         tasks = 2 * -(-n // distance_chunk(n, block))
         kept = 4 * n * n
-        return StagePlan(
+        return Cost(
             tasks,
             tasks * domain + kept,
             kept + lists + edges,
@@ -80,7 +79,7 @@ def plan_graph(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     # Of each pair of blocks a search, and its lists added to those of both.
     tasks = grid + 3 * grid * (grid - 1) // 2
     searching = min(block, ROW_COPIES * domain) + 4 * min(n, LEAST_ROWS) ** 2
-    return StagePlan(tasks, grid * domain, lists + edges, searching, shared)
+    return Cost(tasks, grid * domain, lists + edges, searching, shared)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
@@ -95,8 +94,6 @@ def run_graph(ctx: Context) -> dict[str, Any]:
 
 def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
     """Store the distances between all names, each block of rows once, and return them opened."""
-    from distembed.neighbors.distances import distance_rows
-
     metric = ctx.job.imputation.metric
     return ctx.stage.store(
         "distances",
@@ -108,11 +105,11 @@ def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
     )
 
 
-def plan_weights(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of rebuilding each row from its neighbors."""
     edges, domain = _edge_bytes(job, sizes), sizes.domain_bytes
     task = min(job.resources.block_memory, 2 * 8 * sizes.n_features * (edges // 12) // COLUMN_BLOCKS)
-    return StagePlan(COLUMN_BLOCKS, domain + edges, edges, task, WEIGHT_COPIES * domain + 3 * edges)
+    return Cost(COLUMN_BLOCKS, domain + edges, edges, task, WEIGHT_COPIES * domain + 3 * edges)
 
 
 def run_weights(ctx: Context) -> dict[str, Any]:
@@ -142,8 +139,6 @@ def vector_parameters(job: ImputationJob) -> dict[str, Any]:
 
 def map_columns(job: ImputationJob, sizes: TableSizes) -> int:
     """Return the columns that the map is linear in: those of the table, or of the kernel's features."""
-    from distembed.manifold.imputation_maps import LANDMARKS
-
     return sizes.n_features if job.imputation.kernel == "linear" else min(LANDMARKS, sizes.n_names)
 
 
@@ -152,7 +147,7 @@ def feature_bytes(job: ImputationJob, sizes: TableSizes) -> int:
     return 8 * sizes.n_names * map_columns(job, sizes) if job.imputation.kernel == "rbf" else 0
 
 
-def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+def plan_vectors(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of the systems of equations, in groups of columns."""
     plan = plan_solving(job, sizes, sizes.n_components)
     if job.imputation.method == "graph":
@@ -171,15 +166,13 @@ def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     )
 
 
-def plan_solving(job: ImputationJob, sizes: TableSizes, n_columns: int) -> StagePlan:
+def plan_solving(job: ImputationJob, sizes: TableSizes, n_columns: int) -> Cost:
     """Return the plan of one system of equations for so many columns, which are written once."""
-    from distembed.manifold.imputation_systems import COLUMN_COPIES
-
     n, block = sizes.n_names, job.resources.block_memory
     solved, edges = 4 * n * n_columns, _edge_bytes(job, sizes)
     n_tasks = max(min(COLUMN_BLOCKS, n_columns), -(-COLUMN_COPIES * 8 * n * n_columns // block))
     task = min(block, COLUMN_COPIES * 8 * n * -(-n_columns // n_tasks))
-    return StagePlan(n_tasks, solved + edges, solved, task, VECTOR_COPIES * solved + 3 * edges)
+    return Cost(n_tasks, solved + edges, solved, task, VECTOR_COPIES * solved + 3 * edges)
 
 
 def map_bytes(job: ImputationJob, sizes: TableSizes) -> int:
@@ -190,8 +183,6 @@ def map_bytes(job: ImputationJob, sizes: TableSizes) -> int:
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve for the missing vectors, and put those of words outside the table below."""
-    from distembed.manifold.imputation import UnreachedRowsError
-
     known = ctx.workspace.array("known_vectors")
     model = imputation_of(ctx).set_weights(stored_sparse(ctx.workspace, "weights"))
     if ctx.job.imputation.is_chosen:

@@ -12,35 +12,22 @@ from distembed.pipeline.sections import Job, ListsSection, Section
 
 
 class NeighborsSection(Section):
-    """`[neighbors]`: which neighbors are searched, and how (`distembed.neighbors.search`).
-
-    Attributes
-    ----------
-    n_neighbors : int
-        How many neighbors of each row are found.
-    metric : str
-        What makes rows near: a small angle, a small distance, or a large inner product.
-    search : "exact" or "approximate"
-        "approximate" is nearest-neighbor descent by pynndescent (the extra `neighbors`), whose recall is
-        measured.
-    n_sampled : int
-        The rows whose true neighbors measure the recall of an approximate search.
-    random_state : int
-        The seed of an approximate search.
-    spanning_tree : bool
-        Whether the minimum spanning tree of all rows is found too.
-    """
+    """`[neighbors]`: which neighbors are searched, and how (`distembed.neighbors.search`)."""
 
     effects = (Only(("n_sampled", "random_state"), "search", ("approximate",)),)
 
     n_neighbors: int = Field(default=15, ge=1)
+    """How many neighbors of each row are found."""
     metric: Literal["cosine", "euclidean", "inner_product"] = "euclidean"
+    """What makes rows near: a small angle, a small distance, or a large inner product."""
     search: Literal["exact", "approximate"] = "exact"
-    n_sampled: int = Field(
-        default=1000, ge=1
-    )  # rows whose true neighbors measure the recall of "approximate"
+    """"approximate" is nearest-neighbor descent by pynndescent (the extra `neighbors`), whose recall is measured."""
+    n_sampled: int = Field(default=1000, ge=1)
+    """The rows whose true neighbors measure the recall of an approximate search."""
     random_state: int = Field(default=0, ge=0)
+    """The seed of an approximate search."""
     spanning_tree: bool = False
+    """Whether the minimum spanning tree of all rows is found too."""
 
     @model_validator(mode="after")
     def _check_metric(self) -> NeighborsSection:

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy import stats
 
+from distembed.costs import Cost
 from distembed.display import plural
 from distembed.execution import compute
 from distembed.formats.matrix import Matrix, refuse_equal_names, row_array
-from distembed.libraries import da, pa, pq, stats
 from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, batches, row_chunk
+from distembed.neighbors.distances import domain_rows, sparse_bounds
+from distembed.neighbors.graphs import components
+from distembed.neighbors.search import (
+    MERGED_AT_ONCE,
+    SEARCHED,
+    SEARCHED_SHARE,
+    SPARE_CANDIDATES,
+    Measure,
+    Neighbors,
+    approximate_rows,
+    edge_values,
+    nearest_rows,
+    row_metric,
+)
+from distembed.neighbors.spanning_tree import spanning_tree_of
 from distembed.pipeline.context import Context, Counted, StageSpec, System, kept_as, sections, whole_sparse
 from distembed.pipeline.inputs import recorded_bytes, sizes_at
 from distembed.pipeline.matrices.files import MatrixSize, open_matrix
 from distembed.pipeline.matrices.files import matrix_size as size_of_file
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.neighbors.config import NeighborsJob
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
-
-if TYPE_CHECKING:
-    from distembed.neighbors.search import Measure
 
 READ_COPIES = 4
 """Copies of a block in the task that reads it: as it was read, which values are finite, converted, written."""
@@ -109,19 +124,17 @@ def row_parameters(job: NeighborsJob) -> dict[str, Any]:
 
 
 def _n_blocks(job: NeighborsJob, sizes: NeighborSizes) -> int:
-    from distembed.neighbors.distances import sparse_bounds
-
     n, block = sizes.matrix.n_rows, job.resources.block_memory
     if sizes.matrix.is_sparse:
         return len(sparse_bounds(np.full(n, sizes.matrix.n_stored // n), block)) - 1
     return -(-n // row_chunk(n, sizes.stored_bytes // n, block))
 
 
-def plan_rows(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
+def plan_rows(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of reading the matrix into the workspace."""
     n, written, n_blocks = sizes.matrix.n_rows, sizes.stored_bytes, _n_blocks(job, sizes)
     task, shared = READ_COPIES * written // n_blocks, sizes.matrix.held_bytes + ROW_BYTES * n
-    return StagePlan(n_blocks, sizes.input_bytes, written, task, shared, exact=sizes.matrix.exact)
+    return Cost(n_blocks, sizes.input_bytes, written, task, shared, exact=sizes.matrix.exact)
 
 
 def run_rows(ctx: Context) -> dict[str, Any]:
@@ -155,8 +168,6 @@ def run_rows(ctx: Context) -> dict[str, Any]:
 
 def _bounds(matrix: Matrix, block_memory: int, *, sparse: bool) -> list[int]:
     """Return where the search cuts the rows, so that it never has to divide them again."""
-    from distembed.neighbors.distances import sparse_bounds
-
     n, d = matrix.shape
     if sparse and matrix.row_sizes is not None:
         return sparse_bounds(matrix.row_sizes, block_memory)
@@ -175,10 +186,8 @@ def search_parameters(job: NeighborsJob) -> dict[str, Any]:
     return {"neighbors": options}
 
 
-def plan_search(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
+def plan_search(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of the search: every pair of row blocks is a task, which reads both blocks."""
-    from distembed.neighbors.search import MERGED_AT_ONCE, SEARCHED, SEARCHED_SHARE, SPARE_CANDIDATES
-
     n, k, grid = sizes.matrix.n_rows, job.neighbors.n_neighbors, _n_blocks(job, sizes)
     chunk, stored, exact = -(-n // grid), sizes.stored_bytes, sizes.matrix.exact
     written = LIST_BYTES * n * k
@@ -186,19 +195,17 @@ def plan_search(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
     if job.neighbors.search == "approximate":
         n_searched = max(SEARCHED, SEARCHED_SHARE * (k + 1))
         shared = 4 * 8 * n * sizes.matrix.n_columns + 3 * LIST_BYTES * n * n_searched
-        return StagePlan(grid, stored, written, 0, shared + ROW_BYTES * n, exact=exact)
+        return Cost(grid, stored, written, 0, shared + ROW_BYTES * n, exact=exact)
     tasks = 2 * grid * grid + grid * (-(-grid // MERGED_AT_ONCE) + 1)
     task = min(job.resources.block_memory, 2 * ROW_COPIES * stored) + 4 * min(n, LEAST_ROWS) ** 2 + merged
     shared = ROW_BYTES * n
     if sizes.matrix.is_sparse:
         shared += SPARSE_BYTES * sizes.matrix.n_stored + 3 * LIST_BYTES * n * (k + SPARE_CANDIDATES)
-    return StagePlan(tasks, grid * stored, written, task, shared, exact=exact)
+    return Cost(tasks, grid * stored, written, task, shared, exact=exact)
 
 
 def run_search(ctx: Context) -> dict[str, Any]:
     """Find the nearest neighbors of every row."""
-    from distembed.neighbors.search import approximate_rows, nearest_rows, row_metric
-
     job: NeighborsJob = ctx.job
     options, metric = job.neighbors, job.neighbors.metric
     rows = _searched_rows(ctx)
@@ -220,9 +227,6 @@ def run_search(ctx: Context) -> dict[str, Any]:
 
 def _searched_rows(ctx: Context) -> da.Array:
     """Return the stored rows as the search takes them."""
-    from distembed.neighbors.distances import domain_rows
-    from distembed.neighbors.search import row_metric
-
     job: NeighborsJob = ctx.job
     metric, block = row_metric(job.neighbors.metric), job.resources.block_memory
     return domain_rows(ctx.workspace.array("vectors"), metric=metric, block_memory=block)
@@ -231,19 +235,17 @@ def _searched_rows(ctx: Context) -> da.Array:
 # --- the graph -----------------------------------------------------------------------------------------------
 
 
-def plan_graph(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
+def plan_graph(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of writing the lists as a CSR array and as edges."""
     n, k, n_blocks = sizes.matrix.n_rows, job.neighbors.n_neighbors, _n_blocks(job, sizes)
     lists, edges = LIST_BYTES * n * k, 12 * n * k
     task = 8 * lists // n_blocks + ROW_BYTES * n
     exact = sizes.matrix.exact
-    return StagePlan(2 * n_blocks, 2 * lists, 2 * edges, task, EDGE_COPIES * edges, exact=exact)
+    return Cost(2 * n_blocks, 2 * lists, 2 * edges, task, EDGE_COPIES * edges, exact=exact)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Write the neighbor lists as a CSR array and as a Parquet table of edges, and measure the graph."""
-    from distembed.neighbors.search import Neighbors
-
     job: NeighborsJob = ctx.job
     near = Neighbors(ctx.workspace.array("neighbor_lists"), job.neighbors.metric)
     value = job.neighbors.value
@@ -265,8 +267,6 @@ def _write_edges(
     index: int, prefix: str, *, workspace: str, named: bool, metric: Measure, value: str
 ) -> dict[str, Any]:
     """Write the edges of a block of rows, by source and nearest first."""
-    from distembed.neighbors.search import edge_values
-
     place = Workspace.open(workspace)
     lists = place.array("neighbor_lists")
     first_row = sum(lists.chunks[0][:index])
@@ -291,8 +291,6 @@ def _ends(place: Workspace, sources: Any, targets: Any, *, named: bool) -> dict[
 
 def _graph_facts(stored: da.Array) -> dict[str, Any]:
     """Return the number of edges and components, and how unevenly rows are chosen as neighbors."""
-    from distembed.neighbors.graphs import components
-
     graph = whole_sparse(stored)
     chosen = np.bincount(graph.indices, minlength=graph.shape[0])
     sizes = np.bincount(components(graph))
@@ -309,7 +307,7 @@ def _graph_facts(stored: da.Array) -> dict[str, Any]:
 # --- the spanning tree ---------------------------------------------------------------------------------------
 
 
-def plan_tree(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
+def plan_tree(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of the spanning tree, which searches again only what the lists leave open."""
     search, n, k = plan_search(job, sizes), sizes.matrix.n_rows, job.neighbors.n_neighbors
     lists = LIST_BYTES * n * k
@@ -319,9 +317,6 @@ def plan_tree(job: NeighborsJob, sizes: NeighborSizes) -> StagePlan:
 
 def run_tree(ctx: Context) -> dict[str, Any]:
     """Find the minimum spanning tree of all rows."""
-    from distembed.neighbors.search import Neighbors
-    from distembed.neighbors.spanning_tree import spanning_tree_of
-
     job: NeighborsJob = ctx.job
     near = Neighbors(ctx.workspace.array("neighbor_lists"), job.neighbors.metric)
     tree = spanning_tree_of(_searched_rows(ctx), near, checkpoint=ctx.stage.checkpoint)

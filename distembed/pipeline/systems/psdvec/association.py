@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost
 from distembed.pipeline.context import Context, StageSpec
 from distembed.pipeline.corpus.sizes import PairSizes
-from distembed.pipeline.corpus.stages import PAIR_BYTES, vocabulary_of
-from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
+from distembed.pipeline.corpus.stages import vocabulary_of
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
+from distembed.weighting.pmi import smoothed_pmi
 
 PMI = "pmi"
 """The name of the stored array."""
-
-STORED_BYTES = 5.5
-"""Bytes of a pair on disk, a value of four bytes and its column, compressed: 5.1 and 5.2 of 0.2 and 10 M pairs."""
 
 
 def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -22,18 +20,19 @@ def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"smoothing": job.psdvec.smoothing}
 
 
-def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the matrix: each block of counts is read twice, for its sums and its values."""
     block, counts = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero
-    task, written = int(SCRATCH_FACTOR * min(block // 8 * 2, counts)), int(STORED_BYTES * sizes.n_nonzero)
+    task, written = (
+        int(SCRATCH_FACTOR * min(block // 8 * 2, counts)),
+        int(STORED_VALUE_BYTES * sizes.n_nonzero),
+    )
     n_blocks = sizes.runs.n_row_blocks
-    return StagePlan(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((PMI, written),))
+    return Cost(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((PMI, written),))
 
 
 def run_pmi(ctx: Context) -> dict[str, Any]:
     """Store the smoothed PMI of all pairs with a count, less that of pairs without one, which is the constant."""
-    from distembed.weighting.pmi import smoothed_pmi
-
     counts = ctx.workspace.array("cooccurrence")
     found = smoothed_pmi(counts, vocabulary_of(ctx.workspace).counts, smoothing=ctx.job.psdvec.smoothing)
     ctx.stage.store(

@@ -7,22 +7,17 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.display import plural
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
 from distembed.pipeline.effects import TWO_OR_MORE, Only
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, ReportSection, Section, section_of
 from distembed.vectors.ngram_lengths import check_lengths
 
 
-@section_of("distembed.factorization.psdvec:PSDVec", exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+@section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
 class PSDVecSection(Section):
-    """`[psdvec]`: the factorization (`distembed.PSDVec`).
-
-    Attributes
-    ----------
-    keep_pmi : bool
-        Whether the workspace keeps the smoothed PMI of all pairs of words as the array `pmi`, sparse beside a
-        constant, five to six bytes for each pair that was counted. `distembed.read_pmi` opens it.
-    """
+    """`[psdvec]`: the factorization (`distembed.PSDVec`)."""
 
     effects = (
         Only(("n_passes", "first_passes", "block_size", "random_state"), "solver", ("krylov",)),
@@ -30,6 +25,9 @@ class PSDVecSection(Section):
     )
 
     keep_pmi: bool = False
+    """Whether the workspace keeps the smoothed PMI of all pairs of words as the array `pmi`, sparse beside a constant,
+    five to six bytes for each pair that was counted. `distembed.read_pmi` opens it.
+    """
 
     n_components: int = OPTION
     n_core: int | None = OPTION
@@ -66,26 +64,19 @@ class PSDVecSection(Section):
         return self
 
 
-@section_of(
-    "distembed.factorization.subwords:SubwordMap", exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]}
-)
+@section_of(SubwordMap, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
 class SubwordsSection(Section):
-    """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count.
-
-    Attributes
-    ----------
-    enabled : bool
-        Whether they are learned. Words outside the vocabulary are then answered by their n-grams.
-    weight : float
-        The weight, against a word's own direction, of the direction of its n-grams, which is added to it: see
-        `distembed.WordVectors.with_spelling`. 0 leaves the vectors as they are; the more, the better analogies
-        of inflected forms, and similarity from 1 on the worse (tests/benchmarks/SUBWORDS.md).
-    """
+    """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count."""
 
     effects = (Only((), "enabled", (True,)),)
 
     enabled: bool = False
+    """Whether they are learned. Words outside the vocabulary are then answered by their n-grams."""
     weight: float = Field(default=0.6, ge=0)
+    """The weight, against a word's own direction, of the direction of its n-grams, which is added to it: see
+    `distembed.WordVectors.with_spelling`. 0 leaves the vectors as they are; the more, the better analogies of inflected
+    forms, and similarity from 1 on the worse (tests/benchmarks/SUBWORDS.md).
+    """
     min_n: int = OPTION
     max_n: int = OPTION
     buckets: int | None = OPTION
@@ -97,28 +88,20 @@ class SubwordsSection(Section):
 
 
 class EvaluationSection(Section):
-    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first.
-
-    Attributes
-    ----------
-    sets : tuple of str
-        Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming.
-    case : "auto", "lower", "keep" or "ignore"
-        How the words of the sets are looked up: "auto" as they are written and then in lower case.
-    unknown : "skip", "zero" or "subwords"
-        How items with a word outside the vocabulary count: left out, as wrong, or answered with a vector composed from
-        the word's n-grams, which `subwords.enabled` learns.
-    remove_mean : bool
-        Whether the mean vector is subtracted before the evaluation.
-    n_components_removed : int
-        How many of the first principal components are removed before the evaluation.
-    """
+    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
 
     sets: tuple[InputPath, ...] = ()
+    """Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming."""
     case: Literal["auto", "lower", "keep", "ignore"] = "auto"
+    """How the words of the sets are looked up: "auto" as they are written and then in lower case."""
     unknown: Literal["skip", "zero", "subwords"] = "skip"
+    """How items with a word outside the vocabulary count: left out, as wrong, or answered with a vector composed from
+    the word's n-grams, which `subwords.enabled` learns.
+    """
     remove_mean: bool = False
+    """Whether the mean vector is subtracted before the evaluation."""
     n_components_removed: int = Field(default=0, ge=0)
+    """How many of the first principal components are removed before the evaluation."""
 
 
 class PSDVecJob(CountingJob):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from distembed.libraries import Deferred
+from distembed.evaluation import bias
+from distembed.evaluation import words as evaluation
 from distembed.pipeline import report
 from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.psdvec import stages
@@ -23,14 +24,7 @@ from distembed.pipeline.words.stages import (
 )
 from distembed.pipeline.words.subwords import SUBWORDS
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.evaluation import bias
-    from distembed.evaluation import words as evaluation
-    from distembed.vectors import WordVectors
-else:
-    bias = Deferred("distembed.evaluation.bias")
-    evaluation = Deferred("distembed.evaluation.words")
+from distembed.vectors import WordVectors
 
 
 def page(job: PSDVecJob, workspace: Workspace) -> str:

@@ -5,29 +5,44 @@ The estimator and the evaluation are imported by the stages that use them: sciki
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 
+from distembed.costs import Cost, Exchange
+from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.wordsets import find_word_sets
 from distembed.execution import Checkpoint, persist
-from distembed.libraries import da, pa
-from distembed.linalg.chunks import BLOCK_MEMORY, VALUES_PER_BLOCK, balanced_chunks
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_core import ROUND_VECTORS, sliced
+from distembed.factorization.psdvec_costs import (
+    CoreOptions,
+    CoreSizes,
+    Kept,
+    core_block_values,
+    core_cost,
+    core_memory,
+    noncore_cost,
+)
+from distembed.factorization.psdvec_inputs import checked_core_size
+from distembed.factorization.subwords import with_spelling
+from distembed.linalg.chunks import BLOCK_MEMORY, balanced_chunks
+from distembed.linalg.eigen import BASIS, PRODUCT
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
 from distembed.pipeline.corpus.stages import (
     COOCCURRENCE,
-    PAIR_BYTES,
     PARTIAL_COUNTS,
     TOKENS,
     VOCABULARY,
-    count_blocks,
     counting_options,
     stored_pair_bytes,
     vocabulary_of,
 )
-from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, Exchange, StagePlan
 from distembed.pipeline.systems.psdvec.association import KEPT_PMI
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.systems.psdvec.subwords import (
@@ -42,73 +57,7 @@ from distembed.pipeline.systems.psdvec.subwords import (
 )
 from distembed.pipeline.words.stages import check_sets, judged_vectors, store_scores
 from distembed.pipeline.words.subwords import SUBWORDS, WEIGHT, read_subwords
-
-if TYPE_CHECKING:
-    from distembed.factorization.psdvec import PSDVec
-
-
-STORED_VALUE_BYTES = 5.1
-"""Bytes on disk of a value of a matrix on the pairs of both orders: four, and 1.1 of its place (of 114 M values)."""
-
-
-# --- what the core keeps in memory ------------------------------------------------------------------------------
-
-
-class Kept(StrEnum):
-    """Which states of the core stay in memory: all but the vectors of a round, the bases and products, or none."""
-
-    ALL = "all"
-    BASES = "bases"
-    NONE = "none"
-
-
-class CoreMemory(NamedTuple):
-    """Bytes of one task of the core, of the bases and products of the first and of the later rounds, and of all states.
-
-    States stay in memory where there is room for them beside the tasks: on disk each block of a state costs some
-    milliseconds, more than the work itself on twenty thousand words. The bases come first, since every pass reads all
-    that are before it.
-    """
-
-    task_bytes: int
-    basis_bytes: int
-    later_basis_bytes: int
-    state_bytes: int
-
-    def kept_in_process(self, limit: int, n_threads: int) -> Kept:
-        """Return which intermediate arrays fit the memory of one process of so many threads."""
-        return self._kept(limit - WORKER_BYTES - n_threads * self.task_bytes)
-
-    def kept_in_cluster(self, limits: Sequence[int]) -> Kept:
-        """Return the same for worker processes of one thread; above half of its limit Dask would soon spill."""
-        return self._kept(sum(max(0, limit // 2 - self.task_bytes) for limit in limits))
-
-    def kept_bytes(self, kept: Kept) -> int:
-        """Return the bytes of the intermediate arrays that are kept."""
-        return {Kept.ALL: self.state_bytes, Kept.BASES: self.basis_bytes, Kept.NONE: 0}[kept]
-
-    def _kept(self, room: int) -> Kept:
-        if self.state_bytes <= room:
-            return Kept.ALL
-        return Kept.BASES if self.basis_bytes <= room else Kept.NONE
-
-
-def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
-    """Return the memory that core mode of a job needs, from the number of counted pairs.
-
-    The first round holds the counts, their transpose, one sparse matrix on the pairs of both orders, and its basis and
-    products, the later ones the counts and three such matrices, with the transpose while those are made, and smaller
-    bases.
-    """
-    options = job.psdvec
-    rank = options.n_components + options.n_iter - 1
-    largest_block = min(job.resources.block_memory // 8 * 2, 8 * n_pairs)
-    task_bytes = int(SCRATCH_FACTOR * largest_block) + 3 * 4 * n_core * rank
-    counts, both_orders, vectors = 8 * n_pairs, 2 * 8 * n_pairs, 4 * n_core * rank
-    first_bases, later_bases = vectors * options.first_passes, 2 * vectors * (1 + options.n_passes)
-    states = max(2 * counts + both_orders + first_bases, 2 * counts + 3 * both_orders + later_bases)
-    return CoreMemory(task_bytes, first_bases, later_bases, states)
-
+from distembed.weighting.pmi import marginals
 
 # --- counts -> vectors -----------------------------------------------------------------------------------------
 
@@ -124,14 +73,13 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     """Return the estimator of a job."""
-    from distembed.factorization.psdvec import PSDVec
-
     return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
 
 
 def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
     """Return which intermediate arrays of core mode stay in the memory of the workers because there is room."""
-    memory, resources = core_memory(ctx.job, n_core, n_pairs), ctx.job.resources
+    resources = ctx.job.resources
+    memory = core_memory(CoreOptions.of(ctx.job.psdvec), n_core, n_pairs, resources.block_memory)
     if limits := ctx.workers.memory_limits():
         return memory.kept_in_cluster(list(limits.values()))
     return memory.kept_in_process(resources.memory_limit, resources.n_workers)
@@ -143,8 +91,6 @@ def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
     A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
     held Dask computes again. The vectors of each round are always stored.
     """
-    from distembed.factorization.psdvec_core import ROUND_VECTORS
-    from distembed.linalg.eigen import BASIS, PRODUCT
 
     def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
         state, _, number = name.rsplit("/", maxsplit=1)[-1].partition("-")
@@ -165,107 +111,35 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
     """
     n_words = sizes.corpus.n_words
     if "vocabulary" in sizes.corpus.counted:
-        from distembed.factorization.psdvec_inputs import checked_core_size
-
         return checked_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
     return min(job.psdvec.n_core or n_words, n_words)
 
 
-def plan_core(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def core_sizes(job: PSDVecJob, sizes: PairSizes) -> CoreSizes:
+    """Return how many words the core has, and how many pairs there are of them."""
+    n_core = _core_size(job, sizes)
+    return CoreSizes(n_core, sizes.n_nonzero, sizes.n_among(n_core), sizes.n_in_either_order(n_core))
+
+
+def plan_core(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of core mode: the passes over its counts, and which intermediate arrays stay in memory."""
-    options, resources, n_core = job.psdvec, job.resources, _core_size(job, sizes)
-    passes = options.first_passes + options.n_passes * (options.n_iter - 1)
-    memory, stored = core_memory(job, n_core, sizes.n_nonzero), stored_states(job, sizes)
+    options, resources, core = CoreOptions.of(job.psdvec), job.resources, core_sizes(job, sizes)
+    memory = core_memory(options, core.n_core, core.n_pairs, resources.block_memory)
     kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
-    return StagePlan(
-        count_blocks(sizes.n_nonzero, resources.block_memory) * (2 * passes + 6 * options.n_iter),
-        stored.counts + (0 if kept == Kept.ALL else (passes + 3 * options.n_iter) * stored.one_matrix),
-        stored.written(kept),
-        memory.task_bytes,
-        memory.kept_bytes(kept),
-        exact=sizes.exact,
-        exchange=core_exchange(job, n_core, sizes.n_among(n_core)),
-    )
-
-
-def core_exchange(job: PSDVecJob, n_core: int, n_pairs: int) -> Exchange:
-    """Return what workers send each other in core mode.
-
-    Every pass needs a whole basis on each worker, and every residual the vectors of its round. The transposed counts
-    and the row blocks' parts of small products are moved: those of a basis with the bases before it, twice, and with
-    the products of all at the end of a round.
-    """
-    options, last = job.psdvec, job.psdvec.n_components
-    ranks = [last + options.n_iter - number for number in range(1, options.n_iter + 1)]
-    first = (-(-ranks[0] // 2), options.first_passes)
-    krylov = [first, *((rank + 1, options.n_passes) for rank in ranks[:-1])]  # columns of a basis, and passes
-    gathered = 4 * n_core * (sum(columns * passes for columns, passes in krylov) + sum(ranks[:-1]) + last)
-    small = sum(8 * columns**2 * (passes * (passes + 1) + passes**2) for columns, passes in krylov)
-    n_blocks = max(1, round(n_pairs / core_block_values(job)))
-    return Exchange(n_blocks, gathered, PAIR_BYTES * n_pairs + n_blocks * small)
-
-
-def core_block_values(job: PSDVecJob) -> int:
-    """Return the values of a row block of the core's counts.
-
-    The blocks of all counts are made for all rows and columns: in the core they would be many and small. Its own, like
-    those, take at most an eighth of the block memory, at 8 bytes per value.
-    """
-    return min(VALUES_PER_BLOCK, job.resources.block_memory // 8 // 8)
-
-
-class StoredStates(NamedTuple):
-    """Bytes on disk of the counts of the core, of a matrix on the pairs of both orders, and of what is stored of each.
-
-    `matrices` are the transposed counts and all matrices on the pairs of both orders, `bases` the bases and products of
-    all rounds, and `vectors` those of each round and the result.
-    """
-
-    counts: int
-    one_matrix: int
-    matrices: int
-    bases: int
-    vectors: int
-
-    def written(self, kept: Kept) -> int:
-        """Return the bytes that are written where some states are kept in memory."""
-        matrices = 0 if kept == Kept.ALL else self.matrices
-        return self.vectors + matrices + (self.bases if kept == Kept.NONE else 0)
-
-
-def stored_states(job: PSDVecJob, sizes: PairSizes) -> StoredStates:
-    """Return the bytes on disk of what the core stores.
-
-    The matrices are the sparse part of the first round, the weights, the target, and a residual after each round but
-    the last.
-    """
-    options, n_core, memory = job.psdvec, _core_size(job, sizes), core_memory(job, _core_size(job, sizes), 0)
-    counts = int(stored_pair_bytes(counting_options(job)) * sizes.n_among(n_core))
-    one_matrix = int(STORED_VALUE_BYTES * sizes.n_in_either_order(n_core))
-    per_rank, n_iter = 4 * n_core, options.n_iter
-    ranks = n_iter * options.n_components + n_iter * (n_iter - 1) // 2
-    later = (n_iter - 1) * memory.later_basis_bytes
-    return StoredStates(
-        counts,
-        one_matrix,
-        counts + (3 + n_iter - 1) * one_matrix,
-        memory.basis_bytes + later,
-        per_rank * (ranks + options.n_components),
-    )
+    pair_bytes = stored_pair_bytes(counting_options(job))
+    cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
+    return cost._replace(exact=sizes.exact)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
-    from distembed.factorization.psdvec_core import sliced
-    from distembed.weighting.pmi import marginals
-
     counts = ctx.workspace.array("cooccurrence")
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = marginals(counts).rows
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
     row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
-    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job))
+    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
     core_counts = sliced(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
     if kept == Kept.ALL:
         core_counts = core_counts.persist()
@@ -285,34 +159,25 @@ def run_core(ctx: Context) -> dict[str, Any]:
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
 
 
-def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the noncore words, solved by row block."""
-    block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
-    largest_block, n_blocks = min(block // 8 * 2, pair_bytes), sizes.runs.n_row_blocks
-    n_core = _core_size(job, sizes)
-    halves = (
-        PAIR_BYTES * (sizes.n_nonzero - sizes.n_among(n_core)) // 2
-    )  # counts of noncore words, in either order
-    return StagePlan(
-        n_blocks,
-        2 * int(stored_pair_bytes(counting_options(job)) * sizes.n_nonzero),
-        2 * noncore_bytes(job, sizes),
-        int(SCRATCH_FACTOR * largest_block) + 2 * 4 * n_core * k,
-        exact=sizes.exact,
-        exchange=Exchange(n_blocks, 4 * n_core * k if halves else 0, halves),
+    cost = noncore_cost(
+        job.psdvec.n_components,
+        job.psdvec.batch_words,
+        core_sizes(job, sizes),
+        sizes.corpus.n_words,
+        n_blocks=sizes.runs.n_row_blocks,
+        block_memory=job.resources.block_memory,
+        stored_pair_bytes=stored_pair_bytes(counting_options(job)),
     )
+    return cost._replace(exact=sizes.exact)
 
 
-def noncore_bytes(job: PSDVecJob, sizes: PairSizes) -> int:
-    """Return the bytes of the vectors of the noncore words, which are kept as they are solved, and stored after."""
-    return 4 * (sizes.corpus.n_words - _core_size(job, sizes)) * job.psdvec.n_components
-
-
-def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
     solving, vectors = plan_noncore(job, sizes), 4 * sizes.corpus.n_words * job.psdvec.n_components
     table = table_bytes(job, sizes.corpus.n_words)
-    written = vectors + (0 if solves_noncore_first(job) else noncore_bytes(job, sizes))
+    written = vectors + (0 if solves_noncore_first(job) else solving.written_bytes // 2)
     return solving._replace(written_bytes=written, shared_bytes=table + vectors if table else 0)
 
 
@@ -365,8 +230,6 @@ def run_noncore(ctx: Context) -> dict[str, Any]:
 
 def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     """Return the vectors of the noncore words, None where there are none, and what the estimator learned of them."""
-    from distembed.factorization.psdvec_core import sliced
-
     core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
     n_core, n_words = len(core), len(counts)
     if n_core == n_words:
@@ -386,8 +249,6 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
 
 def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
     """Return vectors with the directions that their n-grams give them added."""
-    from distembed.factorization.subwords import with_spelling
-
     table = read_subwords(ctx.workspace)
     composed = table.compose(vocabulary_of(ctx.workspace).words)
     return with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
@@ -399,7 +260,7 @@ def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
 SCORES = "evaluation.json"
 
 
-def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the scores."""
     n_words, n_threads = sizes.corpus.n_words, job.resources.n_workers
     table = table_bytes(job, n_words)
@@ -407,15 +268,11 @@ def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     cosines = min(BLOCK_MEMORY, 4 * n_words**2)
     # The vectors twice, as blocks beside the whole and then with their unit rows; the last are the items of the sets.
     needed = 2 * vectors + n_threads * cosines + BLOCK_MEMORY
-    return StagePlan(1, vectors + table, 2**14, needed, table, exchange=Exchange())
+    return Cost(1, vectors + table, 2**14, needed, table, exchange=Exchange())
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
-    from distembed.evaluation import words as evaluation
-    from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.wordsets import find_word_sets
-
     scores = []
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation

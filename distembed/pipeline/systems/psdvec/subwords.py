@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import dask.array as da
+
+from distembed.costs import Cost
 from distembed.execution import Checkpoint
-from distembed.libraries import da
+from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
+from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.sizes import PairSizes
 from distembed.pipeline.corpus.stages import vocabulary_of
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.words.subwords import (
     NGRAMS,
@@ -71,25 +74,19 @@ def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP)}
 
 
-def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
-    from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
-
     k, n_words = job.psdvec.n_components, sizes.corpus.n_words
     rows, n_blocks = n_table_rows(job, n_words), -(-k // COLUMNS_TOGETHER)
     lengths = (job.subwords.max_n - job.subwords.min_n + 1) / LENGTHS
     found = int(NGRAMS_PER_WORD * lengths * n_words * NGRAM_BYTES) + rows * NAME_BYTES
     vectors = 4 * n_words * k
     task = COLUMNS_TOGETHER * (6 * 4 * rows + 20 * n_words)
-    return StagePlan(
-        4 * n_blocks, 4 * vectors, 4 * rows * k, task, found + 2 * vectors, graphs=4, exact=False
-    )
+    return Cost(4 * n_blocks, 4 * vectors, 4 * rows * k, task, found + 2 * vectors, graphs=4, exact=False)
 
 
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of all words."""
-    from distembed.factorization.subwords import SubwordMap
-
     vocabulary = vocabulary_of(ctx.workspace)
     model = SubwordMap(**ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=_stored(ctx))
     model.fit(list(vocabulary.words), solved_vectors(ctx), vocabulary.counts)

@@ -8,10 +8,11 @@ from annotated_types import Ge, MinLen
 from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
-from distembed.option_source import constant_in_source
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.options import PositiveInt
 from distembed.pipeline.corpus.config import (
-    COUNTING,
     NOT_COUNTED_BY,
     CountingJob,
     CountingSection,
@@ -20,47 +21,31 @@ from distembed.pipeline.corpus.config import (
 from distembed.pipeline.effects import TWO_OR_MORE, Only
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, ShownSection, section_of
 
-FREQUENCY_WEIGHT: float = constant_in_source("distembed.factorization.nmf_blocks:FREQUENCY_WEIGHT")
-
 
 class DocumentsSection(Section):
-    """`[documents]`: which documents of the collection stay.
-
-    Attributes
-    ----------
-    labels : tuple of str
-        The classes whose documents stay; by default all.
-    drop_duplicates : bool
-        Whether documents of equal text are kept once.
-    """
+    """`[documents]`: which documents of the collection stay."""
 
     labels: tuple[str, ...] = ()
+    """The classes whose documents stay; by default all."""
     drop_duplicates: bool = False
+    """Whether documents of equal text are kept once."""
 
 
 class TermsSection(VocabularySection):
-    """`[vocabulary]` of a collection: words that tell documents apart.
-
-    Attributes
-    ----------
-    min_documents : int
-        Words in fewer documents are left out.
-    max_share : float
-        Words in a larger share of the documents are left out.
-    stop_words : str
-        The language whose function words are left out: "english", "none", or another with ``distembed[stopwords]``.
-    stop_words_file : str, optional
-        A text file with further words to leave out, one per line.
-    """
+    """`[vocabulary]` of a collection: words that tell documents apart."""
 
     min_count: int = Field(default=1, ge=1)
     min_documents: int = Field(default=2, ge=1)
+    """Words in fewer documents are left out."""
     max_share: float = Field(default=0.5, gt=0, le=1)
+    """Words in a larger share of the documents are left out."""
     stop_words: Language = "english"
+    """The language whose function words are left out: "english", "none", or another with ``distembed[stopwords]``."""
     stop_words_file: InputPath | None = None
+    """A text file with further words to leave out, one per line."""
 
 
-@section_of(COUNTING, exclude=NOT_COUNTED_BY, defaults={"window": 10})
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10})
 class ContextSection(CountingSection):
     """`[counting]` of a collection: the word pairs that positive PMI is computed from."""
 
@@ -68,18 +53,12 @@ class ContextSection(CountingSection):
 
 
 class WeightingSection(Section):
-    """`[weighting]`: tf-idf of the documents (`distembed.weighting.documents.tf_idf`).
-
-    Attributes
-    ----------
-    sublinear : bool
-        Whether a count n is taken as 1 + log n.
-    smooth : bool
-        Whether one document is added to all document counts, so that no weight is infinite.
-    """
+    """`[weighting]`: tf-idf of the documents (`distembed.weighting.documents.tf_idf`)."""
 
     sublinear: bool = False
+    """Whether a count n is taken as 1 + log n."""
     smooth: bool = True
+    """Whether one document is added to all document counts, so that no weight is infinite."""
 
 
 Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
@@ -90,8 +69,8 @@ OF_METHOD = 'topics.method or topics.compare_with = "{}"'
 
 # NMF stands beside Semantic-NMF here and has its updates by default; by itself, in the library, it has the faster ones.
 @section_of(
-    "distembed.factorization.nmf:SemanticNMF",
-    "distembed.factorization.nmf:NMF",
+    SemanticNMF,
+    NMF,
     exclude={
         "n_components": "the key n_topics holds it for every method",
         "n_init": "the key n_starts holds it, and each start is stored",
@@ -100,27 +79,7 @@ OF_METHOD = 'topics.method or topics.compare_with = "{}"'
     defaults={"solver": "multiplicative"},
 )
 class TopicsSection(Section):
-    """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals).
-
-    Attributes
-    ----------
-    method : str
-        How documents are factorized.
-    compare_with : tuple of str
-        Other methods, whose topics and scores stand beside.
-    n_topics : int or "auto"
-        The number of topics; "auto": the largest of `n_topics_range` whose topics are found again by every start.
-    n_topics_range : tuple of int
-        The numbers that "auto" tries, each from `n_starts` starts.
-    shift : float
-        Positive PMI less the logarithm of this is factorized with the documents (the N of the paper).
-    solver : "multiplicative" or "hals"
-        The updates of `nmf`.
-    n_starts : int
-        How many starts are made; what is kept of them says `choose`.
-    random_state : int
-        The seed of the first start; each next start has the next number.
-    """
+    """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals)."""
 
     effects = (
         Only(("shift", "semantic_weight"), "methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
@@ -131,18 +90,26 @@ class TopicsSection(Section):
     )
 
     method: Method = "semantic_nmf"
+    """How documents are factorized."""
     compare_with: tuple[Method, ...] = ()
+    """Other methods, whose topics and scores stand beside."""
     n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
+    """The number of topics; "auto": the largest of `n_topics_range` whose topics are found again by every start."""
     n_topics_range: Annotated[tuple[PositiveInt, ...], MinLen(1)] = (5, 10, 15, 20, 30, 40, 50)
+    """The numbers that "auto" tries, each from `n_starts` starts."""
     n_starts: int = Field(default=5, ge=1)
+    """How many starts are made; what is kept of them says `choose`."""
     choose: Literal["consensus", "central", "objective"] = OPTION
     shift: float = OPTION
+    """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
     semantic_weight: float = OPTION
     init: Literal["spherical_kmeans", "random", "nndsvd"] = OPTION
     solver: Literal["hals", "multiplicative"] = OPTION
+    """The updates of `nmf`."""
     n_iter: int = OPTION
     tol: float = OPTION
     random_state: int = OPTION
+    """The seed of the first start; each next start has the next number."""
 
     @model_validator(mode="after")
     def _starts_to_compare(self) -> Self:
@@ -170,54 +137,37 @@ class TopicsSection(Section):
 
 
 class ReferenceSection(Section):
-    """`[semantic]`: a workspace with counts of other text.
-
-    Attributes
-    ----------
-    workspace : str, optional
-        The workspace of a job that counted word pairs; by default those of the collection itself.
-    """
+    """`[semantic]`: a workspace with counts of other text."""
 
     workspace: InputPath | None = None
+    """The workspace of a job that counted word pairs; by default those of the collection itself."""
 
 
 class CoherenceSection(ReferenceSection):
-    """`[coherence]`: the text that top words are judged by; without a workspace the collection itself.
-
-    Attributes
-    ----------
-    n_words : int
-        How many of the first words of a topic are listed and judged.
-    frequency_weight : float
-        The words of a topic of `semantic_nmf` are listed by their weight times this power of the share of documents
-        that hold them, as `SemanticNMF.top_words` does. 0 lists them by weight alone, as the paper does, which puts
-        rare words first.
-    """
+    """`[coherence]`: the text that top words are judged by; without a workspace the collection itself."""
 
     effects = (
         Only(("frequency_weight",), "topics.methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
     )
 
     n_words: int = Field(default=30, ge=2)
+    """How many of the first words of a topic are listed and judged."""
     frequency_weight: float = Field(default=FREQUENCY_WEIGHT, ge=0, le=1)
+    """The words of a topic of `semantic_nmf` are listed by their weight times this power of the share of documents that
+    hold them, as `SemanticNMF.top_words` does. 0 lists them by weight alone, as the paper does, which puts rare words
+    first.
+    """
 
 
 class TopicsReportSection(ShownSection):
-    """`[report]` of topics: how much of each topic is shown.
-
-    Attributes
-    ----------
-    n_top_words : int
-        How many words of each topic are shown.
-    n_top_documents : int
-        How many documents of each topic are shown.
-    n_map_documents : int
-        How many documents the map shows.
-    """
+    """`[report]` of topics: how much of each topic is shown."""
 
     n_top_words: int = Field(default=12, ge=1)
+    """How many words of each topic are shown."""
     n_top_documents: int = Field(default=5, ge=1)
+    """How many documents of each topic are shown."""
     n_map_documents: int = Field(default=1000, ge=1)
+    """How many documents the map shows."""
 
 
 class TopicsJob(CountingJob):

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from distembed.costs import Cost
+from distembed.factorization.consensus import topic_stability
 from distembed.factorization.consensus_blocks import label_agreement, largest_stable, mean_agreement
-from distembed.libraries import pa
 from distembed.pipeline.context import Context
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.sizes import TopicSizes
 from distembed.pipeline.systems.topics.starts import Work, matrices, plan_starts, start_of
@@ -28,7 +29,7 @@ def number_parameters(job: TopicsJob) -> dict[str, Any]:
     }
 
 
-def plan_number(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_number(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of the starts of every number of topics that is tried."""
     tried = job.topics.n_topics_range
     n_starts = job.topics.n_starts
@@ -55,8 +56,6 @@ def run_number(ctx: Context) -> dict[str, Any]:
 
 def _stability(work: Work) -> dict[str, Any]:
     """Return how stable the topics of one number are, and how well they fit."""
-    from distembed.factorization.consensus import topic_stability
-
     options = work.ctx.job.topics
     starts = [start_of(work, options.method, number) for number in range(options.n_starts)]
     groups = topic_stability([start.words for start in starts])

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.corpus import Vocabulary
 from distembed.execution import map_blocks
-from distembed.libraries import da
+from distembed.linalg.operators import transpose_row_blocks
 from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.corpus import Vocabulary
+from distembed.weighting.pmi import marginals
 
 
 class ReferenceCounts(NamedTuple):
@@ -28,9 +28,6 @@ class ReferenceCounts(NamedTuple):
 
 def pair_counts(workspace: Workspace, url: str | None) -> ReferenceCounts:
     """Return the pair counts of the workspace at `url`, by default of this one; left contexts become both sides."""
-    from distembed.linalg.operators import transpose_row_blocks
-    from distembed.weighting.pmi import marginals
-
     other = workspace if url is None else Workspace.open(url)
     counts = other.array("cooccurrence")
     if other.describe("cooccurrence").spec.dims[0] == "left_word":

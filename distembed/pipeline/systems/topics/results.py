@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import compute
+from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.factorization.nmf_stored import StartRow
 
 
 def n_topics_of(job: TopicsJob, workspace: Workspace) -> int:
@@ -30,8 +26,6 @@ def factor_names(job: TopicsJob, method: Method) -> tuple[str, str]:
 
 def rows_of(workspace: Workspace, method: Method) -> dict[int, StartRow]:
     """Return what is known of the starts of a method, and of their consensus, by their rows in the array of labels."""
-    from distembed.factorization.nmf_stored import start_rows
-
     return {place: row for place, row in enumerate(start_rows(workspace)) if row.method == method}
 
 

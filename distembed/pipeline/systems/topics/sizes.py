@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from distembed.costs import PAIR_BYTES
 from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.run_sizes import RunSizes
 from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
-from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.systems.topics.config import TopicsJob
 
 

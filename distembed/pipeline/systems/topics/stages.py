@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.corpus import Tokens, build_vocabulary
+from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.stop_words import stop_words_of
-from distembed.libraries import pa
+from distembed.corpus.vocabulary import choose_words
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
+from distembed.counting.documents import count_document_terms
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus import stages as corpus_stages
-from distembed.pipeline.corpus.stages import PAIR_BYTES
-from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.numbers import number_parameters, plan_number, run_number
 from distembed.pipeline.systems.topics.reference import check_coherence, check_semantic, pair_counts
@@ -21,9 +24,8 @@ from distembed.pipeline.systems.topics.scoring import plan_evaluation, run_evalu
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks, topic_sizes
 from distembed.pipeline.systems.topics.starts import plan_topics, run_topics
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.corpus import Tokens
+from distembed.weighting.documents import select_pairs, tf_idf
+from distembed.weighting.pmi import ppmi
 
 # --- documents -> tokens -> vocabulary ---------------------------------------------------------------------------
 
@@ -37,20 +39,15 @@ def _tokens_name(job: TopicsJob) -> str:
     return "selected_tokens" if job.documents.labels or job.documents.drop_duplicates else "tokens"
 
 
-def plan_selection(job: TopicsJob, sizes: TopicSizes) -> StagePlan:  # noqa: ARG001
+def plan_selection(job: TopicsJob, sizes: TopicSizes) -> Cost:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
     tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
     dictionary = min(corpus_stages.DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
-    return StagePlan(
-        sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted
-    )
+    return Cost(sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted)
 
 
 def run_selection(ctx: Context) -> dict[str, Any]:
     """Leave out documents of other labels, and duplicates; list those that stay."""
-    from distembed.corpus import Tokens
-    from distembed.corpus.selection import choose_documents
-
     job: TopicsJob = ctx.job
     every = corpus_stages.tokens_of(ctx.workspace)
     chosen = every
@@ -69,16 +66,11 @@ def run_selection(ctx: Context) -> dict[str, Any]:
 def _select_partition(
     index: int, prefix: str, *, tokens: Tokens, masks: list[NDArray[np.bool_]]
 ) -> dict[str, int]:
-    from distembed.corpus.selection import select_documents
-
     return select_documents(tokens, tokens.partitions[index], masks[index], prefix)
 
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Choose words that are neither rare, nor in most documents, nor stop words."""
-    from distembed.corpus import build_vocabulary
-    from distembed.corpus.vocabulary import choose_words
-
     options = ctx.job.vocabulary
     with corpus_stages.local_scratch(ctx.workspace) as scratch:
         every = build_vocabulary(
@@ -106,7 +98,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 # --- tokens -> documents x words, words x words --------------------------------------------------------------------
 
 
-def plan_documents(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_documents(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of counting and weighing the words of documents."""
     terms = PAIR_BYTES * sizes.n_terms
     return corpus_stages.plan_counting(
@@ -119,9 +111,6 @@ def plan_documents(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
 
 def run_documents(ctx: Context) -> dict[str, Any]:
     """Count the words of each document and weigh them by tf-idf, rows of unit length."""
-    from distembed.counting.documents import count_document_terms
-    from distembed.weighting.documents import tf_idf
-
     job: TopicsJob = ctx.job
     vocabulary = corpus_stages.vocabulary_of(ctx.workspace)
     counts = count_document_terms(
@@ -145,9 +134,9 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
     return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
 
 
-def plan_association(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_association(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of positive PMI."""
-    return StagePlan(
+    return Cost(
         sizes.runs.n_row_blocks,
         PAIR_BYTES * sizes.n_nonzero,
         PAIR_BYTES * sizes.n_associated,
@@ -158,9 +147,6 @@ def plan_association(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
 
 def run_association(ctx: Context) -> dict[str, Any]:
     """Turn pair counts, of the collection or of another workspace, into positive PMI of its words."""
-    from distembed.weighting.documents import select_pairs
-    from distembed.weighting.pmi import ppmi
-
     found = pair_counts(ctx.workspace, ctx.job.semantic.workspace)
     rows = found.vocabulary.index(ctx.workspace.table("vocabulary")["word"]).astype(np.int64)
     if (rows < 0).all():

@@ -6,11 +6,15 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -21,17 +25,15 @@ from distembed.execution import (
     persist,
     prefixed,
 )
+from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
 from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
-from distembed.libraries import da, pa, sp
+from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf_blocks import shifted
+from distembed.factorization.nmf_stored import StartRow
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.results import factor_names, n_topics_of
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks
-
-if TYPE_CHECKING:
-    from distembed.factorization.nmf_stored import StartRow
 
 POOLED_BYTES = 16
 """Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
@@ -57,8 +59,6 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
 
 def _shifted_pmi(ctx: Context) -> Any:
     """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
-    from distembed.factorization.nmf_blocks import shifted
-
     array = ctx.workspace.array("ppmi")
     moved = map_blocks(shifted, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
     return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
@@ -88,9 +88,6 @@ def _fit(work: Work, method: Method, number: int) -> Any:
 
 def _unfitted(work: Work, method: Method, number: int, *, checkpoint: Checkpoint) -> Any:
     """Return the estimator of a start of a method."""
-    from distembed.factorization.clustering import SphericalKMeans
-    from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
-
     options = work.ctx.job.topics
     seed = options.random_state + number
     if method == "spherical_kmeans":
@@ -146,8 +143,6 @@ def _word_blocks(work: Work, words: NDArray[Any]) -> da.Array:
 @contextmanager
 def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
     """Report the rounds of a start as some of those of all its starts; one that is kept is fitted once more."""
-    from distembed.factorization.clustering import ROUNDS_OF_KMEANS
-
     options = work.ctx.job.topics
     what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
     n_rounds = (options.n_starts + (0 if work.keeps_words else 1)) * options.n_iter
@@ -160,8 +155,6 @@ def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
 
 
 def _is_kmeans(model: Any) -> bool:
-    from distembed.factorization.clustering import SphericalKMeans
-
     return isinstance(model, SphericalKMeans)
 
 
@@ -177,13 +170,13 @@ def loss_of(model: Any) -> NDArray[np.float64]:
     return np.asarray(model.objective_)
 
 
-def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+def plan_topics(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of all starts of a method: in one task each where both matrices are small."""
     n_pooled = job.topics.largest_n_topics * job.topics.n_starts if job.topics.has_consensus else 0
     return plan_starts(job, sizes, job.topics.n_starts, n_pooled=n_pooled)
 
 
-def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: int) -> StagePlan:
+def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: int) -> Cost:
     """Return the plan of some starts, of which so many topics are pooled at a time."""
     block, terms, pairs = (
         job.resources.block_memory,
@@ -197,7 +190,7 @@ def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: i
     held = terms + pairs if small else largest_block(job, sizes)
     # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
     blocks = 4 * term_blocks(job, sizes) + 2 * sizes.runs.n_row_blocks
-    return StagePlan(
+    return Cost(
         1 if small else blocks * rounds,
         rounds * (terms + pairs),
         words + 4 * pooled + 8 * sizes.corpus.n_documents * n_starts,
@@ -255,8 +248,6 @@ class Kept(NamedTuple):
 
 def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
     """Return the start that is chosen, or the consensus, fitted; and how far the starts agree."""
-    from distembed.factorization.nmf_stored import StartRow
-
     losses = np.array([start.loss[-1] for start in starts])
     agreement = label_agreement(np.stack([start.labels for start in starts]))
     chosen = _chosen(work.ctx.job, agreement, losses)

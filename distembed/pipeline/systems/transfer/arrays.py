@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
 from distembed.execution import compute
-from distembed.libraries import da, sp
+from distembed.linalg.operators import row_blocks
 from distembed.pipeline.context import Context
 
 
@@ -18,8 +20,6 @@ def store(ctx: Context, name: str, array: da.Array, dims: tuple[str, ...], meani
 
 def store_memory(ctx: Context, name: str, array: Any, dims: tuple[str, ...], meaning: str) -> None:
     """Store an array that is in memory, sparse ones in row blocks of about equal size."""
-    from distembed.linalg.operators import row_blocks
-
     lazy = row_blocks(array) if sp.issparse(array) else da.from_array(np.asarray(array), chunks=-1)
     store(ctx, name, lazy, dims, meaning)
 

@@ -6,7 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.corpus.paths import Format
 from distembed.corpus.stop_words import Language
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.pipeline.corpus.collections import SIDES, sides_of
 from distembed.pipeline.corpus.config import ParallelSection, TextsSection
 from distembed.pipeline.effects import Only
@@ -23,127 +25,82 @@ from distembed.pipeline.tables.config import ReadingSection
 
 
 class SideSection(ParallelSection):
-    """`[first]` or `[second]`: a collection, which words of it do not count, and where vectors of its words are.
-
-    Attributes
-    ----------
-    stop_words : str
-        The language whose function words are left out: "none", "english", or another with ``distembed[stopwords]``.
-    stop_words_file : str, optional
-        A text file with further words to leave out, one per line.
-    vectors : str, optional
-        The workspace or file of vectors of its words, for `representation.kind = "psdvec"`.
-    format : str
-        What the files are; "auto" goes by the extension.
-    text_field : str
-        The field of a record that holds the text of this collection.
-    id_field : str, optional
-        The field of a record that holds its id: texts of one id are a pair.
-    """
+    """`[first]` or `[second]`: a collection, which words of it do not count, and where vectors of its words are."""
 
     effects = (*TextsSection.effects, Only(("vectors",), "representation.kind", ("psdvec",)))
 
+    format: Format = "auto"
+    """What the files are; "auto" goes by the extension."""
     stop_words: Language = "none"
+    """The language whose function words are left out: "none", "english", or another with ``distembed[stopwords]``."""
     stop_words_file: InputPath | None = None
+    """A text file with further words to leave out, one per line."""
     vectors: InputPath | None = None
+    """The workspace or file of vectors of its words, for `representation.kind = "psdvec"`."""
 
 
 class TransferTermsSection(Section):
-    """`[terms]`: which words of a collection count, and how (tf-idf).
-
-    Attributes
-    ----------
-    min_documents : int
-        Words in fewer documents are left out.
-    max_share : float
-        Words in a larger share of the documents are left out.
-    max_size : int, optional
-        The most words of a collection; by default all.
-    sublinear : bool
-        Whether a count n is taken as 1 + log n.
-    """
+    """`[terms]`: which words of a collection count, and how (tf-idf)."""
 
     min_documents: int = Field(default=2, ge=1)
+    """Words in fewer documents are left out."""
     max_share: float = Field(default=0.5, gt=0, le=1)
+    """Words in a larger share of the documents are left out."""
     max_size: int | None = Field(default=None, ge=1)
+    """The most words of a collection; by default all."""
     sublinear: bool = True
+    """Whether a count n is taken as 1 + log n."""
 
 
 class RepresentationSection(Section):
-    """`[representation]`: the rows that neighbors are sought among.
-
-    Attributes
-    ----------
-    kind : str
-        What the rows of documents are: LSA coordinates, tf-idf, or sums of the vectors of their words.
-    n_components : int
-        The dimensions of the LSA coordinates.
-    random_state : int
-        The seed of the decomposition.
-    """
+    """`[representation]`: the rows that neighbors are sought among."""
 
     effects = (Only(("n_components",), "kind", ("lsa", "psdvec")), Only(("random_state",), "kind", ("lsa",)))
 
     kind: Literal["lsa", "tf_idf", "psdvec"] = "lsa"
+    """What the rows of documents are: LSA coordinates, tf-idf, or sums of the vectors of their words."""
     n_components: int = Field(default=150, ge=1)
+    """The dimensions of the LSA coordinates."""
     random_state: int = Field(default=0, ge=0)
+    """The seed of the decomposition."""
 
 
 class TransferTopicsSection(Section):
-    """`[topics]`: the proportions learned on the first collection.
-
-    Attributes
-    ----------
-    method : str
-        How the topics of the first collection are learned: "lda" is gensim's online algorithm, which reads the
-        documents in batches and needs ``distembed[lda]``.
-    n_topics : int
-        The number of topics.
-    n_iter : int
-        The most rounds, or passes over the documents.
-    window : int
-        The window of word pairs, for `method = "semantic_nmf"`.
-    random_state : int
-        The seed of the start.
-    """
+    """`[topics]`: the proportions learned on the first collection."""
 
     effects = (Only(("window",), "method", ("semantic_nmf",)), Only((), "features.path", (None,)))
 
     method: Literal["nmf", "semantic_nmf", "lda"] = "nmf"
+    """How the topics of the first collection are learned: "lda" is gensim's online algorithm, which reads the documents
+    in batches and needs ``distembed[lda]``.
+    """
     n_topics: int = Field(default=20, ge=2)
+    """The number of topics."""
     n_iter: int = Field(default=200, ge=1)
+    """The most rounds, or passes over the documents."""
     window: int = Field(default=10, ge=1)
+    """The window of word pairs, for `method = "semantic_nmf"`."""
     random_state: int = Field(default=0, ge=0)
+    """The seed of the start."""
 
 
 class FeaturesSection(ReadingSection):
-    """`[features]`: values of some documents from a table, which are carried to the others in place of topics.
-
-    Attributes
-    ----------
-    path : str, optional
-        A table with a row per document of the first collection, its id and numbers: CSV, TSV, Parquet or npz, also
-        compressed. With it there are no topics. Documents without a row, or with an empty one, have no known values.
-    second : str, optional
-        A table of the same columns for documents of the second collection whose values are known.
-    name_column : str, optional
-        The column of ids; by default the first.
-    columns : tuple of str
-        The columns that are taken; by default all of numbers.
-    missing : str
-        What becomes of rows with some empty cells: the table is refused, they get the median of their column, or the
-        row, or the column, is left out.
-    standardize : bool
-        Whether the columns count alike, each in units of its standard deviation, as do the errors in the report; the
-        results are in the units of the table.
-    """
+    """`[features]`: values of some documents from a table, which are carried to the others in place of topics."""
 
     effects = (Only((), "path"),)
 
     path: InputPath | None = None
+    """A table with a row per document of the first collection, its id and numbers: CSV, TSV, Parquet or npz, also
+    compressed. With it there are no topics. Documents without a row, or with an empty one, have no known values.
+    """
     second: InputPath | None = None
+    """A table of the same columns for documents of the second collection whose values are known."""
     columns: tuple[str, ...] = ()
+    """The columns that are taken; by default all of numbers."""
     standardize: bool = True
+    """Whether the columns count alike, each in units of its standard deviation, as do the errors in the report; the
+    results are in the units of the table.
+    """
 
     def tables(self) -> dict[str, str]:
         """Return the path of the table of each collection that has one."""
@@ -152,29 +109,22 @@ class FeaturesSection(ReadingSection):
 
 
 class PairsSection(Section):
-    """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids.
-
-    Attributes
-    ----------
-    share : float
-        The share of the documents with equal ids that is taken as known.
-    path : str, optional
-        A file of pairs of ids, one pair per line, in place of a share.
-    random_state : int
-        The seed of the draw.
-    """
+    """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids."""
 
     effects = (Only(("share", "random_state"), "path", (None,)),)
 
     share: float = Field(default=0.05, gt=0, le=1)
+    """The share of the documents with equal ids that is taken as known."""
     path: InputPath | None = None
+    """A file of pairs of ids, one pair per line, in place of a share."""
     random_state: int = Field(default=0, ge=0)
+    """The seed of the draw."""
 
 
 # By default the rows of a job are LSA coordinates of both collections, in which propagation gains
 # (tests/benchmarks/TRANSFER.md); the library cannot know that the two sets it is given have common axes.
 @section_of(
-    "distembed.manifold.feature_preserving:FeaturePreservingEmbedding",
+    FeaturePreservingEmbedding,
     exclude=KEPT_BY_THE_JOB | {"metric": "the graphs of documents and the plan of their stage are by cosine"},
     defaults={"regularization": 0.1, "propagate": True},
 )
@@ -190,33 +140,24 @@ class AlignmentSection(Section):
 
 
 class TransferEvaluationSection(Section):
-    """`[evaluation]`: shares of the documents with a counterpart that are taken as known, and draws of each.
-
-    Attributes
-    ----------
-    shares : tuple of float
-        The shares of pairs taken as known, one run per share.
-    n_seeds : int
-        How many draws are made of each share.
-    printed_rounds : int
-        The rounds of the algorithm as the paper prints it, which is judged too; 0 leaves it out.
-    topic : int, optional
-        Judge on the documents of which this topic is the largest part, and their counterparts, as the paper did; by
-        default on all. Known pairs, graphs and means are then those of these documents alone.
-    topic_share : float
-        The least share of that topic in such a document.
-    n_aligned : int
-        How many of the nearest documents are looked through for the counterpart.
-    """
+    """`[evaluation]`: shares of the documents with a counterpart that are taken as known, and draws of each."""
 
     effects = (Only(("topic_share",), "topic"),)
 
     shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
+    """The shares of pairs taken as known, one run per share."""
     n_seeds: int = Field(default=3, ge=1)
+    """How many draws are made of each share."""
     printed_rounds: int = Field(default=0, ge=0)
+    """The rounds of the algorithm as the paper prints it, which is judged too; 0 leaves it out."""
     topic: int | None = Field(default=None, ge=0)
+    """Judge on the documents of which this topic is the largest part, and their counterparts, as the paper did; by
+    default on all. Known pairs, graphs and means are then those of these documents alone.
+    """
     topic_share: float = Field(default=0.5, gt=0, le=1)
+    """The least share of that topic in such a document."""
     n_aligned: int = Field(default=50, ge=1)
+    """How many of the nearest documents are looked through for the counterpart."""
 
 
 class TransferJob(Job):

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.libraries import pa, sp
+from distembed.costs import Cost
 from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK
+from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS, group_width
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
+from distembed.neighbors.stored_graphs import joint_rows, row_sizes
 from distembed.pipeline.context import Context, stored_sparse, whole_sparse
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, sides_of
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.features import has_topics, inferred_name, scale_of, values_to_fit
 from distembed.pipeline.systems.transfer.sizes import EDGE_BYTES, edge_bytes
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 
 Floats = NDArray[np.float64]
 
@@ -42,30 +43,24 @@ def fit_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
 
 def system_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
     """Return the memory of one task of the embedding: some systems, and a block of the graph."""
-    from distembed.manifold.alignment_rounds import SYSTEM_COPIES, group_width
-
     width = group_width(sizes.n_documents, job.alignment.n_components, job.resources.block_memory)
     return 8 * SYSTEM_COPIES * sizes.n_documents * width + STORED_BYTES * VALUES_PER_BLOCK
 
 
 def n_systems(job: TransferJob) -> int:
     """Return the tasks of all rounds: groups of systems of equations."""
-    from distembed.manifold.alignment_rounds import SYSTEM_GROUPS
-
     return min(job.alignment.n_components, SYSTEM_GROUPS) * ROUNDS
 
 
-def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the embedding: systems of equations, some columns in each task."""
     written = 8 * sizes.n_documents * job.alignment.n_components + edge_bytes(job, sizes)
     task, shared = system_bytes(job, sizes), fit_bytes(job, sizes)
-    return StagePlan(n_systems(job), edge_bytes(job, sizes), written, task, shared, exact=sizes.exact)
+    return Cost(n_systems(job), edge_bytes(job, sizes), written, task, shared, exact=sizes.exact)
 
 
 def embedding_of(ctx: Context) -> FeaturePreservingEmbedding:
     """Return the estimator of a job, which stores its intermediate arrays in the stage."""
-    from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-
     return FeaturePreservingEmbedding(
         **ctx.job.alignment.model_dump(),
         block_memory=ctx.job.resources.block_memory,
@@ -93,8 +88,6 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
 
 def _joint_graph(ctx: Context) -> Any:
     """Return the joint graph, in memory if a block may be so large, else in row blocks on disk that are read again."""
-    from distembed.neighbors.stored_graphs import joint_rows, row_sizes
-
     sides = sides_of(ctx.job)
     graphs = [ctx.workspace.array(f"{side}_graph") for side in sides]
     links = ctx.workspace.array("links") if len(sides) == 2 else None

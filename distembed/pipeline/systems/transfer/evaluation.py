@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
+from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
-from distembed.libraries import da, pa, sp
+from distembed.manifold.correspondences import correspondence_matrix
+from distembed.manifold.inference import TwoSets, infer_by_each_method
+from distembed.neighbors.graphs import neighbor_affinity
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.embedding import embedding_of, fit_bytes, n_systems
@@ -28,10 +34,6 @@ from distembed.pipeline.systems.transfer.rows import rows_of
 from distembed.pipeline.systems.transfer.sizes import edge_bytes, row_bytes
 from distembed.storage.workspace import Workspace
 
-if TYPE_CHECKING:
-    from distembed.evaluation.transfer import MethodScore
-    from distembed.manifold.inference import TwoSets
-
 Floats = NDArray[np.float64]
 
 
@@ -39,7 +41,7 @@ HELD_COPIES = 12
 """Copies of the rows of both collections, in float32, that the compared methods hold."""
 
 
-def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of an embedding and a search for each draw of known pairs."""
     n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
     read = row_bytes(job, sizes) + edge_bytes(job, sizes)
@@ -47,7 +49,7 @@ def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     n_tasks = n_draws * (n_systems(job) + pair_search_tasks(job, sizes))
     # The controls take the rows in memory, which are read even where there is no draw.
     held = (HELD_COPIES if n_draws else 1) * row_bytes(job, sizes)
-    return StagePlan(n_tasks, read, 2**14, task, held, exact=sizes.exact)
+    return Cost(n_tasks, read, 2**14, task, held, exact=sizes.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
@@ -73,15 +75,11 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 
 def scores_schema() -> pa.Schema:
     """Return the columns of the table of scores: a row for each draw and method."""
-    from distembed.evaluation.transfer import MethodScore
-
     names = {"share": pa.float64(), "n_known": pa.int64(), "seed": pa.int64(), "method": pa.string()}
     return pa.schema(names | dict.fromkeys(MethodScore._fields[1:], pa.float64()))
 
 
 def _two_sets(ctx: Context) -> TwoSets:
-    from distembed.manifold.inference import TwoSets
-
     first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
     graphs = [stored_sparse(ctx.workspace, f"{side}_graph") for side in SIDES]
     values = first_values(ctx.job, ctx.workspace)
@@ -96,8 +94,6 @@ def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[T
     ValueError
         If these are fewer than three.
     """
-    from distembed.manifold.inference import TwoSets
-
     options = ctx.job.evaluation
     share = sets.features[pairs[:, 0], options.topic]
     kept = pairs[
@@ -116,8 +112,6 @@ def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[T
 
 def _graph_of(ctx: Context, rows: Any) -> sp.csr_array:
     """Return the graph of some documents, made as that of all is."""
-    from distembed.neighbors.graphs import neighbor_affinity
-
     options = ctx.job.alignment
     k = min(options.n_neighbors, rows.shape[0] - 1)
     return neighbor_affinity(rows, k, affinity=options.affinity, symmetry=options.symmetry)
@@ -127,7 +121,6 @@ def _scores(
     ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
 ) -> list[MethodScore]:
     """Return the scores of one draw of known pairs, kept in the stage under names of its own."""
-    from distembed.evaluation.transfer import MethodScore
 
     def make() -> da.Array:
         scores = _draw_scores(ctx, sets, pairs, n_known, seed)
@@ -141,10 +134,6 @@ def _scores(
 def _draw_scores(
     ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
 ) -> list[MethodScore]:
-    from distembed.evaluation.transfer import score_methods
-    from distembed.manifold.correspondences import correspondence_matrix
-    from distembed.manifold.inference import infer_by_each_method
-
     order = np.random.default_rng(seed).permutation(len(pairs))
     known, left = pairs[order[:n_known]], pairs[order[n_known:]]
     links = correspondence_matrix(known, *(graph.shape[0] for graph in sets.graphs))
@@ -179,8 +168,6 @@ def _value_scores(job: TransferJob, workspace: Workspace) -> pa.Table:
 
 def scores_by_column(job: TransferJob, inferred: Floats, true: Floats) -> pa.Table:
     """Return how well each topic or feature was inferred, without a row where there is nothing to judge."""
-    from distembed.evaluation.transfer import score_transfer
-
     what = "topic" if has_topics(job) else "feature"
     schema = pa.schema([(what, pa.int64()), ("rmse", pa.float64()), ("correlation", pa.float64())])
     if not len(true):

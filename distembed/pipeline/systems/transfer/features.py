@@ -6,15 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
 from distembed.display import plural
 from distembed.formats.tables import TableError, some
-from distembed.libraries import pa, sp
+from distembed.manifold.correspondences import known_values, shared_values
 from distembed.pipeline.context import Context, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, places_of
 from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
 from distembed.pipeline.systems.transfer.config import FeaturesSection, TransferJob
 from distembed.pipeline.tables.config import TableSection
@@ -99,8 +101,6 @@ def values_to_fit(
     links : CSR array (n × m), or None
         Which documents of the second collection take the values of which of the first; None for one collection.
     """
-    from distembed.manifold.correspondences import known_values, shared_values
-
     first = first_values(job, workspace)
     if links is None:
         return first, known_values(first, len(first))[1]
@@ -130,10 +130,10 @@ def feature_parameters(job: TransferJob) -> dict[str, Any]:
     return {"features": job.features.model_dump(mode="json", exclude={"standardize"})}
 
 
-def plan_features(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_features(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of reading the tables of values."""
     read = sum(file_sizes(job.features.tables().values()).values())
-    return StagePlan(1, read, read, 0, TABLE_COPIES * read, exact=sizes.exact)
+    return Cost(1, read, read, 0, TABLE_COPIES * read, exact=sizes.exact)
 
 
 def check_features(job: TransferJob) -> list[str]:

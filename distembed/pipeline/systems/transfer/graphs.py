@@ -5,13 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 
-from distembed.libraries import da, pa, sp
+from distembed.costs import Cost
 from distembed.linalg.chunks import balanced_chunks
+from distembed.manifold.correspondences import correspondence_matrix
+from distembed.manifold.joint_graph import prefixed
+from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
+from distembed.neighbors.graphs import affinity_rows
+from distembed.neighbors.search import MERGED_AT_ONCE
+from distembed.neighbors.stored_graphs import row_sizes
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, find_pairs, sides_of
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store, store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.rows import rows_of
@@ -40,8 +48,6 @@ LINK_BYTES = 48
 
 def pair_search_tasks(job: TransferJob, sizes: ParallelSizes) -> int:
     """Return the tasks of one search for further pairs: a tile for each pair of row blocks, in both directions."""
-    from distembed.neighbors.search import MERGED_AT_ONCE
-
     grids = [n_row_blocks(job, n, VALUE_BYTES) for n in (sizes.n_first, sizes.n_second)]
     tiles = 2 * grids[0] * grids[1] + sum(-(-grid // MERGED_AT_ONCE) for grid in grids)
     return SEARCHES * tiles if job.alignment.propagate else 0
@@ -49,22 +55,18 @@ def pair_search_tasks(job: TransferJob, sizes: ParallelSizes) -> int:
 
 def matching_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
     """Return the memory that a search for further pairs shares: the candidates of the documents, and the links."""
-    from distembed.manifold.propagation import CANDIDATES
-
     n_candidates = CANDIDATES * sizes.n_second if job.alignment.propagate else sizes.n_second
     return (CANDIDATE_BYTES + LINK_BYTES) * n_candidates
 
 
-def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:  # noqa: ARG001
+def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> Cost:  # noqa: ARG001
     """Return the plan of joining both collections by their ids."""
     n = sizes.n_documents
-    return StagePlan(1, 20 * n, 24 * n, PAIR_BYTES * n, exact=sizes.exact)
+    return Cost(1, 20 * n, 24 * n, PAIR_BYTES * n, exact=sizes.exact)
 
 
 def run_pairs(ctx: Context) -> dict[str, Any]:
     """Find the documents of both collections that are the same, and which of them are known to be."""
-    from distembed.manifold.correspondences import correspondence_matrix
-
     first, second = (ctx.workspace.table(f"{side}_documents")["id"].to_pylist() for side in SIDES)
     pairs = find_pairs(first, second, **ctx.job.pairs.model_dump())
     correspondence_matrix(
@@ -76,10 +78,8 @@ def run_pairs(ctx: Context) -> dict[str, Any]:
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
-def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the neighbors within each collection."""
-    from distembed.neighbors.search import MERGED_AT_ONCE
-
     grids = [n_row_blocks(job, n, STORED_BYTES) for n in (sizes.n_first, sizes.n_second)]
     tasks = sum(grid * grid + grid * -(-grid // MERGED_AT_ONCE) for grid in grids)
     edges, read = edge_bytes(job, sizes), max(grids) * row_bytes(job, sizes)
@@ -89,7 +89,7 @@ def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
         + 4 * (lists + edges) // max(1, sum(grids))
         + VERTEX_BYTES * max(sizes.n_first, sizes.n_second)
     )
-    return StagePlan(tasks, read + lists * max(grids), lists + 2 * edges, task, exact=sizes.exact)
+    return Cost(tasks, read + lists * max(grids), lists + 2 * edges, task, exact=sizes.exact)
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:
@@ -103,8 +103,6 @@ def graph_parameters(job: TransferJob) -> dict[str, Any]:
 
 def run_graphs(ctx: Context) -> dict[str, Any]:
     """Join each document with its nearest in its own collection."""
-    from distembed.neighbors.stored_graphs import row_sizes
-
     facts = {}
     for side in sides_of(ctx.job):
         # By the search's blocks of rows first, each of which reads all lists; then in blocks of about equal size.
@@ -118,9 +116,6 @@ def run_graphs(ctx: Context) -> dict[str, Any]:
 
 
 def _graph_of(ctx: Context, side: str) -> da.Array:
-    from distembed.manifold.joint_graph import prefixed
-    from distembed.neighbors.graphs import affinity_rows
-
     options = ctx.job.alignment
     return affinity_rows(
         rows_of(ctx.job, ctx.workspace, side),
@@ -133,19 +128,17 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
     )
 
 
-def plan_links(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_links(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the search for further pairs."""
-    from distembed.manifold.propagation import CANDIDATES
-
     n, tasks = sizes.n_documents, pair_search_tasks(job, sizes)
     written = LINK_BYTES // 4 * CANDIDATES * sizes.n_second
     if not job.alignment.propagate:
-        return StagePlan(1, 20 * n, 20 * n, 0, matching_bytes(job, sizes), exact=sizes.exact)
+        return Cost(1, 20 * n, 20 * n, 0, matching_bytes(job, sizes), exact=sizes.exact)
     grid = n_row_blocks(job, sizes.n_first, VALUE_BYTES)
     lists = 2 * VALUE_BYTES * CANDIDATES * n * SEARCHES if grid > 1 else 0
     read = SEARCHES * (grid + 1) * row_bytes(job, sizes) + lists
     task, shared = TILES * job.resources.block_memory, matching_bytes(job, sizes)
-    return StagePlan(tasks, read, written + lists, task, shared, 2 * SEARCHES, exact=sizes.exact)
+    return Cost(tasks, read, written + lists, task, shared, 2 * SEARCHES, exact=sizes.exact)
 
 
 def link_parameters(job: TransferJob) -> dict[str, Any]:
@@ -159,8 +152,6 @@ def link_parameters(job: TransferJob) -> dict[str, Any]:
 
 def known_links(workspace: Workspace) -> sp.csr_array:
     """Return the known pairs as a matrix of confidences."""
-    from distembed.manifold.correspondences import correspondence_matrix
-
     table = workspace.table("pairs")
     rows = np.column_stack(
         [np.asarray(table[name], np.float64) for name in ("first", "second", "confidence")]
@@ -171,8 +162,6 @@ def known_links(workspace: Workspace) -> sp.csr_array:
 
 def run_links(ctx: Context) -> dict[str, Any]:
     """Find probable pairs beside the known ones."""
-    from distembed.manifold.propagation import propagate_correspondences
-
     links, facts = known_links(ctx.workspace), {}
     if ctx.job.alignment.propagate:
         first, second = (rows_of(ctx.job, ctx.workspace, side) for side in SIDES)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask.array as da
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.costs import Cost
+from distembed.evaluation.transfer import MethodScore, score_methods
 from distembed.execution import compute, persist
-from distembed.libraries import da, pa
+from distembed.manifold.inference import OneSet, infer_within
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.corpus.collections import ParallelSizes
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.embedding import embedding_of, fit_bytes, n_systems
@@ -21,9 +24,6 @@ from distembed.pipeline.systems.transfer.features import first_values, scores_na
 from distembed.pipeline.systems.transfer.rows import rows_of
 from distembed.pipeline.systems.transfer.sizes import edge_bytes, row_bytes
 
-if TYPE_CHECKING:
-    from distembed.evaluation.transfer import MethodScore
-
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
@@ -31,12 +31,12 @@ CONTROL_COPIES = 4
 """Copies of the rows in float64 that ridge regression and the search for the nearest documents hold."""
 
 
-def plan_hold_out(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_hold_out(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of an embedding and the controls for each draw of known documents."""
     n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
     rows = row_bytes(job, sizes)
     task = fit_bytes(job, sizes) + CONTROL_COPIES * 2 * rows
-    return StagePlan(n_draws * n_systems(job), rows + edge_bytes(job, sizes), 2**14, task, exact=sizes.exact)
+    return Cost(n_draws * n_systems(job), rows + edge_bytes(job, sizes), 2**14, task, exact=sizes.exact)
 
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
@@ -60,8 +60,6 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
 
 def _kept(ctx: Context, values: Floats, hidden: Rows, name: str) -> tuple[list[MethodScore], Floats]:
     """Return the scores of one draw, and what the embedding infers, kept in the stage under a name."""
-    from distembed.evaluation.transfer import MethodScore
-
     names = method_names(ctx.job)
 
     def make() -> da.Array:
@@ -77,9 +75,6 @@ def _kept(ctx: Context, values: Floats, hidden: Rows, name: str) -> tuple[list[M
 
 
 def _draw_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[MethodScore], Floats]:
-    from distembed.evaluation.transfer import score_methods
-    from distembed.manifold.inference import OneSet, infer_within
-
     known = values.copy()
     known[hidden] = np.nan
     rows = in_memory(rows_of(ctx.job, ctx.workspace, "first"))

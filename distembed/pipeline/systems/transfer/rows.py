@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask.array as da
 import numpy as np
 
+from distembed.costs import Cost
 from distembed.execution import whole
-from distembed.libraries import da
+from distembed.factorization.lsa import LSA
+from distembed.linalg.operators import sparse_times
+from distembed.manifold.joint_graph import prefixed
 from distembed.pipeline.context import Context, read_vectors, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, sides_of
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.sizes import n_chunks, row_bytes, term_bytes
 from distembed.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
+from distembed.vectors import WordVectors
 
 
-def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the rows that neighbors are sought among."""
     task = job.resources.block_memory + 16 * sizes.n_words * job.representation.n_components
     rows = row_bytes(job, sizes)
-    return StagePlan(20 * n_chunks(job, sizes), 12 * term_bytes(sizes), rows, task, exact=sizes.exact)
+    return Cost(20 * n_chunks(job, sizes), 12 * term_bytes(sizes), rows, task, exact=sizes.exact)
 
 
 def vector_parameters(job: TransferJob) -> dict[str, Any]:
@@ -54,9 +55,6 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
 
 
 def _lsa_rows(ctx: Context, side: str) -> da.Array:
-    from distembed.factorization.lsa import LSA
-    from distembed.manifold.joint_graph import prefixed
-
     terms = ctx.workspace.array(f"{side}_terms")
     options = ctx.job.representation
     rank = min(options.n_components, min(terms.shape) - 1)
@@ -66,8 +64,6 @@ def _lsa_rows(ctx: Context, side: str) -> da.Array:
 
 def _mean_vectors(ctx: Context, side: str) -> da.Array:
     """Return the mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed."""
-    from distembed.linalg.operators import sparse_times
-
     words = ctx.workspace.table(f"{side}_vocabulary")["word"].to_pylist()
     vectors = _given_vectors(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
     table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
@@ -82,8 +78,6 @@ def _mean_vectors(ctx: Context, side: str) -> da.Array:
 
 
 def _given_vectors(url: str) -> WordVectors:
-    from distembed.vectors import WordVectors
-
     return read_vectors(Workspace.open(url)) if Workspace.exists(url) else WordVectors.load(url)
 
 

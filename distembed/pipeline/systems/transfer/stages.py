@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distembed.costs import Cost
 from distembed.pipeline.context import StageSpec, System, sections
 from distembed.pipeline.corpus.collections import (
     ParallelSizes,
@@ -21,7 +22,6 @@ from distembed.pipeline.corpus.stages import (
     VOCABULARY_BYTES,
     merging_bytes,
 )
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.embedding import plan_embedding, run_embedding
 from distembed.pipeline.systems.transfer.evaluation import plan_evaluation, run_evaluation
@@ -50,18 +50,18 @@ from distembed.pipeline.systems.transfer.sizes import n_chunks, term_bytes
 from distembed.pipeline.systems.transfer.topics import check_topics, plan_topics, run_topics
 
 
-def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of tokenizing both collections."""
     text = min(job.first.partition_bytes, sizes.input_bytes)
     task = 2 * text + DICTIONARY_BYTES
-    return StagePlan(sizes.n_partitions, 2 * sizes.input_bytes, 4 * term_bytes(sizes), task)
+    return Cost(sizes.n_partitions, 2 * sizes.input_bytes, 4 * term_bytes(sizes), task)
 
 
-def plan_terms(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_terms(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of choosing words and weighing documents."""
     terms, block = term_bytes(sizes), job.resources.block_memory
     choosing = merging_bytes(sizes.n_words, block) + (VOCABULARY_BYTES + LOOKUP_BYTES) * sizes.n_words
-    return StagePlan(n_chunks(job, sizes), 4 * terms, terms, block + choosing, exact=sizes.exact)
+    return Cost(n_chunks(job, sizes), 4 * terms, terms, block + choosing, exact=sizes.exact)
 
 
 def stages(job: TransferJob) -> tuple[StageSpec, ...]:

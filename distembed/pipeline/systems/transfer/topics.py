@@ -6,16 +6,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.corpus import Tokens
+from distembed.costs import Cost
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.documents import count_document_terms
 from distembed.execution import compute
-from distembed.libraries import pa
+from distembed.factorization.lda import check_gensim, online_lda
+from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.collections import ParallelSizes, side_vocabulary, token_partitions
-from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.sizes import n_chunks, term_bytes
+from distembed.weighting.pmi import ppmi
 
 Floats = NDArray[np.float64]
 
@@ -29,21 +35,19 @@ LDA_BATCH_BYTES = 50 << 20
 """Memory of the documents of one step of online LDA, as lists of numbers and counts of words."""
 
 
-def plan_topics(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of learning the topics of the first collection."""
     topics, n_iter = 4 * sizes.n_first * job.topics.n_topics, job.topics.n_iter
     task = job.resources.block_memory + 3 * topics
     if job.topics.method == "lda":
         task += LDA_COPIES * 4 * sizes.n_words * job.topics.n_topics + LDA_BATCH_BYTES
     n_tasks = 3 * n_iter * n_chunks(job, sizes)
-    return StagePlan(n_tasks, n_iter * term_bytes(sizes), topics, task, exact=sizes.exact)
+    return Cost(n_tasks, n_iter * term_bytes(sizes), topics, task, exact=sizes.exact)
 
 
 def check_topics(job: TransferJob) -> list[str]:
     """Raise an error if the method needs a package that is not installed."""
     if job.topics.method == "lda":
-        from distembed.factorization.lda import check_gensim
-
         check_gensim()
     return []
 
@@ -65,8 +69,6 @@ def run_topics(ctx: Context) -> dict[str, Any]:
 
 
 def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
-    from distembed.factorization.nmf import NMF
-
     options = ctx.job.topics
     model = NMF(
         options.n_topics,
@@ -78,11 +80,6 @@ def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
 
 
 def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
-    from distembed.corpus import Tokens
-    from distembed.counting.cooccurrence import count_cooccurrences
-    from distembed.factorization.nmf import SemanticNMF
-    from distembed.weighting.pmi import ppmi
-
     options, block = ctx.job.topics, ctx.job.resources.block_memory
     counts = count_cooccurrences(
         Tokens(token_partitions(ctx.workspace, "first")),
@@ -100,10 +97,6 @@ def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
 
 
 def _lda_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
-    from distembed.corpus import Tokens
-    from distembed.counting.documents import count_document_terms
-    from distembed.factorization.lda import online_lda
-
     options = ctx.job.topics
     tokens = Tokens(token_partitions(ctx.workspace, "first"))
     words = side_vocabulary(ctx.workspace, "first")

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
+from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.pipeline.corpus.config import (
-    COUNTING,
     NOT_COUNTED_BY,
     CorpusJob,
     CountingSection,
@@ -20,7 +20,7 @@ from distembed.pipeline.sections import KEPT_BY_THE_JOB, InputPath, ListsSection
 from distembed.spelling import did_you_mean, spelled_like
 
 
-@section_of(COUNTING, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
 class HalSection(CountingSection):
     """`[hal]`: what HAL counts after a word; what stands before it is counted likewise."""
 
@@ -111,88 +111,60 @@ LATER_OPTIONS = (
 
 
 class RecipeSection(Section):
-    """`[recipes.NAME]`: a space, made of counts or of another recipe's space by one method.
-
-    Attributes
-    ----------
-    of : str
-        What the space is made of: documents, contexts, bigrams, hal, or the name of another recipe.
-    method : str
-        How it is made.
-    title : str
-        What tables call it; by default its name.
-    n_columns : int, optional
-        Keep so many columns, those of the highest entropy; by default all.
-    stop_words : str
-        Whether to "keep" or "drop" the columns of English function words; or the language of those that are dropped.
-    context_smoothing : float
-        The power of the context counts in positive PMI; 0.75 is common.
-    negative_samples : float
-        N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing, 5 is common.
-    n_components : int
-        The dimensions of the space.
-    exponent : float
-        The power of the singular values: 1 is LSA, 0 the singular vectors alone, 0.5 is common for positive PMI.
-    n_dropped : int
-        How many of the first dimensions are dropped.
-    add_contexts : bool
-        Whether the vector of a word as a context is added to its own, where columns are words.
-    n_neighbors : int
-        The neighbors that each word is joined to in the graph.
-    threshold : float, optional
-        Join words with a larger cosine than this instead of the nearest ones.
-    affinity : str
-        The weight of an edge between neighbors.
-    symmetry : str
-        Which edges stay: those that either word lists, or those that both list.
-    graph_of : str, optional
-        The recipe whose space the neighbors are sought in; by default the one that `of` names.
-    solver : str
-        How LPP is solved: by regression on the graph's eigenvectors, or as an eigenproblem after PCA.
-    svd_components : int, optional
-        The singular vectors of the PCA before the eigenproblem, as many as n_components at least.
-    alpha : float
-        The ridge of the regression of LPP.
-    constant_column : bool
-        Whether the regression has a column of ones, as the program of its authors has.
-    unit_rows : bool
-        Whether rows are brought to unit length before the regression.
-    smoothing : float
-        The Jelinek-Mercer smoothing of PSDVec.
-    n_iter : int
-        The rounds of PSDVec.
-    random_state : int
-        The seed of the decomposition.
-    sweep : tuple of int
-        Smaller numbers of components, rising: the spaces of the first so many components are made and scored as well,
-        as recipes NAME_50 and so on of the method "first_components".
-    """
+    """`[recipes.NAME]`: a space, made of counts or of another recipe's space by one method."""
 
     of: str
+    """What the space is made of: documents, contexts, bigrams, hal, or the name of another recipe."""
     method: Method
+    """How it is made."""
     title: str = ""
+    """What tables call it; by default its name."""
     n_columns: int | None = Field(default=None, ge=1)
+    """Keep so many columns, those of the highest entropy; by default all."""
     stop_words: Literal["keep", "drop"] | Language = "keep"
+    """Whether to "keep" or "drop" the columns of English function words; or the language of those that are dropped."""
     context_smoothing: float = Field(default=1.0, gt=0)
+    """The power of the context counts in positive PMI; 0.75 is common."""
     negative_samples: float = Field(default=1.0, gt=0)
+    """N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing, 5 is common."""
     n_components: int = Field(default=300, ge=1)
+    """The dimensions of the space."""
     exponent: float = 1.0
+    """The power of the singular values: 1 is LSA, 0 the singular vectors alone, 0.5 is common for positive PMI."""
     n_dropped: int = Field(default=0, ge=0)
+    """How many of the first dimensions are dropped."""
     add_contexts: bool = False
+    """Whether the vector of a word as a context is added to its own, where columns are words."""
     n_neighbors: int = Field(default=20, ge=1)
+    """The neighbors that each word is joined to in the graph."""
     threshold: float | None = Field(default=None, ge=0, lt=1)
+    """Join words with a larger cosine than this instead of the nearest ones."""
     affinity: Literal["cosine", "binary", "gaussian", "local", "polynomial"] = "cosine"
+    """The weight of an edge between neighbors."""
     symmetry: Literal["union", "mutual"] = "union"
+    """Which edges stay: those that either word lists, or those that both list."""
     graph_of: str | None = None
+    """The recipe whose space the neighbors are sought in; by default the one that `of` names."""
     solver: Literal["spectral_regression", "eigen"] = "spectral_regression"
+    """How LPP is solved: by regression on the graph's eigenvectors, or as an eigenproblem after PCA."""
     svd_components: int | None = Field(default=None, ge=1)
+    """The singular vectors of the PCA before the eigenproblem, as many as n_components at least."""
     alpha: float = Field(default=0.01, gt=0)
+    """The ridge of the regression of LPP."""
     constant_column: bool = False
+    """Whether the regression has a column of ones, as the program of its authors has."""
     unit_rows: bool = False
+    """Whether rows are brought to unit length before the regression."""
     smoothing: float = Field(default=0.02, gt=0, lt=1)
+    """The Jelinek-Mercer smoothing of PSDVec."""
     n_iter: int = Field(default=4, ge=1)
+    """The rounds of PSDVec."""
     random_state: int = Field(default=0, ge=0)
+    """The seed of the decomposition."""
     sweep: tuple[int, ...] = ()
+    """Smaller numbers of components, rising: the spaces of the first so many components are made and scored as well, as
+    recipes NAME_50 and so on of the method "first_components".
+    """
 
     @model_validator(mode="after")
     def _method_has_the_options(self) -> Self:
@@ -273,40 +245,27 @@ class WordSpacesSection(Section):
 
     The space named by `vectors`, a dense one, is what `distembed neighbors` and `distembed export` read.
     `n_components` is that of recipes that do not say.
-
-    Attributes
-    ----------
-    spaces : tuple of str
-        The recipes that are made and scored, in the order of the tables; by default all.
-    n_components : int
-        The dimensions of recipes that do not say.
-    vectors : str, optional
-        The recipe that `distembed neighbors` and `distembed export` read.
     """
 
     spaces: tuple[str, ...] = ()
+    """The recipes that are made and scored, in the order of the tables; by default all."""
     n_components: int = Field(default=300, ge=1)
+    """The dimensions of recipes that do not say."""
     vectors: str | None = None
+    """The recipe that `distembed neighbors` and `distembed export` read."""
 
 
 class ScoringSection(Section):
-    """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare.
-
-    Attributes
-    ----------
-    sets : tuple of str
-        Files or folders of evaluation sets.
-    case : "auto", "lower", "keep" or "ignore"
-        How the words of the sets are looked up: "auto" as they are written and then in lower case.
-    keep_words : bool
-        Whether the words of the sets are in the vocabulary however rare they are.
-    """
+    """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare."""
 
     effects = (Only(("keep_words",), "sets"),)
 
     sets: tuple[InputPath, ...] = ()
+    """Files or folders of evaluation sets."""
     case: Literal["auto", "lower", "keep", "ignore"] = "auto"
+    """How the words of the sets are looked up: "auto" as they are written and then in lower case."""
     keep_words: bool = True
+    """Whether the words of the sets are in the vocabulary however rare they are."""
 
 
 class WordSpacesJob(CorpusJob):

@@ -8,15 +8,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
 from distembed.corpus.stop_words import stop_words_of
 from distembed.execution import Checkpoint, map_blocks
-from distembed.libraries import da, sp
+from distembed.factorization.lsa import LSA, with_contexts
+from distembed.factorization.psdvec import PSDVec
 from distembed.linalg.chunks import balanced_rows
+from distembed.linalg.csr import unit_rows
+from distembed.linalg.operators import transpose_row_blocks
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph, random_projection
 from distembed.pipeline.context import Context, read_as
 from distembed.pipeline.corpus.stages import vocabulary_of
 from distembed.pipeline.systems.wordspaces.config import COUNTED, RecipeSection
+from distembed.weighting.documents import log_entropy, tf_idf
+from distembed.weighting.pmi import ppmi
+from distembed.weighting.spaces import chosen_columns, hal_space
 
 TABLES = {
     "documents": ("document_terms",),
@@ -29,8 +38,6 @@ TABLES = {
 
 def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
     """Return the space or table of counts that a recipe starts from."""
-    from distembed.weighting.spaces import hal_space
-
     if recipe.of == "documents":
         return ctx.workspace.array("document_terms")
     if recipe.of == "hal":
@@ -39,8 +46,6 @@ def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 
 def _chosen(ctx: Context, recipe: RecipeSection, matrix: da.Array) -> da.Array:
-    from distembed.weighting.spaces import chosen_columns
-
     words = vocabulary_of(ctx.workspace).words
     without = stop_words_of({"keep": "none", "drop": "english"}.get(recipe.stop_words, recipe.stop_words))
     return chosen_columns(matrix, words, n_columns=recipe.n_columns, without=without)
@@ -48,8 +53,6 @@ def _chosen(ctx: Context, recipe: RecipeSection, matrix: da.Array) -> da.Array:
 
 def _by_word(ctx: Context, documents: da.Array) -> da.Array:
     """Return documents x words as words x documents, in row blocks of about equal bytes."""
-    from distembed.linalg.operators import transpose_row_blocks
-
     sizes = vocabulary_of(ctx.workspace).document_counts
     # a task holds the pieces of its block, and the block they make
     chunks = balanced_rows(sizes, ctx.job.resources.block_memory // 4)
@@ -64,8 +67,6 @@ def _counts(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 
 def _ppmi(ctx: Context, recipe: RecipeSection) -> da.Array:
-    from distembed.weighting.pmi import ppmi
-
     source, smoothing = source_of(ctx, recipe), recipe.context_smoothing
     made = ppmi(source, context_smoothing=smoothing, negative_samples=recipe.negative_samples)
     return _chosen(ctx, recipe, made)
@@ -73,20 +74,15 @@ def _ppmi(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 def _tf_idf(ctx: Context, recipe: RecipeSection) -> da.Array:
     # documents of unit length: idf alone scales whole rows here, which no cosine of words can see
-    from distembed.weighting.documents import tf_idf
 
     return _by_word(ctx, tf_idf(source_of(ctx, recipe)))
 
 
 def _log_entropy(ctx: Context, recipe: RecipeSection) -> da.Array:
-    from distembed.weighting.documents import log_entropy
-
     return _by_word(ctx, log_entropy(source_of(ctx, recipe)))
 
 
 def _lsa(ctx: Context, recipe: RecipeSection) -> da.Array:
-    from distembed.factorization.lsa import LSA, with_contexts
-
     model = LSA(
         recipe.n_components + recipe.n_dropped,
         exponent=recipe.exponent,
@@ -100,16 +96,12 @@ def _lsa(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 
 def _random_projection(ctx: Context, recipe: RecipeSection) -> da.Array:
-    from distembed.manifold.projection import random_projection
-
     source = source_of(ctx, recipe)
     made: da.Array = random_projection(source, recipe.n_components, random_state=recipe.random_state)
     return made
 
 
 def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
-    from distembed.factorization.psdvec import PSDVec
-
     model = PSDVec(
         recipe.n_components,
         smoothing=recipe.smoothing,
@@ -132,8 +124,6 @@ def _first_components(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) -> sp.csr_array:
     """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
-    from distembed.manifold.projection import neighborhood_graph
-
     return neighborhood_graph(
         ctx.workspace.array(f"spaces/{recipe.graph_source}"),
         n_neighbors=recipe.n_neighbors,
@@ -161,9 +151,6 @@ def _eigenmaps(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 
 def _lpp(ctx: Context, recipe: RecipeSection) -> da.Array:
-    from distembed.linalg.csr import unit_rows
-    from distembed.manifold.projection import LocalityPreservingProjection
-
     rows = source_of(ctx, recipe)
     if recipe.unit_rows:
         rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))

@@ -12,8 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.words import known_scores
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
+from distembed.manifold.eigenmaps import DENSE_ROWS, laplacian_eigenmaps
+from distembed.manifold.projection import MAX_EDGES
+from distembed.manifold.ridge import DIRECT_SIDE
 from distembed.pipeline.context import (
     Context,
     Counted,
@@ -36,7 +42,6 @@ from distembed.pipeline.corpus.sizes import (
     word_counts,
 )
 from distembed.pipeline.corpus.stages import (
-    PAIR_BYTES,
     TOKENS,
     VOCABULARY,
     count_values,
@@ -48,7 +53,6 @@ from distembed.pipeline.corpus.stages import (
     run_vocabulary,
     store_runs,
 )
-from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.sections import JobError
 from distembed.pipeline.systems.wordspaces.config import (
     COUNTED,
@@ -207,7 +211,7 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
 
 
-def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> StagePlan:
+def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:
     """Return the plan of counting the words of documents."""
     return plan_document_terms(sizes.corpus, sizes.values["document_terms"], job.resources.block_memory)
 
@@ -222,7 +226,7 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     return run_document_terms(ctx, kept=np.flatnonzero(lengths))
 
 
-def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
+def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
     """Return the plan of counting the parts of the corpus."""
     return plan_runs(sizes.corpus, sizes.runs[table], job.resources.block_memory)
 
@@ -244,7 +248,7 @@ def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
     return section.model_copy(update={"direction": "right"}) if table == "hal_preceding" else section
 
 
-def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
+def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
     """Return the plan of adding up the runs of all parts."""
     return plan_merging(sizes.corpus, sizes.values[table], sizes.runs[table], counting_options(job, table))
 
@@ -269,10 +273,8 @@ OVERSAMPLING = 10
 # --- counts -> spaces ------------------------------------------------------------------------------------------
 
 
-def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of making a space: of passes over what it starts from, and of its dense blocks."""
-    from distembed.manifold.ridge import DIRECT_SIDE
-
     recipe, block = job.recipes[name], job.resources.block_memory
     read, written = _read_bytes(job, sizes, recipe), _space_bytes(job, sizes, name)
     n_blocks = _blocks(read, block)
@@ -280,7 +282,7 @@ def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan
     if recipe.method in SPARSE_METHODS:
         turned = MATRIX_COPIES * read // max(job.resources.workers or 1, 1) if recipe.of == "documents" else 0
         pieces = n_blocks**2 if recipe.of == "documents" else n_blocks
-        return StagePlan(pieces, 3 * read, written, task + turned, exact=sizes.exact)
+        return Cost(pieces, 3 * read, written, task + turned, exact=sizes.exact)
     n_columns = recipe.n_components + (OVERSAMPLING if recipe.method == "lsa" else 0)
     dense = 4 * n_columns * max(_width(sizes, recipe, job), sizes.n_words)
     if recipe.solver == "eigen":
@@ -290,10 +292,10 @@ def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan
         side = min(_width(sizes, recipe, job), sizes.n_words)
         task += 8 * side**2 if side <= DIRECT_SIDE else 0  # the products of all columns, or of all rows
     passes = BASIS_PASSES if recipe.method in ("lsa", "psdvec", "lpp") else 1
-    return StagePlan(4 * passes * n_blocks, 2 * passes * read, written, task + 2 * dense, exact=sizes.exact)
+    return Cost(4 * passes * n_blocks, 2 * passes * read, written, task + 2 * dense, exact=sizes.exact)
 
 
-def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> StagePlan:
+def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> Cost:
     """Return the plan of the eigenproblem: singular vectors, and products of the rows within them."""
     read, width = _read_bytes(job, sizes, recipe), _width(sizes, recipe, job)
     n_vectors = recipe.svd_components or 0
@@ -303,7 +305,7 @@ def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSect
     task = int(SCRATCH_FACTOR * min(job.resources.block_memory // 8 * 2, read))
     written = 4 * sizes.n_words * recipe.n_components
     n_tasks = 4 * BASIS_PASSES * _blocks(read, job.resources.block_memory)
-    return StagePlan(
+    return Cost(
         n_tasks,
         2 * BASIS_PASSES * read,
         written + 2 * basis,
@@ -338,17 +340,16 @@ def _list_bytes(recipe: RecipeSection, sizes: SpaceSizes) -> int:
     """Return the bytes of the lists of neighbors; of a threshold those of its edges, or of the most there may be."""
     if recipe.threshold is None:
         return LIST_BYTES * sizes.n_words * recipe.n_neighbors
-    from distembed.manifold.projection import MAX_EDGES
 
     return LIST_BYTES * sizes.edges.get(recipe.neighbors_name, MAX_EDGES * sizes.n_words)
 
 
-def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of comparing all words of a space, a tile of pairs in each task."""
     recipe, block = job.recipes[name], job.resources.block_memory
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     grid = max(16, _blocks(read, block))
-    return StagePlan(grid * grid, 2 * grid * read, lists, 2 * block + 3 * lists, exact=sizes.exact)
+    return Cost(grid * grid, 2 * grid * read, lists, 2 * block + 3 * lists, exact=sizes.exact)
 
 
 def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -362,22 +363,18 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     return {"n_edges": int(graph.nnz)}
 
 
-def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of the eigenvectors of a graph of neighbors, found in memory."""
-    from distembed.manifold.eigenmaps import DENSE_ROWS
-
     recipe = job.recipes[name]
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     maps = 8 * sizes.n_words * recipe.n_components
     is_dense = sizes.n_words <= max(DENSE_ROWS, 3 * recipe.n_components)  # as in `laplacian_eigenmaps`
     dense = DENSE_COPIES * 8 * sizes.n_words**2 if is_dense else 0
-    return StagePlan(1, read + lists, maps, 3 * maps + 3 * lists + dense, exact=sizes.exact)
+    return Cost(1, read + lists, maps, 3 * maps + 3 * lists + dense, exact=sizes.exact)
 
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbors."""
-    from distembed.manifold.eigenmaps import laplacian_eigenmaps
-
     recipe: RecipeSection = ctx.job.recipes[name]
     graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_arrays(recipe)))
     meaning = "Eigenvectors of the graph, and their eigenvalues in the last row."
@@ -393,10 +390,10 @@ def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
 # --- spaces -> numbers -----------------------------------------------------------------------------------------
 
 
-def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of scoring a space."""
     size = _space_bytes(job, sizes, name)
-    return StagePlan(1, 2 * size, 2**16, int(2 * TESTED_SHARE * size) + 2**26, exact=sizes.exact)
+    return Cost(1, 2 * size, 2**16, int(2 * TESTED_SHARE * size) + 2**26, exact=sizes.exact)
 
 
 def check_answerable_sets(job: WordSpacesJob) -> list[str]:
@@ -422,9 +419,6 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
 
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     """Score a space on every set, and list the neighbors of the report's words in it."""
-    from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.words import known_scores
-
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
@@ -437,10 +431,10 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     return {"n_sets": len(sets)}
 
 
-def plan_vectors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+def plan_vectors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of copying a space."""
     dense = 4 * sizes.n_words * job.recipes[name].n_components
-    return StagePlan(1, dense, dense, dense, exact=sizes.exact)
+    return Cost(1, dense, dense, dense, exact=sizes.exact)
 
 
 def run_vectors(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -545,7 +539,7 @@ def _vectors_stages(job: WordSpacesJob) -> list[StageSpec]:
     ]
 
 
-def _of(run: Callable[..., Any], plan: Callable[..., StagePlan], **which: str) -> tuple[Any, Any]:
+def _of(run: Callable[..., Any], plan: Callable[..., Cost], **which: str) -> tuple[Any, Any]:
     """Return what runs and plans a stage of one table or recipe."""
     return partial(run, **which), partial(plan, **which)
 

@@ -1,4 +1,4 @@
-"""Calls of Zarr, each run by the thread that makes it.
+"""Stores of Zarr at a path or URL, and calls of Zarr that are each run by the thread that makes them.
 
 The functions of Zarr that are not coroutines run on one thread of the process, for all its threads: there the blocks
 of all of them are copied, checked and digested one after the other, and sixteen threads stored no faster than four.
@@ -13,10 +13,19 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from zarr.core.sync import sync
 
+from distembed.formats.zarr_stores import zarr_store
 from distembed.storage.files import Folder
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
+
+
+def zarr_store_in(folder: Folder, name: str, *, read_only: bool) -> Any:
+    """Return the Zarr store in a folder of a workspace."""
+    if folder.is_local:
+        path = folder.inside(name) if read_only else folder.writable(name, folder=True)
+        return zarr_store(path, read_only=read_only)
+    return zarr_store(folder.path(name), read_only=read_only, options=folder.options)
 
 
 class _OwnThreadLoop(asyncio.SelectorEventLoop):

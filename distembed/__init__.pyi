@@ -1,0 +1,36 @@
+"""The public names and the modules that define them: type checkers and `lazy_loader` read this file."""
+
+from .corpus.readers import read_corpus as read_corpus
+from .corpus.tokenizer import Tokenizer as Tokenizer
+from .corpus.vocabulary import Vocabulary as Vocabulary
+from .corpus.vocabulary import build_vocabulary as build_vocabulary
+from .counting.cooccurrence import count_cooccurrences as count_cooccurrences
+from .counting.documents import count_document_terms as count_document_terms
+from .encoding.encoder import TextEncoder as TextEncoder
+from .encoding.static import write_static_model as write_static_model
+from .evaluation.bias import weat as weat
+from .evaluation.contexts import explain_similarity as explain_similarity
+from .evaluation.sentences import evaluate_sentences as evaluate_sentences
+from .evaluation.tagging import evaluate_tagging as evaluate_tagging
+from .evaluation.words import evaluate as evaluate
+from .factorization.clustering import SphericalKMeans as SphericalKMeans
+from .factorization.lsa import LSA as LSA
+from .factorization.nmf import NMF as NMF
+from .factorization.nmf import OrthogonalNMF as OrthogonalNMF
+from .factorization.nmf import SemanticNMF as SemanticNMF
+from .factorization.psdvec import PSDVec as PSDVec
+from .factorization.subwords import SubwordMap as SubwordMap
+from .manifold.alignment import SemisupervisedAlignment as SemisupervisedAlignment
+from .manifold.feature_preserving import FeaturePreservingEmbedding as FeaturePreservingEmbedding
+from .manifold.imputation import LatentSemanticImputation as LatentSemanticImputation
+from .manifold.projection import LocalityPreservingProjection as LocalityPreservingProjection
+from .pipeline.association import read_pmi as read_pmi
+from .pipeline.graphs import read_neighbors as read_neighbors
+from .pipeline.jobs import run_job as run_job
+from .storage.workspace import Workspace as Workspace
+from .vectors import WordVectors as WordVectors
+from .vectors.subwords import SubwordTable as SubwordTable
+from .weighting.documents import tf_idf as tf_idf
+from .weighting.pmi import ppmi as ppmi
+
+__version__: str

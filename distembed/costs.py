@@ -1,0 +1,82 @@
+"""What a computation takes, before it runs: tasks, bytes in memory and on disk, and bytes over the network.
+
+Beside each algorithm stands a function that returns its `Cost` for the sizes of an input and the options; the plan of a
+job (`distembed.pipeline.plan`) is made of these. It has no formulas of its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+WORKER_BYTES = 500 * 2**20
+"""Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
+
+SCRATCH_FACTOR = 8.0
+"""Peak bytes of a task over those of its block, measured: counts, their transpose, both merged, what is written."""
+
+PAIR_BYTES = 8
+"""Bytes of a value of a sparse matrix in memory: four of the number, such as a count, and four of its column."""
+
+STORED_VALUE_BYTES = 5.3
+"""Bytes on disk of such a value, compressed, where it is no whole number: 5.1 of 114 M values to 5.34 of 64,000."""
+
+TASK_NETWORK_BYTES = 5_000
+"""Bytes over the network for a task: its description, its result, and what is said of it (2,000 tasks over TCP)."""
+
+
+class Exchange(NamedTuple):
+    """The bytes of a stage that workers send each other; what they read and write they exchange with the store.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Row blocks, of which a worker has one at least if it takes part.
+    gathered_bytes : int
+        Bytes of the arrays of which every worker gets all, from the workers that hold a part.
+    moved_bytes : int
+        Bytes that are needed on one worker each, whichever has made them.
+    """
+
+    n_blocks: int = 1
+    gathered_bytes: int = 0
+    moved_bytes: int = 0
+
+    def sent_bytes(self, n_workers: int) -> int:
+        """Return the bytes that so many workers send: an array is put together on one, which the others get it from."""
+        n = min(n_workers, self.n_blocks)
+        return round((self.gathered_bytes * (n + 1) + self.moved_bytes) * (n - 1) / n)
+
+
+class Cost(NamedTuple):
+    """What a stage takes: bytes read and written in total, the peak bytes of one task, and those shared by all tasks.
+
+    `tasks` are those of all `graphs` that the stage computes one after the other. If a cost is not `exact`,
+    its memory was derived from estimated sizes: too much of it is a warning, not a reason to refuse the job.
+    `keeps` names the matrices that the job asks to keep beside its results, with the bytes of each on disk, and
+    `exchange` is what workers send each other, where that is known.
+    """
+
+    tasks: int
+    read_bytes: int
+    written_bytes: int
+    task_bytes: int
+    shared_bytes: int = 0
+    graphs: int = 1
+    exact: bool = True
+    keeps: tuple[tuple[str, int], ...] = ()
+    exchange: Exchange | None = None
+
+    @property
+    def tasks_per_graph(self) -> int:
+        """The number of tasks that Dask holds at once."""
+        return -(-self.tasks // self.graphs)
+
+    def peak_bytes(self, n_threads: int) -> int:
+        """Return the peak bytes of so many threads, or of as many as have a task."""
+        return self.shared_bytes + min(n_threads, self.tasks) * self.task_bytes
+
+    def network_bytes(self, n_workers: int) -> int | None:
+        """Return the bytes that pass between the workers, the scheduler and the client; None where it is not known."""
+        if self.exchange is None:
+            return None
+        return TASK_NETWORK_BYTES * self.tasks + self.exchange.sent_bytes(n_workers)

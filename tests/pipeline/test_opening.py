@@ -1,0 +1,51 @@
+"""What a user names is told once: a job file, a workspace or a file of vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distembed.pipeline.opening import Source, VectorFile, job_of, load_vectors, parse_source
+from distembed.pipeline.sections import Job
+from distembed.storage.workspace import Workspace
+
+
+def test_a_source_is_told_once(tmp_path: Path, finished: tuple[Path, str], job: Path) -> None:
+    kinds = {str(finished[0]): Workspace, str(job): Job, str(tmp_path / "vectors.txt"): VectorFile}
+    for text, kind in kinds.items():
+        assert isinstance(parse_source(text), kind)
+
+
+def test_a_url_that_is_no_workspace_is_a_vector_file() -> None:
+    assert parse_source("memory://nowhere/vectors.bin") == VectorFile("memory://nowhere/vectors.bin")
+
+
+def test_a_job_file_stays_typed_and_a_workspace_gives_a_recorded_job(
+    finished: tuple[Path, str], job: Path
+) -> None:
+    typed, place = parse_source(str(job)), parse_source(str(finished[0]))
+    assert not isinstance(typed, VectorFile)
+    assert not isinstance(place, VectorFile)
+    assert not job_of(typed).is_recorded
+    assert job_of(place).is_recorded
+    assert job_of(job_of(place)).is_recorded
+
+
+def test_a_folder_that_is_no_workspace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match="is a folder and no workspace"):
+        parse_source(str(tmp_path))
+
+
+def test_a_job_file_that_is_not_there_is_missed_as_a_job(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no job file or workspace"):
+        parse_source(str(tmp_path / "job.toml"))
+
+
+def test_the_vectors_of_each_source_are_the_same(finished: tuple[Path, str], tmp_path: Path) -> None:
+    workspace = Workspace.open(finished[0])
+    kept = load_vectors(workspace)
+    kept.save(tmp_path / "vectors.txt")
+    sources: list[Source] = [workspace, job_of(workspace), VectorFile(str(tmp_path / "vectors.txt"))]
+    for source in sources:
+        assert list(load_vectors(source, max_words=5).words) == list(kept.words[:5])
