@@ -37,7 +37,7 @@ from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
 from distembed.formats.names import compression_of
-from distembed.formats.parquet import parquet_file
+from distembed.formats.parquet import ParquetFile
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
@@ -464,7 +464,7 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
     """Group the row groups of a Parquet file into partitions."""
     try:
         with closing(open_url(partition.url, partition.storage_options)) as raw:
-            metadata = parquet_file(raw).metadata
+            metadata = ParquetFile(raw).metadata
     except (OSError, ValueError) as error:
         if isinstance(error, PermissionError) or is_store_failure(error):
             raise

@@ -21,7 +21,7 @@ from distembed.corpus.paths import is_hidden
 from distembed.formats.delimiters import separated
 from distembed.formats.encodings import HEAD_BYTES, detect_encoding
 from distembed.formats.names import suffix_of
-from distembed.formats.parquet import parquet_file, read_batches
+from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.tables import best_delimiter
 from distembed.urls import opened
 
@@ -155,7 +155,7 @@ def records_of(path: str) -> Records:
     suffix = suffix_of(path)
     if suffix in (".parquet", ".pq"):
         with opened(path, "rb") as file:
-            batch = next(read_batches(parquet_file(file), SAMPLE_RECORDS), None)
+            batch = next(read_batches(ParquetFile(file), SAMPLE_RECORDS), None)
             return {} if batch is None else batch.to_pydict()
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
         return {}
