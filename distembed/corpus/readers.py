@@ -22,7 +22,7 @@ from distembed.corpus.delimited import with_columns
 from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import COMPRESSIONS, FORMATS, Format, find_files, guess_format, name_files
+from distembed.corpus.paths import FORMATS, Format, find_files, format_of, name_files
 from distembed.corpus.streams import (
     CorpusError,
     Partition,
@@ -36,7 +36,8 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
-from distembed.formats.parquet import parquet_file
+from distembed.formats.names import compression_of
+from distembed.formats.parquet import ParquetFile
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
@@ -417,13 +418,8 @@ def plan_file(
     url: str, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
 ) -> list[Partition]:
     """Return the partitions of one file."""
-    stem, compression = url, ""
-    for extension, name in COMPRESSIONS.items():
-        if url.endswith(extension):
-            stem, compression = url[: -len(extension)], name
-    kind = template.format
-    if kind == "auto":
-        kind = guess_format(stem)
+    kind = format_of(url) if template.format == "auto" else template.format
+    compression = compression_of(url)
     partition = replace(template, url=url, format=kind, compression=compression if kind != "parquet" else "")
     size = file_size(partition)
     if size == 0:
@@ -461,7 +457,7 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
     """Group the row groups of a Parquet file into partitions."""
     try:
         with closing(open_url(partition.url, partition.storage_options)) as raw:
-            metadata = parquet_file(raw).metadata
+            metadata = ParquetFile(raw).metadata
     except (OSError, ValueError) as error:
         if isinstance(error, PermissionError) or is_store_failure(error):
             raise

@@ -22,9 +22,10 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.files import read_small, without_compression
+from distembed.files import read_small
 from distembed.formats.binary_columns import columns_of_parquet, decoded_array
 from distembed.formats.delimiters import separated
+from distembed.formats.names import suffix_of
 from distembed.formats.npz import refuse_large_member
 from distembed.formats.parquet import whole_table
 from distembed.urls import opened
@@ -99,7 +100,7 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
     TableError
         If two columns have one name, rows differ in their number of fields, or the file is no table.
     """
-    suffix = _suffix(path)
+    suffix = suffix_of(path)
     if path.lower().endswith(WORKBOOK_SUFFIXES):
         raise _workbook(path)
     if suffix == ".npz":
@@ -129,13 +130,7 @@ def as_array(column: Any) -> NDArray[Any]:
 
 def is_text(path: str) -> bool:
     """Return whether a table is read as text, by the end of its name."""
-    return _suffix(path) in (".csv", ".tsv")
-
-
-def _suffix(path: str) -> str:
-    """Return the end of a file's name that tells its format, without the end of a compression."""
-    path = without_compression(path.lower())
-    return next((end for end in (".npz", ".parquet", ".tsv") if path.endswith(end)), ".csv")
+    return suffix_of(path) not in (".npz", ".parquet")
 
 
 def _workbook(path: str) -> TableError:
@@ -244,7 +239,7 @@ def _uneven(path: str, rows: list[Any]) -> str:
 
 def _delimiter(path: str, text: bytes) -> str:
     """Return the delimiter of a file: that of its extension, or the best for its first lines."""
-    if _suffix(path) == ".tsv":
+    if suffix_of(path) == ".tsv":
         return "\t"
     if QUOTED_BY_R.match(text):
         return " "

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from distembed.corpus.paths import is_hidden
-from distembed.files import without_compression
 from distembed.formats.delimiters import separated
 from distembed.formats.encodings import HEAD_BYTES, detect_encoding
-from distembed.formats.parquet import parquet_file, read_batches
+from distembed.formats.names import suffix_of
+from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.tables import best_delimiter
 from distembed.urls import opened
 
@@ -83,11 +83,6 @@ def files_at(path: str) -> list[str]:
 def is_filled(path: str) -> bool:
     """Return whether something is in a file, or may be in what is no local file."""
     return not os.path.isfile(path) or os.path.getsize(path) > 0  # noqa: PTH113, PTH202
-
-
-def suffix_of(path: str) -> str:
-    """Return the extension of a file before that of its compression, in lower case."""
-    return os.path.splitext(without_compression(path.lower()))[1]  # noqa: PTH122
 
 
 def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
@@ -160,7 +155,7 @@ def records_of(path: str) -> Records:
     suffix = suffix_of(path)
     if suffix in (".parquet", ".pq"):
         with opened(path, "rb") as file:
-            batch = next(read_batches(parquet_file(file), SAMPLE_RECORDS), None)
+            batch = next(read_batches(ParquetFile(file), SAMPLE_RECORDS), None)
             return {} if batch is None else batch.to_pydict()
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
         return {}

@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.files import without_compression
+from distembed.formats.names import compression_of, suffix_of
 from distembed.formats.tables import FORMULA
 from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.vectors.streams import writing
@@ -33,7 +33,7 @@ LISTS = pa.list_(pa.float32())
 
 def table_format(path: str) -> TableFormat | None:
     """Return the format of a table that the end of a file's name stands for, None for another end."""
-    suffix = Path(without_compression(path)).suffix.lower().removeprefix(".")
+    suffix = suffix_of(path).removeprefix(".")
     return suffix if suffix in TABLE_FORMATS else None
 
 
@@ -62,7 +62,7 @@ def write_table(
     ValueError
         If "npy" is asked of a table without numbers, or a Parquet or npy file is to be compressed as a whole.
     """
-    if format in ("parquet", "npy") and without_compression(path) != path:
+    if format in ("parquet", "npy") and compression_of(path):
         raise ValueError(
             f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
         )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.files import BombError, read_small, without_compression
+from distembed.files import BombError, read_small
 from distembed.formats.cells import read_numbers, readings
 from distembed.formats.hierarchical import open_hierarchical
 from distembed.formats.matrix import (
@@ -27,6 +27,7 @@ from distembed.formats.matrix import (
     held_matrix,
     refuse_equal_names,
 )
+from distembed.formats.names import suffix_of
 from distembed.formats.npz import member_header, npy_header, refuse_large_member
 from distembed.formats.parquet_matrices import open_parquet
 from distembed.formats.tables import column_of, read_table, some, texts_of
@@ -103,6 +104,9 @@ def _opened(section: MatrixSection) -> Matrix:
     return held_matrix(path, vectors.vectors, list(vectors.words))
 
 
+KINDS = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
+"""The kinds of files by their extensions; others hold vectors."""
+
 KEYS = {
     "npz": ("key", "name_column"),
     "parquet": ("columns", "name_column"),
@@ -138,8 +142,7 @@ def _kind(path: str) -> str:
         return "hierarchical"
     if fs.isdir(inner):
         raise MatrixError(f"{path} is a folder, and neither a Zarr store nor a workspace: name the file")
-    ends = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
-    return next((kind for end, kind in ends.items() if without_compression(path).endswith(end)), "vectors")
+    return KINDS.get(suffix_of(path), "vectors")
 
 
 def _vector_file_size(path: str) -> MatrixSize:
