@@ -44,6 +44,18 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
         There is no such file.
     """
     path = Path(path)
+    tree = read_sections(path)
+    return checked_job(tree, name=str(path), folder=path.parent, settings=settings, workspace=workspace)
+
+
+def read_sections(path: Path) -> dict[str, Any]:
+    """Return the sections of a job file as they stand in it, unchecked.
+
+    Raises
+    ------
+    JobError, FileNotFoundError
+        The file is not TOML, or is not there.
+    """
     try:
         text = read_small(path, most=JOB_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
@@ -55,7 +67,7 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
         raise JobError(
             f"{path} is not UTF-8: line {line} holds the byte {error.object[error.start]:#04x}; save the file as UTF-8"
         ) from None
-    return parse_job(text, name=str(path), folder=path.parent, settings=settings, workspace=workspace)
+    return _parsed(text, name=str(path))
 
 
 def _where_jobs_are(path: Path) -> str:
@@ -84,23 +96,34 @@ def parse_job(
     JobError
         As `load_job`.
     """
+    tree = _parsed(text, name=name)
+    if recorded and isinstance(resources := tree.get("resources"), dict):
+        resources.pop("storage_options", None)
+    return checked_job(tree, name=name, folder=folder, settings=settings, workspace=workspace)
+
+
+def _parsed(text: str, *, name: str) -> dict[str, Any]:
     try:
-        tree = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"{name} is not valid TOML: {error}") from None
     except RecursionError:
         raise JobError(
             f"{name} holds lists or tables inside each other too deeply: no key of a job does"
         ) from None
-    if recorded and isinstance(resources := tree.get("resources"), dict):
-        resources.pop("storage_options", None)
+
+
+def checked_job(
+    tree: dict[str, Any],
+    *,
+    name: str,
+    folder: Path,
+    settings: tuple[str, ...] = (),
+    workspace: str | None = None,
+) -> Job:
+    """Check a job given as a table of sections, which the settings change; see `parse_job`."""
     for setting in settings:
         _override(tree, setting)
-    return checked_job(tree, name=name, folder=folder, workspace=workspace)
-
-
-def checked_job(tree: dict[str, Any], *, name: str, folder: Path, workspace: str | None = None) -> Job:
-    """Check a job given as a table of sections; see `parse_job`."""
     if workspace is not None:
         tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
     model, context = _model_of(tree, name), {"folder": folder.resolve()}

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import dask.array as da
 import pyarrow as pa
 
 from distembed.display import plural
-from distembed.files import read_small
-from distembed.pipeline.config import JOB_BYTES, checked_job, load_job
+from distembed.pipeline.config import checked_job, read_sections
 from distembed.pipeline.derived import REPORT, check_outside
-from distembed.pipeline.export.job import export_job
+from distembed.pipeline.export.job import ExportOptions, export_job
 from distembed.pipeline.opening import reached
 from distembed.pipeline.progress import Reporter
-from distembed.pipeline.runner import run_job as run_stages
+from distembed.pipeline.runner import run_stages
 from distembed.pipeline.sections import Job
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import OutputRecord
@@ -26,6 +24,9 @@ from distembed.storage.workspace import Workspace
 from distembed.urls import any_protocol
 
 T = TypeVar("T")
+
+Sections: TypeAlias = Mapping[str, Mapping[str, object]]
+"""Keys of a job by section."""
 
 
 class Outputs(Mapping[str, T], Generic[T]):
@@ -98,7 +99,7 @@ class FinishedJob:
     def export(self, target: str | Path, *, what: str | None = None, format: str | None = None) -> str:  # noqa: A002
         """Write a table to a file, as `distembed export` does; return in words what was written."""
         check_outside(str(target))
-        return export_job(self.job, str(target), what=what, format=format)
+        return export_job(self.job, str(target), ExportOptions(what, format))
 
     def _outputs(self) -> Iterator[tuple[str, OutputRecord]]:
         for stage in self.workspace.stages().values():
@@ -106,7 +107,7 @@ class FinishedJob:
 
 
 def run_job(
-    job: Job | Mapping[str, Mapping[str, object]] | str | Path,
+    job: Job | Sections | str | Path,
     *,
     workspace: str | Path | None = None,
     scheduler: str | None = None,
@@ -190,22 +191,18 @@ def run_job(
     return FinishedJob(checked, Workspace.open(checked.job.workspace), done.ran, done.skipped, done.text)
 
 
-def _checked(
-    job: Job | Mapping[str, Mapping[str, object]] | str | Path,
-    sections: Mapping[str, Mapping[str, object]],
-    workspace: str | None,
-) -> Job:
+def _checked(job: Job | Sections | str | Path, sections: Sections, workspace: str | None) -> Job:
     """Return a job with the sections that override its own, checked whole."""
-    if isinstance(job, Job) and not sections and workspace is None:
-        return job
+    name, folder = "the job", Path()
     if isinstance(job, Job):
-        tree, name, folder = job.model_dump(mode="json", exclude_none=True), "the job", Path()
+        if not sections and workspace is None:
+            return job
+        tree = job.model_dump(mode="json", exclude_none=True)
     elif isinstance(job, Mapping):
-        tree, name, folder = {key: dict(value) for key, value in job.items()}, "the job", Path()
+        tree = {key: dict(value) for key, value in job.items()}
     else:
-        load_job(job)  # what is wrong with the file is said of the file
-        tree = tomllib.loads(read_small(Path(job), most=JOB_BYTES).decode("utf-8-sig"))
-        name, folder = str(job), Path(job).parent
+        name, folder, tree = str(job), Path(job).parent, read_sections(Path(job))
     for section, keys in sections.items():
-        tree[section] = {**tree.get(section, {}), **keys}
+        own = tree.get(section, {})
+        tree[section] = {**own, **keys} if isinstance(own, dict) else own
     return checked_job(tree, name=name, folder=folder, workspace=workspace)

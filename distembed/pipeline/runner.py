@@ -67,7 +67,7 @@ class Run(NamedTuple):
     planned_after: str = ""
 
 
-def run_job(
+def run_stages(
     job: Job,
     *,
     workers: Workers | None = None,

@@ -38,7 +38,7 @@ from distembed.pipeline.export.tables import Piece, Table
 from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Reporter, Silent
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import standings
 from distembed.pipeline.texts import open_encoder
@@ -215,7 +215,7 @@ class Search(NamedTuple):
     def _made(self, job: Job) -> dict[str, Any]:
         """Run a candidate in the workspace of its counts, and return its scores."""
         own = _in_place(job, self.place, self.base)
-        run_job(
+        run_stages(
             own,
             workers=self.workers(own),
             reporter=self.reporter,

@@ -17,7 +17,7 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.config import CountingSection, LeftCountingSection
 from distembed.pipeline.inputs import inputs_of
 from distembed.pipeline.opening import open_job
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 from distembed.pipeline.sections import JobError, Section, section_of
 from distembed.pipeline.status import spent_text
 from distembed.pipeline.systems.imputation.config import ImputationSection
@@ -223,7 +223,7 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "give --allow-code" in refused.output
     with pytest.raises(JobError, match="allow_code=True"):
-        run_job(load_job(job))
+        run_stages(load_job(job))
     assert not (tmp_path / "called").exists()
     assert not (tmp_path / "w").exists()
     allowed = run("run", job, "--allow-code")

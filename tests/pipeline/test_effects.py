@@ -15,7 +15,7 @@ from distembed.pipeline.context import system_named, system_of
 from distembed.pipeline.keys import Key, keys_of, section_model, toml_value
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.registry import SYSTEMS
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 from distembed.pipeline.sections import Job, JobError
 from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
@@ -267,7 +267,7 @@ def test_more_core_words_than_words_are_refused_before_pairs_are_counted(
     )  # fmt: skip
     monkeypatch.setattr("distembed.pipeline.runner.recorded_bytes", lambda _: n_bytes)
     with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
-        run_job(job)
+        run_stages(job)
     assert sorted(Workspace.open(tmp_path / "w").stages()) == ["tokens", "vocabulary"]
     with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
         plan_job(job)

@@ -20,7 +20,7 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.context import whole_sparse
 from distembed.pipeline.corpus import stages
 from distembed.pipeline.planning import plan_job
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 from distembed.pipeline.status import job_status, verify_job
 from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
@@ -110,7 +110,7 @@ def test_where_the_states_lie_does_not_change_a_bit(
 ) -> None:
     forget_stage(copy, "core")
     monkeypatch.setattr(CoreMemory, "kept_in_process", lambda *_: kept)
-    assert run_job(load_job(job, workspace=str(copy)), until="core").ran == ("core",)
+    assert run_stages(load_job(job, workspace=str(copy)), until="core").ran == ("core",)
     vectors = [de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)]
     np.testing.assert_array_equal(*vectors)
 
@@ -141,9 +141,9 @@ def test_export_and_neighbors_read_the_workspace(finished: tuple[Path, str, str]
 
 def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) -> None:
     elsewhere = load_job(job, workspace="memory://a-job/w")
-    assert len(run_job(elsewhere).ran) == 7
+    assert len(run_stages(elsewhere).ran) == 7
     assert verify_job(elsewhere) == ([], finished[1])
-    assert run_job(elsewhere).ran == ()
+    assert run_stages(elsewhere).ran == ()
 
 
 def test_association_is_stored_and_read_as_a_dask_array(
@@ -176,7 +176,7 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
     asked = load_job(job, workspace=str(copy), settings=("psdvec.keep_pmi=true",))
     with pytest.raises(KeyError, match=r"keeps no PMI: run its job with --set psdvec.keep_pmi=true"):
         de.read_pmi(copy)
-    assert run_job(asked).ran == ("pmi",)
+    assert run_stages(asked).ran == ("pmi",)
     workspace, found = de.Workspace.open(copy), de.read_pmi(copy)
     x = whole_sparse(workspace.array("cooccurrence")).toarray().astype(float)
     counts = workspace.table("vocabulary")["count"].to_numpy()
@@ -230,7 +230,7 @@ def test_the_options_of_the_job_are_those_of_the_estimator(job: Path, copy: Path
     """Each of them moves the vectors far more than the tolerance."""
     options = {"weight_cutoff": 2.0, "core_ridge": 0.5, "background_weight": 0.1, "solver": "dense"}
     settings = tuple(f"psdvec.{name}={value}" for name, value in options.items())
-    run_job(load_job(job, workspace=str(copy), settings=settings), until="vectors")
+    run_stages(load_job(job, workspace=str(copy), settings=settings), until="vectors")
     workspace = de.Workspace.open(str(copy))
     model = de.PSDVec(**{**load_job(job).psdvec.options, **options})
     model.fit(workspace.array("cooccurrence"), workspace.table("vocabulary")["count"].to_numpy())
@@ -250,7 +250,7 @@ def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
     paper = load_job(JOBS / "psdvec_paper.toml", workspace=str(tmp_path / "w"), settings=settings)
     options = paper.psdvec
     assert (options.uniform_weight, options.background_weight, options.smoothing) == (0.0, 0.0, 0.02)
-    assert tuple(plan_job(paper).stages) == (*run_job(paper, until="vectors").ran, "evaluation")
+    assert tuple(plan_job(paper).stages) == (*run_stages(paper, until="vectors").ran, "evaluation")
     assert de.Workspace.open(str(tmp_path / "w")).array("vectors").shape[0] > 150
 
 
@@ -281,7 +281,7 @@ def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) 
         f'[job]\nworkspace = "{tmp_path}/w"\n[corpus]\npaths = ["a.jsonl"]\nbad_records = "skip"\n'
         "[vocabulary]\nmin_count = 1\n[psdvec]\nn_components = 2\n[report]\nn_map_words = 10\n"
     )
-    run_job(load_job(path))
+    run_stages(load_job(path))
     workspace = de.Workspace.open(f"{tmp_path}/w")
     (record,) = workspace.table("bad_records").to_pylist()
     assert record["place"] == f"byte {sum(len(line) + 1 for line in lines[:3])}"
@@ -311,9 +311,9 @@ def test_until_is_refused_for_the_chosen_stages_only(job: Path, copy: Path) -> N
     planned = {name: stage.peak_bytes(1) for name, stage in stages.items()}
     settings = (f"resources.memory_limit={WORKER_BYTES + planned['evaluation'] - 1}",)
     small = load_job(job, workspace=str(copy), settings=settings)
-    assert run_job(small).ran == ()  # what is done takes no memory
+    assert run_stages(small).ran == ()  # what is done takes no memory
     shutil.rmtree(copy / "manifest" / "evaluation")
     (copy / "manifest" / "evaluation.json").unlink()
-    assert run_job(small, until="vectors").ran == ()
+    assert run_stages(small, until="vectors").ran == ()
     with pytest.raises(MemoryError, match="stage evaluation"):
-        run_job(small)
+        run_stages(small)

@@ -21,7 +21,7 @@ from distembed.costs import WORKER_BYTES
 from distembed.pipeline import workers
 from distembed.pipeline.config import load_job
 from distembed.pipeline.planning import plan_job
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 
 from .conftest import environment
 
@@ -49,7 +49,7 @@ memory_limit = "8GiB"
 RUN_STAGES = """
 import json, os, sys
 from distembed.pipeline.config import load_job
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 
 def peak():
     lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -58,7 +58,7 @@ def peak():
 for stage in sys.argv[2:]:
     child = os.fork()
     if not child:
-        run_job(load_job(sys.argv[1], workspace=sys.argv[1] + ".w"), until=stage)
+        run_stages(load_job(sys.argv[1], workspace=sys.argv[1] + ".w"), until=stage)
         print(json.dumps([stage, peak()]), flush=True)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
@@ -141,7 +141,7 @@ def test_a_run_gives_memory_back_after_each_stage_on_all_processes(
 ) -> None:
     monkeypatch.setattr(workers, "give_memory_back", note_thread)
     GIVEN_BACK.clear()
-    run_job(load_job(write_job(tmp_path / "a", ["word"] * 400)), until="vocabulary")
+    run_stages(load_job(write_job(tmp_path / "a", ["word"] * 400)), until="vocabulary")
     assert len(GIVEN_BACK) == 2
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
         GIVEN_BACK.clear()

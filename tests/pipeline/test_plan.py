@@ -14,7 +14,7 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import plan_job
 from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, Remedy, changed
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 
@@ -48,7 +48,7 @@ def test_words_in_few_documents_are_not_planned_for(job_file: Path, tmp_path: Pa
     """The plan of a collection counted every word of Heaps' law: 2.5 million where 18,000 were."""
     estimated = plan_job(load_job(job_file))
     job = load_job(job_file, workspace=str(tmp_path / "w"))
-    run_job(job, until="vocabulary")
+    run_stages(job, until="vocabulary")
     counted = plan_job(job)
     assert "estimated from the whole text" in estimated.sizes
     assert "estimated" not in counted.sizes.split("words")[0]
@@ -64,7 +64,7 @@ def test_words_in_few_documents_are_not_planned_for(job_file: Path, tmp_path: Pa
 def test_what_was_counted_for_another_vocabulary_is_an_estimate_again(job_file: Path, tmp_path: Path) -> None:
     settings = ("vocabulary.min_documents=1",)
     job = load_job(job_file, workspace=str(tmp_path / "w"), settings=settings)
-    run_job(job, until="vocabulary")
+    run_stages(job, until="vocabulary")
     large = plan_job(job).stages["partial_counts"]
     small = plan_job(load_job(job_file, workspace=str(tmp_path / "w"))).stages["partial_counts"]
     assert large.exact
@@ -175,7 +175,7 @@ def test_an_option_that_leaves_no_word_is_no_remedy(tmp_path: Path) -> None:
     )
     job = load_job(tmp_path / "job.toml")
     with pytest.raises(MemoryError, match="no other option is enough"):
-        run_job(job)
+        run_stages(job)
 
 
 def test_a_dense_solver_that_cannot_fit_is_refused_before_it_runs(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_dense_solver_that_cannot_fit_is_refused_before_it_runs(tmp_path: Path
         '[psdvec]\nn_components = 20\nsolver = "dense"\n[resources]\nworkers = 1\nmemory_limit = "800MiB"\n'
     )
     with pytest.raises(MemoryError, match=r"a task of stage core .*: set vocabulary.max_size = 2000, or"):
-        run_job(load_job(tmp_path / "job.toml"))
+        run_stages(load_job(tmp_path / "job.toml"))
     krylov = load_job(tmp_path / "job.toml", settings=('psdvec.solver="krylov"',))
     assert plan_job(krylov).stages["core"].peak_bytes(1) < 100 * MIB
 

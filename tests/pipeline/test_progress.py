@@ -11,7 +11,7 @@ from rich.console import Console
 
 from distembed.pipeline.config import load_job
 from distembed.pipeline.progress import Silent, TerminalReporter, line_seconds, warnings_noted
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 
 from .test_plan import words_of
 
@@ -47,7 +47,7 @@ def heard(text: Path, folder: Path, sections: str, *, until: str | None = None) 
     """Return what a run of a job reports."""
     (folder / "job.toml").write_text(f'[corpus]\npaths = ["{text}"]\nnumbers = true\n{sections}')
     reporter = Heard()
-    run_job(load_job(folder / "job.toml"), reporter=reporter, until=until)
+    run_stages(load_job(folder / "job.toml"), reporter=reporter, until=until)
     return reporter
 
 

@@ -15,7 +15,7 @@ from distembed.pipeline.commands.tuning import _doubts
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Silent
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 from distembed.pipeline.sections import JobError
 from distembed.pipeline.tuning import Candidate, item_halves, parse_grid, parse_grids, tune
 from distembed.storage.workspace import Workspace
@@ -91,7 +91,7 @@ def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: 
     grid = {"psdvec.smoothing": [0.3]}
     found = tune(job, grid, pairs_of(job), settings=("psdvec.n_components=2",)).candidates[0]
     plain = open_job(job, settings=("psdvec.n_components=2", "psdvec.smoothing=0.3"))
-    run_job(plain, until="vectors")
+    run_stages(plain, until="vectors")
     word_set = find_word_sets(pairs_of(job))[0]
     chosen = item_halves(word_set) == 0
     half = word_set._replace(
@@ -103,7 +103,7 @@ def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: 
 
 
 def test_finished_counts_of_the_job_are_taken_and_left_as_they_are(job: str, tmp_path: Path) -> None:
-    run_job(open_job(job))
+    run_stages(open_job(job))
     before = Workspace.open(tmp_path / "w").digest()
     (tmp_path / "text.txt").unlink()  # the counts are there: no candidate reads the text
     tune(job, {"psdvec.smoothing": [0.3]}, pairs_of(job))

@@ -19,7 +19,7 @@ from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.planning import plan_job
-from distembed.pipeline.runner import run_job
+from distembed.pipeline.runner import run_stages
 from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
 from distembed.pipeline.words import stages as word_stages
 from distembed.pipeline.words.stages import read_nearest, read_scores
@@ -238,7 +238,7 @@ def test_a_baseline_of_counts_has_a_shift_an_exponent_and_contexts_added(job: Pa
         "recipes.svd={of='ppmi', method='lsa', n_components=3, exponent=0.5, add_contexts=true}",
         "wordspaces.spaces=['svd']", "wordspaces.vectors=svd",
     )  # fmt: skip
-    run_job(load_job(job, workspace=str(copy), settings=settings), until="space_svd")
+    run_stages(load_job(job, workspace=str(copy), settings=settings), until="space_svd")
     workspace = de.Workspace.open(copy)
     x = workspace.array("bigrams").compute().toarray()
     p = x.sum(axis=0) ** 0.75 / (x.sum(axis=0) ** 0.75).sum()

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from distembed.pipeline.opening import open_job
-from distembed.pipeline.runner import Outcome, run_job
+from distembed.pipeline.runner import Outcome, run_stages
 
 STAGES = ("tokens", "vocabulary", "partial_counts", "cooccurrence", "core", "vectors", "evaluation")
 TINY_JOB = """
@@ -46,17 +46,17 @@ def make_tiny_job(folder: Path) -> None:
     (folder / "text" / "a.txt").write_text(text + "\n", encoding="utf-8")
     write_set(folder / "sets", "first", 3)
     (folder / "job.toml").write_text(TINY_JOB, encoding="utf-8")
-    run_job(open_job(str(folder / "job.toml")))
+    run_stages(open_job(str(folder / "job.toml")))
 
 
 def again(folder: Path, *settings: str, **options: bool) -> Outcome:
     """Run the job of a folder again."""
-    return run_job(open_job(str(folder / "job.toml"), settings=settings), **options)  # type: ignore[arg-type]
+    return run_stages(open_job(str(folder / "job.toml"), settings=settings), **options)  # type: ignore[arg-type]
 
 
 def computed(folder: Path, *settings: str) -> Outcome:
     """Run the stages of the job of a folder again, and draw no report."""
-    return run_job(open_job(str(folder / "job.toml"), settings=settings), until=STAGES[-1])
+    return run_stages(open_job(str(folder / "job.toml"), settings=settings), until=STAGES[-1])
 
 
 def files_of(workspace: Path) -> dict[str, int]:

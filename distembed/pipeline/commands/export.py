@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.commands.outside import OUTSIDE
-from distembed.pipeline.export.job import export_source
+from distembed.pipeline.export.job import ExportOptions, export_source
 from distembed.pipeline.export.static import export_static
 from distembed.pipeline.terminal import shown, write
 
@@ -40,7 +41,6 @@ from distembed.pipeline.terminal import shown, write
 )
 @click.option(
     "--format",
-    "format_",
     metavar="NAME",
     help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors, "
     "fasttext.",
@@ -82,16 +82,7 @@ from distembed.pipeline.terminal import shown, write
 )
 @one_sentence
 def export(
-    source: str,
-    what: str | None,
-    target: str,
-    format_: str | None,
-    space: str | None,
-    max_words: int | None,
-    buckets: int | None,
-    half: bool,
-    escape: bool,
-    **encoding: str | None,
+    source: str, target: str, weighting: str | None, whitening: str | None, escape: bool, **options: Any
 ) -> None:
     """Write a table of a finished job to one file that other tools read.
 
@@ -103,39 +94,20 @@ def export(
 
     --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """
+    encoding = {"weighting": weighting, "whitening": whitening}
     if target.startswith("static:"):
-        table = {
-            "what": what,
-            "format": format_,
-            "space": space,
-            "max-words": max_words,
-            "buckets": buckets,
-            "half": half,
-        }
-        _refuse(table, of="a table")
+        _refuse(options, of="a table")
         write(shown(export_static(source, target, **encoding)))
         return
     _refuse(encoding, of="static:DIR")
-
-    written = export_source(
-        source,
-        target,
-        what=what,
-        format=format_,
-        space=space,
-        max_words=max_words,
-        buckets=buckets,
-        half=half,
-        escape=escape,
-    )
-    write(shown(written))
+    write(shown(export_source(source, target, ExportOptions(**options, escape=escape))))
 
 
 def _refuse(options: Mapping[str, object], *, of: str) -> None:
     """Raise UsageError for options that belong to another kind of target."""
     for name, value in options.items():
         if value:
-            raise click.UsageError(f"--{name} is an option of {of}: leave it out")
+            raise click.UsageError(f"--{name.replace('_', '-')} is an option of {of}: leave it out")
 
 
 COMMANDS: tuple[click.Command, ...] = (export,)

@@ -17,7 +17,7 @@ from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.planning import plan_job, planned_inputs, planned_losses
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
-from distembed.pipeline.runner import report_job, run_job
+from distembed.pipeline.runner import report_job, run_stages
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import unread
 from distembed.pipeline.status import job_status, verify_job
@@ -197,7 +197,7 @@ def run(
                 memory_limit=job.resources.memory_limit,
                 tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
             )
-            outcome = run_job(
+            outcome = run_stages(
                 job,
                 workers=workers,
                 reporter=reporter,

@@ -11,7 +11,7 @@ from distembed.formats.tables import some
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.export.files import table_format, write_table
 from distembed.pipeline.export.inference import NewFiles
-from distembed.pipeline.export.job import export_vectors
+from distembed.pipeline.export.job import ExportOptions, export_vectors
 from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.systems.imputation.join import SCALES
@@ -60,7 +60,7 @@ def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
     """Write words and vectors, in text and NumPy files as a table of a row per word, and return what was written."""
     chosen = table_format(new.target)
     if chosen is None:
-        return export_vectors(vectors, new.target, space=new.space)
+        return export_vectors(vectors, new.target, ExportOptions(space=new.space))
     if new.space is not None:
         raise ValueError(f"{new.target} keeps blanks as they are: leave out --space")
     columns = pa.record_batch({"word": pa.array(vectors.words), "origin": pa.array(origins)})

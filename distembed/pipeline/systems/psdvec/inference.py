@@ -22,7 +22,7 @@ from distembed.pipeline.context import read_vectors
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.stages import vocabulary_of
 from distembed.pipeline.export.inference import NewFiles
-from distembed.pipeline.export.job import export_vectors
+from distembed.pipeline.export.job import ExportOptions, export_vectors
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.words.subwords import read_subwords
 from distembed.storage.workspace import Workspace
@@ -81,7 +81,7 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
     enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors[used]]))
     if known.subwords is not None:
         enlarged = WordVectors(enlarged.words, enlarged.vectors, subwords=known.subwords)
-    written = export_vectors(enlarged, texts.target, space=texts.space)
+    written = export_vectors(enlarged, texts.target, ExportOptions(space=texts.space))
     return "; ".join([f"{plural(len(words), 'new word')}; {written}", *remarks])
 
 
