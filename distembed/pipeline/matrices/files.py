@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from distembed.files import BombError, read_small
 from distembed.formats.cells import read_numbers, readings
+from distembed.formats.encodings import decoded
 from distembed.formats.hierarchical import open_hierarchical
 from distembed.formats.matrix import (
     HDF5_SUFFIXES,
@@ -158,7 +159,7 @@ def _vector_file_size(path: str) -> MatrixSize:
 
 
 def _listed_names(path: str, n_rows: int) -> Sequence[str]:
-    names = read_small(path).decode("utf-8").splitlines()
+    names = decoded(read_small(path)).splitlines()
     if len(names) != n_rows:
         raise MatrixError(
             f"{path} has {len(names)} lines, and the matrix {n_rows} rows: give one name per row"
