@@ -40,7 +40,6 @@ def _user_cache() -> Path:
 
 
 def _can_make(folder: Path) -> bool:
-    """Return whether a folder can be written, or made and then written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

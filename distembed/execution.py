@@ -180,10 +180,10 @@ def aligned(value: Any) -> Any:
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if type(value) is dict:
         return {key: aligned(item) for key, item in value.items()}
-    return _aligned_sparse(value) if hasattr(value, "indptr") else value
+    return _align_sparse(value) if hasattr(value, "indptr") else value
 
 
-def _aligned_sparse(block: Any) -> Any:
+def _align_sparse(block: Any) -> Any:
     parts = {name: getattr(block, name) for name in ("data", "indices", "indptr")}
     fine = {name: aligned(part) for name, part in parts.items()}
     if all(fine[name] is parts[name] for name in parts):
@@ -330,11 +330,11 @@ def single_tasks(array: da.Array) -> da.Array:
     step = key_split(array.name)
     held = da.from_array(makers, chunks=1, name=f"{step}-maker-{uuid.uuid4().hex}")
     return map_blocks(
-        _made, held, new_axis=1, chunks=array.chunks, dtype=array.dtype, meta=np.empty((0, 0), array.dtype), step=step
+        _make, held, new_axis=1, chunks=array.chunks, dtype=array.dtype, meta=np.empty((0, 0), array.dtype), step=step
     )  # fmt: skip
 
 
-def _made(makers: Any) -> Any:
+def _make(makers: Any) -> Any:
     return makers[0]()
 
 

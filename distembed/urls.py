@@ -362,7 +362,6 @@ def public(text: str, url: str = "") -> str:
 
 
 def _secrets_of(url: str) -> list[str]:
-    """Return what a URL holds that is not shown."""
     users = [found[2] for found in _USER.finditer(url) if _without_user(found) != found[0]]
     return [*users, *(found[2] for found in _PARAMETER.finditer(url) if _without_value(found) != found[0])]
 

@@ -53,9 +53,9 @@ def training_matrix(estimator: Any, X: Any, **rules: Any) -> Any:
     ----------
     estimator : scikit-learn estimator
     X : array-like, SciPy sparse matrix or Dask array (n, m)
-    rules : see `checked_matrix`
+    rules : see `check_matrix`
     """
-    return checked_matrix(X, estimator=estimator, reset=True, **rules)
+    return check_matrix(X, estimator=estimator, reset=True, **rules)
 
 
 def new_matrix(estimator: Any, X: Any, *, learned: str, **rules: Any) -> Any:
@@ -67,7 +67,7 @@ def new_matrix(estimator: Any, X: Any, *, learned: str, **rules: Any) -> Any:
     X : array-like, SciPy sparse matrix or Dask array (r, m)
     learned : str
         The attribute that a fit leaves.
-    rules : see `checked_matrix`
+    rules : see `check_matrix`
 
     Raises
     ------
@@ -77,10 +77,10 @@ def new_matrix(estimator: Any, X: Any, *, learned: str, **rules: Any) -> Any:
         If X has other columns than the fit saw, by number or by name.
     """
     checks.check_is_fitted(estimator, learned)
-    return checked_matrix(X, estimator=estimator, reset=False, **rules)
+    return check_matrix(X, estimator=estimator, reset=False, **rules)
 
 
-def checked_matrix(
+def check_matrix(
     X: Any,
     *,
     name: str = "X",
@@ -117,12 +117,12 @@ def checked_matrix(
     TypeError
         If X is sparse and may not be, or another collection of Dask than an array.
     """
-    matrix = _in_single(_checked_layout(X, name, estimator, sparse=sparse, min_rows=min_rows))
+    matrix = _in_single(_check_layout(X, name, estimator, sparse=sparse, min_rows=min_rows))
     if reset is not None:
         checks.validate_data(estimator, X, reset=reset, skip_check_array=True)
     if not (finite or nonnegative):
         return matrix
-    check = partial(checked_block, called=name, nonnegative=nonnegative)
+    check = partial(check_block, called=name, nonnegative=nonnegative)
     if isinstance(matrix, da.Array):
         return map_blocks(check, matrix, dtype=matrix.dtype, meta=matrix._meta)
     return check(matrix)
@@ -138,7 +138,7 @@ def _in_single(matrix: Any) -> Any:
     return map_blocks(_in_single, matrix, dtype=np.float32, meta=meta)
 
 
-def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:
+def _check_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:
     """Return a matrix of numbers with two dimensions and enough rows; its values are not checked."""
     if isinstance(X, da.Array):
         if issparse(X._meta) and not sparse:
@@ -187,7 +187,7 @@ def like_input(result: Any, X: Any) -> Any:
     return result if isinstance(X, da.Array) else compute(result)
 
 
-def checked_block(block: Any, *, called: str, nonnegative: bool, block_info: Any = None) -> Any:
+def check_block(block: Any, *, called: str, nonnegative: bool, block_info: Any = None) -> Any:
     """Return a block, dense or sparse, unchanged.
 
     Raises

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 import distembed as de
 from distembed.neighbors.distances import domain_rows
 from distembed.options import fits, options_of
-from distembed.validation import checked_matrix, seed_of
+from distembed.validation import check_matrix, seed_of
 
 ROWS, COLUMNS = 30, 8
 
@@ -222,7 +222,7 @@ def counted(X):
 
 def test_a_check_reads_no_block_and_lets_each_through_once():
     X, read = counted(documents())
-    matrix = checked_matrix(X, nonnegative=True)
+    matrix = check_matrix(X, nonnegative=True)
     assert not read
     np.testing.assert_array_equal(matrix, documents())
     assert len(read) == X.numblocks[0]
@@ -325,7 +325,7 @@ def halves_of_csr(X):
 def test_halves_are_taken_in_single_precision(kind):
     """SciPy has no sparse matrix of halves, and their sums overflow at 65,504."""
     X = documents().astype(np.float16)
-    found = checked_matrix(kind(X))
+    found = check_matrix(kind(X))
     assert found.dtype == np.float32
     dense = found.toarray() if isinstance(found, csr_array) else np.asarray(found)
     assert dense.dtype == np.float32
@@ -336,7 +336,7 @@ def test_halves_are_taken_in_single_precision(kind):
 
 
 def test_sums_that_overflow_are_of_finite_values():
-    assert checked_matrix(np.full((2, 2), np.finfo(np.float64).max)).shape == (2, 2)
+    assert check_matrix(np.full((2, 2), np.finfo(np.float64).max)).shape == (2, 2)
 
 
 # --- names, tags, seeds -------------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """Compiled scanner of UTF-8 bytes: text to the token ids of a partition.
 
-The scanner is a single pass over the bytes that never creates a Python object, and it can be resumed:
-everything it knows between two calls is in the arrays of `ScanState`, so the text may arrive in pieces cut
-anywhere between two code points. It keeps a table of the words seen so far (see `dictionary_blocks`), whose
-ids count up in order of first appearance.
+The scanner passes once over the bytes, creates no Python object and can be resumed: everything it knows between two
+calls is in the arrays of `ScanState`, so the text may arrive in pieces cut anywhere between two code points. It keeps a
+table of the words seen so far (see `dictionary_blocks`), whose ids count up in order of first appearance.
 
 Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the low
 21 bits).
@@ -58,36 +57,24 @@ BORDER_DOCUMENT, BORDER_LINE, BORDER_SENTENCE = range(3)
 
 
 class ScanState(NamedTuple):
-    """What a scanner knows between two pieces of text.
-
-    Attributes
-    ----------
-    fields : int64 array (N_FIELDS,)
-        The counters named above.
-    token : uint64 array (TOKEN_WORDS,)
-        The bytes of the unfinished token.
-    slots : uint64 array (2**k, 2)
-        The key and id + 1 of each table entry; id 0 marks an empty slot.
-    arena : uint64 array
-        The bytes of the words, each padded to whole 8-byte units.
-    starts : int64 array (limit + 1,)
-        The first arena unit of each word.
-    lengths : int32 array (limit,)
-        The number of bytes of each word.
-    stats : int64 array (limit, 3)
-        The number of tokens, the number of documents and the last document of each word.
-    pending : int32 array
-        The ids of a segment that is still shorter than the minimum.
-    """
+    """What a scanner knows between two pieces of text."""
 
     fields: np.ndarray
+    """The counters named above. Int64 array (N_FIELDS,)."""
     token: np.ndarray
+    """The bytes of the unfinished token. Uint64 array (TOKEN_WORDS,)."""
     slots: np.ndarray
+    """The key and id + 1 of each table entry; id 0 marks an empty slot. Uint64 array (2**k, 2)."""
     arena: np.ndarray
+    """The bytes of the words, each padded to whole 8-byte units. Uint64 array."""
     starts: np.ndarray
+    """The first arena unit of each word. Int64 array (limit + 1,)."""
     lengths: np.ndarray
+    """The number of bytes of each word. Int32 array (limit,)."""
     stats: np.ndarray
+    """The number of tokens, the number of documents and the last document of each word. Int64 array (limit, 3)."""
     pending: np.ndarray
+    """The ids of a segment that is still shorter than the minimum. Int32 array."""
 
 
 def new_state(*, min_segment: int, capacity: int = 1 << 15) -> ScanState:

@@ -21,22 +21,15 @@ Pair = tuple[str, str]
 
 
 class Passage(NamedTuple):
-    """A line of a concordance.
-
-    Attributes
-    ----------
-    document, title : str
-        The document's id and its title, "" where it has none.
-    words : tuple of str
-        The tokens of the passage, as the corpus was tokenized.
-    marked : tuple of int
-        The places in `words` of what was looked for.
-    """
+    """A line of a concordance."""
 
     document: str
     title: str
+    """The document's id and its title, "" where it has none."""
     words: tuple[str, ...]
+    """The tokens of the passage, as the corpus was tokenized."""
     marked: tuple[int, ...]
+    """The places in `words` of what was looked for."""
 
 
 def document_passages(
@@ -76,7 +69,7 @@ def document_passages(
 
 
 def _heaviest(values: NDArray[np.float64], n: int, width: int) -> Iterator[slice]:
-    """Yield the stretches with the largest sums, without what was taken before; none where nothing weighs."""
+    """Yield the stretches with the largest sums that do not overlap an earlier one; none where all weights are zero."""
     left = values.copy()
     width = min(width, len(left))
     for _ in range(n):

@@ -11,19 +11,13 @@ Int64s = NDArray[np.int64]
 
 
 class Meetings(NamedTuple):
-    """Places where a keyword stands near a context word, in the order of the text.
-
-    Attributes
-    ----------
-    place, other : (m,) int64
-        The places of the keyword and of the context word among the ids.
-    pair : (m,) int64
-        The number of the pair that the two words are.
-    """
+    """Places where a keyword stands near a context word, in the order of the text."""
 
     place: Int64s
     other: Int64s
+    """The places of the keyword and of the context word among the ids. Shape (m,), int64."""
     pair: Int64s
+    """The number of the pair that the two words are. Shape (m,), int64."""
 
 
 def meetings(

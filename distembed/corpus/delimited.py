@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from distembed.corpus.documents import MAX_JSON_LINE_BYTES, Span, batched, checked_fields, replaced
+from distembed.corpus.documents import MAX_JSON_LINE_BYTES, Span, batched, check_fields, replaced
 from distembed.corpus.heads import check_line_ends, read_beginning
 from distembed.corpus.streams import (
     BadRecord,
@@ -94,7 +94,7 @@ def _reader(lines: Iterator[str], partition: Partition) -> Any:
 
 def _places(partition: Partition, header: Sequence[str]) -> Places:
     """Return where the fields asked for are in a row."""
-    for _, field in checked_fields(partition, header):
+    for _, field in check_fields(partition, header):
         if header.count(field) > 1:
             raise CorpusError(f'{partition.url} has the column "{field}" twice; rename one.')
     texts, *others = partition.fields
@@ -210,6 +210,5 @@ def text_lines(partition: Partition, progress: Progress) -> Iterator[str]:
 
 
 def _cut(data: bytes) -> list[bytes]:
-    """Return data cut after each line feed."""
     *lines, rest = data.split(b"\n")
     return [*(line + b"\n" for line in lines), *([rest] if rest else [])]

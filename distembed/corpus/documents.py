@@ -295,7 +295,6 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
 
 
 def _stored_bytes(row_group: Any) -> int:
-    """Return the bytes of a row group as it is stored."""
     return sum(row_group.column(k).total_compressed_size for k in range(row_group.num_columns))
 
 
@@ -309,7 +308,7 @@ class RowPlace(NamedTuple):
 
 def check_columns(partition: Partition, schema: pa.Schema) -> None:
     """Check that a Parquet file has the columns asked for, and that they are text."""
-    for option, field in checked_fields(partition, schema.names):
+    for option, field in check_fields(partition, schema.names):
         kind = schema.field(field).type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         if pa.types.is_nested(kind) or (option == "text_field" and not is_text):
@@ -317,7 +316,7 @@ def check_columns(partition: Partition, schema: pa.Schema) -> None:
             raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {key}.')
 
 
-def checked_fields(partition: Partition, names: Sequence[str]) -> list[tuple[str, str]]:
+def check_fields(partition: Partition, names: Sequence[str]) -> list[tuple[str, str]]:
     """Return the options that name a field, each with the name, and check that a table has these columns."""
     texts, *others = partition.fields
     named = zip(("id_field", "title_field", "label_field"), others, strict=True)
@@ -344,7 +343,7 @@ def parquet_batch(
         progress.pass_over(partition, RecordError(BadRecord(partition.url, number, reason)))
     rows = np.delete(np.arange(records.num_rows), list(bad))
     columns = {field: column.take(pa.array(rows)) for field, column in columns.items()} if bad else columns
-    n, text = len(rows), joined_columns([columns[field] for field in partition.fields[0]])
+    n, text = len(rows), join_columns([columns[field] for field in partition.fields[0]])
     ids, titles, labels = (repaired(columns[field]) if field else None for field in partition.fields[1:])
     numbers = pa.array(place.row + rows).cast(pa.string())
     name = f"{partition.name}:{place.group}."
@@ -398,7 +397,7 @@ def bad_rows(columns: dict[str, pa.Array]) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def joined_columns(columns: list[pa.Array]) -> pa.Array:
+def join_columns(columns: list[pa.Array]) -> pa.Array:
     """Return columns of text as one, joined by line ends; nulls are left out."""
     columns = [column.cast(pa.large_string()) for column in columns]
     if len(columns) == 1:

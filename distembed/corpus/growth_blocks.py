@@ -31,18 +31,12 @@ RARE_DOCUMENTS = 5
 
 
 class SpreadLaw(NamedTuple):
-    """The law by which rare words spread.
-
-    Attributes
-    ----------
-    exponent : float
-        The exponent by which the number of distinct words grows with the text, from 0 to 1.
-    burst : float
-        The occurrences of a rare word per draw.
-    """
+    """The law by which rare words spread."""
 
     exponent: float
+    """The exponent by which the number of distinct words grows with the text, from 0 to 1."""
     burst: float = 1.0
+    """The occurrences of a rare word per draw."""
 
 
 def spread_law(counts: NDArray[np.int64], document_counts: NDArray[np.int64], n_documents: int) -> SpreadLaw:

@@ -285,7 +285,7 @@ class PageSource:
         title, namespace, page_id, redirect = head.groups()
         wikitext = text.group(1) or b""
         if b"&" in wikitext:
-            wikitext = unescaped(wikitext)
+            wikitext = decode_entities(wikitext)
         name = unescape(title.decode("utf-8", "replace"), {"&quot;": '"', "&#039;": "'"})
         redirected = redirect is not None or REDIRECT.match(wikitext) is not None
         number = namespace_of(name, self.partition.namespace_names) if namespace is None else int(namespace)
@@ -332,7 +332,7 @@ def lines_within(partition: Partition, n_bytes: int) -> int:
     return n_lines
 
 
-def unescaped(text: bytes) -> bytes:
+def decode_entities(text: bytes) -> bytes:
     """Return character data without XML's own entities."""
     if b"&#" in text:
         text = CHARACTER.sub(character_bytes, text)

@@ -76,13 +76,13 @@ class Normalizer:
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the next batch with its text normalized; text that is already normalized is not copied."""
-        batch = self._held_back(self._continued(batch))
+        batch = self._hold_back(self._prepend_held(batch))
         words, lead = aligned_words(batch.data)
         spans = changing_spans(batch.data, words, lead, batch.starts, batch.stops, self.table)
         changing = np.flatnonzero(spans)
-        return self._normalized(batch, changing) if len(changing) else batch
+        return self._normalize(batch, changing) if len(changing) else batch
 
-    def _continued(self, batch: Batch) -> Batch:
+    def _prepend_held(self, batch: Batch) -> Batch:
         """Prepend the text that the previous batch held back."""
         if not len(self.rest):
             return batch
@@ -93,7 +93,7 @@ class Normalizer:
         data = np.concatenate([self.rest, batch.data[begin:]])
         return batch._replace(data=data, starts=starts, stops=stops, offset=batch.offset - shift)
 
-    def _held_back(self, batch: Batch) -> Batch:
+    def _hold_back(self, batch: Batch) -> Batch:
         """Hold back the end of an unfinished document."""
         self.rest = batch.data[:0]
         if batch.n_closed == len(batch.starts):
@@ -104,7 +104,7 @@ class Normalizer:
         self.rest = batch.data[keep:stop].copy()
         return batch._replace(stops=np.append(batch.stops[:-1], keep))
 
-    def _normalized(self, batch: Batch, changing: NDArray[np.int64]) -> Batch:
+    def _normalize(self, batch: Batch, changing: NDArray[np.int64]) -> Batch:
         """Normalize some of the spans; text that is not UTF-8 is left to the scanner, which reports its place."""
         pieces, end = [], 0
         growth = np.zeros(len(batch.starts), np.int64)

@@ -87,45 +87,31 @@ SCHEMAS = {
 
 
 class PartitionSummary(NamedTuple):
-    """What one task read and wrote.
-
-    Attributes
-    ----------
-    partition : str
-        The URL prefix of the partition's files.
-    n_documents, n_tokens, n_words : int
-        What was written; words are rows of the dictionary.
-    n_bytes_read : int
-        Bytes of the file as it is stored.
-    n_bytes_text : int
-        Bytes of UTF-8 text.
-    n_skipped : int
-        Pages left out: those of other namespaces, and redirects.
-    n_skipped_namespace, n_skipped_redirect : int
-        The same for each of the two reasons.
-    n_short_segments : int
-        Documents, lines or sentences below the minimum length.
-    n_long_tokens : int
-        Tokens of more than 1 KiB.
-    n_replaced : int
-        Bytes that were not UTF-8.
-    n_bad_records : int
-        Records that could not be read.
-    """
+    """What one task read and wrote."""
 
     partition: str
+    """The URL prefix of the partition's files."""
     n_documents: int
     n_tokens: int
     n_words: int
+    """What was written; words are rows of the dictionary."""
     n_bytes_read: int
+    """Bytes of the file as it is stored."""
     n_bytes_text: int
+    """Bytes of UTF-8 text."""
     n_skipped: int
+    """Pages left out: those of other namespaces, and redirects."""
     n_skipped_namespace: int
     n_skipped_redirect: int
+    """The same for each of the two reasons."""
     n_short_segments: int
+    """Documents, lines or sentences below the minimum length."""
     n_long_tokens: int
+    """Tokens of more than 1 KiB."""
     n_replaced: int
+    """Bytes that were not UTF-8."""
     n_bad_records: int = 0
+    """Records that could not be read."""
 
 
 class TokenBatch(NamedTuple):
@@ -329,7 +315,6 @@ class PartitionRows:
         return self.n_words
 
     def _write_words(self, words: Scanner) -> None:
-        """Write the dictionary, and begin a new one."""
         self.n_words += write_words(self.files, words)
         words.forget()
 
@@ -403,13 +388,6 @@ def write_words(files: PartitionFiles, words: Scanner) -> int:
 class Tokens:
     """A tokenized corpus: its partitions, in the order of the corpus.
 
-    Attributes
-    ----------
-    partitions : tuple of str
-        The URL prefixes of the files of each partition.
-    summaries : tuple of PartitionSummary
-        The summaries of the tasks that wrote them, where these are known.
-
     Examples
     --------
     >>> import distembed as de
@@ -421,7 +399,9 @@ class Tokens:
     """
 
     partitions: tuple[str, ...]
+    """The URL prefixes of the files of each partition."""
     summaries: tuple[PartitionSummary, ...] = field(default=(), compare=False, repr=False)
+    """The summaries of the tasks that wrote them, where these are known."""
     storage_options: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
     # The temporary folder that holds the partitions lives as long as anything that reads them.
     folder: Any = field(default=None, compare=False, repr=False)

@@ -17,46 +17,30 @@ N_WORDS, DOCUMENT, DOCUMENT_TOKENS, N_FIELDS = range(4)
 
 
 class PhraseTrie(NamedTuple):
-    """Names of several words as a trie; node 0 is its root.
-
-    Attributes
-    ----------
-    starts : int64 (n_nodes + 1,)
-        The first edge of each node.
-    parts : int32 (n_edges,)
-        The word of each edge, rising within a node.
-    children : int32 (n_edges,)
-        The node that each edge leads to.
-    phrases : int32 (n_nodes,)
-        The name that ends at a node, -1 where none does.
-    """
+    """Names of several words as a trie; node 0 is its root."""
 
     starts: np.ndarray
+    """The first edge of each node. Int64 (n_nodes + 1,)."""
     parts: np.ndarray
+    """The word of each edge, rising within a node. Int32 (n_edges,)."""
     children: np.ndarray
+    """The node that each edge leads to. Int32 (n_edges,)."""
     phrases: np.ndarray
+    """The name that ends at a node, -1 where none does. Int32 (n_nodes,)."""
 
 
 class JoinState(NamedTuple):
-    """The dictionary of joined tokens: words of the scanner, and names, in order of first appearance.
-
-    Attributes
-    ----------
-    fields : int64 (N_FIELDS,)
-        The counters named above.
-    word_ids, phrase_ids : int32 (n_words,), (n_phrases,)
-        The id of each word of the scanner and of each name, -1 before it appeared.
-    sources : int64 (limit,)
-        What each id stands for: a word of the scanner, or -1 - a name.
-    stats : int64 (limit, 3)
-        The number of tokens, the number of documents and the last document of each id.
-    """
+    """The dictionary of joined tokens: words of the scanner, and names, in order of first appearance."""
 
     fields: np.ndarray
+    """The counters named above. Int64 (N_FIELDS,)."""
     word_ids: np.ndarray
     phrase_ids: np.ndarray
+    """The id of each word of the scanner and of each name, -1 before it appeared. Int32 (n_words,), (n_phrases,)."""
     sources: np.ndarray
+    """What each id stands for: a word of the scanner, or -1 - a name. Int64 (limit,)."""
     stats: np.ndarray
+    """The number of tokens, the number of documents and the last document of each id. Int64 (limit, 3)."""
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)

@@ -30,21 +30,13 @@ LEAST_WORDS = 1 << 15
 
 
 class Gazetteer(NamedTuple):
-    """Names of several words, ready to be searched for.
-
-    Attributes
-    ----------
-    words : the tokens that names become, by number
-    parts : the number of each word that occurs in names
-    trie : the names as sequences of these numbers
-    roots : int32 (n_parts,), the node that a name beginning with each word leads to, -1 where none does
-    n_single : names of one word, which are left as they are
-    """
+    """Names of several words, ready to be searched for."""
 
     words: list[str]
     parts: Mapping[str, int]
     trie: blocks.PhraseTrie
     roots: NDArray[np.int32]
+    """Int32 (n_parts,), the node that a name beginning with each word leads to, -1 where none does."""
     n_single: int
 
 

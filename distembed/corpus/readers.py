@@ -69,17 +69,6 @@ class Document(NamedTuple):
 class Corpus:
     """The documents of some files, and the tokenizer that will be applied to them.
 
-    Attributes
-    ----------
-    partitions : tuple of Partition
-        What the tasks read, in order.
-    tokenizer : Tokenizer
-        How text becomes tokens.
-    scratch : str or None
-        The folder in which `tokenize` creates its temporary folder; None means the system's.
-    notes : tuple of str
-        What is doubtful about the encodings of the files, a sentence per file.
-
     Examples
     --------
     >>> import distembed as de
@@ -90,9 +79,13 @@ class Corpus:
     """
 
     partitions: tuple[Partition, ...]
+    """What the tasks read, in order."""
     tokenizer: Tokenizer = field(default_factory=Tokenizer)
+    """How text becomes tokens."""
     scratch: str | None = None
+    """The folder in which `tokenize` creates its temporary folder; None means the system's."""
     notes: tuple[str, ...] = ()
+    """What is doubtful about the encodings of the files, a sentence per file."""
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -372,10 +365,10 @@ def all_partitions(
             refused.append(error)
     if refused and (len(refused) == len(urls) or template.bad_records == "error"):
         raise _refusal(refused, len(urls), template.section)
-    return _told_apart(partitions), tuple(refused)
+    return _tell_apart(partitions), tuple(refused)
 
 
-def _told_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+def _tell_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return partitions that tell files of one name apart by their folders, below the one that they have in common."""
     names = Counter(url.rsplit("/", 1)[-1] for url in {partition.url for partition in partitions})
     folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}

@@ -46,30 +46,23 @@ SAMPLE_IDS = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class CorpusSample:
-    """What a part of a corpus holds.
-
-    Attributes
-    ----------
-    words : string array (words,), each once.
-    counts, document_counts : int64 arrays (words,), the tokens of each word and the documents that hold it.
-    ids : int32 array (tokens and borders,)
-        The text: the number of each token's word, and -1 before each stretch that a window does not leave. Of token
-        partitions it is their beginnings, less than the counts are of.
-    n_documents, n_tokens : int
-    n_bytes : int
-        Bytes of the files, as they are stored, that were read for it; 0 where token partitions were.
-    is_whole : bool
-        Whether nothing of the corpus was left out.
-    """
+    """What a part of a corpus holds."""
 
     words: pa.StringArray
+    """String array (words,), each once."""
     counts: NDArray[np.int64]
     document_counts: NDArray[np.int64]
+    """Int64 arrays (words,), the tokens of each word and the documents that hold it."""
     ids: NDArray[np.int32]
+    """The text: the number of each token's word, and -1 before each stretch that a window does not leave. Of token
+    partitions it is their beginnings, less than the counts are of. Int32 array (tokens and borders,).
+    """
     n_documents: int
     n_tokens: int
     n_bytes: int
+    """Bytes of the files, as they are stored, that were read for it; 0 where token partitions were."""
     is_whole: bool
+    """Whether nothing of the corpus was left out."""
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -138,14 +131,14 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_w
         max(n_documents, int(n_text > 0)),
         sum(int(each.counts.sum()) for each in slices),
         min(
-            progress.n_bytes_read if is_whole else _stored(partition, n_unpacked, n_bytes),
+            progress.n_bytes_read if is_whole else _stored_bytes(partition, n_unpacked, n_bytes),
             _own_bytes(partition),
         ),
         is_whole,
     )
 
 
-def _stored(partition: Partition, n_unpacked: int, n_read: int) -> int:
+def _stored_bytes(partition: Partition, n_unpacked: int, n_read: int) -> int:
     """Return the bytes of a file that stand for its first unpacked ones, of which so many were read.
 
     The beginning of an .xz file is compressed less than what follows, because it can refer to nothing before it: of

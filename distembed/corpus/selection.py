@@ -44,7 +44,7 @@ def choose_documents(
     CorpusError
         If no document is left.
     """
-    masks = [_labeled(tokens, partition, labels) for partition in tokens.partitions]
+    masks = [_with_label(tokens, partition, labels) for partition in tokens.partitions]
     if drop_duplicates:
         digests = [document_digests(tokens, partition) for partition in tokens.partitions]
         masks = first_of_equals(masks, digests)
@@ -63,7 +63,7 @@ def _labels(tokens: Tokens, partition: str) -> list[str | None]:
     return tokens.documents(partition)["label"].to_pylist()
 
 
-def _labeled(tokens: Tokens, partition: str, labels: Collection[str]) -> Mask:
+def _with_label(tokens: Tokens, partition: str, labels: Collection[str]) -> Mask:
     found = _labels(tokens, partition)
     wanted = set(labels)
     return np.array([not wanted or label in wanted for label in found], dtype=bool)
@@ -121,7 +121,7 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
                 files.write("tokens", _rows(document, ids))
                 counts += np.bincount(ids[ids >= 0], minlength=len(counts))
                 seen.append(_pairs(document, ids))
-        columns = _counted(words, counts, seen)
+        columns = _count(words, counts, seen)
         for first in range(0, words.num_rows, DICTIONARY_WORDS):
             files.write("words", [column.slice(first, DICTIONARY_WORDS) for column in columns])
         if documents.num_rows:
@@ -141,12 +141,11 @@ def _rows(document: NDArray[np.int64], ids: NDArray[np.int32]) -> list[pa.Array]
 
 
 def _pairs(document: NDArray[np.int64], ids: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the distinct pairs of document and word of a batch, as one number each."""
     known = ids >= 0
     return np.unique(document[known].astype(np.int64) << 32 | ids[known])
 
 
-def _counted(words: pa.Table, counts: NDArray[np.int64], seen: list[NDArray[np.int64]]) -> list[Any]:
+def _count(words: pa.Table, counts: NDArray[np.int64], seen: list[NDArray[np.int64]]) -> list[Any]:
     pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *seen]))  # a document may span two batches
     per_word = np.bincount(pairs & 0xFFFFFFFF, minlength=len(counts))
     return [words["word"].combine_chunks(), pa.array(counts), pa.array(per_word.astype(np.int64))]

@@ -63,42 +63,6 @@ class RecordError(CorpusError):
 class Partition:
     """A piece of a corpus that one task reads independently of the others.
 
-    Attributes
-    ----------
-    url : str
-        The file.
-    format : str
-        The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv" or "parquet".
-    start, stop : int or None
-        The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the
-        file.
-    compression : str
-        "", "bz2", "gz", "xz" or "zst".
-    encoding, errors : str
-        The text's encoding, and what happens to bytes that do not decode: "strict" or "replace".
-    layout : str
-        For plain text: one document per "line", or "blocks" between blank lines with the title first.
-    fields : tuple
-        The names of the text fields (one or several), the id, the title and the label field of JSON lines, CSV,
-        TSV and Parquet; None for a field that is not read.
-    namespaces : tuple of int or None
-        The MediaWiki namespaces whose pages are documents; None means all.
-    redirects : bool
-        Whether MediaWiki redirects are documents.
-    namespace_names : tuple of (int, str)
-        The key and the name of each namespace of the export.
-    bad_records : str
-        "error", or "skip" to leave out the JSON lines, rows and pages that cannot be read.
-    delimiter, quotes : str
-        The character between the fields of CSV and TSV, and whether "double" quotes enclose fields or "none" do.
-    section : str
-        The section of the job file that the options come from, for errors; "" in the library.
-    storage_options : tuple of (str, object)
-        The options of fsspec, as sorted items.
-    folder : str
-        What the ids of documents have before the name of the file, as "a/", where several files of a corpus have
-        the same name.
-
     Examples
     --------
     >>> import distembed as de
@@ -110,24 +74,43 @@ class Partition:
     """
 
     url: str
+    """The file."""
     format: str
+    """The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv" or "parquet"."""
     start: int = 0
     stop: int | None = None
+    """The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the file."""
     compression: str = ""
+    """"", "bz2", "gz", "xz" or "zst"."""
     encoding: str = "utf-8"
     errors: str = "strict"
+    """The text's encoding, and what happens to bytes that do not decode: "strict" or "replace"."""
     layout: str = "line"
+    """For plain text: one document per "line", or "blocks" between blank lines with the title first."""
     fields: tuple[tuple[str, ...], str | None, str | None, str | None] = (("text",), None, None, None)
+    """The names of the text fields (one or several), the id, the title and the label field of JSON lines, CSV, TSV and
+    Parquet; None for a field that is not read.
+    """
     namespaces: tuple[int, ...] | None = (0,)
+    """The MediaWiki namespaces whose pages are documents; None means all."""
     redirects: bool = False
+    """Whether MediaWiki redirects are documents."""
     namespace_names: tuple[tuple[int, str], ...] = ()
+    """The key and the name of each namespace of the export."""
     storage_options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
+    """The options of fsspec, as sorted items."""
     bad_records: str = "error"
+    """"error", or "skip" to leave out the JSON lines, rows and pages that cannot be read."""
     delimiter: str = ","
     quotes: str = "double"
+    """The character between the fields of CSV and TSV, and whether "double" quotes enclose fields or "none" do."""
     section: str = ""
+    """The section of the job file that the options come from, for errors; "" in the library."""
     piece_bytes: int = PIECE_BYTES
     folder: str = ""
+    """What the ids of documents have before the name of the file, as "a/", where several files of a corpus have the
+    same name.
+    """
 
     @property
     def name(self) -> str:
@@ -136,32 +119,25 @@ class Partition:
 
 
 class Batch(NamedTuple):
-    """The text of some documents, at most a few MiB.
-
-    Attributes
-    ----------
-    data : uint8 array
-        UTF-8 text.
-    starts, stops : int64 array (n,)
-        The spans of the text. The first span continues the document that the previous batch left open.
-    n_closed : int
-        The number of spans that end their document: n, or n - 1. A span that is left open never cuts a code
-        point.
-    ids, titles, labels : string array
-        One entry per document that begins here.
-    offset : int
-        The place of ``data[0]`` in the decompressed file, or of the first byte of the batch where the text
-        was rebuilt.
-    """
+    """The text of some documents, at most a few MiB."""
 
     data: NDArray[np.uint8]
+    """UTF-8 text. Uint8 array."""
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
+    """The spans of the text. The first span continues the document that the previous batch left open. Int64 array
+    (n,).
+    """
     n_closed: int
+    """The number of spans that end their document: n, or n - 1. A span that is left open never cuts a code point."""
     ids: pa.Array
     titles: pa.Array
     labels: pa.Array
+    """One entry per document that begins here."""
     offset: int = 0
+    """The place of ``data[0]`` in the decompressed file, or of the first byte of the batch where the text was
+    rebuilt.
+    """
 
 
 def option_text(section: str, option: str, value: str = "") -> str:

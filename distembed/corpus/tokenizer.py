@@ -76,26 +76,26 @@ class Tokenizer:
     Attributes
     ----------
     pattern : str or callable
-        What a token is: "unicode" (words of letters, see the module), "ascii" ([a-z]+), or a callable, or its
+        Definition of a token: "unicode" (words of letters, see the module), "ascii" ([a-z]+), or a callable, or its
         "module:function", that takes a piece of text and returns its tokens.
     normalization : "nfc", "nfkc" or "none"
-        The Unicode form that a text is brought into first. "nfkc" also takes ligatures, full-width letters and the
-        like for the letters they stand for.
+        Unicode normalization of the text. "nfkc" also replaces ligatures, full-width letters and the like by plain
+        letters.
     lowercase : bool
-        Whether upper case is folded into lower case, code point by code point.
+        Whether upper case becomes lower case, code point by code point.
     numbers : bool
         Whether digits are kept as parts of words.
     apostrophes : bool
         Whether an apostrophe between two characters of a word is kept as a part of it.
     border : "document", "line" or "sentence"
-        What a window never crosses. A sentence ends with its line, and with one of .!?… before white space and no
+        Border that no window crosses. A sentence ends with its line, and with one of .!?… before white space and no
         lower-case letter, unless it stands after a single letter.
     min_border_tokens : int
-        Documents, lines or sentences with fewer tokens are left out, and counted as such. With border="document" this
-        is the least length of a document.
+        Smallest number of tokens of a document, line or sentence, as `border` says; shorter ones are left out, and
+        counted as left out.
     phrases_file : str, optional
-        A file of names of several words, one per line: wherever the words of one stand together, they are one token,
-        joined by underscores. Of several the longest counts.
+        A file of names of several words, one name per line. Where the words of a name stand together, they become one
+        token, joined by underscores; where several names fit, the longest one.
 
     Examples
     --------
@@ -314,7 +314,7 @@ class WordScanner:
         """Return some words of the dictionary by their ids."""
         lengths = self.state.lengths[first:last].astype(np.int64)
         units = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
-        return unpadded(units, lengths)
+        return unpad_words(units, lengths)
 
     def skipped(self) -> tuple[int, int, int]:
         """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
@@ -324,7 +324,7 @@ class WordScanner:
         )  # type: ignore[return-value]
 
 
-def unpadded(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
+def unpad_words(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
     """Return words stored in whole 8-byte units as an Arrow string array."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])

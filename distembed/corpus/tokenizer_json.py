@@ -94,8 +94,8 @@ def word_expression(tokenizer: Tokenizer) -> str:
         letter = f"[A-Za-z{'0-9' if digits else ''}]"
         return f"{letter}(?:{letter}|[{signs}](?={letter}))*" if signs else f"{letter}+"
     letters = r"\p{L}\p{N}" if digits else r"\p{L}"
-    marks = rf"\p{{M}}{_escaped(joiners())}"
-    sign = f"[{_escaped(MIDDLES)}{signs}](?=[{letters}])"
+    marks = rf"\p{{M}}{_escape(joiners())}"
+    sign = f"[{_escape(MIDDLES)}{signs}](?=[{letters}])"
     quotation = rf"{HEBREW}[{marks}]*[\x22\x27](?={HEBREW})"
     return f"(?=[{letters}])(?:{quotation}|[{letters}{marks}]|{sign})+"
 
@@ -127,10 +127,8 @@ def _replace(expression: str, content: str) -> dict[str, Any]:
 
 def _points(pattern: str) -> str:
     """Return the inside of a character class of Python, its characters written by their numbers."""
-    return "".join(
-        one if one == "-" else _escaped(one) for one in pattern.removeprefix("[").removesuffix("]")
-    )
+    return "".join(one if one == "-" else _escape(one) for one in pattern.removeprefix("[").removesuffix("]"))
 
 
-def _escaped(characters: str) -> str:
+def _escape(characters: str) -> str:
     return "".join(f"\\x{{{ord(character):X}}}" for character in characters)

@@ -58,15 +58,6 @@ class Vocabulary:
     document_counts : int64 array (n,)
         The number of documents with each word.
 
-    Attributes
-    ----------
-    array : pyarrow.Array (n,)
-        The words, in order of falling count; ties are in the order of code points.
-    counts : int64 array (n,)
-        The number of tokens of each word.
-    document_counts : int64 array (n,)
-        The number of documents with each word; -1 for a text file that holds only words and counts.
-
     Examples
     --------
     >>> import distembed as de
@@ -78,8 +69,11 @@ class Vocabulary:
     """
 
     array: pa.Array
+    """The words, in order of falling count; ties are in the order of code points. A pyarrow.Array (n,)."""
     counts: NDArray[np.int64]
+    """The number of tokens of each word. Int64 array (n,)."""
     document_counts: NDArray[np.int64]
+    """The number of documents with each word; -1 for a text file that holds only words and counts. Int64 array (n,)."""
 
     def __init__(
         self,
@@ -293,11 +287,11 @@ def build_vocabulary(
     docs : Corpus or Tokens
         The corpus, which is tokenized first if that has not been done.
     min_count : int
-        Words with fewer tokens are left out.
+        Smallest number of tokens of a word; rarer words are left out.
     max_size : int, optional
-        The largest number of words, of which the most frequent are taken; None means all.
+        Largest number of words; the most frequent words are taken. None means all.
     keep : iterable of str
-        Words that are taken whatever their count; those that the corpus does not have are not added.
+        Words that are taken whatever their count, if they occur in the corpus.
     min_documents : int
         Words in fewer documents are left out.
     max_share : float
@@ -522,7 +516,7 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
             )
             for path in paths
         ]
-        for table in joined_slices(slices, SLICE_WORDS):
+        for table in join_slices(slices, SLICE_WORDS):
             bucket = buckets_of(table.column("word").combine_chunks(), n_buckets, seed=seed)
             order = np.argsort(bucket, kind="stable")
             bounds = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
@@ -531,7 +525,7 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
     return paths
 
 
-def joined_slices(slices: Iterable[pa.Table], least_rows: int) -> Iterator[pa.Table]:
+def join_slices(slices: Iterable[pa.Table], least_rows: int) -> Iterator[pa.Table]:
     """Yield the rows of tables in tables of at least so many rows, but for the last."""
     held: list[pa.Table] = []
     n_held = 0

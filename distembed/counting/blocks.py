@@ -6,9 +6,9 @@ form: `indptr` int64, `indices` int32 sorted within a row, `values` integer. Wei
 multiples of 1/q, so sums are exact and the order of addition cannot show.
 
 The pairs of a stream are counted without a sort: they are first put into buckets by row, each as a packed integer
-``column << bits | distance - 1``, and the weights of a bucket are then added in one dense row of sums, whose
-marked cells are read in order. This costs about the same on every processor; a sort by NumPy, which was used
-before, is eight times slower on some (tests/benchmarks/RESULTS.md).
+``column << bits | distance - 1``, and the weights of a bucket are then added in one dense row of sums, whose marked
+cells are read in order. This costs about the same on every processor; a sort by NumPy is much slower on some
+(tests/benchmarks/RESULTS.md).
 """
 
 from __future__ import annotations
@@ -232,10 +232,10 @@ class PairCounter:
         _bucket_pairs(*pairs, sizes, self._keys[:0])
         starts = np.concatenate([[0], np.cumsum(sizes)])
         _bucket_pairs(*pairs, starts[:-1].copy(), self._keys)
-        run, largest = self._summed(starts, np.int32)
-        return run if largest <= np.iinfo(np.int32).max else self._summed(starts, np.int64)[0]
+        run, largest = self._add_buckets(starts, np.int32)
+        return run if largest <= np.iinfo(np.int32).max else self._add_buckets(starts, np.int64)[0]
 
-    def _summed(self, starts: NDArray[np.int64], kind: type[np.signedinteger[Any]]) -> tuple[Run, int]:
+    def _add_buckets(self, starts: NDArray[np.int64], kind: type[np.signedinteger[Any]]) -> tuple[Run, int]:
         """Return the sums of the buckets, and the largest of them, which `kind` may not hold."""
         # Spare room is never touched and so takes no memory.
         indptr = np.empty(len(starts), np.int64)
@@ -243,14 +243,14 @@ class PairCounter:
         n, largest = _sum_buckets(
             starts, self._keys, self._bits, self._units, self._sums, indptr, indices, values
         )
-        return _shrunk(indptr, indices, values, n), largest
+        return _shrink(indptr, indices, values, n), largest
 
 
 def _value_type(largest: int) -> type[np.signedinteger[Any]]:
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
 
 
-def _shrunk(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n: int) -> Run:
+def _shrink(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n: int) -> Run:
     """Return a run of the first n entries, whose unused memory is returned to the system."""
     indices.resize(n, refcheck=False)
     values.resize(n, refcheck=False)
@@ -270,7 +270,6 @@ class RowOfSums(NamedTuple):
 
 
 def _row_of_sums(n_columns: int) -> RowOfSums:
-    """Return a row without sums."""
     sizes = (-(-n_columns // 64), -(-n_columns // 64**2))
     return RowOfSums(np.zeros(n_columns, np.int64), *(np.zeros(size, np.uint64) for size in sizes))
 
@@ -284,7 +283,6 @@ def _add(sums, column, value):  # type: ignore[no-untyped-def]
 
 @_jit
 def _lowest_bit(bits):  # type: ignore[no-untyped-def]
-    """Return the place of the lowest set bit, and the bits without it."""
     lowest = bits & (~bits + np.uint64(1))
     return np.int64(_BIT_POSITION[(lowest * _DE_BRUIJN) >> np.uint64(58)]), bits ^ lowest
 
@@ -365,7 +363,7 @@ def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
     indices, values = np.empty(n_entries, np.int32), np.empty(n_entries, kind)
     arrays = (tuple(run.indptr for run in padded), tuple(run.indices for run in padded), values_of)
     n = _merge(*arrays, _row_of_sums(n_columns), indptr, indices, values)
-    return _shrunk(indptr, indices, values, n)
+    return _shrink(indptr, indices, values, n)
 
 
 def slice_rows(run: Run, first: int, last: int) -> Run:
@@ -416,7 +414,7 @@ def _mirror(indptr, indices, values, first, last, free, out_indices, out_values)
             free[column - first] += 1
 
 
-def mirrored_rows(upper: Run, bounds: Sequence[int]) -> Iterator[Run]:
+def mirror_rows(upper: Run, bounds: Sequence[int]) -> Iterator[Run]:
     """Yield the rows of U + U transposed between each two of some rising bounds; U has nothing below its diagonal.
 
     They are valid until the next are asked for, which come in the same memory: the system clears what is new.

@@ -56,20 +56,21 @@ def count_cooccurrences(
     vocabulary : Vocabulary
         The words to count.
     window : int
-        Largest distance, in words.
+        Largest distance of two words that are counted as a pair.
     direction : {"left", "right", "symmetric"}
-        Where the word of a row stands: to the "left" of the word of the column, to its "right", or on either side.
+        Side on which the word of a row stands: "left" or "right" of the word of the column, or "symmetric" for both.
     weighting : {"flat", "harmonic", "ramp", "dynamic"}
         Weight of distance d: "flat" 1; "harmonic" 1 / d; "ramp" window + 1 - d, as in HAL; "dynamic"
         (window + 1 - d) / window, which is what word2vec's random window gives on average.
     draw : int, optional
-        Seed: with weighting="dynamic", draw the window of each right-hand word from 1..window instead.
+        Seed with which weighting="dynamic" draws the window of each right-hand word from 1..window, as word2vec does.
+        By default, pairs have the mean weight of such draws.
     subsample : float, optional
-        word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
-        dropped token is treated as one outside the vocabulary. The draw depends on `seed`, the partition
-        and the token's place.
+        Threshold t of word2vec's subsampling of frequent words: a token of a word with share f is kept with probability
+        min(1, sqrt(t / f) + t / f), and otherwise treated as a word outside the vocabulary. The draw depends on `seed`,
+        the partition and the token's place.
     seed : int
-        The key of the random numbers of `subsample`.
+        Seed of the random numbers of `subsample`.
     oov : {"keep_position", "remove"}
         "keep_position": words outside the vocabulary keep their position; "remove": they are removed first, as in
         word2vec.

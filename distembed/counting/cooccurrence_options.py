@@ -115,10 +115,10 @@ def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> i
         If the bound does not fit the exact sums; `what` names the count.
     """
     sides = 2 if options.direction == "symmetric" else 1
-    return checked_bound(sides * int(options.units.weights.sum()) * largest_count, what)
+    return check_bound(sides * int(options.units.weights.sum()) * largest_count, what)
 
 
-def checked_bound(bound: int, what: str) -> int:
+def check_bound(bound: int, what: str) -> int:
     """Return an upper bound of a count; raise OverflowError if it does not fit the exact sums."""
     if bound >= 2**63:
         raise OverflowError(

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from distembed.counting import blocks
 from distembed.counting.blocks import Run
-from distembed.counting.cooccurrence_options import checked_bound
+from distembed.counting.cooccurrence_options import check_bound
 from distembed.counting.partial_counts import PartialCounts
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
 from distembed.execution import delayed, map_blocks
@@ -23,7 +23,7 @@ _LARGEST_INT32 = 2**31 - 1
 
 def largest_cell(partials: Sequence[PartialCounts]) -> int:
     """Return the bound of a count over all partitions; raise OverflowError if it does not fit the exact sums."""
-    return checked_bound(sum(partial.largest_cell for partial in partials), "A count over all partitions")
+    return check_bound(sum(partial.largest_cell for partial in partials), "A count over all partitions")
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
@@ -112,7 +112,7 @@ def merge_row_block(
     first, last = row_blocks[block : block + 2]
     n_words = row_blocks[-1]
     runs = (run for partial in partials for run in read_runs(partial.url, block))
-    total = _folded(runs, n_words, last - first, block_memory // 4)
+    total = _fold(runs, n_words, last - first, block_memory // 4)
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
     partitions = (
         _counts_of_units(total.values, partials[0].denominator, count_type(partials)),
@@ -135,7 +135,7 @@ def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]
     return np.divide(values, denominator, out=counts, dtype=np.float64, casting="same_kind")
 
 
-def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) -> Run:
+def _fold(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) -> Run:
     """Add runs, a group of `limit_bytes` at a time (or as large as the sum so far, if that is larger)."""
     empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
     total, fresh = empty, list[Run]()
@@ -171,7 +171,7 @@ def merge_partials(
     """
     kind = count_type(partials)
     return map_blocks(
-        _merged_chunk,
+        _merge_chunk,
         chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (int(row_blocks[-1]),)),
         dtype=kind,
         meta=csr_array((0, 0), dtype=kind),
@@ -182,7 +182,7 @@ def merge_partials(
     )
 
 
-def _merged_chunk(
+def _merge_chunk(
     *,
     merge: tuple[Sequence[PartialCounts], Sequence[int]],
     block_memory: int,

@@ -112,7 +112,6 @@ def _stream_rules(
 def _piece_runs(
     rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
 ) -> Iterator[Run]:
-    """Yield the counts of the stream, one piece at a time."""
     window, n_pairs = options.window, _pairs_per_piece(options, n_words)
     counter = blocks.PairCounter(n_words, options.units.weights, _CELL[options.direction], n_pairs)
     for words, reach in _windowed_stream(rows, rules, window, n_pairs // window):
@@ -161,7 +160,7 @@ def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirror
     step = -(-(len(row_blocks) - 1) // 8)
     bounds = [*row_blocks[:-1:step], row_blocks[-1]]
     slices = (blocks.slice_rows(run, first, last) for first, last in itertools.pairwise(bounds))
-    groups = blocks.mirrored_rows(run, bounds) if mirrored else slices
+    groups = blocks.mirror_rows(run, bounds) if mirrored else slices
     block = 0
     for first, rows in zip(bounds[:-1], groups, strict=True):
         for begin, end in itertools.pairwise(row_blocks[block : block + step + 1]):

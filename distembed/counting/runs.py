@@ -66,7 +66,7 @@ class RunWriter:
     def append(self, block: int, run: Run) -> None:
         """Write the rows of one row block of one run."""
         checksum, size = 0, 0
-        indices, values = _narrowed(run.indices), _narrowed(run.values)
+        indices, values = _narrow(run.indices), _narrow(run.values)
         for array in (np.diff(run.indptr).astype("<i4"), indices, values):
             data = array.data.cast("B")
             checksum = zlib.crc32(data, checksum)
@@ -132,11 +132,10 @@ def read_blocks(url: str, first: int, last: int) -> Iterator[tuple[int, Run]]:
                     raise DamagedRunsError(
                         url, f"the counts of row block {block} at byte {offset} are damaged"
                     )
-                yield block, _unpacked(data, n_rows, n_entries, *widths)
+                yield block, _unpack(data, n_rows, n_entries, *widths)
 
 
 def _read_index(file: Any, url: str, first: int, last: int) -> list[list[tuple[int, ...]]]:
-    """Return the segments of each of the row blocks first..last-1."""
     n_segments, n_blocks, begin = _read_tail(file, url)
     if not first < last <= n_blocks:
         raise DamagedRunsError(
@@ -170,7 +169,7 @@ def _read_tail(file: Any, url: str) -> tuple[int, int, int]:
     raise DamagedRunsError(url, f"the index at the end of its {size} bytes is missing or damaged")
 
 
-def _narrowed(numbers: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
+def _narrow(numbers: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
     """Return non-negative numbers in two bytes if they fit, otherwise unchanged; little endian."""
     narrow = int(numbers.max(initial=0)) < _TWO_BYTES
     return np.ascontiguousarray(numbers, "<u2" if narrow else numbers.dtype.newbyteorder("<"))
@@ -181,7 +180,7 @@ def entry_bytes(largest_index: int, largest_value: int) -> int:
     return sum(2 if n < _TWO_BYTES else 4 if n < _FOUR_BYTES else 8 for n in (largest_index, largest_value))
 
 
-def _unpacked(data: bytearray, n_rows: int, n_entries: int, index_width: int, value_width: int) -> Run:
+def _unpack(data: bytearray, n_rows: int, n_entries: int, index_width: int, value_width: int) -> Run:
     sizes = np.frombuffer(data, "<i4", n_rows)
     indices = np.frombuffer(data, _INTEGERS[index_width], n_entries, 4 * n_rows)
     values = np.frombuffer(data, _INTEGERS[value_width], n_entries, 4 * n_rows + index_width * n_entries)

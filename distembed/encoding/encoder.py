@@ -19,7 +19,7 @@ from distembed.corpus.streams import Batch
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
 from distembed.encoding import blocks
-from distembed.encoding.rows import Counts, FoldedRows, Whitening, folded_rows, word_shares
+from distembed.encoding.rows import Counts, FoldedRows, Whitening, fold_rows, word_shares
 from distembed.encoding.tokens import batch_of, known_tokens, text_scanner, tokenizer_of
 from distembed.execution import compute, delayed, map_blocks
 from distembed.options import PositiveFloat
@@ -85,6 +85,10 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     n_features_out_ : int
         The number d of components.
 
+    References
+    ----------
+    Arora, Liang & Ma, A simple but tough-to-beat baseline for sentence embeddings, ICLR 2017.
+
     Examples
     --------
     >>> import distembed as de
@@ -134,7 +138,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._tokenizer = self.tokenizer or tokenizer_of(self.vectors.words)
         shares = word_shares(self.vectors, self.counts)
         weights = None if self.weighting == "mean" else blocks.inverse_frequency(shares.shares, self.a)
-        self._folded = folded_rows(self.vectors, weights, shares.shares, self.whitening)
+        self._folded = fold_rows(self.vectors, weights, shares.shares, self.whitening)
         self._counts_source = shares.source
         self._fitted_to = self.get_params(deep=False)
         self.n_without_words_ = 0
@@ -223,7 +227,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._ensure()
         nothing = np.zeros(0, np.int64)
         found = [EncodedTexts(np.zeros((0, self.n_features_out_), np.float32), nothing, nothing)]
-        tasks = [delayed(self._encoded, traverse=False)(batch) for batch in batches(texts)]
+        tasks = [delayed(self._encode, traverse=False)(batch) for batch in batches(texts)]
         found += compute(tasks, scheduler="threads")
         return EncodedTexts(*map(np.concatenate, zip(*found, strict=True)))
 
@@ -280,11 +284,11 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 self.fit()
                 return
 
-    def _encoded(self, batch: Batch) -> EncodedTexts:
+    def _encode(self, batch: Batch) -> EncodedTexts:
         return self.stream().add(batch)
 
     def _block(self, texts: NDArray[np.object_]) -> NDArray[np.float32]:
-        return self._encoded(batch_of(texts.tolist())).vectors
+        return self._encode(batch_of(texts.tolist())).vectors
 
     def _check(self) -> None:
         choices = {"weighting": Weighting, "whitening": Whitening, "unknown": UnknownWords}
@@ -333,13 +337,13 @@ class TextStream:
     def add(self, batch: Batch) -> EncodedTexts:
         """Return the texts that end in a batch."""
         tokens = known_tokens(batch, self.scanner, self.vectors, keep_unknown=self.composes)
-        extra, rows = self._composed(tokens.unknown, tokens.rows)
+        extra, rows = self._compose(tokens.unknown, tokens.rows)
         means, n_known, self.n_open = blocks.mean_rows(
             self.folded.table, extra, rows, tokens.stops, self.total, self.n_open
         )
         return EncodedTexts(means, tokens.n_tokens, n_known)
 
-    def _composed(
+    def _compose(
         self, words: list[str], rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the rows of composed words, and the tokens without those of which no n-gram is known."""

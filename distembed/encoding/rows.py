@@ -32,24 +32,20 @@ class WordShares(NamedTuple):
 
 
 class FoldedRows(NamedTuple):
-    """The rows whose mean over the tokens of a text is its vector, and how rows of further words are made.
-
-    Attributes
-    ----------
-    table : float32 array (n_words, d)
-    weight : float64 array (1,), or None
-        The weight of a further word, that of the rarest of the vocabulary; None keeps vectors as they are.
-    whitening : float64 array (d, d), or None
-        The map that weighted rows are multiplied by.
-    """
+    """The rows whose mean over the tokens of a text is its vector, and how rows of further words are made."""
 
     table: NDArray[np.float32]
+    """Float32 array (n_words, d)."""
     weight: NDArray[np.float64] | None
+    """The weight of a further word, that of the rarest of the vocabulary; None keeps vectors as they are. Float64 array
+    (1,), or None.
+    """
     whitening: NDArray[np.float64] | None
+    """The map that weighted rows are multiplied by. Float64 array (d, d), or None."""
 
     def fold(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the rows of further words, float32 (k, d), from their vectors."""
-        return _folded(vectors, self.weight, self.whitening)
+        return _fold(vectors, self.weight, self.whitening)
 
 
 def word_shares(vectors: WordVectors, counts: Counts | None) -> WordShares:
@@ -84,7 +80,7 @@ def word_shares(vectors: WordVectors, counts: Counts | None) -> WordShares:
     return WordShares(found / found.sum(), source)
 
 
-def folded_rows(
+def fold_rows(
     vectors: WordVectors,
     weights: NDArray[np.float64] | None,
     shares: NDArray[np.float64],
@@ -105,14 +101,14 @@ def folded_rows(
     learned = whitening_map(vectors, weights, shares, whitening)
     table = np.empty_like(vectors.vectors)
     for part in _parts(len(vectors)):
-        table[part] = _folded(vectors.vectors[part], None if weights is None else weights[part], learned)
+        table[part] = _fold(vectors.vectors[part], None if weights is None else weights[part], learned)
     return FoldedRows(table, None if weights is None else np.full(1, weights.max()), learned)
 
 
-def _folded(
+def _fold(
     vectors: NDArray[np.float32], weights: NDArray[np.float64] | None, learned: NDArray[np.float64] | None
 ) -> NDArray[np.float32]:
-    weighted = _weighted(vectors, weights)
+    weighted = _weigh(vectors, weights)
     with one_blas_thread():
         return np.asarray(weighted if learned is None else weighted @ learned, dtype=np.float32)
 
@@ -130,14 +126,14 @@ def whitening_map(
     moments = np.zeros((d, d))
     with one_blas_thread():
         for part in _parts(len(vectors)):
-            rows = _weighted(vectors.vectors[part], None if weights is None else weights[part])
+            rows = _weigh(vectors.vectors[part], None if weights is None else weights[part])
             moments += (rows * shares[part, None]).T @ rows
         if whitening == "component":
             return blocks.without_first_component(moments)
         return blocks.whitening(moments, WHITENING_POWERS[whitening])
 
 
-def _weighted(rows: NDArray[np.float32], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def _weigh(rows: NDArray[np.float32], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
     return rows.astype(np.float64) if weights is None else blocks.unit_rows(rows) * weights[:, None]
 
 

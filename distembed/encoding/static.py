@@ -67,7 +67,7 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
     >>> sorted(path.name for path in folder.iterdir() if path.suffix != ".json")
     ['README.md', 'model.safetensors']
     """
-    place = _checked_place(folder)
+    place = _check_place(folder)
     words = list(encoder.vectors.words)
     tokenizer = tokenizer_json(encoder.tokenizer_, words)
     with replacing_folder(place) as partial:
@@ -171,7 +171,6 @@ def _tokenizer_in_words(encoder: TextEncoder) -> str:
 
 
 def _configuration(encoder: TextEncoder) -> dict[str, Any]:
-    """Return the configuration files of both libraries by name."""
     static = {"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}
     return {
         "config.json": {
@@ -196,7 +195,7 @@ def _configuration(encoder: TextEncoder) -> dict[str, Any]:
     }
 
 
-def _checked_place(folder: str | Path) -> Path:
+def _check_place(folder: str | Path) -> Path:
     """Return a local folder that may be written: it is not there, empty, or a model of ours."""
     if "://" in str(folder):
         raise ValueError(

@@ -40,7 +40,7 @@ class FoundText(NamedTuple):
     snippet: str
 
 
-def encoded_texts(
+def encode_texts(
     encoder: TextEncoder, partition: Partition, progress: Progress | None = None
 ) -> Iterator[TextRows]:
     """Yield the texts of a partition in their order, with their vectors; a few MiB are in memory.
@@ -153,4 +153,4 @@ def search_texts(
 def _nearest_of(
     encoder: TextEncoder, partition: Partition, vector: NDArray[np.float32], n: int
 ) -> list[FoundText]:
-    return nearest(encoded_texts(encoder, partition), vector, n)
+    return nearest(encode_texts(encoder, partition), vector, n)

@@ -20,24 +20,16 @@ COMMON = 1e-3
 
 
 class KnownTokens(NamedTuple):
-    """The tokens of some texts as rows.
-
-    Attributes
-    ----------
-    rows : int64 array (n_tokens,)
-        The row of each token: of the vocabulary, of `unknown` after it, or -1.
-    stops : int64 array (n_texts,)
-        The end of the tokens of each text that ends here.
-    n_tokens : int64 array (n_texts,)
-        The number of tokens of each text, known or not.
-    unknown : list of str
-        The words that the vocabulary lacks, where they were asked for.
-    """
+    """The tokens of some texts as rows."""
 
     rows: NDArray[np.int64]
+    """The row of each token: of the vocabulary, of `unknown` after it, or -1. Int64 array (n_tokens,)."""
     stops: NDArray[np.int64]
+    """The end of the tokens of each text that ends here. Int64 array (n_texts,)."""
     n_tokens: NDArray[np.int64]
+    """The number of tokens of each text, known or not. Int64 array (n_texts,)."""
     unknown: list[str]
+    """The words that the vocabulary lacks, where they were asked for."""
 
 
 def tokenizer_of(words: Sequence[str]) -> Tokenizer:

@@ -119,6 +119,10 @@ def weat(
     ValueError
         If an option is out of its range, or the file is not of the form that `distembed.evaluation.bias` shows.
 
+    References
+    ----------
+    Caliskan, Bryson & Narayanan 2017, the Word-Embedding Association Test.
+
     Examples
     --------
     >>> import distembed as de

@@ -25,21 +25,14 @@ ROWS_AT_ONCE = 8192
 
 
 class SimilarityTerms(NamedTuple):
-    """The cosine of pairs of vectors, and the part of it that each context makes.
-
-    Attributes
-    ----------
-    cosines : (m,) float64
-        One for each pair; 0 where a vector is zero.
-    terms : (m, c) float64
-        The part of every context; a row sums to the cosine, less `rest`.
-    rest : (m,) float64
-        What lies outside the span of the contexts: 0, to rounding, where they span the vectors.
-    """
+    """The cosine of pairs of vectors, and the part of it that each context makes."""
 
     cosines: Float64s
+    """One for each pair; 0 where a vector is zero. Shape (m,), float64."""
     terms: Float64s
+    """The part of every context; a row sums to the cosine, less `rest`. Shape (m, c), float64."""
     rest: Float64s
+    """What lies outside the span of the contexts: 0, to rounding, where they span the vectors. Shape (m,), float64."""
 
 
 def similarity_terms(first: Any, second: Any, contexts: Any) -> SimilarityTerms:
@@ -111,34 +104,23 @@ class ContextTerm(NamedTuple):
 
 
 class SimilarityExplanation(NamedTuple):
-    """The contexts that make the cosine of two words.
-
-    Attributes
-    ----------
-    first, second : str
-    cosine : float
-    raising : list of ContextTerm
-        The contexts that raise the cosine most, the largest first.
-    lowering : list of ContextTerm
-        The contexts that lower it most, the lowest first.
-    other_raising, other_lowering : float
-        The sums of the other contexts that raise the cosine, and of those that lower it.
-    rest : float
-        What no context makes: 0, to rounding, where the contexts span the vectors.
-    n_contexts, n_half : int
-        All contexts, and how many of the largest terms together reach half of the cosine.
-    """
+    """The contexts that make the cosine of two words."""
 
     first: str
     second: str
     cosine: float
     raising: list[ContextTerm]
+    """The contexts that raise the cosine most, the largest first."""
     lowering: list[ContextTerm]
+    """The contexts that lower it most, the lowest first."""
     other_raising: float
     other_lowering: float
+    """The sums of the other contexts that raise the cosine, and of those that lower it."""
     rest: float
+    """What no context makes: 0, to rounding, where the contexts span the vectors."""
     n_contexts: int
     n_half: int
+    """All contexts, and how many of the largest terms together reach half of the cosine."""
 
 
 def explain_similarity(
@@ -198,10 +180,10 @@ def explain_similarity(
             )
     space = contexts or vectors
     found = similarity_terms(rows[:1], rows[1:], space.vectors)
-    return _explained(found, space.words, (first, second), n, n_lowering)
+    return _explain(found, space.words, (first, second), n, n_lowering)
 
 
-def _explained(
+def _explain(
     found: SimilarityTerms, words: tuple[str, ...], pair: tuple[str, str], n: int, n_lowering: int
 ) -> SimilarityExplanation:
     terms, cosine = found.terms[0], float(found.cosines[0])

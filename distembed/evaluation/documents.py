@@ -15,7 +15,8 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from distembed.execution import compute, map_blocks
-from distembed.linalg.operators import whole_rows
+from distembed.linalg.csr import row_sums
+from distembed.linalg.operators import of_each_row, whole_rows
 
 Floats = NDArray[np.float64]
 
@@ -130,7 +131,7 @@ def topic_coherence(
     if known.size and known[-1] >= n_words:
         raise ValueError(f"Word id {known[-1]} is not a row of the {n_words} × {counts.shape[1]} counts.")
     counts = whole_rows(counts) if isinstance(counts, da.Array) else counts
-    sums = _row_sums(counts) if totals is None else np.asarray(totals, dtype=np.float64)
+    sums = np.asarray(_row_sums(counts) if totals is None else totals, dtype=np.float64)
     if sums.shape != (n_words,):
         raise ValueError(f"Totals have shape {sums.shape}; give one for each of {n_words} words.")
     joint = _submatrix(counts, known)
@@ -159,14 +160,7 @@ def _coherence(words: list[int], joint: Floats, shares: Floats) -> tuple[float, 
 
 
 def _row_sums(counts: Any) -> Floats:
-    if isinstance(counts, da.Array):
-        sums = map_blocks(_block_row_sums, counts, chunks=(counts.chunks[0], (1,)), meta=np.empty((0, 0)))
-        return compute(sums).ravel()
-    return _block_row_sums(counts).ravel()
-
-
-def _block_row_sums(block: Any) -> Floats:
-    return np.asarray(csr_array(block).astype(np.float64).sum(axis=1)).reshape(-1, 1)
+    return compute(of_each_row(row_sums, counts)) if isinstance(counts, da.Array) else row_sums(counts)
 
 
 def _submatrix(counts: Any, words: NDArray[np.int64]) -> Floats:

@@ -85,12 +85,12 @@ def hold_out(
     for seed in seeds:
         hidden = np.sort(np.random.default_rng(seed).permutation(known)[:n_hidden])
         for name, method in methods.items():
-            found = _filled_in(method, X, Y, hidden)
+            found = _fill_in(method, X, Y, hidden)
             scores.append(HoldOutScore(name, seed, n_hidden, *_compare(found, hidden, known, Y)))
     return scores
 
 
-def _filled_in(method: Method, X: Floats, Y: Floats, hidden: NDArray[np.int64]) -> Floats:
+def _fill_in(method: Method, X: Floats, Y: Floats, hidden: NDArray[np.int64]) -> Floats:
     masked = Y.copy()
     masked[hidden] = np.nan
     return np.asarray(method(X, masked), dtype=np.float64)[hidden]
@@ -134,21 +134,18 @@ LABEL_NEIGHBORS = 10
 
 
 class Recovery(NamedTuple):
-    """How near a vector that was found for each hidden name is to its true one.
-
-    Attributes
-    ----------
-    cosine : (h,), with the true vector; 0 where the vector that was found has no direction
-    rank : (h,), of the true vector among all known ones by cosine with what was found; 1 is best, ties count half
-    label_share : (h,), share of the `LABEL_NEIGHBORS` nearest known names that have the hidden name's label; NaN where
-        it has none
-    centered_cosine : (h,), with the true vector, after the mean of the known vectors is taken off both
-    """
+    """How near a vector that was found for each hidden name is to its true one."""
 
     cosine: Floats
+    """Shape (h,), with the true vector; 0 where the vector that was found has no direction."""
     rank: Floats
+    """Shape (h,), of the true vector among all known ones by cosine with what was found; 1 is best, ties count half."""
     label_share: Floats
+    """Shape (h,), share of the `LABEL_NEIGHBORS` nearest known names that have the hidden name's label; NaN where it
+    has none.
+    """
     centered_cosine: Floats
+    """Shape (h,), with the true vector, after the mean of the known vectors is taken off both."""
 
 
 def recovery(
@@ -199,20 +196,6 @@ class MethodRecovery(NamedTuple):
     """A method over all hidden names: means with 95 % bootstrap intervals over the names, NaN where there are too few.
 
     The gains are those of the first method over this one, name by name: above zero where the first is better.
-
-    Attributes
-    ----------
-    method : its name
-    names : hidden names
-    cosine, cosine_low, cosine_high : mean cosine with the truth
-    centered_cosine, centered_low, centered_high : the same after the mean of the known vectors is taken off both, by
-        which a method is chosen: what is nearly the mean of all vectors is near each of them, and tells none from
-        another
-    median_rank, rank_low, rank_high : median rank of the truth among the known vectors
-    reciprocal_rank : mean of 1 / rank
-    label_share : mean share of nearest known names of the same label, NaN without labels
-    cosine_gain, cosine_gain_low, cosine_gain_high : mean gain of cosine
-    rank_gain, rank_gain_low, rank_gain_high : mean gain of rank, as a share of the known vectors
     """
 
     method: str
@@ -223,10 +206,14 @@ class MethodRecovery(NamedTuple):
     centered_cosine: float
     centered_low: float
     centered_high: float
+    """The same after the mean of the known vectors is taken off both, by which a method is chosen: what is nearly the
+    mean of all vectors is near each of them, and tells none from another.
+    """
     median_rank: float
     rank_low: float
     rank_high: float
     reciprocal_rank: float
+    """Mean of 1 / rank."""
     label_share: float
     cosine_gain: float
     cosine_gain_low: float
@@ -355,12 +342,12 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
     kernel = kernel - kernel.mean(axis=1, keepdims=True)
     inside, targets = kernel[known], Y[known] - mean
     unit = inside.trace() / len(inside) or 1.0  # 0 where all known rows are equal
-    errors, solutions = zip(*(_left_one_out(inside, ridge * unit, targets) for ridge in RIDGES), strict=True)
+    errors, solutions = zip(*(_leave_one_out(inside, ridge * unit, targets) for ridge in RIDGES), strict=True)
     result: Floats = kernel[~known] @ solutions[int(np.argmin(errors))] + mean
     return result
 
 
-def _left_one_out(kernel: Floats, ridge: float, targets: Floats) -> tuple[float, Floats]:
+def _leave_one_out(kernel: Floats, ridge: float, targets: Floats) -> tuple[float, Floats]:
     """Return the squared leave-one-out error of a ridge, and its dual solution (K + ridge I)^-1 Y.
 
     With C = (K + ridge I)^-1 and K centered, the hat matrix with its intercept is 11'/p + I - ridge C, and the

@@ -112,16 +112,7 @@ def _nearest_others(rows: Floats, asked: NDArray[np.int64], k: int) -> _Nearest:
 
 
 class LabelAccuracy(NamedTuple):
-    """How often the neighbors of names vote for their label.
-
-    Attributes
-    ----------
-    rows : which vectors, and whose labels
-    votes : "uniform", or "distance" for votes by inverse distance
-    n_neighbors : neighbors that vote
-    n_names : names among which they are searched
-    accuracy : share of the names that get their own label
-    """
+    """How often the neighbors of names vote for their label."""
 
     rows: str
     votes: str

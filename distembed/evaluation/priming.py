@@ -80,7 +80,7 @@ def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy)
     """
     rows = row_table(vectors, norms.pairs, policy).reshape(-1, 2)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
-    cues, targets = _numbered(norms.pairs)
+    cues, targets = _number_words(norms.pairs)
     groups = _groups(cues, used, 1 if policy.unknown == "zero" else min(TARGETS_NEEDED.values()))
     strengths = priming_blocks.associative_strengths(cues, targets, norms.strengths)._asdict()
     points = {
@@ -113,7 +113,7 @@ def _association_score(
     )
 
 
-def _numbered(pairs: Sequence[tuple[str, str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _number_words(pairs: Sequence[tuple[str, str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the words of the pairs as numbers, equal where the words are."""
     _, numbers = np.unique(np.array([word for pair in pairs for word in pair]), return_inverse=True)
     numbers = numbers.astype(np.int64).reshape(-1, 2)
@@ -161,7 +161,7 @@ def priming_by_relation(
     """Return the priming of each relation, the most frequent first; a pair counts in each of its own."""
     policy = policy or Policy()
     rows = row_table(vectors, priming.pairs, policy).reshape(-1, 2)
-    words = np.column_stack(_numbered(priming.pairs))
+    words = np.column_stack(_number_words(priming.pairs))
     found = [
         _relation_priming(vectors, relation, members, (rows, words, priming.milliseconds), policy)
         for relation, members in _members(priming.relations).items()
@@ -275,7 +275,7 @@ def evaluate_relations(vectors: Space, pairs: RelationSet, policy: Policy) -> li
     """
     rows = row_table(vectors, pairs.pairs, policy).reshape(-1, 2)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
-    first_words, _ = _numbered(pairs.pairs)
+    first_words, _ = _number_words(pairs.pairs)
     relations = np.array(pairs.relations)
     groups = _groups(first_words, used, 2)
     return [

@@ -79,7 +79,7 @@ def find_sentence_sets(paths: Iterable[str | Path], *, besides: Collection[Path]
     }
     pairs = [found for found in read.values() if isinstance(found, SentencePairs)]
     texts = [found for found in read.values() if isinstance(found, ClassifiedTexts)]
-    return FoundSentences([*pairs, *_joined(texts)], frozenset(read))
+    return FoundSentences([*pairs, *_join_parts(texts)], frozenset(read))
 
 
 def with_word_sets(paths: Iterable[str | Path], besides: Collection[Path]) -> list[Path]:
@@ -173,7 +173,7 @@ def _check(path: Path, rows: list[list[str]], width: int) -> None:
             )
 
 
-def _joined(texts: list[ClassifiedTexts]) -> list[ClassifiedTexts]:
+def _join_parts(texts: list[ClassifiedTexts]) -> list[ClassifiedTexts]:
     """Return the sets whose parts are in several files as one each, the others as they are."""
     found: dict[str, list[tuple[str, ClassifiedTexts]]] = {}
     for each in texts:

@@ -260,26 +260,25 @@ def _right(
 ) -> NDArray[np.bool_]:
     """Return which tested texts get their label from the model of the strength that does best on the chosen ones."""
     found = [
-        _fitted(model(strength), inputs[split.train], classes[split.train]).score(
+        _fit(model(strength), inputs[split.train], classes[split.train]).score(
             inputs[split.choose], classes[split.choose]
         )
         for strength in strengths
     ]
     every = np.concatenate([split.train, split.choose])
-    best = _fitted(model(strengths[int(np.argmax(found))]), inputs[every], classes[every])
+    best = _fit(model(strengths[int(np.argmax(found))]), inputs[every], classes[every])
     if not split.test.size:
         return np.zeros(0, np.bool_)
     return np.asarray(best.predict(inputs[split.test]) == classes[split.test])
 
 
-def _fitted(model: Any, inputs: NDArray[Any], classes: NDArray[np.int64]) -> Any:
+def _fit(model: Any, inputs: NDArray[Any], classes: NDArray[np.int64]) -> Any:
     """Return a fitted model: of the most frequent label where the texts have nothing to learn from."""
     is_learnable = np.unique(classes).size > 1 and (inputs.dtype != object or _has_common_word(inputs))
     return (model if is_learnable else DummyClassifier()).fit(inputs, classes)
 
 
 def _has_common_word(texts: NDArray[Any]) -> bool:
-    """Return whether a word is in two of the texts."""
     words_of, seen = TfidfVectorizer().build_analyzer(), set[str]()
     for text in texts:
         words = set(words_of(text))

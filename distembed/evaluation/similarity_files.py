@@ -107,7 +107,6 @@ def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
 
 
 def _numbers(row: list[str]) -> list[int]:
-    """Return the places of the fields that are numbers."""
     return [place for place, field in enumerate(row) if parse_number(field) is not None]
 
 

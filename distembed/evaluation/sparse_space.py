@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from distembed.evaluation import blocks
-from distembed.execution import compute, map_blocks, whole
+from distembed.execution import compute, whole
 from distembed.linalg.csr import row_lengths
-from distembed.linalg.operators import row_blocks, sparse_times
-from distembed.vectors.word_table import lowered_rows
+from distembed.linalg.operators import of_each_row, row_blocks, sparse_times
+from distembed.vectors.word_table import rows_by_lower_case
 
 
 class SparseSpace:
@@ -67,7 +67,7 @@ class SparseSpace:
 
     @cached_property
     def _lowered(self) -> dict[str, int]:
-        return lowered_rows(self.words)
+        return rows_by_lower_case(self.words)
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows, pairs int64 (p, 2), in float64; 0 for a row of zeros."""
@@ -113,19 +113,11 @@ def nearest_words(
 
 
 def _cosines(rows: da.Array, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the cosines of all rows with the chosen ones, (n, c)."""
     queries = np.vstack([compute(rows[int(row) : int(row) + 1]).toarray() for row in chosen])
-    lengths = map_blocks(
-        _length_column, rows, chunks=(rows.chunks[0], (1,)), dtype=np.float64, meta=np.empty((0, 0))
-    )
     dots = sparse_times(rows, whole(queries.T.astype(np.float64)))
-    found, norms = compute((dots, lengths))
-    scale = norms * norms[chosen, 0]
+    found, norms = compute((dots, of_each_row(row_lengths, rows)))
+    scale = norms[:, None] * norms[chosen]
     return np.divide(found, scale, out=np.zeros_like(found), where=scale > 0)
-
-
-def _length_column(block: csr_array) -> NDArray[np.float64]:
-    return row_lengths(block)[:, None]
 
 
 def _nearest(cosines: NDArray[np.float64], own: int, words: Sequence[str], n: int) -> list[tuple[str, float]]:

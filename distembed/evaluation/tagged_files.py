@@ -44,21 +44,15 @@ SNIFFED_BYTES = 1 << 16
 
 
 class TaggedWords(NamedTuple):
-    """The words of some sentences with their tags.
-
-    Attributes
-    ----------
-    words, tags : list of str, (n_words,) each
-    given : list of list of str
-        The columns between the word and its tag, each (n_words,).
-    starts : int64 array (n_sentences + 1,)
-        The first word of each sentence, and the number of words.
-    """
+    """The words of some sentences with their tags."""
 
     words: list[str]
     tags: list[str]
+    """List of str, (n_words,) each."""
     given: list[list[str]]
+    """The columns between the word and its tag, each (n_words,)."""
     starts: NDArray[np.int64]
+    """The first word of each sentence, and the number of words. Int64 array (n_sentences + 1,)."""
 
 
 class TaggedSet(NamedTuple):

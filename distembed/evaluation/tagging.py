@@ -34,7 +34,7 @@ from distembed.evaluation.tagging_blocks import (
     best_tags,
     flat,
     penalized_loss,
-    shaped,
+    reshape_like,
     tag_scores,
     zero_weights,
 )
@@ -118,6 +118,10 @@ def evaluate_tagging(
     ValueError
         If there is no set of tagged words at a path, a file of one has a bad line, or no sentence is left to learn
         from.
+
+    References
+    ----------
+    Turian, Ratinov & Bengio 2010, whose protocol this is.
 
     Examples
     --------
@@ -273,11 +277,11 @@ def _without_vectors(name: str, corpus: Corpus, policy: Policy) -> Baseline:
     """Fit the tagger without vectors, with the penalty that does best on the development sentences."""
     tried, weights = list[tuple[float, float, Weights]](), None
     for penalty in PENALTIES:
-        weights = _fitted_to(corpus, corpus.choosing, None, penalty=penalty, start=weights)
+        weights = _fit_to(corpus, corpus.choosing, None, penalty=penalty, start=weights)
         tried.append((_f1(corpus, None, weights), penalty, weights))
         tell("taggers", len(tried), len(PENALTIES) + 1)
     _, best, chosen = max(tried, key=lambda each: each[0])
-    tested = _fitted_to(corpus, corpus.train, None, penalty=best, start=chosen)
+    tested = _fit_to(corpus, corpus.train, None, penalty=best, start=chosen)
     counts = _span_counts(corpus, corpus.test, None, tested)
     total = len(_words_in(corpus, corpus.test))
     tell("taggers", len(tried) + 1, len(PENALTIES) + 1)
@@ -293,12 +297,12 @@ def _with_vectors(
     tried = list[tuple[float, float]]()
     for scale in SCALES:
         scaled = units._replace(matrix=scale * units.matrix)
-        weights = _fitted_to(corpus, corpus.choosing, scaled, penalty=penalty, start=baseline.chosen)
+        weights = _fit_to(corpus, corpus.choosing, scaled, penalty=penalty, start=baseline.chosen)
         tried.append((_f1(corpus, scaled, weights), scale))
         tell("taggers", len(tried), len(SCALES) + 1)
     best = max(tried)[1]
     scaled = units._replace(matrix=best * units.matrix)
-    weights = _fitted_to(corpus, corpus.train, scaled, penalty=penalty, start=baseline.tested)
+    weights = _fit_to(corpus, corpus.train, scaled, penalty=penalty, start=baseline.tested)
     tell("taggers", len(SCALES) + 1, len(SCALES) + 1)
     looked_up = policy.for_words(vectors.words)._replace(unknown="subwords" if units.n_composed else "zero")
     return _score(
@@ -318,7 +322,7 @@ def _known(corpus: Corpus, found: Vectors) -> tuple[int, int, int]:
     return int((rows >= 0).sum()) - n_composed, len(rows), n_composed
 
 
-def _fitted_to(
+def _fit_to(
     corpus: Corpus,
     sentences: NDArray[np.int64],
     found: Vectors | None,
@@ -379,7 +383,7 @@ def fitted(
         begin = zero._replace(features=start.features[present], transitions=start.transitions)
 
     def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = penalized_loss(seen, tags, shaped(values, zero), penalty)
+        value, gradient = penalized_loss(seen, tags, reshape_like(values, zero), penalty)
         return value, flat(gradient)
 
     losses = list[float]()
@@ -391,7 +395,7 @@ def fitted(
 
     options: dict[str, Any] = {"maxiter": MAX_ITERATIONS, "ftol": 0, "gtol": 0, "maxcor": N_STEPS_KEPT}
     found = minimize(loss, flat(begin), jac=True, method="L-BFGS-B", callback=stop, options=options)
-    least, features = shaped(found.x, zero), np.zeros((given.features.shape[1], n_tags))
+    least, features = reshape_like(found.x, zero), np.zeros((given.features.shape[1], n_tags))
     features[present] = least.features
     return least._replace(features=features)
 

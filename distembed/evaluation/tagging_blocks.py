@@ -21,24 +21,18 @@ Matrix = NDArray[np.float64]
 
 
 class TaggingInput(NamedTuple):
-    """What tags depend on.
-
-    Attributes
-    ----------
-    features : CSR array (n, f) of float64
-        The features of each word.
-    window : tuple of k CSR arrays (n, v) of float64
-        Which of v distinct words stands at each of k places around a word; none without vectors.
-    vectors : float64 array (v, d)
-        The vectors of the distinct words.
-    starts : int64 array (n_sentences + 1,)
-        The first word of each sentence, and n.
-    """
+    """What tags depend on."""
 
     features: csr_array
+    """The features of each word. CSR array (n, f) of float64."""
     window: tuple[csr_array, ...]
+    """Which of v distinct words stands at each of k places around a word; none without vectors. Tuple of k CSR arrays
+    (n, v) of float64.
+    """
     vectors: Matrix
+    """The vectors of the distinct words. Float64 array (v, d)."""
     starts: NDArray[np.int64]
+    """The first word of each sentence, and n. Int64 array (n_sentences + 1,)."""
 
 
 class Weights(NamedTuple):
@@ -64,7 +58,7 @@ def flat(weights: Weights) -> NDArray[np.float64]:
     return np.concatenate([each.ravel() for each in weights])
 
 
-def shaped(values: NDArray[np.float64], like: Weights) -> Weights:
+def reshape_like(values: NDArray[np.float64], like: Weights) -> Weights:
     """Return one vector as weights of the shapes of others."""
     parts = np.split(values, np.cumsum([each.size for each in like])[:-1])
     return Weights(*(part.reshape(each.shape) for part, each in zip(parts, like, strict=True)))

@@ -85,26 +85,26 @@ def _templates(
     words: Sequence[str], given: Sequence[Sequence[str]], starts: NDArray[np.int64]
 ) -> Iterator[Codes]:
     """Yield one array of codes per kind of feature: words of one code share a feature."""
-    word = {place: neighbors_at(_coded(words), starts, place) for place in PLACES}
+    word = {place: neighbors_at(_code(words), starts, place) for place in PLACES}
     yield from word.values()
-    yield from (_joined(word[-1], word[0]), _joined(word[0], word[1]))
+    yield from (_join_codes(word[-1], word[0]), _join_codes(word[0], word[1]))
     for column in given:
-        tag = [neighbors_at(_coded(column), starts, place) for place in PLACES]
+        tag = [neighbors_at(_code(column), starts, place) for place in PLACES]
         for length in (1, 2, 3):
-            yield from (_joined(*tag[first : first + length]) for first in range(len(tag) - length + 1))
+            yield from (_join_codes(*tag[first : first + length]) for first in range(len(tag) - length + 1))
     for length in range(1, MAX_AFFIX + 1):
-        yield _coded([each[:length] for each in words])
-        yield _coded([each[-length:] for each in words])
-    shapes = _coded([shape(each) for each in words])
+        yield _code([each[:length] for each in words])
+        yield _code([each[-length:] for each in words])
+    shapes = _code([shape(each) for each in words])
     yield from (neighbors_at(shapes, starts, place) for place in (-1, 0, 1))
 
 
-def _coded(values: Sequence[str]) -> Codes:
+def _code(values: Sequence[str]) -> Codes:
     codes: dict[str, int] = {}
     return np.array([codes.setdefault(value, len(codes)) for value in values], np.int64)
 
 
-def _joined(*codes: Codes) -> Codes:
+def _join_codes(*codes: Codes) -> Codes:
     """Return one code for each combination of codes at the same word."""
     joined = codes[0]
     for each in codes[1:]:

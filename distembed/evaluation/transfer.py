@@ -19,22 +19,16 @@ Float64s = NDArray[np.float64]
 
 
 class TransferScores(NamedTuple):
-    """Inferred against true features.
-
-    Attributes
-    ----------
-    rmse : over all values
-    topic_rmse : (f,)
-    topic_correlation : (f,), Pearson; NaN where either column is constant
-    hellinger, jensen_shannon : means over rows of distances between rows put on the simplex, in [0, 1] and
-        [0, √ln 2] (nats)
-    """
+    """Inferred against true features."""
 
     rmse: float
     topic_rmse: Float64s
+    """Shape (f,)."""
     topic_correlation: Float64s
+    """Shape (f,), Pearson; NaN where either column is constant."""
     hellinger: float
     jensen_shannon: float
+    """Means over rows of distances between rows put on the simplex, in [0, 1] and [0, √ln 2] (nats)."""
 
 
 def score_transfer(inferred: Any, true: Any) -> TransferScores:
@@ -91,19 +85,15 @@ def _relative_entropy(p: Float64s, q: Float64s) -> Float64s:
 
 
 class RetrievalScores(NamedTuple):
-    """Where the true counterpart stands among all rows of the first set, by cosine.
-
-    Attributes
-    ----------
-    mean_reciprocal_rank : in [0, 1]
-    hits_1, hits_10 : share of ranks up to 1 and up to 10; a tie of two for the first place is no hit
-    ranks : (r,), 1 is best; ties count half
-    """
+    """Where the true counterpart stands among all rows of the first set, by cosine."""
 
     mean_reciprocal_rank: float
+    """In [0, 1]."""
     hits_1: float
     hits_10: float
+    """Share of ranks up to 1 and up to 10; a tie of two for the first place is no hit."""
     ranks: Float64s
+    """Shape (r,), 1 is best; ties count half."""
 
 
 def score_retrieval(
@@ -205,12 +195,7 @@ def _score(
 
 
 class Interval(NamedTuple):
-    """A mean with its confidence interval.
-
-    Attributes
-    ----------
-    mean, low, high : low = high = mean for one value
-    """
+    """A mean with its confidence interval."""
 
     mean: float
     low: float

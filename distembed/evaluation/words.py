@@ -140,8 +140,8 @@ def evaluate(
     >>> score.answered  # "plum" has no vector
     '3/4'
     """
-    limited, read = _limited(vectors, restrict, max_words), find_word_sets(sets)
-    return known_scores(limited, read, Policy(case, unknown, seed, synonym_options))
+    limited, read = _limit(vectors, restrict, max_words), find_word_sets(sets)
+    return score_known(limited, read, Policy(case, unknown, seed, synonym_options))
 
 
 def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
@@ -201,7 +201,7 @@ def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> l
     ]
 
 
-def known_scores(
+def score_known(
     vectors: Space,
     sets: Sequence[WordSet],
     policy: Policy | None = None,
@@ -292,15 +292,13 @@ def compare(
     seed: int = 0,
 ) -> dict[str, list[Score]]:
     """Score several word vectors on the same items: by default, on the words that all of them have."""
-    loaded = {name: _limited(vectors, None, max_words) for name, vectors in candidates.items()}
+    loaded = {name: _limit(vectors, None, max_words) for name, vectors in candidates.items()}
     common = common_words(list(loaded.values())) if same_words else None
     read, policy = find_word_sets(sets), Policy(case, unknown, seed, synonym_options)
     for name, vectors in loaded.items():
         _check_unknown(vectors, policy, name)
     return {
-        name: known_scores(
-            _limited(vectors, common, None), read, policy, name=name if len(loaded) > 1 else ""
-        )
+        name: score_known(_limit(vectors, common, None), read, policy, name=name if len(loaded) > 1 else "")
         for name, vectors in loaded.items()
     }
 
@@ -310,7 +308,7 @@ def common_words(candidates: Sequence[WordVectors]) -> list[str]:
     return [word for word in candidates[0] if all(word in other for other in candidates[1:])]
 
 
-def _limited(
+def _limit(
     vectors: WordVectors | str | Path, restrict: Iterable[str] | None, max_words: int | None
 ) -> WordVectors:
     if not isinstance(vectors, WordVectors):

@@ -229,7 +229,7 @@ def some_items(word_set: Any, kept: NDArray[np.bool_]) -> Any:
 def read_word_set(path: str | Path) -> WordSet:
     """Read one evaluation set; WordSetError where it is of no known format."""
     path = Path(path)
-    word_set = _recognized(path)
+    word_set = _recognize(path)
     if word_set is None:
         first = next((line for _, line in _content_lines(path)), "")
         raise WordSetError(
@@ -251,7 +251,7 @@ def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
             found.passed_over.append(f"{name} (its pairs need one space for two languages)")
         elif suffix_of(file.name) not in SET_SUFFIXES:
             found.passed_over.append(f"{name} (not {', '.join(SET_SUFFIXES)})")
-        elif (word_set := _recognized(file)) is None:
+        elif (word_set := _recognize(file)) is None:
             found.passed_over.append(f"{name} (of no known format)")
         else:
             found.sets.append(word_set)
@@ -261,7 +261,7 @@ def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
     return found
 
 
-def _recognized(path: Path) -> WordSet | None:
+def _recognize(path: Path) -> WordSet | None:
     """Read a file by its header or its first line, or return None."""
     lines = _content_lines(path)
     if not lines:
@@ -272,10 +272,10 @@ def _recognized(path: Path) -> WordSet | None:
     header = _header(lines[0][1], ",")
     if header in _CSV_READERS:
         return _CSV_READERS[header](path, _csv_rows(path, len(header)))
-    return _scored_pairs(path, lines) or _recognized_by_line(path, lines)
+    return _scored_pairs(path, lines) or _recognize_by_line(path, lines)
 
 
-def _recognized_by_line(path: Path, lines: Lines) -> WordSet | None:
+def _recognize_by_line(path: Path, lines: Lines) -> WordSet | None:
     """Read a set whose lines are words between blanks or bars, or return None."""
     first = lines[0][1]
     if "|" in first:
@@ -306,7 +306,6 @@ def _header(line: str, delimiter: str) -> tuple[str, ...]:
 
 
 def _content_lines(path: Path) -> Lines:
-    """Return the lines that are not blank or comments, with their numbers."""
     numbered = enumerate(text_of(path).splitlines(), start=1)
     lines = ((number, line.rstrip().lstrip(" ")) for number, line in numbered)
     return [(number, line) for number, line in lines if line and not line.lstrip().startswith("#")]

@@ -27,41 +27,27 @@ _jit = numba.njit(cache=True, nogil=True)
 
 
 class PairWeighting(NamedTuple):
-    """What turns counts into targets and weights.
-
-    Attributes
-    ----------
-    smoothing : float
-        kappa.
-    cutoff : float
-        Weights are ``min(sqrt(x), cutoff) / scale``.
-    scale : float
-        The largest weight before the division.
-    """
+    """What turns counts into targets and weights."""
 
     smoothing: float
+    """Smoothing strength kappa, between 0 and 1."""
     cutoff: float
+    """Weights are ``min(sqrt(x), cutoff) / scale``."""
     scale: float
+    """The largest weight before the division."""
 
 
 class Pairs(NamedTuple):
-    """Counts of pairs of words seen from both sides, on the union of the two supports.
-
-    Attributes
-    ----------
-    support : csr_array (rows, n)
-        Its values are not used.
-    weights, backward_weights : (nnz,) float32
-        w_ij and w_ji.
-    targets, backward_targets : (nnz,) float32
-        G_ij and G_ji.
-    """
+    """Counts of pairs of words seen from both sides, on the union of the two supports."""
 
     support: csr_array
+    """A csr_array (rows, n) whose values are not used."""
     weights: Floats
     backward_weights: Floats
+    """w_ij and w_ji. Shape (nnz,), float32."""
     targets: Floats
     backward_targets: Floats
+    """G_ij and G_ji. Shape (nnz,), float32."""
 
 
 def weigh_pairs(
@@ -404,7 +390,6 @@ def _roots_and_right(weights: Floats, moment: Floats) -> tuple[Floats, Floats]:
 
 
 def _spans(pairs: Pairs, words: NDArray[np.bool_]) -> list[slice]:
-    """Return where the pairs of each chosen word lie."""
     bounds = pairs.support.indptr
     return [slice(bounds[i], bounds[i + 1]) for i in np.flatnonzero(words)]
 

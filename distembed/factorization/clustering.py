@@ -73,7 +73,7 @@ def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
 
 
 ROUNDS_OF_KMEANS = "rounds of k-means"
-"""What a listener hears of: other methods begin with some."""
+"""The name under which these rounds report their progress, because other methods begin with such rounds."""
 
 
 class Clustering(NamedTuple):
@@ -126,7 +126,7 @@ def _seeds(matrix: Array, n_clusters: int, seed: tuple[int, ...], sample: int) -
             f"{n_clusters} clusters; raise seeding_sample."
         )
     drawn = drawn[filled]
-    return np.asarray(drawn[blocks.spread_seeds(drawn, n_clusters, random)].toarray().T, dtype=np.float64)
+    return np.asarray(drawn[blocks.draw_seeds(drawn, n_clusters, random)].toarray().T, dtype=np.float64)
 
 
 def _whole(matrix: Array) -> csr_array:
@@ -172,14 +172,14 @@ class SphericalKMeans(DocumentClusterer):
     ----------
     n_clusters : int
     n_iter : int
-        Largest number of rounds.
+        The largest number of rounds.
     tol : float
         Stop when a round gains less than this share of the objective.
     n_init : int
-        Starts; the one of the largest objective is kept.
+        Number of starts; the start with the largest objective is kept.
     random_state : int, None, Generator or RandomState
     seeding_sample : int
-        Documents among which start centroids are drawn.
+        Number of documents from which the start centroids are drawn.
 
     Attributes
     ----------
@@ -187,8 +187,12 @@ class SphericalKMeans(DocumentClusterer):
     centroids_ : float64 array (k, d), unit rows
     objective_ : float64 array, sum of cosines, one value per round
     n_iter_ : int
-        The rounds that were done; 0 of a consensus.
+        Number of rounds; 0 for a consensus of several starts.
     converged_ : bool
+
+    References
+    ----------
+    Dhillon & Modha, Concept decompositions for large sparse text data using clustering, Machine Learning 42, 2001.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from distembed.factorization.consensus_blocks import (
     GroupStability,
     group_stability,
     group_topics,
-    mixed,
+    mix_topics,
     mixing_of,
     topic_cosines,
 )
@@ -25,7 +25,7 @@ def consensus_words(starts: Sequence[Array]) -> Floats:
     """Return the word factors that several starts have in common, (d, k) float64.
 
     The topics of all starts, of unit length, are grouped into k by the cosines of their words, and each group has its
-    mean. Passes over the word factors, in blocks of words where they are Dask arrays: one for the cosines, one for
+    mean. Reads the word factors twice, in blocks of words where they are Dask arrays: once for the cosines and once for
     the means.
 
     Parameters
@@ -37,7 +37,7 @@ def consensus_words(starts: Sequence[Array]) -> Floats:
     pooled = _side_by_side(starts)
     gram = _gram(pooled)
     mixing = mixing_of(gram, group_topics(topic_cosines(gram), n_topics))
-    return np.asarray(compute(each(mixed, pooled, mixing, columns=n_topics)))
+    return np.asarray(compute(each(mix_topics, pooled, mixing, columns=n_topics)))
 
 
 def topic_stability(starts: Sequence[Array]) -> GroupStability:
@@ -46,7 +46,7 @@ def topic_stability(starts: Sequence[Array]) -> GroupStability:
     Parameters
     ----------
     starts : sequence of arrays (d, k)
-        As of `consensus_words`.
+        The word factors of each start.
     """
     return group_stability(topic_cosines(_gram(_side_by_side(starts))), starts[0].shape[1])
 

@@ -18,24 +18,19 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 GROUPING_ROUNDS = 100
-"""Most rounds of k-means on the topics of all starts; on real collections it settles in fewer than ten."""
+"""Most rounds of k-means on the topics of all starts."""
 
 
 class Agreement(NamedTuple):
-    """How far the labels of two starts agree, for every pair of starts.
-
-    Attributes
-    ----------
-    nmi, ari : float64 arrays (starts, starts)
-        Normalized mutual information and adjusted Rand index, 1 on the diagonal.
-    """
+    """How far the labels of two starts agree, for every pair of starts."""
 
     nmi: Floats
     ari: Floats
+    """Normalized mutual information and adjusted Rand index, 1 on the diagonal. Float64 arrays (starts, starts)."""
 
 
 def label_agreement(labels: Ints) -> Agreement:
-    """Return how far the labels of several starts agree.
+    """Return how far the labels of each two starts agree.
 
     Equivalent: `sklearn.metrics.normalized_mutual_info_score` and `adjusted_rand_score` of every pair, over
     the documents that have a label in both.
@@ -101,17 +96,12 @@ def central_start(nmi: Floats, losses: Floats) -> int:
 
 
 class TopicGroups(NamedTuple):
-    """The topics of several starts in groups of topics that are alike.
-
-    Attributes
-    ----------
-    labels : int64 array (topics of all starts,)
-    cosines : float64 array (topics of all starts, groups)
-        The cosine of each topic with the mean direction of each group.
-    """
+    """The topics of several starts in groups of topics that are alike."""
 
     labels: Ints
+    """Int64 array (topics of all starts,)."""
     cosines: Floats
+    """The cosine of each topic with the mean direction of each group. Float64 array (topics of all starts, groups)."""
 
 
 def topic_cosines(gram: Floats) -> Floats:
@@ -131,12 +121,12 @@ def group_topics(cosines: Floats, n_groups: int) -> TopicGroups:
     n_groups : int
     """
     tries = (
-        _settled(cosines, cosines[:, first : first + n_groups]) for first in range(0, len(cosines), n_groups)
+        _settle(cosines, cosines[:, first : first + n_groups]) for first in range(0, len(cosines), n_groups)
     )
     return max(tries, key=lambda found: round(float(found.cosines.max(axis=1).sum()), 9))
 
 
-def _settled(cosines: Floats, to_groups: Floats) -> TopicGroups:
+def _settle(cosines: Floats, to_groups: Floats) -> TopicGroups:
     labels = to_groups.argmax(axis=1)
     for _ in range(GROUPING_ROUNDS):
         to_groups = _cosines_with_means(cosines, labels, to_groups.shape[1])
@@ -200,22 +190,16 @@ STABLE = 0.8
 """The silhouette from which a group of topics is called stable.
 
 The published programs of NMFk differ: T-ELF takes 0.8 by default, as here; pyDNMFk 0.9, together with a test that the
-error falls; NMFk.jl 0.5. On made collections of 4, 6 and 10 topics 0.5 takes one or two too many in four of ten
-cases, and 0.8 in none (docs/papers/semantic_nmf.md).
+error falls; NMFk.jl 0.5 (docs/papers/semantic_nmf.md compares them).
 """
 
 
 class GroupStability(NamedTuple):
-    """How well the topics of several starts fall into groups.
-
-    Attributes
-    ----------
-    least, mean : float
-        The least and the mean over groups of the mean silhouette of a group; 1 is perfect, 0 is no group.
-    """
+    """How well the topics of several starts fall into groups."""
 
     least: float
     mean: float
+    """The least and the mean over groups of the mean silhouette of a group; 1 is perfect, 0 is no group."""
 
 
 def group_stability(cosines: Floats, n_groups: int) -> GroupStability:
@@ -234,6 +218,6 @@ def largest_stable(n_topics: Sequence[int], least: Sequence[float]) -> int | Non
     )
 
 
-def mixed(block: Any, mixing: Floats) -> Floats:
+def mix_topics(block: Any, mixing: Floats) -> Floats:
     """Return the word factors of mean topics for a block of words."""
     return np.asarray(block.astype(np.float64, copy=False) @ mixing)

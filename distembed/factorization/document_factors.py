@@ -1,4 +1,4 @@
-"""The common part of the factorizations of documents: starts and their choice, new documents, top words."""
+"""What the factorizations of documents share: the choice among starts, new documents and top words."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from distembed.factorization.consensus import consensus_words
 from distembed.factorization.consensus_blocks import central_start, label_agreement
 from distembed.factorization.nmf_consensus import (
     Choose,
+    fit_documents,
     plain_refit,
-    solved_documents,
 )
 from distembed.factorization.nmf_rounds import (
     Factors,
@@ -57,7 +57,9 @@ def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
     return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
 
 
-def _kept(ends: Iterable[Fit], choose: Choose, refit: Callable[[NDArray[np.float64]], Factors]) -> Fit:
+def _choose_start(
+    ends: Iterable[Fit], choose: Choose, refit: Callable[[NDArray[np.float64]], Factors]
+) -> Fit:
     """Return the start that is chosen, or the consensus of all."""
     if choose == "objective":  # one start after the other: only the best so far is held
         return min(ends, key=lambda end: end.objective[-1])
@@ -79,7 +81,7 @@ def _consensus(
 
 
 class DocumentFactorization(DocumentClusterer):
-    """The common base of the three estimators: starts, choice of the best start, labels, new documents, top words."""
+    """Base of the three estimators: choice among starts, labels, new documents, top words."""
 
     _method: ClassVar[str]
     _frequency_weight: ClassVar[float] = 0.0  # NMF's factors are weights of tf-idf, large for frequent words
@@ -126,7 +128,7 @@ class DocumentFactorization(DocumentClusterer):
             )
             for number in range(self.n_init)
         )  # fmt: skip
-        kept = _kept(ends, self.choose if self.n_init > 1 else "objective", refit)
+        kept = _choose_start(ends, self.choose if self.n_init > 1 else "objective", refit)
         self._learn(kept)
         if self.tol > 0 and not kept.converged:
             warnings.warn(
@@ -138,7 +140,6 @@ class DocumentFactorization(DocumentClusterer):
     def _fit_documents(
         self, X: MatrixLike, start: Callable[..., Factors], one_round: Callable[..., Factors]
     ) -> None:
-        """Factorize documents × words alone."""
         with one_blas_thread():
             matrix, facts = self._documents(X)
             begin = partial(start, matrix, self.n_components, self.init, facts.mean)
@@ -150,13 +151,15 @@ class DocumentFactorization(DocumentClusterer):
     def fit_consensus(self, X: MatrixLike, starts: Sequence[Floats | da.Array]) -> Self:
         """Learn what the word factors of several starts have in common, and the document factors that go with it.
 
-        This is what `fit` keeps with ``n_init`` starts and ``choose="consensus"``, of starts that were made elsewhere.
+        `fit` does the same for its own ``n_init`` starts with ``choose="consensus"``; here the starts were made
+        elsewhere.
 
         Parameters
         ----------
         X : matrix (n, d), non-negative
         starts : sequence of arrays (d, k)
-            The `word_factors_` of each start, taken in float32; of Dask arrays, blocks of words are held at a time.
+            The `word_factors_` of each start, used in float32. Of Dask arrays, one block of words at a time is in
+            memory.
 
         Returns
         -------
@@ -268,20 +271,21 @@ class DocumentFactorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            return like_input(self._solved(matrix), X)
+            return like_input(self._solve_documents(matrix), X)
 
-    def _solved(self, matrix: Array) -> Array:
+    def _solve_documents(self, matrix: Array) -> Array:
         """Return the document factors of row blocks; documents that a job has seen keep those of the job."""
         W = self.word_factors_
-        found = solved_documents(matrix, W)
+        found = fit_documents(matrix, W)
         seen: SeenDocuments | None = getattr(self, "seen_", None)
-        return found if seen is None else seen.replaced(found, matrix)
+        return found if seen is None else seen.replace_seen(found, matrix)
 
     def predict(self, X: MatrixLike) -> NDArray[np.int64]:
-        """Return the topic of each document: its largest factor once columns are divided by `document_norms_`.
+        """Return the topic of each document: the largest of its factors, each divided by its `document_norms_`.
 
-        Of a model from a workspace this is the label of the job for the documents that the job has seen. Of a model
-        just fitted it may differ from `labels_` for documents whose factors have not settled in `n_iter` rounds.
+        For a model from a workspace, documents that the job has seen get the label of the job. For a model that was
+        just fitted, the topic may differ from `labels_` where the factors of a document have not settled in `n_iter`
+        rounds.
 
         Parameters
         ----------
@@ -309,15 +313,15 @@ class DocumentFactorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            return compute(_labels(self._solved(matrix), self.document_norms_)).ravel()
+            return compute(_labels(self._solve_documents(matrix), self.document_norms_)).ravel()
 
     @classmethod
     def from_workspace(cls, workspace: TopicStore) -> Self:
-        """Return the model of a finished topics job, as the job has kept it of its starts.
+        """Return the model that a finished topics job kept.
 
         Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the
-        number of documents of the job (see `distembed.tf_idf`). Documents that the job has seen, which are those of
-        equal rows of tf-idf, have the factors and the topics that the job gave them.
+        number of documents of the job (see `distembed.tf_idf`). A document whose row of tf-idf equals that of a
+        document of the job gets the factors and the topic that the job gave it.
 
         Parameters
         ----------
@@ -362,18 +366,18 @@ class DocumentFactorization(DocumentClusterer):
     def top_words(
         self, n: int, words: Sequence[str], *, frequency_weight: float | None = None
     ) -> list[list[str]]:
-        """Return the words by which every component is known, in falling order, as a topics job lists them.
+        """Return the most characteristic words of every component, best first, as a topics job lists them.
 
-        A component of fewer than n words has these alone.
+        A component that has fewer than n words lists fewer.
 
         Parameters
         ----------
         n : int
-            The most words of a component.
+            The largest number of words of a component.
         words : sequence of str
             The word of each row of `word_factors_`.
         frequency_weight : float from 0 to 1, optional
-            The words are ordered by their factor times this power of the share of the documents that hold them
+            Words are ordered by their factor times this power of the share of the documents that hold them
             (`word_shares_`). By default 0, the factors alone, and 0.5 for `SemanticNMF`, whose factors are large for
             rare words that occur together; 0 lists its words as the paper does.
 
@@ -401,7 +405,7 @@ class DocumentFactorization(DocumentClusterer):
         if len(words) != n_words:
             raise ValueError(f"{len(words)} words were given for {n_words} rows of word_factors_.")
         power = self._frequency_weight if frequency_weight is None else frequency_weight
-        order = blocks.listed_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
+        order = blocks.list_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
         return [
             [words[row] for row in column if self.word_factors_[row, topic] > 0]
             for topic, column in enumerate(order)

@@ -27,26 +27,24 @@ BATCH_DOCUMENTS = 2000
 DECAY, OFFSET = 0.5, 1.0
 """The step sizes are (OFFSET + t)^-DECAY for the t-th, gensim's defaults."""
 JUDGED_DOCUMENTS = 500
-"""The first documents, whose likelihood is followed."""
+"""Number of the first documents on which the likelihood is measured."""
 
 
 class OnlineLDA(NamedTuple):
-    """The topics of a collection.
-
-    Attributes
-    ----------
-    shares : lazy array (n × k), float32
-        The share of each topic in each document; the rows of documents without a word are NaN.
-    word_weights : array (n_words × k), float32
-        The expected count of each word in each topic; columns in their proportions are the topics.
-    likelihood : list of float
-        The bound on the logarithm of the probability of a word, to base e, after each pass: gensim's
-        `log_perplexity` of the first documents.
-    """
+    """The topics of a collection."""
 
     shares: da.Array
+    """The share of each topic in each document; the rows of documents without a word are NaN. Lazy array (n × k),
+    float32.
+    """
     word_weights: NDArray[np.float32]
+    """The expected count of each word in each topic; columns in their proportions are the topics. Array (n_words × k),
+    float32.
+    """
     likelihood: list[float]
+    """The bound on the logarithm of the probability of a word, to base e, after each pass: gensim's `log_perplexity` of
+    the first documents.
+    """
 
 
 def online_lda(
@@ -67,7 +65,7 @@ def online_lda(
     n_topics : int
         The number k of topics.
     n_passes : int
-        The most passes over the documents.
+        The largest number of passes over the documents.
     tol : float
         A pass that raises the likelihood of a word by a smaller share of it is the last one.
     random_state : int
@@ -81,6 +79,10 @@ def online_lda(
         If gensim is not installed.
     ValueError
         If there are fewer documents than topics.
+
+    References
+    ----------
+    Hoffman, Blei & Bach, Online learning for latent Dirichlet allocation, NIPS 2010.
     """
     if counts.shape[0] < n_topics:
         raise ValueError(
@@ -114,7 +116,6 @@ def check_gensim() -> None:
 
 
 def _model(n_topics: int, shape: tuple[int, int], random_state: int) -> Any:
-    """Return an untrained model for so many documents and words."""
     check_gensim()
     from gensim.models import LdaModel  # noqa: PLC0415 - an extra
     from gensim.utils import FakeDict  # noqa: PLC0415
@@ -142,7 +143,6 @@ def _pass(model: Any, counts: da.Array, number: int, random_state: int) -> da.Ar
 
 
 def _restore(model: Any, expected: NDArray[np.float32]) -> None:
-    """Put the expected counts of a finished pass into a model."""
     model.state.sstats = expected.copy()
     model.sync_state()
 
@@ -174,7 +174,6 @@ def _likelihood(model: Any, judged: Any, n_documents: int, random_state: int) ->
 
 
 def _shares(model: Any, counts: da.Array, random_state: int) -> da.Array:
-    """Return the share of each topic in each document, lazily, in the row blocks of the counts."""
     return map_blocks(
         _shares_of_block,
         counts,

@@ -26,13 +26,14 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     .. math:: X \approx U S V^T, \qquad \text{vectors} = U S^{\text{exponent}}
 
-    ``sklearn.decomposition.TruncatedSVD`` is the equivalent, up to the sign of each component. How the
-    decomposition is found, and the options not listed here, are `largest_singular_triplets`'.
+    ``sklearn.decomposition.TruncatedSVD`` is the equivalent, up to the sign of each component.
+    `largest_singular_triplets` computes the decomposition and describes the options that are not listed here.
 
     Parameters
     ----------
     n_components : int
-        While they are looked for, ``n_components + oversampling`` dense values are held per row.
+        Number of components. While they are computed, memory holds ``n_components + oversampling`` dense values for
+        each row.
     exponent : float
         1 is LSA, 0 the left singular vectors alone.
 
@@ -41,11 +42,15 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     components_ : (n_components, n_features) array, Vᵀ
     singular_values_ : (n_components,) float64
     residuals_ : (n_components,) float64
-        Of each component, relative to the square of its singular value; see `SingularTriplets`.
+        Residual of each component, relative to the square of its singular value; see `SingularTriplets`.
     n_iter_ : int
-        The passes that were made.
+        Number of passes over X.
     converged_ : bool
         Whether `tol` was met.
+
+    References
+    ----------
+    Landauer, Foltz & Laham, Introduction to latent semantic analysis, Discourse Processes 25, 1998.
 
     Examples
     --------
@@ -125,7 +130,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         >>> print(de.LSA(n_components=2).fit(X).singular_values_.round(2))
         [5.   4.54]
         """
-        self._fitted(X)
+        self._decompose(X)
         return self
 
     @overload
@@ -162,7 +167,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
          [0.   3.47]
          [0.   2.94]]
         """
-        found = self._fitted(X)
+        found = self._decompose(X)
         return like_input(found.left * scaled_power(found.values, self.exponent).astype(self.dtype), X)
 
     @overload
@@ -199,7 +204,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         weights = self.components_.T * scale.astype(self.dtype)
         return like_input(sparse_times(row_blocks(matrix), whole(weights)), X)
 
-    def _fitted(self, X: MatrixLike) -> SingularTriplets:
+    def _decompose(self, X: MatrixLike) -> SingularTriplets:
         check_options(self)
         matrix = training_matrix(self, X)
         with one_blas_thread():

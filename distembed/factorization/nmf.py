@@ -85,6 +85,11 @@ class NMF(DocumentFactorization):
     n_unused_words_, n_empty_documents_ : int
         The words that no component has, and the documents without a word.
 
+    References
+    ----------
+    Lee & Seung, Algorithms for non-negative matrix factorization, NIPS 2001: theorem 1 has the multiplicative updates.
+    Cichocki & Phan 2009: hierarchical alternating least squares.
+
     Examples
     --------
     >>> import distembed as de
@@ -203,6 +208,11 @@ class OrthogonalNMF(DocumentFactorization):
         Whether `tol` was met.
     n_unused_words_, n_empty_documents_ : int
         The words that no component has, and the documents without a word.
+
+    References
+    ----------
+    Yoo & Choi, Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel manifolds, IDEAL 2008,
+    equation 18.
 
     Examples
     --------

@@ -18,8 +18,8 @@ from distembed.linalg.csr import canonical_csr
 
 Floats = NDArray[np.floating[Any]]
 
-#: Up to this rank sums held in registers beat SciPy, which writes its output once per non-zero (2.4 against
-#: 5.9 ms for 2 M non-zeros at rank 4); above it SciPy is faster.  Measured on an AMD EPYC.
+#: Up to this rank sums held in registers beat SciPy, which writes its output once per non-zero; above it SciPy is
+#: faster.
 REGISTER_RANK = 8
 
 
@@ -91,7 +91,7 @@ def gram(Z: Floats) -> Floats:
     return np.asarray(exact.T @ exact)
 
 
-def scaled(factor: Floats, numerator: Floats, denominator: Floats) -> Floats:
+def multiply_by_ratio(factor: Floats, numerator: Floats, denominator: Floats) -> Floats:
     """Return factor ∘ numerator / denominator, 0 where the denominator is 0."""
     ratio = np.divide(numerator, denominator, out=np.zeros_like(factor), where=denominator > 0)
     ratio *= factor
@@ -100,29 +100,29 @@ def scaled(factor: Floats, numerator: Floats, denominator: Floats) -> Floats:
 
 def update_documents(X: csr_array, Z: Floats, W: Floats, WW: Floats) -> Floats:
     """Return Z ∘ (X W) / (Z WᵀW): equation 7a."""
-    return scaled(Z, times(X, W), Z @ WW.astype(Z.dtype, copy=False))
+    return multiply_by_ratio(Z, times(X, W), Z @ WW.astype(Z.dtype, copy=False))
 
 
 def update_words(W: Floats, XZ: Floats, ZZ: Floats) -> Floats:
     """Return W ∘ (Xᵀ Z) / (W ZᵀZ): Lee & Seung (2001), theorem 1."""
-    return scaled(W, XZ, W @ ZZ)
+    return multiply_by_ratio(W, XZ, W @ ZZ)
 
 
 def update_semantic_words(
     W: Floats, XZ: Floats, ZZ: Floats, MW: Floats, S: Floats, *, weight: float
 ) -> Floats:
     """Return W ∘ (XᵀZ + 2λ M W S) / (W (2λ S WᵀW S + ZᵀZ)): equation 7b with the weight λ on M."""
-    return scaled(W, XZ + 2 * weight * (MW @ S), W @ (2 * weight * (S @ gram(W) @ S) + ZZ))
+    return multiply_by_ratio(W, XZ + 2 * weight * (MW @ S), W @ (2 * weight * (S @ gram(W) @ S) + ZZ))
 
 
 def update_core(S: Floats, W: Floats, MW: Floats) -> Floats:
     """Return S ∘ (Wᵀ M W) / (WᵀW S WᵀW), kept symmetric: equation 7c."""
     WW = gram(W)
-    updated = scaled(S, W.T @ MW, WW @ S @ WW)
+    updated = multiply_by_ratio(S, W.T @ MW, WW @ S @ WW)
     return (updated + updated.T) / 2
 
 
-def fitted_core(W: Floats, MW: Floats) -> Floats:
+def fit_core(W: Floats, MW: Floats) -> Floats:
     """Return the non-negative part of argmin_S ‖M - W S Wᵀ‖, with zeros lifted to a small value.
 
     A multiplicative update never leaves zero, so an entry that the unconstrained fit makes negative
@@ -135,7 +135,7 @@ def fitted_core(W: Floats, MW: Floats) -> Floats:
 
 def update_orthogonal_documents(X: csr_array, Z: Floats, W: Floats, WXZ: Floats) -> Floats:
     """Return Z ∘ (X W) / (Z Wᵀ Xᵀ Z): Yoo & Choi (2008), equation 18."""
-    return scaled(Z, times(X, W), Z @ WXZ.astype(Z.dtype, copy=False))
+    return multiply_by_ratio(Z, times(X, W), Z @ WXZ.astype(Z.dtype, copy=False))
 
 
 def descend_documents(
@@ -215,15 +215,15 @@ def topic_shares(Z: Floats, norms: Floats) -> Floats:
 
 
 FREQUENCY_WEIGHT = 0.5
-"""The power of the share of documents by which the words of Semantic-NMF are listed where nothing else is asked for."""
+"""Default power of the share of documents by which the words of Semantic-NMF are ordered."""
 
 
-def listed_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> NDArray[np.int64]:
-    """Return the words by which a topic is known, (k, n): the largest of ``W ∘ shares ** frequency_weight``, falling.
+def list_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> NDArray[np.int64]:
+    """Return the words of each topic with the largest ``W ∘ shares ** frequency_weight``, falling, (k, n).
 
     The word factors of Semantic-NMF follow M, and are large for rare words that occur together, as positive PMI is:
-    they are like the lift p(w | t) / p(w), and W times p(w) is like p(w | t). A power between 0 and 1 is a compromise
-    between the two, the relevance of Sievert & Shirley (2014).
+    they are like the lift p(w | t) / p(w), and W times p(w) is like p(w | t). A power between 0 and 1 compromises
+    between the two, like the relevance of Sievert & Shirley (2014).
 
     Parameters
     ----------
@@ -233,28 +233,21 @@ def listed_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) 
         The share of the documents that hold each word.
     n : int
     frequency_weight : float
-        0: by the factors alone.
+        The power; 0 orders by the factors alone.
     """
     weights = W * shares[:, np.newaxis] ** frequency_weight if frequency_weight else W
     return np.argsort(-weights, axis=0, kind="stable")[:n].T
 
 
 class WeightTerms(NamedTuple):
-    """The weight of a topic in a document as a sum.
-
-    Attributes
-    ----------
-    words : (m,) float64
-        The term of each word of the document.
-    topics : (k,) float64
-        What each other topic explains already, not above zero; 0 for the topic itself.
-    rest : float
-        What the rounds had not settled when they ended.
-    """
+    """The weight of a topic in a document as a sum."""
 
     words: Floats
+    """The term of each word of the document. Shape (m,), float64."""
     topics: Floats
+    """What each other topic explains already, not above zero; 0 for the topic itself. Shape (k,), float64."""
     rest: float
+    """What the rounds had not settled when they ended."""
 
 
 def weight_terms(values: Floats, words: NDArray[np.int64], z: Floats, W: Floats, topic: int) -> WeightTerms:
@@ -317,7 +310,7 @@ def inspect(X: csr_array) -> Floats:
     return facts
 
 
-def shifted(M: csr_array, *, shift: float) -> csr_array:
+def subtract_shift(M: csr_array, *, shift: float) -> csr_array:
     """Return max(M - log shift, 0) on the support of M."""
     moved = csr_array((np.maximum(M.data - np.log(shift), 0).astype(M.dtype), M.indices, M.indptr), M.shape)
     return canonical_csr(moved, M.dtype)
@@ -372,7 +365,7 @@ def cluster_sums(X: csr_array, C: Floats) -> Floats:
     return np.vstack([sums, size, np.bincount(chosen, cosines[rows], minlength=C.shape[1])])
 
 
-def spread_seeds(X: csr_array, n_seeds: int, random: np.random.Generator) -> NDArray[np.int64]:
+def draw_seeds(X: csr_array, n_seeds: int, random: np.random.Generator) -> NDArray[np.int64]:
     """Return rows of X drawn as by k-means++ (Arthur & Vassilvitskii 2007) with the distance 1 - cosine.
 
     Where fewer than n_seeds rows are distinct the rest is drawn evenly from the rows not yet taken.

@@ -28,21 +28,21 @@ Choose = Literal["consensus", "central", "objective"]
 SOLVING_SWEEPS = 500
 
 
-def solved_documents(X: Array, words: NDArray[Any]) -> Array:
+def fit_documents(X: Array, words: NDArray[Any]) -> Array:
     """Return argmin over Z >= 0 of ``‖X - Z Wᵀ‖`` for fixed words, by row blocks; lazy where X is a Dask array."""
     solve = partial(blocks.solve_documents, sweeps=SOLVING_SWEEPS)
     return each(solve, X, words, blocks.gram(words), columns=words.shape[1], dtype=X.dtype)
 
 
-def _kept_documents(checkpoint: Checkpoint, X: Array, words: Floats) -> Array:
+def _keep_documents(checkpoint: Checkpoint, X: Array, words: Floats) -> Array:
     """Return the document factors of given word factors, kept where they are lazy: several results are made of them."""
-    Z = solved_documents(X, words)
+    Z = fit_documents(X, words)
     return checkpoint("consensus-documents", lambda: Z) if isinstance(Z, da.Array) else Z
 
 
 def plain_refit(checkpoint: Checkpoint, X: Array, squares: float, words: Floats) -> Factors:
     """Return the factors of given word factors: document factors solved for them, and the loss."""
-    Z = _kept_documents(checkpoint, X, words)
+    Z = _keep_documents(checkpoint, X, words)
     XZ, ZZ = document_sums(X, Z)
     loss = each(partial(document_loss, squares), XZ, ZZ, words, rows=1, columns=1)
     return Factors(Z, words, np.eye(words.shape[1]), XZ, loss)
@@ -57,9 +57,9 @@ def semantic_refit(
     words: Floats,
 ) -> Factors:
     """Return the factors of given word factors: document factors and the core solved for them, and the loss."""
-    Z = _kept_documents(checkpoint, X, words)
+    Z = _keep_documents(checkpoint, X, words)
     XZ, ZZ = document_sums(X, Z)
     MW = compute(times(M, words))
-    S = blocks.fitted_core(words, MW)
+    S = blocks.fit_core(words, MW)
     loss = each(partial(joint_loss, squares, weight), XZ, ZZ, words, MW, S, rows=1, columns=1)
     return Factors(Z, words, S, MW, loss)

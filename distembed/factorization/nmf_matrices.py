@@ -14,7 +14,7 @@ from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative
 from distembed.factorization.nmf_rounds import times
 from distembed.factorization.row_lifts import Array, one_lazy_block, row_blocks
-from distembed.validation import checked_matrix, refuse_collection
+from distembed.validation import check_matrix, refuse_collection
 
 
 def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
@@ -25,7 +25,7 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
             f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "
             f"vocabulary, so that M is {n_words} × {n_words}."
         )
-    matrix = row_blocks(checked_matrix(M, name="M", finite=False))
+    matrix = row_blocks(check_matrix(M, name="M", finite=False))
     if check_nonnegative(matrix, name="M").is_counts:
         warnings.warn(
             "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
@@ -36,12 +36,12 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
     if shift == 1:
         return matrix
     if isinstance(matrix, da.Array):
-        return map_blocks(_shifted, matrix, shift, dtype=matrix.dtype, meta=matrix._meta)
-    return blocks.shifted(matrix, shift=shift)
+        return map_blocks(_subtract_shift, matrix, shift, dtype=matrix.dtype, meta=matrix._meta)
+    return blocks.subtract_shift(matrix, shift=shift)
 
 
-def _shifted(block: csr_array, shift: float) -> csr_array:
-    return blocks.shifted(block, shift=shift)
+def _subtract_shift(block: csr_array, shift: float) -> csr_array:
+    return blocks.subtract_shift(block, shift=shift)
 
 
 def _check_symmetric(M: Array) -> None:

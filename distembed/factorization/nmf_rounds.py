@@ -29,8 +29,8 @@ ROUNDS_PER_CHECKPOINT = 10
 #: Sweeps of coordinate descent after each product; the product costs far more (Gillis & Glineur 2012).
 HALS_SWEEPS = 4
 
-#: A row is left alone when a sweep moves no coordinate by more than this share of its largest: half the time of
-#: four full sweeps on 20 Newsgroups, and as many rounds (tests/benchmarks/TOPICS.md).
+#: A row is left alone when a sweep moves no coordinate by more than this share of its largest, which saves time and
+#: costs no further rounds (tests/benchmarks/TOPICS.md).
 HALS_TOLERANCE = 0.03
 
 #: Squared length of what is left of a matrix, relative to its own, that is rounding error of float32 factors.
@@ -99,8 +99,8 @@ def descend(
 ) -> Fit:  # fmt: skip
     """Run one start until it converges, or through n_iter rounds.
 
-    It has converged once ten rounds gain less than `tol` of the objective, or once the objective is that of an exact
-    fit: what it still gains, or loses to rounding, is a share of next to nothing.
+    It has converged when ten rounds gain less than `tol` of the objective, or when the objective is that of an exact
+    fit, whose further gains are rounding error.
     """
     exact = max(tol**2, ROUNDING) * squares / 2
     factors = _in_memory(_keep(checkpoint, f"{name}-start", start), X)

@@ -41,11 +41,10 @@ def semantic_start(M: Array, plain: Callable[..., Factors], seed: tuple[int, ...
     """Return the factors before the first round of Semantic-NMF, whose `carried` is M W."""
     factors = plain(seed)
     MW = compute(times(M, factors.words))
-    return factors._replace(core=blocks.fitted_core(factors.words, MW), carried=MW)
+    return factors._replace(core=blocks.fit_core(factors.words, MW), carried=MW)
 
 
 def _start_factors(X: Array, rank: int, init: str, seed: tuple[int, ...], mean: float) -> tuple[Array, Array]:
-    """Return the document and word factors to start from."""
     if init == "random":
         return _random_start(X, rank, seed, mean)
     if init == "nndsvd":

@@ -1,6 +1,6 @@
 """The stored factorization of a topics job, and the documents that it was fitted to.
 
-A store is given, never opened: anything with arrays and tables by name will do.
+The caller gives the store: any object with arrays and tables by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distembed.factorization.row_lifts import Array, each, row_blocks
 
 
 class TopicStore(Protocol):
-    """What a model is read from: an opened `distembed.Workspace`."""
+    """The store that a model is read from, such as an opened `distembed.Workspace`."""
 
     def array(self, name: str) -> da.Array:
         """Return an array, lazily."""
@@ -28,22 +28,17 @@ class TopicStore(Protocol):
 
 
 class SeenDocuments(NamedTuple):
-    """The documents that a fit has seen, found again by the digests of their rows.
+    """The documents of a fit, looked up by the digests of their rows.
 
     A fit treats rows one by one, so that equal rows have equal factors.
-
-    Attributes
-    ----------
-    digests : uint64 array (n,), rising
-    rows : int64 array (n,)
-        The row of each digest.
-    factors : Dask array (n, k)
-        Their document factors.
     """
 
     digests: NDArray[np.uint64]
+    """Uint64 array (n,), rising."""
     rows: NDArray[np.int64]
+    """The row of each digest. Int64 array (n,)."""
     factors: da.Array
+    """Their document factors. Dask array (n, k)."""
 
     @classmethod
     def of(cls, X: da.Array, factors: da.Array) -> SeenDocuments:
@@ -53,13 +48,13 @@ class SeenDocuments(NamedTuple):
         return cls(digests[rows], rows, factors)
 
     def rows_of(self, matrix: Array) -> NDArray[np.int64]:
-        """Return for each row of a matrix the document that it is, int64 (n,), -1 for one not seen."""
+        """Return the document of the fit that each row of a matrix is, int64 (n,), -1 for one not seen."""
         digests = _digests(matrix)
         place = np.minimum(np.searchsorted(self.digests, digests), len(self.digests) - 1)
         return np.where(self.digests[place] == digests, self.rows[place], -1)
 
-    def replaced(self, found: Array, matrix: Array) -> Array:
-        """Return document factors with those of documents that were seen in the place of new ones."""
+    def replace_seen(self, found: Array, matrix: Array) -> Array:
+        """Return document factors in which documents of the fit have the factors of the fit."""
         rows = self.rows_of(matrix)
         seen = rows >= 0
         if not seen.any():
@@ -71,10 +66,10 @@ class SeenDocuments(NamedTuple):
         if isinstance(found, da.Array):
             chunks = (found.chunks[0], -1)
             known, mask = da.from_array(known, chunks=chunks), da.from_array(mask, chunks=chunks)
-        return each(_chosen, found, known, mask, columns=found.shape[1], dtype=found.dtype)
+        return each(_choose_rows, found, known, mask, columns=found.shape[1], dtype=found.dtype)
 
 
-def _chosen(found: NDArray[Any], known: NDArray[Any], seen: NDArray[np.bool_]) -> NDArray[Any]:
+def _choose_rows(found: NDArray[Any], known: NDArray[Any], seen: NDArray[np.bool_]) -> NDArray[Any]:
     return np.where(seen, known, found)
 
 

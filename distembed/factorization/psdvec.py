@@ -23,21 +23,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_core import Rounds, factorize, sliced
+from distembed.factorization.psdvec_core import Rounds, factorize, slice_rows_and_columns
 from distembed.factorization.psdvec_inputs import (
+    check_core_size,
     check_counted,
+    check_length,
+    check_pairs,
+    check_prior,
     check_square,
-    checked_core_size,
-    checked_length,
-    checked_pairs,
-    checked_prior,
     ridge_of_words,
 )
 from distembed.factorization.psdvec_noncore import (
     CoreWords,
     NewWords,
     NoncoreOptions,
-    counted_in_corpus,
+    count_in_corpus,
     noncore_vectors,
     noncore_weighting,
 )
@@ -65,45 +65,47 @@ class PSDVec(BaseEstimator):
     Parameters
     ----------
     n_components : int
-        Dimensions d.
+        Number of dimensions d of a word vector.
     n_core : int, optional
-        The first so many words are solved jointly, the rest one by one against them. None: all are core.
+        Number of most frequent words that are solved jointly; the others are solved one by one against them. None: all
+        words are solved jointly.
     smoothing : float
-        kappa of Jelinek-Mercer smoothing.
+        Smoothing strength between 0 and 1 (kappa of Jelinek-Mercer smoothing); larger values pull pairs towards the
+        word frequencies.
     n_iter : int
-        Rounds T; round t has rank ``d + T - t``.
+        Number of rounds T; round t has rank ``d + T - t``.
     ridge : float or sequence of float
-        mu of noncore words; a sequence with one value for each of `bands`.
+        Strength mu of the ridge that pulls the vectors of noncore words towards zero, or towards their prior; a
+        sequence gives one value for each of `bands`.
     bands : sequence of int, optional
         Sizes of the frequency bands of noncore words; the last takes all that are left (the paper: 55,000,
         50,000, 50,000 with ridge 2, 4, 8).
     background_weight : float
         Weight of target 0 where a noncore word has no count with a core word (the authors' program: 0.001).
     uniform_weight : float
-        Weight that each order of every pair of a noncore and a core word has beside its own, as in the core's
-        first iterate (G + W∘G)/2; pairs without a count have target 0 there. 0 is the paper. Without it the few
-        small weights of a rare word leave its length and direction to the ridge: lengths were 6 to 15 times
-        those of core words of its frequency. 0.1 was better on every corpus tried: 19, 20 and 82 M tokens
-        (tests/benchmarks/RESULTS.md).
+        Weight that each order of every pair of a noncore and a core word has in addition to its own, as in the core's
+        first iterate (G + W∘G)/2; pairs without a count have target 0 there. The paper has 0, which leaves the length
+        and direction of a rare word, whose weights are few and small, to the ridge.
     weight_cutoff : "halving", "exact_quantile", "none", None or float
         The weight above which all weights are equal: the authors' rule ("halving"), the smallest of the largest
         0.02 % of the weights, no cut-off, or a number. See `distembed.weighting.pmi.weight_cutoff`.
     core_ridge : float
         Eigenvalues are multiplied by ``1 / (1 + core_ridge)`` in every round.
     solver : "krylov" or "dense"
-        "dense" forms n × n arrays: a cross-check for small n.
+        "krylov" holds no n × n array; "dense" forms such arrays and serves as a cross-check for small n.
     n_passes : int
-        Products of each later round's Krylov basis, which starts from the vectors before it.
+        Number of matrix products for the Krylov basis of each later round, which starts from the vectors of the round
+        before.
     first_passes : int
-        Products of the first round's, which starts from random vectors. What this round misses the later
-        ones do not make good: with 8 passes of `block_size` 104 the last objective of 5,000 × 100 was
-        0.12 % above that of 16 passes of 52, which was 0.005 % above that of 24.
+        Number of matrix products for the Krylov basis of the first round, which starts from random vectors. Later
+        rounds do not make up for what this round misses.
     block_size : int, optional
-        Columns of that start; default half of the rank: smaller blocks and more passes find more.
+        Number of random vectors that the first round starts from; by default half of the rank. Smaller blocks with more
+        passes find more.
     random_state : int, None, Generator or RandomState
-        Seed of those.
+        Seed of the random vectors.
     batch_words : int
-        Noncore words in one task.
+        Number of noncore words in one task.
     checkpoint : Checkpoint
         Keeps each state under a name: ``core/round-1/vectors`` and so on. A run that finds them resumes.
 
@@ -120,10 +122,10 @@ class PSDVec(BaseEstimator):
     weight_cutoff_, weight_scale_ : float
         The cut-off of the core's weights, inf for none, and the largest weight, by which all are divided.
     noncore_cutoff_, noncore_scale_ : float
-        The same of the noncore words' weights, which `transform` uses: a new word is weighed like those of the
-        fit, whatever words are solved with it. Those of the core until `fit_noncore` has learned its own.
+        The same for the weights of noncore words. `transform` uses them, so that a new word gets the same weights
+        whatever words are solved with it. Until `fit_noncore` has learned them, they are those of the core.
     total_count_ : float
-        Occurrences of all words of the fit, which the probabilities of words are shares of.
+        Occurrences of all words of the fit; the probability of a word is its share of them.
     core_counts_, core_row_totals_ : (n_core,) float64
         Word counts and row totals of the core words, which `transform` uses.
 
@@ -237,14 +239,14 @@ class PSDVec(BaseEstimator):
             raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
         # `marginals` finds NaN, infinite and negative counts in the pass that sums them.
         matrix = training_matrix(self, counts, name="counts", finite=False)
-        word_counts = self._checked_input(matrix, word_counts)
+        word_counts = self._check_input(matrix, word_counts)
         n_core = self.core_size(matrix.shape[0])
         with one_blas_thread():
             every = row_blocks(matrix)
             sums = marginals(every)
             check_counted(sums, word_counts)
             given = sums.rows if row_totals is None else row_totals
-            totals = checked_length(given, len(word_counts), "row_totals")
+            totals = check_length(given, len(word_counts), "row_totals")
             self._learn_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
             if n_core < len(word_counts):
                 self._fit_rest(every, word_counts, totals)
@@ -281,12 +283,11 @@ class PSDVec(BaseEstimator):
         n_core = rows.shape[0]
         return self._learn_core(
             rows,
-            checked_length(word_counts, n_core, "word_counts"),
-            checked_length(totals, n_core, "row_totals"),
+            check_length(word_counts, n_core, "word_counts"),
+            check_length(totals, n_core, "row_totals"),
         )
 
     def _learn_core(self, counts: da.Array, word_counts: Floats, row_totals: Floats) -> PSDVec:
-        """Learn the core vectors from counts in row blocks."""
         self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
             core = factorize(counts, word_counts, row_totals, self._rounds())
@@ -342,8 +343,8 @@ class PSDVec(BaseEstimator):
         """
         self.n_core_ = core_vectors.shape[0]
         self.core_vectors_ = core_vectors
-        self.core_counts_ = checked_length(word_counts, self.n_core_, "word_counts")
-        self.core_row_totals_ = checked_length(row_totals, self.n_core_, "row_totals")
+        self.core_counts_ = check_length(word_counts, self.n_core_, "word_counts")
+        self.core_row_totals_ = check_length(row_totals, self.n_core_, "row_totals")
         learned = {
             "noncore_cutoff": noncore_cutoff,
             "noncore_scale": noncore_scale,
@@ -395,9 +396,9 @@ class PSDVec(BaseEstimator):
     ) -> Float32s | da.Array:
         """Solve new words against the fixed core, of the same or another corpus.
 
-        A word's vector is the same alone and among others, and for a word of the fit it is the fit's. The
-        probabilities u are counts divided by `total_count_`, the weights have the cut-off and the scale of the
-        fit's noncore words, and n_i is `new_row_totals` for the new words and `core_row_totals` for the core
+        The vector of a word does not depend on the words that are solved with it, and a word of the fit gets the vector
+        of the fit. The probabilities u are counts divided by `total_count_`, the weights have the cut-off and the scale
+        of the fit's noncore words, and n_i is `new_row_totals` for the new words and `core_row_totals` for the core
         words. For words counted in another corpus give that corpus's `core_counts` and `core_row_totals`;
         `total_count_` then counts in proportion to the core words' occurrences.
 
@@ -444,20 +445,20 @@ class PSDVec(BaseEstimator):
         True
         """
         rows, columns = self._pairs_with_core(new_rows, new_columns)
-        m, weighting = rows.shape[0], self._learnt_weighting()
+        m, weighting = rows.shape[0], self._weighting_of_fit()
         marginals(columns)
         sums = marginals(rows).rows
         words = NewWords(
             rows,
             columns,
-            checked_length(new_counts, m, "new_counts"),
-            checked_length(sums if new_row_totals is None else new_row_totals, m, "new_row_totals"),
+            check_length(new_counts, m, "new_counts"),
+            check_length(sums if new_row_totals is None else new_row_totals, m, "new_row_totals"),
             np.broadcast_to(np.asarray(np.ravel(self.ridge)[-1] if ridge is None else ridge, float), (m,)),
-            checked_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
+            check_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
         )
         with one_blas_thread():
-            core = counted_in_corpus(self._core(), core_counts, core_row_totals)
-            return like_input(self._solved(words, core, weighting), new_rows)
+            core = count_in_corpus(self._core(), core_counts, core_row_totals)
+            return like_input(self._solve_words(words, core, weighting), new_rows)
 
     def fit_noncore(
         self,
@@ -475,9 +476,9 @@ class PSDVec(BaseEstimator):
         rows, columns : Dask arrays, sparse matrices or arrays (m, n_core), (n_core, m)
         word_counts, row_totals : (m,) arrays
         prior : Dask array or array (m, d), optional
-            Row i is s_i, what word i is expected to be before its counts are seen, such as
-            `distembed.SubwordMap.transform` of it: the ridge is ``mu ‖v_i - s_i‖²``, so that v_i is the mean of
-            the posterior, and s_i itself where the word has no count with a core word. Default zero.
+            Row i is s_i, the expected vector of word i before its counts are seen, such as
+            `distembed.SubwordMap.transform` of it: the ridge is ``mu ‖v_i - s_i‖²``, so that v_i is the mean of the
+            posterior, and s_i itself where the word has no count with a core word. Default zero.
 
         Returns
         -------
@@ -501,19 +502,18 @@ class PSDVec(BaseEstimator):
         words = NewWords(
             rows,
             columns,
-            checked_length(word_counts, m, "word_counts"),
-            checked_length(row_totals, m, "row_totals"),
+            check_length(word_counts, m, "word_counts"),
+            check_length(row_totals, m, "row_totals"),
             ridge_of_words(self.ridge, self.bands, m),
-            checked_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
+            check_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
         )
         return self._learn_noncore(words)
 
     def _pairs_with_core(
         self, rows: Any, columns: Any, *, nonnegative: bool = False
     ) -> tuple[da.Array, da.Array]:
-        """Return the counts of new words with core words, and the reverse, as row blocks, after checking them."""
         check_is_fitted(self, "core_vectors_")
-        return checked_pairs(rows, columns, self.n_core_, estimator=self, nonnegative=nonnegative)
+        return check_pairs(rows, columns, self.n_core_, estimator=self, nonnegative=nonnegative)
 
     def _learn_noncore(self, words: NewWords) -> da.Array:
         """Return vectors of the noncore words, and keep what decides the weights of later ones."""
@@ -521,15 +521,20 @@ class PSDVec(BaseEstimator):
             weighting = noncore_weighting(words, self.smoothing, self.weight_cutoff)
             _, self.noncore_cutoff_, self.noncore_scale_ = weighting
             self.total_count_ = float(words.counts.sum() + self.core_counts_.sum())
-            return self.checkpoint("noncore/vectors", partial(self._solved, words, self._core(), weighting))
+            return self.checkpoint(
+                "noncore/vectors", partial(self._solve_words, words, self._core(), weighting)
+            )
 
-    def _solved(self, words: NewWords, core: CoreWords, weighting: PairWeighting) -> da.Array:
+    def _solve_words(self, words: NewWords, core: CoreWords, weighting: PairWeighting) -> da.Array:
         options = NoncoreOptions(self.background_weight, self.uniform_weight, self.batch_words)
         return noncore_vectors(words, core, weighting, options)
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)
-        rows, columns = sliced(every, (c, n), (0, c)), sliced(every, (0, c), (c, n))
+        rows, columns = (
+            slice_rows_and_columns(every, (c, n), (0, c)),
+            slice_rows_and_columns(every, (0, c), (c, n)),
+        )
         ridge = ridge_of_words(self.ridge, self.bands, n - c)
         noncore = self._learn_noncore(NewWords(rows, columns, word_counts[c:], totals[c:], ridge))
         self.vectors_ = da.concatenate([self.core_vectors_, noncore])
@@ -540,8 +545,7 @@ class PSDVec(BaseEstimator):
             self.core_vectors_ = self.vectors_[: self.n_core_]
         return self
 
-    def _learnt_weighting(self) -> PairWeighting:
-        """Return the weighting of new words, which is that of the fit."""
+    def _weighting_of_fit(self) -> PairWeighting:
         if None in {self.noncore_cutoff_, self.noncore_scale_, self.total_count_}:
             raise ValueError(
                 "the core was set without noncore_cutoff, noncore_scale and total_count, which transform needs: "
@@ -556,10 +560,10 @@ class PSDVec(BaseEstimator):
         options = {name: getattr(self, name) for name in Rounds._fields}
         return Rounds(**options | {"random_state": seed_of(self.random_state)})
 
-    def _checked_input(self, counts: Any, word_counts: Any) -> Floats:
+    def _check_input(self, counts: Any, word_counts: Any) -> Floats:
         check_square(counts.shape)
         check_options(self)
-        return checked_length(word_counts, counts.shape[0], "word_counts")
+        return check_length(word_counts, counts.shape[0], "word_counts")
 
     def core_size(self, n: int) -> int:
         """Return how many of `n` words are core words, after checking `n_core` and `n_components`.
@@ -581,8 +585,8 @@ class PSDVec(BaseEstimator):
         >>> de.PSDVec(n_components=100).core_size(30_000)
         30000
         """
-        return checked_core_size(self.n_core, self.n_components, n)
+        return check_core_size(self.n_core, self.n_components, n)
 
 
 def _corner(every: da.Array, n_core: int) -> da.Array:
-    return every if n_core == every.shape[0] else sliced(every, (0, n_core), (0, n_core))
+    return every if n_core == every.shape[0] else slice_rows_and_columns(every, (0, n_core), (0, n_core))

@@ -56,47 +56,32 @@ class Rounds(NamedTuple):
 
 
 class CoreProblem(NamedTuple):
-    """The input of the rounds of core mode.
-
-    Attributes
-    ----------
-    weights, target : Dask arrays (n, n) of csr_array row blocks, float32
-        Ws and S, on the same support.
-    irreducible : Dask array (1,)
-        The weighted squared error that no symmetric matrix can fit.
-    weighting : PairWeighting
-        How counts become weights.
-    """
+    """The input of the rounds of core mode."""
 
     weights: da.Array
     target: da.Array
+    """Ws and S, on the same support. Dask arrays (n, n) of csr_array row blocks, float32."""
     irreducible: da.Array
+    """The weighted squared error that no symmetric matrix can fit. Dask array (1,)."""
     weighting: PairWeighting
+    """How counts become weights."""
 
 
 class Core(NamedTuple):
-    """The core vectors, and how the rounds that computed them went.
-
-    Attributes
-    ----------
-    vectors : Dask array (n, d) float32
-        The core vectors.
-    objective : float64 array (n_iter,)
-        The weighted squared error after each round.
-    eigenvalues : float64 array (d,)
-        The eigenvalues of the last round, with negative ones as zero: the squared lengths of the columns of
-        `vectors`.
-    ranks : list of int
-        The rank of each round.
-    weighting : PairWeighting
-        How counts became weights.
-    """
+    """The core vectors, and how the rounds that computed them went."""
 
     vectors: da.Array
+    """The core vectors. Dask array (n, d) float32."""
     objective: Floats
+    """The weighted squared error after each round. Float64 array (n_iter,)."""
     eigenvalues: Floats
+    """The eigenvalues of the last round, with negative ones as zero: the squared lengths of the columns of `vectors`.
+    Float64 array (d,).
+    """
     ranks: list[int]
+    """The rank of each round."""
     weighting: PairWeighting
+    """How counts became weights."""
 
 
 def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds) -> Core:
@@ -238,7 +223,7 @@ def _pairs_of_core(
     return PairCounts(counts, backward, row_totals, row_totals, unigram, unigram)
 
 
-def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
+def slice_rows_and_columns(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
     """Return rows and columns of a sparse matrix of row blocks, lazily."""
     part = matrix[slice(*rows)]
     chunks = (part.chunks[0], (columns[1] - columns[0],))

@@ -1,4 +1,4 @@
-"""Checks of what `PSDVec` is given: counts with their words' totals, the ridge of each word, and priors."""
+"""Checks of the arguments of `PSDVec`: counts with the totals of their words, the ridge of each word, and priors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from distembed.linalg.operators import row_blocks
 from distembed.typing import VectorLike
-from distembed.validation import checked_matrix
+from distembed.validation import check_matrix
 from distembed.weighting.pmi import Marginals
 
 Floats = NDArray[np.floating]
 
 
-def checked_length(values: VectorLike, n: int, name: str) -> Floats:
+def check_length(values: VectorLike, n: int, name: str) -> Floats:
     """Return one finite number that is not negative for each of n words, as floats.
 
     Raises
@@ -55,7 +55,7 @@ def check_counted(sums: Marginals, word_counts: Floats) -> None:
         )
 
 
-def checked_core_size(n_core: int | None, n_components: int, n: int) -> int:
+def check_core_size(n_core: int | None, n_components: int, n: int) -> int:
     """Return how many of n words are core words.
 
     Raises
@@ -76,7 +76,7 @@ def checked_core_size(n_core: int | None, n_components: int, n: int) -> int:
     return n_core
 
 
-def checked_pairs(
+def check_pairs(
     new_rows: Any, new_columns: Any, n_core: int, *, estimator: Any, nonnegative: bool
 ) -> tuple[da.Array, da.Array]:
     """Return the counts of m new words with the core words, and the reverse, as row blocks.
@@ -88,8 +88,8 @@ def checked_pairs(
         negative.
     """
     rules: dict[str, Any] = {"estimator": estimator, "finite": nonnegative, "nonnegative": nonnegative}
-    rows = checked_matrix(new_rows, name="new_rows", **rules)
-    columns = checked_matrix(new_columns, name="new_columns", **rules)
+    rows = check_matrix(new_rows, name="new_rows", **rules)
+    columns = check_matrix(new_columns, name="new_columns", **rules)
     m, c = rows.shape
     if c != n_core or columns.shape != (c, m):
         raise ValueError(
@@ -99,7 +99,7 @@ def checked_pairs(
     return row_blocks(rows), row_blocks(columns)
 
 
-def checked_prior(prior: Any, m: int, n_components: int, *, estimator: Any) -> da.Array | None:
+def check_prior(prior: Any, m: int, n_components: int, *, estimator: Any) -> da.Array | None:
     """Return the prior vectors of m words as row blocks; None where there are none.
 
     Raises
@@ -114,7 +114,7 @@ def checked_prior(prior: Any, m: int, n_components: int, *, estimator: Any) -> d
         raise ValueError(
             f"prior has shape {shape}; give one row of {n_components} numbers for each of the {m} words"
         )
-    return da.asarray(checked_matrix(prior, name="prior", estimator=estimator, sparse=False))
+    return da.asarray(check_matrix(prior, name="prior", estimator=estimator, sparse=False))
 
 
 def ridge_of_words(ridge: float | Sequence[float], bands: Sequence[int] | None, m: int) -> Floats:

@@ -19,24 +19,17 @@ _Sides = tuple[Any, ...]  # forward, backward, (rows, 2) and (columns, 2) totals
 
 
 class PairCounts(NamedTuple):
-    """Counts between row words and column words, in both orders, with their words' totals.
-
-    Attributes
-    ----------
-    forward, backward : Dask arrays (n, m) of csr_array row blocks
-        Row word left of column word, and right of it.
-    row_totals, column_totals : (n,), (m,) float64
-        Bigrams with the word on the left.
-    row_unigram, column_unigram : (n,), (m,) float64
-        Shares of the occurrences of all words of the problem.
-    """
+    """Counts between row words and column words, in both orders, with their words' totals."""
 
     forward: da.Array
     backward: da.Array
+    """Row word left of column word, and right of it. Dask arrays (n, m) of csr_array row blocks."""
     row_totals: Floats
     column_totals: Floats
+    """Bigrams with the word on the left. Shape (n,), (m,) float64."""
     row_unigram: Floats
     column_unigram: Floats
+    """Shares of the occurrences of all words of the problem. Shape (n,), (m,) float64."""
 
 
 def weighting_of(smoothing: float, cutoff: float, largest: float) -> PairWeighting:
@@ -66,7 +59,7 @@ def irreducible_error(pairs: PairCounts, weighting: PairWeighting) -> da.Array:
     return _lift(_error_block, pairs, weighting, chunks=chunks, meta=np.empty((0, 0))).sum(axis=0)
 
 
-def solved_words(
+def solve_words(
     pairs: PairCounts,
     weighting: PairWeighting,
     core_vectors: Any,
@@ -127,17 +120,17 @@ def _lift(
     )
 
 
-def _weighed(sides: _Sides, weighting: PairWeighting) -> blocks.Pairs:
+def _weigh(sides: _Sides, weighting: PairWeighting) -> blocks.Pairs:
     forward, backward, own, facing = sides
     return blocks.weigh_pairs(
         forward, backward, own[:, 0], own[:, 1], facing[:, 0], facing[:, 1], weighting=weighting
     )
 
 
-def _weighed_off_diagonal(sides: _Sides, weighting: PairWeighting, block_info: Any) -> blocks.Pairs:
+def _weigh_off_diagonal(sides: _Sides, weighting: PairWeighting, block_info: Any) -> blocks.Pairs:
     first_row = first_row_of(block_info)
     forward, backward = (blocks.without_core_diagonal(block, first_row) for block in sides[:2])
-    return _weighed((forward, backward, *sides[2:]), weighting)
+    return _weigh((forward, backward, *sides[2:]), weighting)
 
 
 def first_row_of(block_info: Any) -> int:
@@ -147,19 +140,19 @@ def first_row_of(block_info: Any) -> int:
 
 def _first_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
     base = float(np.log(weighting.smoothing))
-    return blocks.first_sparse_part(_weighed(pairs, weighting), first_row_of(block_info), base)
+    return blocks.first_sparse_part(_weigh(pairs, weighting), first_row_of(block_info), base)
 
 
 def _weights_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
-    return blocks.symmetric_weights(_weighed_off_diagonal(pairs, weighting, block_info))
+    return blocks.symmetric_weights(_weigh_off_diagonal(pairs, weighting, block_info))
 
 
 def _target_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
-    return blocks.symmetric_target(_weighed_off_diagonal(pairs, weighting, block_info))
+    return blocks.symmetric_target(_weigh_off_diagonal(pairs, weighting, block_info))
 
 
 def _error_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
-    return blocks.irreducible_error(_weighed_off_diagonal(pairs, weighting, block_info))[None]
+    return blocks.irreducible_error(_weigh_off_diagonal(pairs, weighting, block_info))[None]
 
 
 def _words_block(
@@ -175,5 +168,5 @@ def _words_block(
     weighting: PairWeighting,
     **options: Any,
 ) -> Any:
-    pairs = _weighed((forward, backward, sides, facing), weighting)
+    pairs = _weigh((forward, backward, sides, facing), weighting)
     return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], prior=prior, **options)

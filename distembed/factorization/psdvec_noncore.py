@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_inputs import checked_length
-from distembed.factorization.psdvec_lifts import PairCounts, solved_words, weighting_of
+from distembed.factorization.psdvec_inputs import check_length
+from distembed.factorization.psdvec_lifts import PairCounts, solve_words, weighting_of
 from distembed.linalg.chunks import batches
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.typing import VectorLike
@@ -20,57 +20,41 @@ Floats = NDArray[np.floating]
 
 
 class NewWords(NamedTuple):
-    """Words that are solved against the core.
-
-    Attributes
-    ----------
-    rows : Dask array (m, n_core) of csr_array row blocks
-        Their counts with the new word on the left of the core word.
-    columns : Dask array (n_core, m) of csr_array row blocks
-        The counts with the new word on the right.
-    counts, row_totals : (m,) float64
-        Their occurrences, and the bigrams with the word on the left.
-    ridge : (m,) float64
-        The ridge of each word.
-    prior : Dask array (m, d), optional
-        The vectors that the ridge draws them towards; zero where there is none.
-    """
+    """Words that are solved against the core."""
 
     rows: da.Array
+    """Their counts with the new word on the left of the core word. Dask array (m, n_core) of csr_array row blocks."""
     columns: da.Array
+    """The counts with the new word on the right. Dask array (n_core, m) of csr_array row blocks."""
     counts: Floats
     row_totals: Floats
+    """Their occurrences, and the bigrams with the word on the left. Shape (m,), float64."""
     ridge: Floats
+    """The ridge of each word. Shape (m,), float64."""
     prior: da.Array | None = None
+    """The vectors that the ridge draws them towards; zero where there is none. Dask array (m, d)."""
 
 
 class CoreWords(NamedTuple):
-    """The core words that others are solved against.
-
-    Attributes
-    ----------
-    vectors : array (n_core, d)
-        Their vectors, in memory or as a Dask array.
-    counts, row_totals : (n_core,) float64
-        Their occurrences, and the bigrams with the word on the left.
-    total_count : float
-        The occurrences of all words, core and noncore.
-    """
+    """The core words that others are solved against."""
 
     vectors: Any
+    """Their vectors, in memory or as a Dask array. Array (n_core, d)."""
     counts: Floats
     row_totals: Floats
+    """Their occurrences, and the bigrams with the word on the left. Shape (n_core,), float64."""
     total_count: float
+    """The occurrences of all words, core and noncore."""
 
 
-def counted_in_corpus(core: CoreWords, counts: VectorLike | None, row_totals: VectorLike | None) -> CoreWords:
-    """Return core words as counted in another corpus than that of the fit, of which counts or totals are given.
+def count_in_corpus(core: CoreWords, counts: VectorLike | None, row_totals: VectorLike | None) -> CoreWords:
+    """Return the core words with their counts or totals in another corpus than that of the fit.
 
     The occurrences of all words of the other corpus are estimated from those of its core words.
     """
     n = len(core.counts)
-    here = core.counts if counts is None else checked_length(counts, n, "core_counts")
-    totals = core.row_totals if row_totals is None else checked_length(row_totals, n, "core_row_totals")
+    here = core.counts if counts is None else check_length(counts, n, "core_counts")
+    totals = core.row_totals if row_totals is None else check_length(row_totals, n, "core_row_totals")
     own, found = float(core.counts.sum()), float(here.sum())
     return CoreWords(core.vectors, here, totals, core.total_count * (found / own) if own else found)
 
@@ -95,7 +79,7 @@ def noncore_vectors(
     words: NewWords, core: CoreWords, weighting: PairWeighting, options: NoncoreOptions
 ) -> da.Array:
     """Return the vectors (m, d) of new words, float32, lazily, in batches of words."""
-    return solved_words(
+    return solve_words(
         _pairs(words, core, options.batch_words),
         weighting,
         core.vectors,
@@ -107,7 +91,6 @@ def noncore_vectors(
 
 
 def _pairs(words: NewWords, core: CoreWords, batch_words: int) -> PairCounts:
-    """Return the counts of new words with core words, in batches of words."""
     forward = words.rows.rechunk((batches(words.rows.shape[0], batch_words), -1))
     n_all = max(core.total_count, 1e-300)
     backward = transpose_row_blocks(words.columns).rechunk(forward.chunks)

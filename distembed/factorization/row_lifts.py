@@ -71,11 +71,11 @@ def each(
     arrays have one block and it differs from theirs.
     """
     if not any(isinstance(array, da.Array) for array in arrays):
-        return BlockFunction(_called)(*arrays, function=function)
+        return BlockFunction(_call_in_c_order)(*arrays, function=function)
     lifted = [_one_block(array) for array in arrays]
     row_chunks = lifted[0].chunks[0] if rows is None else (rows,)
     return map_blocks(
-        _called, *lifted, function=function, step=step_of(function), dtype=dtype, meta=np.empty((0, 0), dtype),
+        _call_in_c_order, *lifted, function=function, step=step_of(function), dtype=dtype, meta=np.empty((0, 0), dtype),
         chunks=(row_chunks, (columns,)),
     )  # fmt: skip
 
@@ -83,20 +83,20 @@ def each(
 def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tuple[int, int]) -> Array:
     """Return the sum over row blocks of function(blocks…), float64, added in a tree of fixed shape."""
     if not any(isinstance(array, da.Array) for array in (matrix, *arrays)):
-        return BlockFunction(_called)(matrix, *arrays, function=function)
+        return BlockFunction(_call_in_c_order)(matrix, *arrays, function=function)
     lifted = [_one_block(array) for array in (matrix, *arrays)]
     n_blocks = lifted[0].numblocks[0]
     stacked = map_blocks(
-        _called, *lifted, function=function, step=step_of(function), dtype=np.float64, meta=np.empty((0, 0)),
+        _call_in_c_order, *lifted, function=function, step=step_of(function), dtype=np.float64, meta=np.empty((0, 0)),
         chunks=((shape[0],) * n_blocks, (shape[1],)),
     )  # fmt: skip
     while n_blocks > 1:
         n_blocks = -(-n_blocks // FAN_IN)
-        stacked = _added(stacked, shape, n_blocks)
+        stacked = _add_in_order(stacked, shape, n_blocks)
     return stacked
 
 
-def _added(stacked: da.Array, shape: tuple[int, int], n_blocks: int) -> da.Array:
+def _add_in_order(stacked: da.Array, shape: tuple[int, int], n_blocks: int) -> da.Array:
     """Add the partial sums of a stack in their order, FAN_IN at a time."""
     starts = range(0, stacked.numblocks[0], FAN_IN)
     heights = tuple(shape[0] * min(FAN_IN, stacked.numblocks[0] - start) for start in starts)
@@ -116,7 +116,7 @@ def _fold(block: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
     return np.add.reduce(block.reshape(-1, *shape), axis=0)
 
 
-def _called(*arrays: Any, function: Callable[..., Any]) -> Any:
+def _call_in_c_order(*arrays: Any, function: Callable[..., Any]) -> Any:
     """Call a block function so that its result is in C order: in another order, sums have other last bits."""
     return np.ascontiguousarray(function(*arrays))
 

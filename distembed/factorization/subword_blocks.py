@@ -27,29 +27,21 @@ Float64s = NDArray[np.float64]
 COLUMNS_TOGETHER = 16
 """Columns solved in one task: their float32 values of one n-gram fill a line of the processor's cache."""
 MOST_STARTS = 4
-"""Times that the recurrence is begun from the true residual: rounding separates the two."""
+"""Largest number of restarts from the true residual, which rounding separates from that of the recurrence."""
 
 
 class RidgeSystem(NamedTuple):
-    """The matrix of the regression in both orders, and what is derived from its weights.
-
-    Attributes
-    ----------
-    matrix, transposed : csr_array (n, p), (p, n), float32
-        B and Bᵀ.
-    roots : float32 (n,)
-        The square roots of the weights.
-    diagonal : float64 (p,)
-        The diagonal of ``BᵀB + lambda I``, which scales the residuals (Jacobi).
-    ridge : float
-        lambda, above 0.
-    """
+    """The matrix of the regression in both orders, and what is derived from its weights."""
 
     matrix: sp.csr_array
     transposed: sp.csr_array
+    """B and Bᵀ. Each a csr_array, (n, p) and (p, n), float32."""
     roots: Float32s
+    """The square roots of the weights. Float32 (n,)."""
     diagonal: Float64s
+    """The diagonal of ``BᵀB + lambda I``, which scales the residuals (Jacobi). Float64 (p,)."""
     ridge: float
+    """Regularization strength lambda, above 0."""
 
     @property
     def nbytes(self) -> int:

@@ -34,7 +34,7 @@ from distembed.options import (
     check_options,
 )
 from distembed.typing import DenseMatrix, VectorLike
-from distembed.validation import checked_matrix, like_input, seed_of
+from distembed.validation import check_matrix, like_input, seed_of
 from distembed.vectors.ngram_blocks import (
     add_spelling,
     averaging_rows,
@@ -54,27 +54,18 @@ Float64s = NDArray[np.float64]
 
 
 class WordNgrams(NamedTuple):
-    """The n-grams, or buckets of n-grams, of words, and which words hold them.
-
-    Attributes
-    ----------
-    averaging : csr_array (n_words, rows), float32
-        A: each row averages the n-grams of a word.
-    n_words : int64 (rows,)
-        In how many words each n-gram or bucket occurs.
-    ngrams : tuple of str or None
-        The n-gram of each row.
-    buckets : int64 (rows,) or None
-        The bucket of each row, rising.
-    n_collisions : int
-        Distinct n-grams of the words less the buckets that they share.
-    """
+    """The n-grams, or buckets of n-grams, of words, and which words hold them."""
 
     averaging: sp.csr_array
+    """A: each row averages the n-grams of a word. A csr_array (n_words, rows), float32."""
     n_words: NDArray[np.int64]
+    """In how many words each n-gram or bucket occurs. Int64 (rows,)."""
     ngrams: tuple[str, ...] | None
+    """The n-gram of each row."""
     buckets: NDArray[np.int64] | None
+    """The bucket of each row, rising. Int64 (rows,) or None."""
     n_collisions: int
+    """Distinct n-grams of the words less the buckets that they share."""
 
 
 class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -88,28 +79,28 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     Parameters
     ----------
     min_n : int
-        The characters of the shortest n-grams.
+        Number of characters of the shortest n-grams.
     max_n : int
-        The characters of the longest n-grams.
+        Number of characters of the longest n-grams.
     buckets : int, optional
         The number of buckets into which n-grams are hashed, as in fastText (2,000,000 there); n-grams of one bucket
         share a vector. None: every n-gram has its own.
     min_words : int
-        N-grams, or buckets, that stand in fewer words have no vector.
+        Smallest number of words that must hold an n-gram, or a bucket, to give it a vector.
     regularization : float
-        lambda, the ridge: the larger, the nearer are the vectors of n-grams of few words to zero.
+        Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero.
     half_evidence : float
-        The evidence, such as the number of occurrences, at which a word has half of the largest weight. 0: all words
-        with any evidence weigh the same.
+        Number of occurrences (or other evidence) at which a word has half of the largest weight. 0: all words with any
+        evidence weigh the same.
     tol : float
-        The residual of each column of the regression over the length of its right-hand side.
+        Tolerance: the largest residual of a column of the regression, relative to the length of its right-hand side.
     max_iter : int
         The largest number of steps of conjugate gradients.
     validation_fraction : float
-        The share of the words that are held out, in a regression of its own on a few columns, to measure
-        `validation_score_`. 0: it is not measured.
+        Share of the words that are held out to measure `validation_score_`, by a separate regression of a few columns.
+        0: no measurement.
     random_state : int, None, Generator or RandomState
-        The seed of the choice of those words.
+        Seed that chooses the held-out words.
     checkpoint : Checkpoint
         Keeps the vectors of the n-grams, transposed, as ``subwords/components``: the block of a task is one of rows.
 
@@ -126,13 +117,18 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_words_ : (rows,) int64
         In how many words each n-gram or bucket occurs.
     n_collisions_ : int
-        How many distinct n-grams of the words there are more than buckets that they fill; 0 without buckets.
+        Number of distinct n-grams less the number of buckets that they fill; 0 without buckets.
     residuals_ : (d,) float64
         The residual of each column, measured at the end.
     converged_ : bool
         Whether all are at most `tol`.
     validation_score_ : float
         The share of the weighted variance of held-out vectors that the map explains; NaN if it was not measured.
+
+    References
+    ----------
+    Bojanowski, Grave, Joulin & Mikolov, Enriching word vectors with subword information, TACL 2017, whose composition
+    of a word from its n-grams this is.
 
     Examples
     --------
@@ -224,8 +220,8 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_options(self)
         check_lengths(self.min_n, self.max_n)
         _check_words(words)
-        matrix = checked_matrix(vectors, name="vectors", estimator=self, sparse=False)
-        weights = self._weights(evidence, _checked_size(words, matrix))
+        matrix = check_matrix(vectors, name="vectors", estimator=self, sparse=False)
+        weights = self._weights(evidence, _check_size(words, matrix))
         found = find_ngrams(
             words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words, n_buckets=self.buckets
         )
@@ -236,7 +232,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         columns = _column_blocks(matrix)
         with one_blas_thread():
             learned = self._learn(columns, found.averaging, weights)
-            self.validation_score_ = self._validated(columns, found.averaging, weights)
+            self.validation_score_ = self._validate(columns, found.averaging, weights)
         self.vectors_ = like_input(learned, vectors)
         return self
 
@@ -300,7 +296,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Return the vectors of the n-grams as blocks of columns; set the mean and how exact they are."""
         system = blocks.ridge_system(averaging, weights, self.regularization)
         means = _means(columns, weights)
-        components = self.checkpoint("subwords/components", lambda: self._solved(columns, means, system).T)
+        components = self.checkpoint("subwords/components", lambda: self._solve(columns, means, system).T)
         vectors = components.T
         self.mean_ = means[0].astype(np.float32)
         self.residuals_ = _residuals(columns, means, vectors, system)
@@ -314,7 +310,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         return vectors
 
-    def _solved(self, columns: da.Array, means: Float64s, system: RidgeSystem) -> da.Array:
+    def _solve(self, columns: da.Array, means: Float64s, system: RidgeSystem) -> da.Array:
         return map_blocks(
             blocks.solve_ridge,
             columns,
@@ -327,7 +323,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             meta=np.empty((0, 0), np.float32),
         )
 
-    def _validated(self, columns: da.Array, averaging: sp.csr_array, weights: Float64s) -> float:
+    def _validate(self, columns: da.Array, averaging: sp.csr_array, weights: Float64s) -> float:
         """Return the share of the variance of held-out words that a map of the others explains, on a few columns."""
         n = len(weights)
         n_held = int(self.validation_fraction * n)
@@ -345,7 +341,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 blocks.squared_errors,
                 some,
                 _beside(means, some),
-                self._solved(some, means, system),
+                self._solve(some, means, system),
                 averaging=averaging,
                 weights=held,
                 chunks=((2,), some.chunks[1]),
@@ -431,7 +427,7 @@ def _check_words(words: Sequence[str]) -> None:
             )
 
 
-def _checked_size(words: Sequence[str], matrix: Any) -> int:
+def _check_size(words: Sequence[str], matrix: Any) -> int:
     if matrix.shape[0] != len(words):
         raise ValueError(
             f"there are {len(words)} words and {matrix.shape[0]} vectors: give one vector per word"

@@ -23,7 +23,7 @@ MARKS = (
 """Byte-order marks, the longer ones first where one begins another."""
 
 ONE_BYTE = "cp1252"
-"""What text is taken for that has no byte-order mark and is not UTF-8: Windows-1252."""
+"""The encoding assumed for text that has no byte-order mark and is not UTF-8: Windows-1252."""
 
 MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 CUT = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
@@ -80,7 +80,6 @@ def decoded(data: bytes, encoding: str = "", *, errors: str = "strict") -> str:
 
 
 def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
-    """Return whether bytes are UTF-8, the last character of which may be cut."""
     try:
         codecs.utf_8_decode(head, "strict", not is_cut)
     except UnicodeDecodeError:

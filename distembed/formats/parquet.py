@@ -164,10 +164,10 @@ def _column_size(file: ParquetFile, group: int, index: int) -> tuple[int, int]:
     repeats = chunk.has_dictionary_page or _is_one_by_one(chunk)
     if not repeats or n_bytes * n_values <= BATCH_BYTES:
         return n_bytes, n_bytes // n_rows
-    return _measured(file, group, chunk)
+    return _measure(file, group, chunk)
 
 
-def _measured(file: ParquetFile, group: int, chunk: Any) -> tuple[int, int]:
+def _measure(file: ParquetFile, group: int, chunk: Any) -> tuple[int, int]:
     """Return the bytes of a column of texts, and of its largest row, without all of its values in memory."""
     name, n_bytes, n_values = chunk.path_in_schema, chunk.total_uncompressed_size, chunk.num_values
     by_number = not _is_one_by_one(chunk)

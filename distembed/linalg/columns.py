@@ -102,7 +102,6 @@ def nonnegative_least_squares(H: Float64s, c: Float64s) -> Float64s:
 
 
 def _dots(A: Float64s, B: Float64s) -> Float64s:
-    """Return the dot products of corresponding columns."""
     return np.einsum("qc,qc->c", A, B)
 
 
@@ -184,7 +183,7 @@ def solve_columns(
     Returns
     -------
     float64 array (q + 2 + RECORDED_STEPS, c)
-        Y, then the relative residual, the number of steps, and the record of `thinned`, by column.
+        Y, then the relative residual, the number of steps, and the record of `thin_record`, by column.
     """
     if (unit := _unit(B, start)) != 1.0:
         found = solve_columns(W, B / unit, start / unit, tol=tol, max_iter=max_iter, cycle=cycle)
@@ -199,18 +198,18 @@ def solve_columns(
         record += steps
     relative = np.reshape(record, (-1, B.shape[1])) / np.where(sizes > 0, sizes, 1.0)
     used = np.full((1, B.shape[1]), float(len(record)))
-    return np.concatenate([Y, relative_residual(W, B, Y), used, thinned(relative)])
+    return np.concatenate([Y, relative_residual(W, B, Y), used, thin_record(relative)])
 
 
 def record_stride(n_steps: int) -> int:
-    """Return the number of steps between entries of `thinned`: the smallest power of two for which they fit."""
+    """Return the number of steps between entries of `thin_record`: the smallest power of two for which they fit."""
     stride = 1
     while n_steps > stride * RECORDED_STEPS:
         stride *= 2
     return stride
 
 
-def thinned(record: Float64s) -> Float64s:
+def thin_record(record: Float64s) -> Float64s:
     """Return every stride-th row of a record of many steps, as RECORDED_STEPS rows with NaN after the last."""
     stride = record_stride(len(record))
     kept = record[stride - 1 :: stride]
@@ -221,17 +220,12 @@ def thinned(record: Float64s) -> Float64s:
 
 
 class ShiftedSolution(NamedTuple):
-    """Solutions of a group of shifted systems.
-
-    Attributes
-    ----------
-    values : float64, (n × g)
-    residuals : float64, (g,), relative to the norm of each right-hand side
-    n_iter : products with the operator
-    """
+    """Solutions of a group of shifted systems."""
 
     values: Float64s
+    """Float64, (n × g)."""
     residuals: Float64s
+    """Float64, (g,), relative to the norm of each right-hand side."""
     n_iter: int
 
 

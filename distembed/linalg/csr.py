@@ -71,6 +71,17 @@ def without_diagonal(block: sp.csr_array, first_row: int) -> sp.csr_array:
     return sp.csr_array((block.data[kept], block.indices[kept], indptr), shape=block.shape)
 
 
+def row_sizes(block: Any) -> NDArray[np.int64]:
+    """Return the number of stored values of each row, int64 (rows,)."""
+    return np.diff(sp.csr_array(block).indptr).astype(np.int64)
+
+
+def row_sums(block: Any) -> Float64s:
+    """Return the sum of each row, float64 (rows,)."""
+    # SciPy adds float32 in float32, also where the sum is to be float64.
+    return np.asarray(sp.csr_array(block).astype(np.float64, copy=False).sum(axis=1)).ravel()
+
+
 def row_lengths(block: sp.csr_array) -> Float64s:
     """Return the Euclidean length of each row, float64 (rows,)."""
     squares = block.data.astype(np.float64) ** 2

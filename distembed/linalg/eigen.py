@@ -50,26 +50,18 @@ LEAST_RESIDUAL = 10
 
 
 class Eigenpairs(NamedTuple):
-    """Eigenvalues in falling order with their vectors.
-
-    Attributes
-    ----------
-    values : (k,) float64
-    vectors : Dask array (n, k)
-        Orthonormal columns, each with the sign that makes the sum of its cubes positive.
-    residuals : (k,) float64
-        ``‖A v - value v‖``.
-    n_passes : int
-        Products with the matrix that were made.
-    converged : bool
-        Whether `tol` was met; True where none was given.
-    """
+    """Eigenvalues in falling order with their vectors."""
 
     values: Floats
+    """Shape (k,), float64."""
     vectors: da.Array
+    """Orthonormal columns, each with the sign that makes the sum of its cubes positive. Dask array (n, k)."""
     residuals: Floats
+    """``‖A v - value v‖``. Shape (k,), float64."""
     n_passes: int
+    """Products with the matrix that were made."""
     converged: bool = True
+    """Whether `tol` was met; True where none was given."""
 
 
 def largest_eigenpairs(
@@ -224,7 +216,7 @@ def filtered_eigenpairs(
         found = _rayleigh_ritz([basis], [matrix.apply(basis).persist()], width)
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes + 1)
         tell("rounds", number)
-        if _converged(largest, tol):
+        if _has_converged(largest, tol):
             return largest
         degree = FIRST_DEGREE if number <= 2 else FILTER_DEGREE
         make = partial(_filtered_basis, matrix, found, lower, upper, degree)
@@ -240,13 +232,13 @@ def _filtered_basis(
     cut = float(found.values[found.values != 0][-1])
     vectors = found.vectors.persist()
     parts = [
-        _filtered(matrix, vectors[:, first : first + FILTERED_COLUMNS], lower, cut, upper, degree)
+        _filter(matrix, vectors[:, first : first + FILTERED_COLUMNS], lower, cut, upper, degree)
         for first in range(0, vectors.shape[1], FILTERED_COLUMNS)
     ]
     return _orthonormal(da.concatenate(parts, axis=1).rechunk({1: -1}), ())
 
 
-def _filtered(
+def _filter(
     matrix: SymmetricMatrix, vectors: da.Array, lower: float, cut: float, upper: float, degree: int
 ) -> da.Array:
     """Return the Chebyshev polynomial of [lower, cut], one at `upper`, of the matrix, times vectors."""
@@ -283,13 +275,13 @@ def dense_eigenpairs(matrix: SymmetricMatrix, k: int, *, dtype: Any = np.float64
     with one_blas_thread():
         dense = compute(matrix.apply(dense_blocks(np.eye(n, dtype=dtype), matrix.row_chunks)))
         values, vectors = np.linalg.eigh((dense + dense.T) / 2)
-        values, vectors = values[::-1][:k], signed(vectors[:, ::-1][:, :k])
+        values, vectors = values[::-1][:k], fix_signs(vectors[:, ::-1][:, :k])
         residuals = np.linalg.norm(dense @ vectors - vectors * values, axis=0)
     chunked = dense_blocks(vectors.astype(np.float32), matrix.row_chunks)
     return Eigenpairs(values, chunked, residuals, 1)
 
 
-def signed(vectors: Floats) -> Floats:
+def fix_signs(vectors: Floats) -> Floats:
     """Return vectors with the sign that makes the sum of the cubes of each column positive."""
     return vectors * np.where((vectors**3).sum(axis=0) < 0, -1, 1)
 
@@ -335,11 +327,11 @@ def _unit_vectors(row_chunks: tuple[int, ...], first: int, width: int, dtype: An
 def _orthonormal(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     """Return an orthonormal basis of what a block adds to the bases before it, in two passes."""
     smallest = SMALLEST_SHARE[np.dtype(block.dtype)]
-    once = _whitened(_projected(block, bases), blocks.whitening, smallest)
-    return _whitened(_projected(once, bases), blocks.renormalizing, SHORTENED)
+    once = _whiten(_project_out(block, bases), blocks.whitening, smallest)
+    return _whiten(_project_out(once, bases), blocks.renormalizing, SHORTENED)
 
 
-def _projected(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
+def _project_out(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     """Return Z - Q QᵀZ."""
     if not bases:
         return block
@@ -357,7 +349,7 @@ def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     return sum_over_blocks(parts)
 
 
-def _whitened(block: da.Array, method: Any, threshold: float) -> da.Array:
+def _whiten(block: da.Array, method: Any, threshold: float) -> da.Array:
     """Return Z T with orthonormal columns, zero where Z had fewer directions than columns."""
     transform = once(method, _gram(block), threshold=threshold)
     return map_blocks(_times_block, block, transform, chunks=block.chunks, dtype=block.dtype)
@@ -381,8 +373,8 @@ def _rayleigh_ritz(bases: list[da.Array], products: list[da.Array], k: int) -> E
     projected, length = compute((da.concatenate(columns, axis=1), da.concatenate(lengths)))
     with one_blas_thread():
         values, rotation = _ritz_values(projected, length > 0.5, k)
-    vectors = _combined(bases, rotation)
-    misfit = _combined(products, rotation) - vectors * values.astype(vectors.dtype)
+    vectors = _combine(bases, rotation)
+    misfit = _combine(products, rotation) - vectors * values.astype(vectors.dtype)
     squares, cubes = compute((column_powers(misfit, 2), column_powers(vectors, 3)))
     vectors = vectors * np.where(cubes < 0, -1, 1).astype(vectors.dtype)
     return Eigenpairs(values, vectors, np.sqrt(squares), len(products))
@@ -400,7 +392,7 @@ def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Fl
     return padded, rotation
 
 
-def _combined(bases: list[da.Array], rotation: Floats) -> da.Array:
+def _combine(bases: list[da.Array], rotation: Floats) -> da.Array:
     """Return Q C for the bases side by side."""
     small = whole(rotation)
     chunks = (bases[0].chunks[0], (rotation.shape[1],))
@@ -426,13 +418,12 @@ def _has_settled(product: da.Array, columns: list[Floats], k: int, tol: float) -
 
 
 def _all_small(values: Floats, residuals: Floats, tol: float, dtype: Any) -> bool:
-    """Return whether every residual is at most `tol` times its eigenvalue, or rounding error."""
     sizes = np.abs(values)
     rounding = LEAST_RESIDUAL * np.finfo(dtype).eps * sizes.max()
     return bool(np.all(residuals <= np.maximum(tol * sizes, rounding)))
 
 
-def _converged(found: Eigenpairs, tol: float) -> bool:
+def _has_converged(found: Eigenpairs, tol: float) -> bool:
     return bool(found.residuals.max() <= tol * np.abs(found.values).max())
 
 

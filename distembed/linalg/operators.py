@@ -7,6 +7,7 @@ Matrices in memory become a few such blocks (`row_blocks`), so that there is one
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
@@ -81,6 +82,13 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
         for i, j in pairwise(bounds)
     ]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def of_each_row(measure: Callable[[Any], Any], matrix: da.Array, dtype: Any = np.float64) -> da.Array:
+    """Return what a function of a block finds of each of its rows, (n,), for a matrix in blocks of whole rows."""
+    return map_blocks(
+        measure, matrix, drop_axis=1, chunks=(matrix.chunks[0],), dtype=dtype, meta=np.empty(0, dtype)
+    )
 
 
 def dense_blocks(array: Any, row_chunks: tuple[int, ...]) -> da.Array:
@@ -168,21 +176,14 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class SparsePlusLowRank:
-    """The symmetric matrix ``A = S + V Vᵀ + constant · 1 1ᵀ``, never formed.
-
-    Attributes
-    ----------
-    sparse : Dask array (n, n) of csr_array row blocks
-        S, symmetric.
-    factor : Dask array (n, r) or None
-        V, in the row chunks of S.
-    constant : float
-        Added to every cell.
-    """
+    """The symmetric matrix ``A = S + V Vᵀ + constant · 1 1ᵀ``, never formed."""
 
     sparse: da.Array
+    """S, symmetric. Dask array (n, n) of csr_array row blocks."""
     factor: da.Array | None = None
+    """V, in the row chunks of S. Dask array (n, r) or None."""
     constant: float = 0.0
+    """Added to every cell."""
 
     @property
     def row_chunks(self) -> tuple[int, ...]:

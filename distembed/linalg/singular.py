@@ -26,29 +26,22 @@ SQUARED_ROUNDING = 1e-3
 
 
 class SingularTriplets(NamedTuple):
-    """The largest singular values with their vectors: X = U S Vᵀ.
-
-    Attributes
-    ----------
-    left : Dask array (n, k)
-    values : (k,) float64, falling
-        0 beyond the rank, where the vectors are zero.
-    right : (m, k) array
-    residuals : (k,) float64
-        ``‖XᵀX v - s² v‖ / s²``, or with the roles of rows and columns changed where n < m; 0 where s is. X has a
-        singular value within about half of it of s, relatively.
-    n_passes : int
-        Products with XᵀX that were made.
-    converged : bool
-        Whether every residual is at most `tol`, or rounding error; True where no `tol` was given.
-    """
+    """The largest singular values with their vectors: X = U S Vᵀ."""
 
     left: da.Array
+    """Dask array (n, k)."""
     values: Floats
+    """0 beyond the rank, where the vectors are zero. Shape (k,), float64, falling."""
     right: Floats
+    """Array (m, k)."""
     residuals: Floats
+    """``‖XᵀX v - s² v‖ / s²``, or with the roles of rows and columns changed where n < m; 0 where s is. X has a
+    singular value within about half of it of s, relatively. Shape (k,), float64.
+    """
     n_passes: int
+    """Products with XᵀX that were made."""
     converged: bool
+    """Whether every residual is at most `tol`, or rounding error; True where no `tol` was given."""
 
 
 def largest_singular_triplets(

@@ -39,35 +39,23 @@ WELL_CONDITIONED = 1e-6
 
 
 class Solution(NamedTuple):
-    """The solution of linear systems and how exact it is.
-
-    Attributes
-    ----------
-    vectors : Dask array (n, b)
-    residuals : (b,) float64
-        ``‖B - A X‖ / ‖B‖`` of each column, measured at the end.
-    n_iter : int
-        The most that a right-hand side took.
-    converged : bool
-    """
+    """The solution of linear systems and how exact it is."""
 
     vectors: da.Array
+    """Dask array (n, b)."""
     residuals: Floats
+    """``‖B - A X‖ / ‖B‖`` of each column, measured at the end. Shape (b,), float64."""
     n_iter: int
+    """The most that a right-hand side took."""
     converged: bool
 
 
 class NormalMatrix(NamedTuple):
-    """The symmetric matrix ``XᵀX + alpha I`` of a sparse X (n × m), for ridge regression.
-
-    Attributes
-    ----------
-    matrix, transposed : Dask arrays (n, m), (m, n) of csr_array row blocks
-    alpha : float
-    """
+    """The symmetric matrix ``XᵀX + alpha I`` of a sparse X (n × m), for ridge regression."""
 
     matrix: da.Array
     transposed: da.Array
+    """Dask arrays (n, m), (m, n) of csr_array row blocks."""
     alpha: float
 
     @property

@@ -47,7 +47,7 @@ class SemisupervisedAlignment(JointGraphEstimator):
     Parameters
     ----------
     n_components : int
-        The number k of eigenvectors.
+        Number k of eigenvectors.
     n_neighbors : int
         The number of neighbors of each row in the graph of its set, see `neighbor_affinity`.
     affinity : {"binary", "cosine", "gaussian", "local"}

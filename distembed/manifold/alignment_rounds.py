@@ -25,7 +25,7 @@ Float64s = NDArray[np.float64]
 SYSTEM_COPIES = 8
 """Copies of its columns that a task of `solve_shifted` holds."""
 SYSTEM_GROUPS = 8
-"""Groups of systems at most: finer, the sparse product has no columns left to share an index over."""
+"""Largest number of groups of systems: in smaller groups the sparse product cannot share its index over columns."""
 LEAST_SYSTEMS = 4
 EXPLAINED = 1e-8
 """The least share of the largest known value that a start from eigenvectors explains, beyond rounding."""
@@ -82,7 +82,7 @@ def alternate(problem: Problem) -> Embedding:
     Z, F, value = _begin(problem, known)
     objective, residuals, converged = [value], list[float](), False
     while not converged and len(residuals) < options.max_iter:
-        known = _filled(problem, Z, F)
+        known = _fill_unknown(problem, Z, F)
         step = _Step(problem, known, Z, F)
         Z = np.asarray(compute(options.checkpoint(f"embedding-{len(objective)}", step.solve)))
         residuals.append(step.residual(Z))
@@ -101,7 +101,7 @@ class _Known(NamedTuple):
     target: Float64s
 
 
-def _filled(problem: Problem, Z: Float64s, F: Float64s) -> _Known:
+def _fill_unknown(problem: Problem, Z: Float64s, F: Float64s) -> _Known:
     """Return the known values, or those with the unknown ones filled with Z F (the paper's step 8.3).
 
     Filling majorizes the objective, so that it falls in these rounds too.
@@ -144,14 +144,13 @@ def _regress(problem: Problem, Z: Float64s, known: _Known) -> tuple[Float64s, Fl
     ridge = problem.options.regularization * problem.options.variance_
     F = blocks.regression_weights(Z, known.target, known.confidence, ridge)
     if ridge > 0 and F.any():
-        Z, F = blocks.balanced(Z, F, _roughness(problem, Z), ridge)
+        Z, F = blocks.balance_factors(Z, F, _roughness(problem, Z), ridge)
     smooth = float(np.trace(_roughness(problem, Z)))
     misfit = float((problem.confidence[:, None] * (Z @ F - problem.target) ** 2).sum())
     return Z, F, smooth + misfit + ridge * float((F**2).sum())
 
 
 def _roughness(problem: Problem, Z: Float64s) -> Float64s:
-    """Return ZᵀL^pZ."""
     return Z.T @ columns.apply_power(problem.laplacian, Z, problem.options.smoothness)
 
 

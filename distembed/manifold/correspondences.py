@@ -1,4 +1,4 @@
-"""Correspondences between the rows of two sets: given pairs as a matrix, and what they tell of the second set.
+"""Correspondences between the rows of two sets as a matrix, and the values that they give to the second set.
 
 A *correspondence* states that a row of the first set and a row of the second describe the same thing. It may
 be certain (confidence 1) or probable.

@@ -1,8 +1,8 @@
 """The smoothest vectors of a graph: the smallest eigenpairs of its Laplacian, and Laplacian eigenmaps.
 
-A graph with c connected components has the eigenvalue 0 c times. A method that starts from one vector finds
-only one vector per eigenspace, and the others by rounding or never. The vectors of eigenvalue 0 are known, so
-they are removed first, and the remaining ones are found by a block method.
+A graph with c connected components has the eigenvalue 0 c times. A method that starts from one vector finds only one
+vector of an eigenspace; it finds the others through rounding or never. The vectors of eigenvalue 0 are known, so they
+are removed first, and the remaining ones are found by a block method.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
-from distembed.linalg.eigen import filtered_eigenpairs, signed
+from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks
 from distembed.neighbors.graphs import Normalization, components, degrees_of, laplacian
-from distembed.neighbors.stored_graphs import RowBlocks, flipped_rows
+from distembed.neighbors.stored_graphs import RowBlocks, flip_rows
 
 Float64s = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def smallest_eigenpairs(
     first = graph.trivial[:, : min(k, n_parts) if constants else 0].toarray()
     with one_blas_thread():
         values, others = _nontrivial(graph, k - first.shape[1], random_state, tol, persist)
-    vectors = np.asarray(signed(np.column_stack([first, others])), np.float64)
+    vectors = np.asarray(fix_signs(np.column_stack([first, others])), np.float64)
     return np.concatenate([np.zeros(first.shape[1]), values]), vectors
 
 
@@ -83,28 +83,18 @@ def _flipped(
     if not isinstance(matrix, da.Array):
         return blocks.flipped_laplacian(matrix, constants, labels)
     bound = blocks.largest_bound(RowBlocks.of(matrix).diagonal())
-    return blocks.FlippedLaplacian(
-        flipped_rows(matrix, bound), blocks.trivial_vectors(constants, labels), bound
-    )
+    return blocks.FlippedLaplacian(flip_rows(matrix, bound), blocks.trivial_vectors(constants, labels), bound)
 
 
 class Eigenmaps(NamedTuple):
-    """Eigenvectors of a graph.
-
-    Attributes
-    ----------
-    vectors : (n, k) float64
-        y, with yᵀDy = 1, orthogonal to the constant; zero for vertices without an edge.
-    eigenvalues : (k,) float64
-        λ, rising, from 0 to 2.
-    residuals : (k,) float64
-        ‖N z - (1 - λ) z‖ of the unit eigenvectors z = D^½ y of N = D^-½ S D^-½.
-    n_graph_components : int
-    """
+    """Eigenvectors of a graph."""
 
     vectors: Float64s
+    """y, with yᵀDy = 1, orthogonal to the constant; zero for vertices without an edge. Shape (n, k), float64."""
     eigenvalues: Float64s
+    """λ, rising, from 0 to 2. Shape (k,), float64."""
     residuals: Float64s
+    """‖N z - (1 - λ) z‖ of the unit eigenvectors z = D^½ y of N = D^-½ S D^-½. Shape (k,), float64."""
     n_graph_components: int
 
 
@@ -156,7 +146,7 @@ def laplacian_eigenmaps(
             first = blocks.part_vectors(flipped, roots, k)
             values, rest = _nontrivial(flipped, k - first.shape[1], random_state, tol, checkpoint)
         spread = np.zeros((graph.shape[0] + 1, k))
-        spread[used] = signed(np.column_stack([first, rest]) / roots[:, None])
+        spread[used] = fix_signs(np.column_stack([first, rest]) / roots[:, None])
         spread[-1, first.shape[1] :] = values
         return da.from_array(spread, chunks=-1)
 
@@ -175,7 +165,7 @@ def _nontrivial(
     if n <= max(DENSE_ROWS, 3 * k):
         if isinstance(graph.matrix, da.Array):
             graph = graph._replace(matrix=compute(graph.matrix.rechunk(-1)))
-        values, vectors = np.linalg.eigh(blocks.deflated(graph))
+        values, vectors = np.linalg.eigh(blocks.deflate(graph))
         return np.maximum(graph.bound - values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
     found = filtered_eigenpairs(
         _DeflatedGraph.of(graph),

@@ -22,17 +22,12 @@ Float64s = NDArray[np.float64]
 
 
 class FlippedLaplacian(NamedTuple):
-    """A Laplacian whose smallest eigenvalues have become the largest.
-
-    Attributes
-    ----------
-    matrix : CSR (n × n), or a Dask array of its row blocks, B
-    trivial : CSR (n × c), E, the part of most vertices first
-    bound : b
-    """
+    """A Laplacian whose smallest eigenvalues have become the largest."""
 
     matrix: Any
+    """CSR (n × n), or a Dask array of its row blocks, B."""
     trivial: sp.csr_array
+    """CSR (n × c), E, the part of most vertices first."""
     bound: float
 
 
@@ -86,7 +81,7 @@ def deflated_product(
     return product
 
 
-def deflated(graph: FlippedLaplacian) -> Float64s:
+def deflate(graph: FlippedLaplacian) -> Float64s:
     """Return B - (b + 1) E Eᵀ, dense: b less the eigenvalues of L, and -1 in place of its zeros."""
     dense = graph.matrix.toarray()
     dense -= (graph.bound + 1) * (graph.trivial @ graph.trivial.T).toarray()

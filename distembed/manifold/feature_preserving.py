@@ -4,9 +4,9 @@ P. Krafft, S. Mahadevan, Feature-Preserving Embeddings for Topic Transfer. A *co
 first set and a row of the second are the same thing. The features (topic proportions) of the first set are known,
 those of the second are wanted.
 
-The graph, the embedding Z (n × k) and V (n × f) live in the memory of the caller, about 8 n (k + f) bytes
-and 12 bytes per edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
-the k sparse systems that one step in Z falls into.
+The graph, the embedding Z (n × k) and V (n × f) are in the memory of the caller, about 8 n (k + f) bytes and 12 bytes
+per edge. Tasks run in parallel for the search for neighbors and, in each round, for the k sparse systems of the step in
+Z.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from distembed.neighbors.search import search_lists
 from distembed.neighbors.stored_graphs import RowBlocks
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike
-from distembed.validation import checked_matrix, new_matrix
+from distembed.validation import check_matrix, new_matrix
 
 Float64s = NDArray[np.float64]
 
 
 class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEstimator):
-    """Embed rows so that known features of some are linear in the embedding, and infer those of the others.
+    """Embed rows so that the known features are linear in the embedding, and infer the unknown ones.
 
     Minimizes over Z (n + m × k) and F (k × f)::
 
@@ -64,23 +64,23 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     the joint graph [[W1, μC], [μCᵀ, W2]]. Rows of the second set with correspondences take the weighted mean
     of the first set's values as known, with the mean confidence, so weighted: Σ_i c_ij² / Σ_i c_ij.
 
-    Why the ridge on F: with λ = 0, the paper's objective, Z -> aZ and F -> F/a keep the fit and shrink the
-    first term by a², so that its infimum is that of the fit alone, at a = 0, with no smoothness left. The
-    paper's alternation is only stopped early on its way there. With λ > 0 the smallest value over the scale,
-    and over every other invertible change of basis, is 2σ√λ ‖L^(p/2) Z F‖_*: the problem is a fit of low
-    rank with the nuclear norm of its roughness as penalty, convex in Z F as long as k is at least its
-    rank. λ is then the one dial between fit and smoothness. λ = 0 remains possible.
+    Why the ridge on F: with λ = 0, the paper's objective, Z -> aZ and F -> F/a keep the fit and shrink the first term
+    by a², so that its infimum is that of the fit alone, at a = 0, with no smoothness left. The paper's alternation is
+    only stopped early on its way there. With λ > 0 the smallest value over the scale, and over every other invertible
+    change of basis, is 2σ√λ ‖L^(p/2) Z F‖_*: the problem is a fit of low rank with the nuclear norm of its roughness as
+    penalty, convex in Z F as long as k is at least its rank. λ alone then balances fit against smoothness. λ = 0
+    remains possible.
 
     Parameters
     ----------
     n_components : int
-        The dimension k of the embedding; more than the rank of the features gains nothing.
+        Dimension k of the embedding; a dimension above the rank of the features gains nothing.
     n_neighbors : int
-        The neighbors that each row is joined to in the graph of its set, see `neighbor_affinity`.
+        Number of neighbors of each row in the graph of its set, see `neighbor_affinity`.
     affinity : "binary", "cosine", "gaussian" or "local"
         The weight of an edge between neighbors.
     symmetry : "mutual" or "union"
-        Which edges stay: those that both rows list, or those that either lists.
+        "mutual" keeps an edge if both rows list each other as neighbors, "union" if one of them does.
     metric : "cosine" or "euclidean"
         The distance between rows by which neighbors are sought.
     correspondence_weight : float
@@ -89,12 +89,12 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         The weight λ of the ridge on F, in units of the variance of the features, so that it means the same for
         all features.
     normalization : "none" or "symmetric"
-        Of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided by the root of
-        the degree: rows with strong links then get larger values than their neighbors.
+        Normalization of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided by the
+        root of the degree: rows with strong links then get larger values than their neighbors.
     smoothness : int
-        The order p of the penalty. With few known rows p = 1 gives almost a constant with a spike at each of them
-        (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition number is the p-th power of that of L:
-        p > 1 is for small graphs.
+        The order p of the penalty. With few known rows, p = 1 gives almost a constant with a spike at each known row
+        (Nadler, Srebro & Zhou 2009), and 2 to 4 continue trends. The condition number of L^p is the p-th power of that
+        of L, so that p > 1 suits small graphs only.
     missing : "masked" or "imputed"
         "masked" minimizes the objective above; "imputed" is the paper's loop, which fills unknown values with Z F
         and solves as if all were known. It descends far more slowly, and depends on where it starts.
@@ -108,13 +108,13 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         Whether further correspondences are found first, see `propagate_correspondences`; they count as
         correspondences with their probabilities as confidence.
     max_iter : int
-        The most rounds.
+        Largest number of rounds.
     tol : float
         The smallest relative fall of the objective in a round; with 0 there are `max_iter` rounds.
     solver_tol : float
         The largest relative residual of a linear system in a round; a round with a larger one is not the last.
     solver_max_iter : int
-        The most steps for a linear system in a round.
+        Largest number of steps for a linear system in a round.
     random_state : int, None, Generator or RandomState
         The seed of the random start, and of the factors that propagation compares.
     block_memory : int
@@ -310,8 +310,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
         smoother = RowBlocks.of(smoother) if isinstance(smoother, da.Array) else smoother
         with one_blas_thread():
-            self.confidence_, target = self._prepared(V, confidence)
-            found = alternate(Problem(smoother, self.confidence_, target, self._unreached(), self))
+            self.confidence_, target = self._center_values(V, confidence)
+            found = alternate(Problem(smoother, self.confidence_, target, self._find_unreached(), self))
             inferred = found.Z @ found.F + self.mean_
         self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
         self.solver_residuals_, self.converged_ = found.residuals, found.converged
@@ -322,7 +322,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return self
 
     def _shortfall(self) -> str:
-        """Return a description of what did not converge, and the remedy."""
         left = self.solver_residuals_[-1] if self.n_iter_ else 0.0
         if left > self.solver_tol:
             return (
@@ -347,7 +346,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return int(self.regression_.shape[0])
 
     def transform(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
-        """Return the embedding (r × k) of new rows: the mean of their neighbors' of set 0 or 1, by nearness.
+        """Return the embedding (r × k) of new rows of set 0 or 1: the mean of their neighbors, weighted by nearness.
 
         It minimizes the first term for the new rows alone, everything else fixed. Rows of zeros are put at
         the origin, where the features are v̄.
@@ -388,11 +387,10 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return means * np.einsum("rj,rj->r", weights, scale[near])[:, None]
 
     def _new_rows(self, X: MatrixLike, data_set: int) -> Any:
-        """Return new rows of a set after checking them, sparse or dense like the set."""
         fitted, sparse = self.sets_[data_set], self._takes_sparse()
         if not data_set:
             return _stored_like(new_matrix(self, X, learned="embedding_", sparse=sparse), fitted)
-        rows = checked_matrix(X, estimator=self, sparse=sparse)
+        rows = check_matrix(X, estimator=self, sparse=sparse)
         if rows.shape[1] != fitted.shape[1]:
             raise ValueError(
                 f"X has {rows.shape[1]} features, but set {data_set} of {type(self).__name__} has {fitted.shape[1]}"
@@ -423,7 +421,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     def _has_two_sets(self) -> bool:
         return len(self.sets_) == 2
 
-    def _prepared(self, V: DenseMatrix, confidence: VectorLike | None) -> tuple[Float64s, Float64s]:
+    def _center_values(self, V: DenseMatrix, confidence: VectorLike | None) -> tuple[Float64s, Float64s]:
         """Return c and V - v̄, zero where unknown; set mean_."""
         values, known = known_values(V, self.adjacency_.shape[0])
         weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
@@ -435,7 +433,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         self.mean_ = mean if self.center else np.zeros_like(mean)
         return weights, np.where(weights[:, None] > 0, values - self.mean_, 0.0)
 
-    def _unreached(self) -> NDArray[np.bool_]:
+    def _find_unreached(self) -> NDArray[np.bool_]:
         """Return the mask of the rows that are connected to no known value, and warn about them."""
         parts = components(self.adjacency_)
         alone = np.bincount(parts, self.confidence_)[parts] == 0

@@ -62,7 +62,7 @@ from distembed.typing import DenseInMemory, DenseMatrix, Floats, SparseMatrix
 from distembed.validation import array_of, seed_of, training_matrix
 
 CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
-"""In how many turns known rows are hidden for the choice of a method, and how many at most."""
+"""Number of folds of known rows that are hidden to choose a method, and the largest number of hidden rows."""
 
 __all__ = ["LatentSemanticImputation", "UnreachedRowsError"]
 
@@ -76,22 +76,22 @@ class LatentSemanticImputation(BaseEstimator):
     Parameters
     ----------
     min_degree : int
-        The fewest neighbors of a row (the paper's delta).
+        Smallest number of neighbors of a row (the paper's delta).
     solver : "krylov" or "power"
         "krylov" solves the linear system by BiCGSTAB; "power" iterates as the paper does.
     tol : float
-        For "krylov" the largest relative residual of a column; for "power" the paper's eta, the share of
-        ‖Y_q‖₁ that the last sweep moved. On graphs that mix slowly eta stops early: read `residual_`.
+        When to stop. "krylov": the largest relative residual of a column. "power": the paper's eta, the share of ‖Y_q‖₁
+        that the last sweep changed; on graphs that mix slowly it stops too early, so check `residual_`.
     max_iter : int
-        The most steps (with two products with W each) or sweeps (with one).
+        Largest number of steps (two products with W each) or sweeps (one product each).
     weights : "simplex" or "normalise_after"
         "simplex" minimizes over the simplex; "normalise_after" divides non-negative least squares by its sum, as
         the authors' program does.
     metric : "euclidean" or "cosine"
         The distance between rows of X.
     neighbors : "exact" or "approximate"
-        "approximate" searches by pynndescent (the extra `neighbors`). The spanning tree, which searches exactly
-        where the lists end, connects the graph either way, and `recall_` is the share of neighbors found.
+        "approximate" finds neighbors with pynndescent (the extra `neighbors`); `recall_` is the share of the true
+        neighbors that it finds. The spanning tree is exact in both cases and connects the graph.
     lazy : bool
         Whether "power" iterates with (W + I)/2, as the authors' program does; the limit is the same.
     floor : float
@@ -101,16 +101,15 @@ class LatentSemanticImputation(BaseEstimator):
     checkpoint : Checkpoint
         Keeps the neighbor lists, tree searches, weights and solved columns, so that a job resumes.
     method : "graph", "linear_map", "combined" or "auto"
-        "graph" is Latent Semantic Imputation; "linear_map" a ridge regression of the known vectors on their rows of
-        X; "combined" imputes the residuals of that map and adds them to it; "auto" takes whichever finds known rows
-        best when they are hidden, by the cosine after the mean of the known vectors is taken off.
+        "graph" is Latent Semantic Imputation; "linear_map" a ridge regression of the known vectors on their rows of X;
+        "combined" imputes the residuals of that map and adds them to it; "auto" hides some known rows and takes the
+        method that finds their vectors best, by the cosine after the mean of the known vectors is subtracted.
     ridge : float, optional
-        The ridge of the linear map, in units of the mean squared length of a known row of X less the mean. By
-        default it is chosen on known rows that are hidden.
+        The ridge of the linear map, in units of the mean squared length of a known row of X less the mean. By default,
+        the value that finds hidden known rows best.
     kernel : "linear" or "rbf"
-        What the map is linear in: the rows of X, or features of them whose inner product is
-        exp(-‖x - z‖² / scale), so that the map is a kernel ridge regression; the scale is the median squared distance
-        of known rows that differ.
+        "linear": the map is linear in the rows of X. "rbf": a kernel ridge regression with the kernel exp(-‖x - z‖² /
+        scale), whose scale is the median squared distance of known rows that differ.
     random_state : int, None, Generator or RandomState
         The seed of the known rows that are hidden for a choice, and of those that span the kernel's features. None and
         a generator draw one for each fit; the checkpoint keeps it as "seed", so that a fit that resumes has the same.
@@ -135,7 +134,7 @@ class LatentSemanticImputation(BaseEstimator):
 
     Notes
     -----
-    A known vector of zeros is a vector like any other: it draws its neighbors towards zero.
+    A known vector of zeros pulls its neighbors towards zero, as any other vector pulls them towards itself.
 
     Of rows of X at the same distance those of smaller numbers are neighbors. In a table of many equal rows, as a
     one-hot table is, the vectors therefore depend on the order of the rows: nothing in X tells equal rows apart. Chunks
@@ -249,8 +248,8 @@ class LatentSemanticImputation(BaseEstimator):
         ----------
         X : array (n, d)
             The rows.
-        distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory: the
-            same graph, bit for bit, without making distances again
+        distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory; it gives
+            the same graph, bit for bit, and saves computing the distances
 
         Examples
         --------
@@ -388,7 +387,7 @@ class LatentSemanticImputation(BaseEstimator):
         known = known_rows(Y, self.weights_.shape[0])
         if self.method != "graph" and X is None:
             raise ValueError(f"method is {self.method!r}, which reads the rows of X: call fit_vectors(Y, X)")
-        self.seed_ = self._drawn_seed()
+        self.seed_ = self._draw_seed()
         with one_blas_thread():
             if self.method == "graph":
                 self.method_, self.ridge_ = Candidate("graph", 0.0)
@@ -397,7 +396,7 @@ class LatentSemanticImputation(BaseEstimator):
                 self._fit_by_choice(Y, known, X)
         return self
 
-    def _drawn_seed(self) -> int:
+    def _draw_seed(self) -> int:
         """Return the seed, or one that is drawn and kept by the checkpoint."""
         seed = seed_of(self.random_state)
         if isinstance(self.random_state, (int, np.integer)):
@@ -477,7 +476,7 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_is_fitted(self, "vectors_")
         if not hasattr(self, "seed_"):  # the vectors are those of a job
-            self.seed_ = self._drawn_seed()
+            self.seed_ = self._draw_seed()
         matrix = self._training_matrix(X)
         known = known_rows(Y := array_of(Y, "Y"), matrix.shape[0])
         options: dict[str, Any] = {"metric": self.metric, "block_memory": self.block_memory}
@@ -518,7 +517,6 @@ class LatentSemanticImputation(BaseEstimator):
         self.history_ = solved.history
 
     def _map(self, Y: Any, known: Any, rows: da.Array) -> None:
-        """Learn the vectors by the linear map, or by the map and the graph."""
         path = fit_ridge_path(rows, Y, known, block_memory=self.block_memory)
         options: dict[str, Any] = {"block_memory": self.block_memory}
         if self.method_ == "linear_map":
@@ -582,7 +580,7 @@ class LatentSemanticImputation(BaseEstimator):
         check_options(self)
         check_is_fitted(self, "weights_")
         known = known_rows(Y, self.weights_.shape[0])
-        self.seed_ = self._drawn_seed()
+        self.seed_ = self._draw_seed()
         with one_blas_thread():
             return self._hidden_fold(self._map_rows(X, known), Y, known, hidden, self.checkpoint)
 
@@ -591,9 +589,9 @@ class LatentSemanticImputation(BaseEstimator):
     ) -> HiddenFold:
         kept = known.copy()
         kept[hidden] = False
-        impute = partial(self._imputed, kept, hidden)
+        impute = partial(self._impute, kept, hidden)
         path = fit_ridge_path(rows, Y, kept, block_memory=self.block_memory)
         return fold_of(impute, rows, Y, hidden, path=path, checkpoint=checkpoint)
 
-    def _imputed(self, known: Any, rows: Any, values: Any) -> da.Array:
+    def _impute(self, known: Any, rows: Any, values: Any) -> da.Array:
         return imputed_rows(self._solution(values, known, persist), known, rows, values.dtype)

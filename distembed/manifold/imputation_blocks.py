@@ -135,11 +135,11 @@ def unreached_rows(W: sp.csr_array, known: NDArray[np.bool_]) -> Int64s:
     """Return the rows from which no path of positive weights leads to a known row."""
     backward = W.T.tocsr()
     backward.eliminate_zeros()
-    return np.nonzero(~_reached(backward.indptr, backward.indices, known))[0]
+    return np.nonzero(~_find_reached(backward.indptr, backward.indices, known))[0]
 
 
 @njit(cache=True, nogil=True)
-def _reached(
+def _find_reached(
     indptr: NDArray[np.int32], indices: NDArray[np.int32], start: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     reached = start.copy()

@@ -1,4 +1,4 @@
-"""Checks of what an imputation is given: the vectors that are known, and the graph of the rows."""
+"""Checks of the arguments of an imputation: the known vectors, and the graph of the rows."""
 
 from __future__ import annotations
 

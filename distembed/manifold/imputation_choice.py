@@ -59,24 +59,16 @@ def hold_out_folds(known: ArrayLike, *, n_folds: int, max_names: int, seed: int)
 
 
 class HiddenFold(NamedTuple):
-    """What the vectors of the names hidden in one fold are found from, by every method.
-
-    Attributes
-    ----------
-    graph : (h, s)
-        The vectors that imputation finds.
-    rows : (h, d)
-        The rows of the table.
-    mixtures : (h, d)
-        What imputation makes of these rows from the known ones.
-    path : RidgePath
-        The linear maps fitted to the names that are not hidden.
-    """
+    """The input from which every method finds the vectors of the names hidden in one fold."""
 
     graph: Float64s
+    """The vectors that imputation finds. Shape (h, s)."""
     rows: Float64s
+    """The rows of the table. Shape (h, d)."""
     mixtures: Float64s
+    """What imputation makes of these rows from the known ones. Shape (h, d)."""
     path: RidgePath
+    """The linear maps fitted to the names that are not hidden."""
 
 
 def fold_of(
@@ -113,13 +105,13 @@ def fold_of(
     return HiddenFold(vectors, of_table, mixtures, path)
 
 
-def found_vectors(fold: HiddenFold, candidate: Candidate) -> Float64s:
+def find_vectors(fold: HiddenFold, candidate: Candidate) -> Float64s:
     """Return the vectors that a candidate finds for the hidden names, (h, s)."""
     if candidate.method == "graph":
         return fold.graph
     weights = blocks.map_weights(fold.path, candidate.ridge)
     if candidate.method == "linear_map":
-        return blocks.mapped_rows(fold.rows, fold.path, weights)
+        return blocks.map_rows(fold.rows, fold.path, weights)
     return fold.graph + (fold.rows - fold.mixtures) @ weights
 
 
@@ -127,7 +119,7 @@ def fold_scores(fold: HiddenFold, truth: Float64s) -> dict[Candidate, Float64s]:
     """Return the centered cosine of each hidden name with its true vector, (h,), for every candidate."""
     mean = fold.path.target_mean
     return {
-        one: blocks.centered_cosines(found_vectors(fold, one), truth, mean) for one in candidates_of("auto")
+        one: blocks.centered_cosines(find_vectors(fold, one), truth, mean) for one in candidates_of("auto")
     }
 
 

@@ -28,48 +28,31 @@ LEAST_KERNEL_VALUE = 1e-10
 
 
 class RidgePath(NamedTuple):
-    """The ridge regressions of the known vectors on their rows of the table, for every ridge.
-
-    Attributes
-    ----------
-    mean : (d,)
-        The mean of the known rows of the table.
-    target_mean : (s,)
-        The mean of the known vectors.
-    basis : (d, k)
-        The right singular vectors of the centered rows.
-    values : (k,)
-        Their squared singular values.
-    products : (k, s)
-        The basis' coordinates of AᵀT.
-    unit : float
-        The mean squared length of a centered row, in units of which a ridge is given.
-    """
+    """The ridge regressions of the known vectors on their rows of the table, for every ridge."""
 
     mean: Float64s
+    """The mean of the known rows of the table. Shape (d,)."""
     target_mean: Float64s
+    """The mean of the known vectors. Shape (s,)."""
     basis: Float64s
+    """The right singular vectors of the centered rows. Shape (d, k)."""
     values: Float64s
+    """Their squared singular values. Shape (k,)."""
     products: Float64s
+    """The basis' coordinates of AᵀT. Shape (k, s)."""
     unit: float
+    """The mean squared length of a centered row, in units of which a ridge is given."""
 
 
 class KernelFeatures(NamedTuple):
-    """Coordinates in which the inner product is the kernel exp(-|x - z|² / scale), by landmarks (Nyström).
-
-    Attributes
-    ----------
-    landmarks : (m, d)
-        Rows of the table.
-    scale : float
-        The median of the squared distances between landmarks, see `typical_square`.
-    roots : (m, k)
-        The inverse square root of the kernel of the landmarks, less directions that are rounding.
-    """
+    """Coordinates in which the inner product is the kernel exp(-|x - z|² / scale), by landmarks (Nyström)."""
 
     landmarks: Float64s
+    """Rows of the table. Shape (m, d)."""
     scale: float
+    """The median of the squared distances between landmarks, see `typical_square`."""
     roots: Float64s
+    """The inverse square root of the kernel of the landmarks, less directions that are rounding. Shape (m, k)."""
 
 
 def fit_kernel_features(landmarks: Float64s) -> KernelFeatures:
@@ -142,7 +125,7 @@ def map_weights(path: RidgePath, ridge: float) -> Float64s:
     return path.basis @ (path.products / (path.values + ridge * path.unit)[:, None])
 
 
-def mapped_rows(X: Any, path: RidgePath, weights: Float64s) -> Float64s:
+def map_rows(X: Any, path: RidgePath, weights: Float64s) -> Float64s:
     """Return the vectors that the map gives rows of the table."""
     return path.target_mean + (X - path.mean) @ weights
 
@@ -150,7 +133,7 @@ def mapped_rows(X: Any, path: RidgePath, weights: Float64s) -> Float64s:
 def centered_cosines(found: Float64s, truth: Float64s, mean: Float64s) -> Float64s:
     """Return the cosine of each vector found with the true one, after the mean of the known vectors is taken off.
 
-    What is nearly the mean of all vectors is near every one of them, and tells none from another. A vector that is
-    the mean has no direction; its cosine is 0.
+    A vector near the mean of all vectors is near every one of them and distinguishes none. A vector that is the mean
+    has no direction; its cosine is 0.
     """
     return row_cosines(found - mean, truth - mean)

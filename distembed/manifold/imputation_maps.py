@@ -101,11 +101,11 @@ def with_mapped_rows(
     """Return Y with its unknown rows mapped from those of X, in Y's dtype."""
     rows = in_rows(Y, X, known[:, None], block_memory=block_memory)
     weights = blocks.map_weights(path, ridge)
-    return map_blocks(_mapped, *rows, path=path, weights=weights, dtype=Y.dtype, chunks=rows[0].chunks)
+    return map_blocks(_map_unknown, *rows, path=path, weights=weights, dtype=Y.dtype, chunks=rows[0].chunks)
 
 
-def _mapped(Y: Any, X: Any, known: blocks.Bools, *, path: RidgePath, weights: blocks.Float64s) -> Any:
-    return np.where(known, Y, blocks.mapped_rows(X, path, weights)).astype(Y.dtype, copy=False)
+def _map_unknown(Y: Any, X: Any, known: blocks.Bools, *, path: RidgePath, weights: blocks.Float64s) -> Any:
+    return np.where(known, Y, blocks.map_rows(X, path, weights)).astype(Y.dtype, copy=False)
 
 
 def with_departures(
@@ -119,9 +119,9 @@ def with_departures(
     """
     rows = in_rows(imputed, X, mixtures, block_memory=block_memory)
     weights = blocks.map_weights(path, ridge)
-    return map_blocks(_departed, *rows, weights=weights, dtype=imputed.dtype, chunks=rows[0].chunks)
+    return map_blocks(_add_departures, *rows, weights=weights, dtype=imputed.dtype, chunks=rows[0].chunks)
 
 
-def _departed(imputed: Any, X: Any, mixtures: Any, *, weights: blocks.Float64s) -> Any:
+def _add_departures(imputed: Any, X: Any, mixtures: Any, *, weights: blocks.Float64s) -> Any:
     departures = X.astype(np.float64) - mixtures
     return (imputed + departures @ weights).astype(imputed.dtype, copy=False)

@@ -31,23 +31,16 @@ class FittedModel(Protocol):
 
 
 class FittedRows(NamedTuple):
-    """The rows of a fit.
-
-    Attributes
-    ----------
-    rows : Dask array (n, d)
-        What `domain_rows` returns.
-    vectors : array (n, s)
-        The fitted vectors of all rows.
-    targets : array (n, s)
-        The known vectors; rows that are not known are not read.
-    known : bool array (n,)
-    """
+    """The rows of a fit."""
 
     rows: da.Array
+    """What `domain_rows` returns. Dask array (n, d)."""
     vectors: Any
+    """The fitted vectors of all rows. Array (n, s)."""
     targets: Any
+    """The known vectors; rows that are not known are not read. Array (n, s)."""
     known: blocks.Bools
+    """Bool array (n,)."""
 
 
 def new_rows(X_new: Any, rows: da.Array) -> Any:
@@ -85,7 +78,7 @@ def infer_vectors(model: FittedModel, new: da.Array, fitted: FittedRows) -> Any:
     slopes = blocks.map_weights(path, model.ridge_)
     values = np.asarray(compute(of_new), np.float64)
     if model.method_ == "linear_map":
-        return blocks.mapped_rows(values, path, slopes).astype(dtype)
+        return blocks.map_rows(values, path, slopes).astype(dtype)
     weights = _new_weights(model, new, fitted.rows)
     mixed, departures = (
         _mixtures(weights, array, model.block_memory) for array in (fitted.vectors, of_table)
@@ -126,11 +119,11 @@ def _mixtures(weights: sp.csr_array, values: Any, block_memory: int) -> blocks.F
     sizes = batches(weights.shape[0], row_chunk(weights.shape[0], 8 * most * values.shape[1], block_memory))
     ends = np.cumsum(sizes)
     return np.concatenate(
-        [_mixed(weights[end - size : end], values) for end, size in zip(ends, sizes, strict=True)]
+        [_mix(weights[end - size : end], values) for end, size in zip(ends, sizes, strict=True)]
     )
 
 
-def _mixed(weights: sp.csr_array, values: Any) -> blocks.Float64s:
+def _mix(weights: sp.csr_array, values: Any) -> blocks.Float64s:
     needed = np.unique(weights.indices)
     of_needed = np.asarray(compute(values[needed]), np.float64)
     return np.asarray(weights[:, needed] @ of_needed)

@@ -1,4 +1,4 @@
-"""What an imputed vector is made of: its shares of the known vectors, and the paths by which they come.
+"""The composition of an imputed vector: its shares of the known vectors, and the paths from which they come.
 
 The imputed rows solve ``Y_q = W_qp Y_p + W_qq Y_q``, so that ``Y_q = (I - W_qq)^-1 W_qp Y_p``: every imputed vector
 is a mixture of known ones. Its shares are the probabilities that a walk which starts at the row, and steps to a
@@ -53,7 +53,7 @@ def known_shares(weights: sp.csr_array, known: Bools, row: int) -> Float64s:
     """
     if known[row]:
         raise ValueError(f"row {row} is known, and is no mixture of others: choose an imputed row")
-    reached = _reached_from(weights, known, row)
+    reached = _find_reached(weights, known, row)
     inner, outer = reached[~known[reached]], reached[known[reached]]
     if not outer.size:
         raise ValueError(f"no path of weights leads from row {row} to a known row: connect it to one")
@@ -67,7 +67,7 @@ def known_shares(weights: sp.csr_array, known: Bools, row: int) -> Float64s:
     return shares
 
 
-def _reached_from(weights: sp.csr_array, known: Bools, row: int) -> NDArray[np.int64]:
+def _find_reached(weights: sp.csr_array, known: Bools, row: int) -> NDArray[np.int64]:
     """Return the rows, in order, that walks from a row can come to before they end at a known row."""
     found = np.isfinite(_distances(weights, known, row).lengths)
     return np.flatnonzero(found)
@@ -91,27 +91,21 @@ def _distances(weights: sp.csr_array, known: Bools, row: int) -> _Distances:
 
 
 class KnownPath(NamedTuple):
-    """The most probable path from an imputed row to a known one.
-
-    Attributes
-    ----------
-    rows : list of int
-        From the imputed row to the known one.
-    probability : float
-        The product of the weights on it.
-    """
+    """The most probable path from an imputed row to a known one."""
 
     rows: list[int]
+    """From the imputed row to the known one."""
     probability: float
+    """The product of the weights on it."""
 
 
 def strongest_paths(weights: sp.csr_array, known: Bools, row: int, targets: list[int]) -> list[KnownPath]:
     """Return the most probable path from an imputed row to each of some known rows that walks from it end at."""
     found = _distances(weights, known, row)
-    return [KnownPath(_traced(found.before, row, end), float(np.exp(-found.lengths[end]))) for end in targets]
+    return [KnownPath(_trace(found.before, row, end), float(np.exp(-found.lengths[end]))) for end in targets]
 
 
-def _traced(before: NDArray[np.int32], row: int, end: int) -> list[int]:
+def _trace(before: NDArray[np.int32], row: int, end: int) -> list[int]:
     path = [end]
     while path[-1] != row:
         path.append(int(before[path[-1]]))

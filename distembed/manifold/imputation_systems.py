@@ -184,12 +184,12 @@ def solve_by_power(
     shares: list[float] = []
     while done < max_iter and not converged:
         n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
-        batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
+        batch = _sweep(system, state, done=done, n_sweeps=n_sweeps, **options)
         moves, sizes = compute(batch[q:]).sum(axis=1).reshape(2, n_sweeps)
         settled = np.nonzero(moves <= tol * sizes)[0]
         if settled.size:
             converged, n_sweeps = True, int(settled[0]) + 1
-            batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
+            batch = _sweep(system, state, done=done, n_sweeps=n_sweeps, **options)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
         tell("sweeps", done)
@@ -199,7 +199,7 @@ def solve_by_power(
     return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
 
 
-def _swept(
+def _sweep(
     system: _System, state: da.Array, *, done: int, n_sweeps: int, lazy: bool, checkpoint: Checkpoint
 ) -> da.Array:
     """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""

@@ -44,22 +44,15 @@ joint Laplacian is normalized. The paper names neither the number of rounds nor 
 
 
 class TwoSets(NamedTuple):
-    """The input of every method of transfer, apart from the correspondences.
-
-    Attributes
-    ----------
-    first, second : arrays (n × d1), (m × d2)
-        The rows of the two sets.
-    graphs : tuple of CSR arrays
-        The affinity of each set.
-    features : array (n × f)
-        The features of the first set; rows that are all NaN are unknown.
-    """
+    """The input of every method of transfer, apart from the correspondences."""
 
     first: Any
     second: Any
+    """The rows of the two sets. Arrays (n × d1), (m × d2)."""
     graphs: tuple[sp.csr_array, sp.csr_array]
+    """The affinity of each set."""
     features: Float64s
+    """The features of the first set; rows that are all NaN are unknown. Array (n × f)."""
 
 
 class Inference(NamedTuple):
@@ -102,11 +95,11 @@ def infer_by_each_method(
     known = _without_unknown(sets)
     dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)
     found = _controls(known, links) if dense else {"mean": Inference(_means(known, links), None)}
-    found["alignment"] = _aligned(known, links, alignment_components)
+    found["alignment"] = _infer_by_alignment(known, links, alignment_components)
     if printed_rounds:
         printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
-        found["printed"] = _embedded(sets, links, printed)
-    found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
+        found["printed"] = _infer_by_embedding(sets, links, printed)
+    found["embedding_given" if model.propagate else "embedding"] = _infer_by_embedding(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(
             sets.first,
@@ -115,8 +108,8 @@ def infer_by_each_method(
             random_state=seed_of(model.random_state),
             block_memory=model.block_memory,
         )
-        found |= _matched(known, more)
-        found["embedding"] = _embedded(sets, more.links, model)
+        found |= _infer_by_matching(known, more)
+        found["embedding"] = _infer_by_embedding(sets, more.links, model)
     return found
 
 
@@ -141,7 +134,7 @@ def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
     return {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
 
 
-def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
+def _infer_by_matching(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
     first, second = spaces = compute(found.spaces)
     values = np.asarray(sets.features, np.float64)
     return {
@@ -150,7 +143,7 @@ def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
     }
 
 
-def _aligned(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
+def _infer_by_alignment(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
     adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
     n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
     _, Z = alignment_eigenpairs(adjacency, min(n_components, n_left))
@@ -161,7 +154,7 @@ def _aligned(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference
     return Inference(sets.features[nearest].mean(axis=1), (first, second))
 
 
-def _embedded(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding) -> Inference:
+def _infer_by_embedding(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding) -> Inference:
     adjacency = joint_adjacency(sets.graphs, {(0, 1): links}, weight=model.correspondence_weight)
     fitted = clone(model).fit_graph(adjacency, *shared_values(sets.features, links))
     n = links.shape[0]
@@ -172,21 +165,14 @@ def _embedded(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedd
 
 
 class OneSet(NamedTuple):
-    """The input of every method that infers the features of some rows of a set from those of the others.
-
-    Attributes
-    ----------
-    rows : array or CSR array (n × d)
-        The rows of the set.
-    graph : CSR array (n × n)
-        Their affinity.
-    features : array (n × f)
-        The features of the rows; rows that are all NaN are unknown.
-    """
+    """The input of every method that infers the features of some rows of a set from those of the others."""
 
     rows: Any
+    """The rows of the set. Array or CSR array (n × d)."""
     graph: sp.csr_array
+    """Their affinity. CSR array (n × n)."""
     features: Float64s
+    """The features of the rows; rows that are all NaN are unknown. Array (n × f)."""
 
 
 RIDGES = tuple(10.0**power for power in range(-4, 4))

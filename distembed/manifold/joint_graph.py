@@ -23,7 +23,7 @@ from distembed.neighbors.graphs import (
 )
 from distembed.options import RandomState, check_options
 from distembed.typing import InMemory, Matrix, MatrixLike
-from distembed.validation import checked_matrix, seed_of, training_matrix
+from distembed.validation import check_matrix, seed_of, training_matrix
 
 
 class JointGraphEstimator(BaseEstimator):
@@ -71,7 +71,7 @@ class JointGraphEstimator(BaseEstimator):
         rules: dict[str, Any] = {"sparse": self._takes_sparse(), "min_rows": 2}
         first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
         others = enumerate(sets[1:], start=2)
-        return first, *(checked_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
+        return first, *(check_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
 
     def links_for(self, X1: Matrix, X2: Matrix, correspondences: InMemory) -> sp.csr_array:
         """Return the correspondences to use: those given, and those found if the estimator propagates.

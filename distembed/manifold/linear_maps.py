@@ -69,18 +69,14 @@ def control_features(
 
 
 class ControlMaps(NamedTuple):
-    """Unit rows of the first set, and images of the second's among them.
-
-    Attributes
-    ----------
-    first : (n × d1)
-    rotated : (m × d1), by the best rotation
-    regressed : (m × d1), by ridge regression
-    """
+    """Unit rows of the first set, and images of the second's among them."""
 
     first: Float64s
+    """Shape (n × d1)."""
     rotated: Float64s
+    """Shape (m × d1), by the best rotation."""
     regressed: Float64s
+    """Shape (m × d1), by ridge regression."""
 
 
 def fit_control_maps(X1: Any, X2: Any, links: sp.csr_array, *, ridge: float = 0.3) -> ControlMaps:

@@ -24,7 +24,6 @@ from distembed.execution import (
     persist,
     whole,
 )
-from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
@@ -32,7 +31,7 @@ from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
-from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights
+from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix
@@ -53,7 +52,7 @@ RANK_SHARE = 1e-10
 
 
 class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Project rows so that neighbors stay near.
+    r"""Project rows so that neighbors stay close to each other.
 
     .. math:: \min_w \sum_{ij} S_{ij} (w^T x_i - w^T x_j)^2 \quad\text{given}\quad w^T X^T D X w = 1
 
@@ -61,7 +60,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     ----------
     n_components : int
     n_neighbors : int
-        Nearest rows by cosine that each row is joined to.
+        Number of nearest rows by cosine to which each row is joined.
     affinity : {"cosine", "binary", "gaussian", "polynomial", "local"}
         Weight of an edge, see `neighborhood_graph`.
     threshold : float, optional
@@ -69,7 +68,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     symmetry : {"union", "mutual"}
         Whether one of two rows must be among the other's nearest, or both.
     degree : int
-        Of the polynomial affinity.
+        Degree of the polynomial affinity.
     solver : {"spectral_regression", "eigen"}
         "spectral_regression": the graph's eigenvectors y, then ridge regression of y on the rows, which needs
         products with X only. "eigen": XᵀLX w = λ XᵀDX w within the span of singular vectors of X; holds n ×
@@ -80,14 +79,13 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         Whether the regression has a column of ones beside X, as the authors' program has; its coefficients are
         penalized like all others. Rows of zeros are then projected to `intercept_`, not to the zero vector.
     svd_components : int, optional
-        Of "eigen": singular vectors of X kept. Default: all, which X must be small for.
+        For "eigen": number of singular vectors of X to keep. By default all, which requires a small X.
     tol, max_iter : float, int
-        Of the regression where no side of X is short enough for Cholesky (`ridge.DIRECT_SIDE`): stop when every
-        ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖. The projected rows are then off by about 5 tol (a
-        word-document matrix of 4,380 words: 5e-3 of a component at tol 1e-3, 5e-4 at 1e-4).
+        Of the regression where no side of X is short enough for Cholesky (`ridge.DIRECT_SIDE`): stop when every ‖Xᵀ(y -
+        X w) - alpha w‖ is at most tol ‖Xᵀy‖. The error of the projected rows is then about 5 tol.
     random_state : int, None, Generator or RandomState
     block_memory : int
-        Bytes of one task of the search for neighbors.
+        Memory in bytes of one task of the search for neighbors.
     checkpoint : Checkpoint
         Keeps "neighbors" (of sparse X before it "neighbor-candidates") or the cosines of a "threshold-graph",
         "eigenmaps" (and the rounds "basis-1", …, before it), and of "eigen" the passes for singular vectors, so
@@ -218,7 +216,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self._check_options(rows)
         self.zero_rows_ = _zero_rows(rows)
         with one_blas_thread():
-            self.graph_ = self._neighborhood(rows) if graph is None else _checked_graph(graph, rows.shape[0])
+            self.graph_ = self._neighborhood(rows) if graph is None else _check_graph(graph, rows.shape[0])
             if self.solver == "eigen":
                 self._fit_eigen(rows)
             else:
@@ -341,7 +339,7 @@ def _zero_rows(X: Any) -> blocks.Int64s:
     return rows
 
 
-def _checked_graph(graph: Any, n_rows: int) -> sp.csr_array:
+def _check_graph(graph: Any, n_rows: int) -> sp.csr_array:
     graph = sp.csr_array(graph).astype(np.float64)
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph has shape {graph.shape}; X has {n_rows} rows")
@@ -411,7 +409,7 @@ def neighborhood_graph(
         def make() -> da.Array:
             return row_blocks(_threshold_graph(X, threshold, block_memory))
 
-        return _reweighted(sp.csr_array(compute(checkpoint("threshold-graph", make))), affinity, degree)
+        return _reweigh(sp.csr_array(compute(checkpoint("threshold-graph", make))), affinity, degree)
     return neighbor_affinity(
         X,
         n_neighbors,
@@ -423,7 +421,7 @@ def neighborhood_graph(
     )
 
 
-def _reweighted(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_array:
+def _reweigh(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_array:
     """Return a graph of cosines with the weights of another affinity."""
     cosines = np.clip(graph.data, -1, 1)
     if affinity == "binary":
@@ -431,7 +429,7 @@ def _reweighted(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_
     elif affinity == "polynomial":
         weights = polynomial_weights(cosines, degree)
     elif affinity == "gaussian":
-        squares = np.where(1 - cosines > ROUNDED, 2 * (1 - cosines), 0.0)  # parallel rows are equal
+        squares = unit_squares(1 - cosines)
         width = squares.mean() if squares.size else 1.0
         weights = np.exp(-squares / width) if width > 0 else np.ones_like(squares)
     else:

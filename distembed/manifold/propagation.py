@@ -54,26 +54,21 @@ made, each of which would be five graphs of tiny tasks."""
 
 
 class Propagation(NamedTuple):
-    """Correspondences found from a few known ones.
-
-    Attributes
-    ----------
-    links : CSR array (n × m)
-        The known confidences, and probabilities for the rows of the second set without a known one.
-    spaces : tuple of arrays (n × r), (m × r)
-        Unit rows of both sets in the space in which they were last compared: NumPy arrays where both sets have at
-        most `ROWS_AT_ONCE` rows, otherwise Dask arrays by row blocks.
-    n_found : int array
-        The number of found pairs to which the maps of each round were fitted in addition to the known ones.
-    temperature, lost_share : float
-        The parameters of the probabilities, estimated from known pairs that were left out.
-    """
+    """Correspondences found from a few known ones."""
 
     links: sp.csr_array
+    """The known confidences, and probabilities for the rows of the second set without a known one. CSR array (n ×
+    m).
+    """
     spaces: Spaces
+    """Unit rows of both sets in the space in which they were last compared: NumPy arrays where both sets have at most
+    `ROWS_AT_ONCE` rows, otherwise Dask arrays by row blocks. Tuple of arrays (n × r), (m × r).
+    """
     n_found: list[int]
+    """The number of found pairs to which the maps of each round were fitted in addition to the known ones."""
     temperature: float
     lost_share: float
+    """The parameters of the probabilities, estimated from known pairs that were left out."""
 
 
 def propagate_correspondences(
@@ -147,7 +142,7 @@ def propagate_correspondences(
     search = _Search(*rows, n_rounds, first_share, found_weight, exponent, metric, checkpoint)
     with one_blas_thread():
         spaces, n_found = search.spaces(links, "all")
-        temperature, lost = _calibrated(search, links, random_state)
+        temperature, lost = _calibrate(search, links, random_state)
         candidates = search.candidates(spaces, "last")
         found = _with_probabilities(links, candidates, temperature, lost)
     return Propagation(found, spaces, n_found, temperature, lost)
@@ -201,7 +196,7 @@ class _Search(NamedTuple):
         if not rows.size or not columns.size:
             empty = np.zeros((0, 2, 0))
             return _Candidates(empty, empty, rows[:0], columns[:0])
-        sides = _taken(spaces[0], rows), _taken(spaces[1], columns)
+        sides = _take_rows(spaces[0], rows), _take_rows(spaces[1], columns)
         return _Candidates(*_cross_lists(*sides, name, self.checkpoint), rows, columns)
 
 
@@ -243,7 +238,6 @@ def _linked_product(left: Rows, right: Rows, links: sp.csr_array) -> Float64s:
 
 
 def _row_blocks(rows: Rows) -> Iterator[tuple[int, Float64s]]:
-    """Return the row blocks of an array, one at a time, each after the number of its first row."""
     if isinstance(rows, np.ndarray):
         yield 0, rows
         return
@@ -255,7 +249,7 @@ def _bounds(rows: da.Array) -> list[tuple[int, int]]:
     return list(pairwise(np.cumsum([0, *rows.chunks[0]]).tolist()))
 
 
-def _taken(rows: Rows, chosen: Int64s) -> Rows:
+def _take_rows(rows: Rows, chosen: Int64s) -> Rows:
     """Return the chosen rows, those of each block in a block of their own; blocks without any are left out."""
     if chosen.size == rows.shape[0]:
         return rows
@@ -305,20 +299,14 @@ def _whole_lists(rows: Float64s, columns: Float64s, k: int) -> Float64s:
 
 
 class _Candidates(NamedTuple):
-    """Neighbor lists of some rows of each set in the other, which candidate pairs are made of block by block.
-
-    Attributes
-    ----------
-    forth, back : arrays (rows, 2, k) and (columns, 2, k)
-        The lists, in memory or by row blocks.
-    rows, columns : int64
-        The numbers of those rows in their sets.
-    """
+    """Neighbor lists of some rows of each set in the other, which candidate pairs are made of block by block."""
 
     forth: Rows
     back: Rows
+    """The lists, in memory or by row blocks. Arrays (rows, 2, k) and (columns, 2, k)."""
     rows: Int64s
     columns: Int64s
+    """The numbers of those rows in their sets. Int64."""
 
     def mutual_choices(self) -> blocks.CandidatePairs:
         """Return the pairs in which each row is the other's best; of equal scores the smaller row number."""
@@ -356,7 +344,7 @@ JUDGED_PAIRS = 50
 than these a tenth is left out at a time and all are judged: half of 25 pairs find far less than 25 do."""
 
 
-def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
+def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
     """Return the temperature and the lost share, estimated from folds of known pairs left out in turn."""
     known = links.tocoo()
     if known.nnz < 2:

@@ -52,16 +52,12 @@ def reweighted_maps(product: Float64s, *, exponent: float) -> tuple[Float64s, Fl
 
 
 class CandidatePairs(NamedTuple):
-    """Pairs of rows of two sets that are among each other's nearest.
-
-    Attributes
-    ----------
-    pairs : int64, (p × 2)
-    scores : float64, (p,), CSLS
-    """
+    """Pairs of rows of two sets that are among each other's nearest."""
 
     pairs: Int64s
+    """Int64, (p × 2)."""
     scores: Float64s
+    """Float64, (p,), CSLS."""
 
 
 def mean_cosines(lists: Float64s) -> Float64s:

@@ -15,18 +15,12 @@ from distembed.neighbors.graphs import components
 
 
 class RegularizationChoice(NamedTuple):
-    """The result of `choose_regularization`.
-
-    Attributes
-    ----------
-    regularization : float
-        The value with the smallest error.
-    errors : dict
-        The root mean square error over the rows left out, by value.
-    """
+    """The result of `choose_regularization`."""
 
     regularization: float
+    """The value with the smallest error."""
     errors: dict[float, float]
+    """The root mean square error over the rows left out, by value."""
 
 
 def choose_regularization(
@@ -83,7 +77,7 @@ def _halves(links: sp.csr_array, V1: Any, random_state: int) -> _Halves:
         )
     first_half = np.random.default_rng(random_state).permutation(n_groups) % 2 == 0
     kept = (groups < 0) | first_half[groups]
-    return _Halves(sp.csr_array(_chosen(links, kept)), _chosen(links, ~kept))
+    return _Halves(sp.csr_array(_choose(links, kept)), _choose(links, ~kept))
 
 
 def _pair_groups(links: sp.csr_array, known: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -98,7 +92,6 @@ def _pair_groups(links: sp.csr_array, known: NDArray[np.bool_]) -> NDArray[np.in
     return np.where(np.isin(labels[rows], useful), np.searchsorted(useful, labels[rows]), -1)
 
 
-def _chosen(links: sp.csr_array, chosen: NDArray[np.bool_]) -> sp.coo_array:
-    """Return the stored pairs that are chosen."""
+def _choose(links: sp.csr_array, chosen: NDArray[np.bool_]) -> sp.coo_array:
     pairs = links.tocoo()
     return sp.coo_array((pairs.data[chosen], (pairs.row[chosen], pairs.col[chosen])), shape=links.shape)

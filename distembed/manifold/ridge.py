@@ -97,7 +97,7 @@ def dense_rows(X: Any) -> da.Array:
     return da.from_array(np.asarray(X, np.float64), chunks=(chunk, -1))
 
 
-def _solved(W: Float64s) -> Solution:
+def _solve_rows(W: Float64s) -> Solution:
     return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
 
 
@@ -108,9 +108,9 @@ def _direct_sparse(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: flo
     """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
     if rows.shape[1] <= rows.shape[0]:
         right = compute(sparse_times(transposed, Y))
-        return _solved(blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha))
+        return _solve_rows(blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha))
     dual = blocks.solve_ridge(_products_of_columns(transposed, rows), compute(Y), alpha)
-    return _solved(compute(sparse_times(transposed, whole(dual))))
+    return _solve_rows(compute(sparse_times(transposed, whole(dual))))
 
 
 def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
@@ -161,10 +161,10 @@ def _direct_dense(rows: da.Array, targets: Float64s, alpha: float) -> Solution:
     """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
     if rows.shape[1] <= rows.shape[0]:
         right = compute(gram(rows, dense_blocks(targets, rows.chunks[0])))
-        return _solved(blocks.solve_ridge(_dense_products(rows), right, alpha))
+        return _solve_rows(blocks.solve_ridge(_dense_products(rows), right, alpha))
     turned = rows.T.rechunk((row_chunk(rows.shape[1], 8 * rows.shape[0], BLOCK_MEMORY), -1))
     dual = blocks.solve_ridge(_dense_products(turned), targets, alpha)
-    return _solved(compute(times_matrix(turned, dual)))
+    return _solve_rows(compute(times_matrix(turned, dual)))
 
 
 def _dense_products(rows: da.Array) -> Float64s:

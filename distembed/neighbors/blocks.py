@@ -456,7 +456,7 @@ def merge_lists(lists: Float64s) -> Float64s:
 
 
 @njit(cache=True, nogil=True)
-def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
+def measure_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
     """Return the lists, shape (n, 2, k), of the nearest of each row's candidates (n, m), -1 for none."""
     lists = np.full((X.shape[0], 2, k), np.inf)
     lists[:, 1] = -1.0

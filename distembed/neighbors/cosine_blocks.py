@@ -57,19 +57,13 @@ def _stored(X: sp.csr_array) -> Stored:
 
 
 class ColumnSplit(NamedTuple):
-    """The division of a tile's columns into dense and light ones.
-
-    Attributes
-    ----------
-    place : int32 array (m,)
-        The place of a dense column, from 0; -1 - place for a light one.
-    n_dense, n_light : int
-        The number of dense and of light columns.
-    """
+    """The division of a tile's columns into dense and light ones."""
 
     place: Int32s
+    """The place of a dense column, from 0; -1 - place for a light one. Int32 array (m,)."""
     n_dense: int
     n_light: int
+    """The number of dense and of light columns."""
 
 
 def split_columns(X: sp.csr_array, Z: sp.csr_array, dense_values: int) -> ColumnSplit:
@@ -111,7 +105,7 @@ def approximate_cosines(X: sp.csr_array, Z: sp.csr_array, *, dense_values: int) 
     # BLAS wants columns: the transpose of a C array is that, so nothing is copied.
     for left, right in zip(_dense_panels(X, split), _dense_panels(Z, split), strict=True):
         sgemm(1.0, right.T, left.T, beta=1.0, c=scores.T, trans_a=True, overwrite_c=True)
-    starts, rows, values = _inverted(_stored(Z), split.place, split.n_light)
+    starts, rows, values = _invert(_stored(Z), split.place, split.n_light)
     _add_light(_stored(X), split.place, starts, rows, values, scores)
     return scores
 
@@ -135,7 +129,7 @@ def _fill_panels(stored: Stored, place: Int32s, panels: Float32s) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _inverted(stored: Stored, place: Int32s, n_light: int) -> tuple[Int64s, Int32s, Float32s]:
+def _invert(stored: Stored, place: Int32s, n_light: int) -> tuple[Int64s, Int32s, Float32s]:
     """Return where each light column's entries start, and their rows and values."""
     indptr, indices, data = stored
     starts = np.zeros(n_light + 1, np.int64)
@@ -304,7 +298,7 @@ def _measure_candidates(
             _clear_row(X, i, row)
 
 
-def measured_candidates(
+def measure_candidates(
     X: sp.csr_array, Z: sp.csr_array, column_ids: Int64s, candidates: Float64s, *, k: int
 ) -> Float64s:
     """Return the k nearest of each row's candidates that are rows of Z, (r, 2, k), exactly.

@@ -17,7 +17,8 @@ import scipy.sparse as sp
 
 from distembed.execution import blockwise, compute, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY, row_bounds, row_chunk
-from distembed.linalg.csr import row_range, unit_rows
+from distembed.linalg.csr import row_range, row_sizes, unit_rows
+from distembed.linalg.operators import of_each_row
 from distembed.neighbors import blocks
 from distembed.validation import array_of
 
@@ -42,7 +43,6 @@ def dense_values(block_memory: int) -> int:
 
 
 def _as_float(X: Any) -> Any:
-    """Return X in float32 if it is float32 or float16, else in float64."""
     if X.dtype.kind not in "fiub":
         raise ValueError(f"the rows must be numbers, but their dtype is {X.dtype}: convert them to float32")
     wanted = np.float32 if X.dtype.kind == "f" and X.dtype.itemsize <= 4 else np.float64
@@ -111,7 +111,8 @@ def _dense_row_blocks(X: Any, block_memory: int) -> da.Array:
 def _sparse_row_blocks(X: Any, block_memory: int) -> da.Array:
     """Return sparse rows in blocks bounded in rows and in stored values: frequent words have the fullest rows."""
     X = X.rechunk({1: -1}) if isinstance(X, da.Array) else sp.csr_array(X)
-    bounds = sparse_bounds(_row_sizes(X), block_memory)
+    sizes = compute(of_each_row(row_sizes, X, np.int64)) if isinstance(X, da.Array) else row_sizes(X)
+    bounds = sparse_bounds(sizes, block_memory)
     if isinstance(X, da.Array):
         return X.rechunk((tuple(np.diff(bounds).tolist()), -1))
     meta = sp.csr_array((0, 0), dtype=X.dtype)
@@ -124,18 +125,6 @@ def _sparse_row_blocks(X: Any, block_memory: int) -> da.Array:
 def sparse_bounds(sizes: blocks.Int64s, block_memory: int) -> list[int]:
     """Return where to cut sparse rows with the given numbers of stored values."""
     return row_bounds(sizes, rows_of_tile(block_memory), block_memory // VALUE_BYTES)
-
-
-def _row_sizes(X: Any) -> blocks.Int64s:
-    if not isinstance(X, da.Array):
-        return np.diff(X.indptr)
-    return compute(
-        map_blocks(_sizes_column, X, chunks=(X.chunks[0], 1), dtype=np.int64, meta=np.empty((0, 0), np.int64))
-    )[:, 0]
-
-
-def _sizes_column(block: Any) -> blocks.Int64s:
-    return np.diff(sp.csr_array(block).indptr)[:, None]
 
 
 def pairwise_distances(

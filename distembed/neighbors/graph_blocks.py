@@ -30,36 +30,26 @@ MUTUAL_FLOOR = 3
 
 
 class Weighing(NamedTuple):
-    """How the edges of neighbor lists are weighed.
-
-    Attributes
-    ----------
-    affinity : "binary", "cosine", "polynomial", "gaussian" or "local"
-    metric : "cosine" or "euclidean", of the lists
-    scales : float64 (n,)
-        The scale of each row, for "local".
-    width : float
-        The mean squared distance to the neighbors, for "gaussian".
-    degree : int
-        Of the polynomial, for "polynomial".
-    """
+    """How the edges of neighbor lists are weighed."""
 
     affinity: str
     metric: str
     scales: Float64s
+    """The scale of each row, for "local". Float64 (n,)."""
     width: float
+    """The mean squared distance to the neighbors, for "gaussian"."""
     degree: int = 1
+    """Of the polynomial, for "polynomial"."""
 
 
 def edge_squares(lists: Float64s, metric: str) -> Float64s:
-    """Return the squared distances of neighbor lists (b, 2, k), (b, k); 2 (1 - cosine) for unit rows.
+    """Return the squared distances of neighbor lists (b, 2, k), (b, k)."""
+    return unit_squares(lists[:, 0] / 2) if metric == "cosine" else np.sqrt(lists[:, 0]) ** 2
 
-    Those of unit rows that differ by rounding, as parallel rows do, are 0 like those of equal rows.
-    """
-    values: Float64s = np.maximum(lists[:, 0] / 2 if metric == "cosine" else np.sqrt(lists[:, 0]), 0.0)
-    if metric != "cosine":
-        return values**2
-    return np.where(values > ROUNDED, 2.0 * values, 0.0)
+
+def unit_squares(distances: Float64s) -> Float64s:
+    """Return the squares of distances of unit rows from 1 - cosine, and 0 where rows differ by rounding only."""
+    return np.where(distances > ROUNDED, 2.0 * distances, 0.0)
 
 
 def edge_weights(lists: Float64s, first: int, how: Weighing) -> Float64s:
@@ -96,10 +86,12 @@ def listed_edges(lists: Float64s, first: int, how: Weighing, n_rows: int) -> Edg
     """Return the edges that a block of rows lists."""
     weights, indices = edge_weights(lists, first, how), lists[:, 1].astype(np.int64)
     near = slice(0, MUTUAL_FLOOR)
-    return Edges(_directed(weights, indices, n_rows), _directed(weights[:, near], indices[:, near], n_rows))
+    return Edges(
+        _direct_edges(weights, indices, n_rows), _direct_edges(weights[:, near], indices[:, near], n_rows)
+    )
 
 
-def _directed(weights: Float64s, indices: Int64s, n_rows: int) -> sp.csr_array:
+def _direct_edges(weights: Float64s, indices: Int64s, n_rows: int) -> sp.csr_array:
     size, k = weights.shape
     edges = sp.csr_array(
         (weights.flatten(), indices.flatten(), np.arange(0, size * k + 1, k)), shape=(size, n_rows)
@@ -154,17 +146,6 @@ def beside(*blocks: sp.csr_array, scales: tuple[float, ...]) -> sp.csr_array:
     return joint
 
 
-def row_sums(block: sp.csr_array) -> Float64s:
-    """Return the sum of each row, float64 (rows,)."""
-    # SciPy adds float32 in float32.
-    return np.asarray(block.astype(np.float64, copy=False).sum(axis=1)).ravel()
-
-
-def row_sizes(block: sp.csr_array) -> Int64s:
-    """Return the number of stored values of each row, int64 (rows,)."""
-    return np.diff(block.indptr).astype(np.int64)
-
-
 def laplacian_block(block: sp.csr_array, degrees: Float64s, first: int, normalization: str) -> sp.csr_array:
     """Return the rows of `neighbors.graphs.laplacian` that belong to a block."""
     n_rows, rows = block.shape[0], np.arange(block.shape[0])
@@ -182,7 +163,7 @@ def _diagonal(values: Float64s, rows: Int64s, first: int, shape: tuple[int, ...]
     return sp.csr_array((values, (rows, first + rows)), shape=shape)
 
 
-def flipped_block(block: sp.csr_array, bound: float, first: int) -> sp.csr_array:
+def flip_block(block: sp.csr_array, bound: float, first: int) -> sp.csr_array:
     """Return the rows of b I - L that belong to a block of rows of L."""
     rows = np.arange(block.shape[0])
     return sp.csr_array(_diagonal(np.full(len(rows), bound), rows, first, block.shape) - block)

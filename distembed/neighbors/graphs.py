@@ -28,6 +28,7 @@ from distembed.execution import (
     readers,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import empty_csr
 from distembed.neighbors import graph_blocks, stored_graphs
 from distembed.neighbors.distances import Metric
@@ -295,7 +296,7 @@ def degrees_of(adjacency: Any) -> Float64s:
     """Return the sum of each row of a graph, (n,)."""
     if isinstance(adjacency, da.Array):
         return stored_graphs.degrees(adjacency)
-    return graph_blocks.row_sums(adjacency)
+    return row_sums(adjacency)
 
 
 def components(adjacency: Any) -> NDArray[np.int32]:

@@ -61,16 +61,12 @@ SPARE_CANDIDATES = 12
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The k nearest rows of each row, nearest first, ties by row number.
-
-    Attributes
-    ----------
-    lists : float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine"), or inner
-        products with the opposite sign, and row numbers; (inf, -1) where there are fewer than k
-    metric : the metric of `distances`
-    """
+    """The k nearest rows of each row, nearest first, ties by row number."""
 
     lists: da.Array
+    """Float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine"), or inner products
+    with the opposite sign, and row numbers; (inf, -1) where there are fewer than k.
+    """
     metric: Measure
 
     @property
@@ -279,7 +275,7 @@ def approximate_rows(
         found, _ = NNDescent(  # n_jobs=1 keeps the bits
             everything, n_neighbors=n_searched, random_state=random_state, n_jobs=1
         ).neighbor_graph
-        lists = blocks.measured_lists(everything, found.astype(np.int64), k)
+        lists = blocks.measure_lists(everything, found.astype(np.int64), k)
         return da.from_array(lists, chunks=(rows.chunks[0], -1, -1))
 
     with one_blas_thread():
@@ -506,7 +502,7 @@ def _search_sparse(
     candidates = checkpoint("neighbor-candidates", make)
     ids = _along(np.arange(columns.shape[0]), columns)
     wanted = candidates.rechunk((rows.chunks[0], -1, -1))
-    lists = _lists_of_tiles(_measured_tile, [rows, "id", columns, "jd", ids, "j", wanted, "ipq"], k).persist()
+    lists = _lists_of_tiles(_measure_tile, [rows, "id", columns, "jd", ids, "j", wanted, "ipq"], k).persist()
     error = cosine_blocks.cosine_error(columns.shape[1])
     unsure = compute(
         map_blocks(cosine_blocks.uncertain_rows, lists, wanted, error=error, drop_axis=(1, 2), dtype=bool)
@@ -516,7 +512,7 @@ def _search_sparse(
     again = np.flatnonzero(unsure)
     arguments = [rows[again], "id", _along(row_groups[again], rows[again]), "i", columns, "jd", ids, "j"]
     found = _lists_of_tiles(_certain_tile, [*arguments, _along(column_groups, columns), "j"], k)
-    return _replaced(lists, again, found)
+    return _replace_rows(lists, again, found)
 
 
 def _candidates(
@@ -540,20 +536,19 @@ def _candidates(
             if itself and j > i:
                 parts[j].append(back)
     lists = [
-        from_delayed(_merged(part), (size, 2, k), dtype=np.float64)
+        from_delayed(_merge_in_tree(part), (size, 2, k), dtype=np.float64)
         for part, size in zip(parts, rows.chunks[0], strict=True)
     ]
     return da.concatenate(lists)
 
 
 def _pieces(rows: da.Array, groups: blocks.Int64s) -> list[tuple[Any, Any, int]]:
-    """Return each row block with its groups and the number of its first row."""
     starts = np.cumsum((0, *rows.chunks[0]))
     marks = [delayed(groups[a:b], pure=True) for a, b in pairwise(starts)]
     return list(zip(delayed_blocks(rows).ravel(), marks, map(int, starts), strict=False))
 
 
-def _merged(parts: list[Any]) -> Any:
+def _merge_in_tree(parts: list[Any]) -> Any:
     """Return delayed lists merged by a tree that depends on their number only."""
     merge = delayed(_merge_listed, pure=True)
     while len(parts) > 1:
@@ -565,15 +560,15 @@ def _merge_listed(lists: list[blocks.Float64s]) -> blocks.Float64s:
     return blocks.merge_lists(np.stack(lists, axis=1))[:, 0]
 
 
-def _measured_tile(X: Any, Z: Any, ids: Any, candidates: Any, *, k: int) -> blocks.Float64s:
-    return cosine_blocks.measured_candidates(X[0], Z[0], ids, candidates[0][0], k=k)[:, None]
+def _measure_tile(X: Any, Z: Any, ids: Any, candidates: Any, *, k: int) -> blocks.Float64s:
+    return cosine_blocks.measure_candidates(X[0], Z[0], ids, candidates[0][0], k=k)[:, None]
 
 
 def _certain_tile(X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, *, k: int) -> blocks.Float64s:
     return cosine_blocks.nearest_in_sparse_tile(X[0], groups, Z[0], ids, column_groups, k=k)[:, None]
 
 
-def _replaced(lists: da.Array, places: blocks.Int64s, found: da.Array) -> da.Array:
+def _replace_rows(lists: da.Array, places: blocks.Int64s, found: da.Array) -> da.Array:
     """Return lists with those at some rows replaced, in the chunks they had."""
     source = np.arange(lists.shape[0])
     source[places] = lists.shape[0] + np.arange(places.size)

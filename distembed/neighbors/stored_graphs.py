@@ -16,8 +16,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import compute, delayed_blocks, map_blocks, readers, whole
+from distembed.linalg import csr
 from distembed.linalg.chunks import balanced_chunks
-from distembed.linalg.operators import empty_csr, transpose_row_blocks
+from distembed.linalg.operators import empty_csr, of_each_row, transpose_row_blocks
 from distembed.neighbors import graph_blocks as blocks
 
 Float64s = NDArray[np.float64]
@@ -51,28 +52,12 @@ def _beside(left: da.Array, right: da.Array, scales: tuple[float, float]) -> da.
 
 def row_sizes(graph: da.Array) -> NDArray[np.int64]:
     """Return the number of edges of each vertex, (n,)."""
-    return _by_row(graph, blocks.row_sizes, np.int64)
+    return compute(of_each_row(csr.row_sizes, graph, np.int64))
 
 
 def degrees(graph: da.Array) -> Float64s:
     """Return the sum of each row, (n,)."""
-    return _by_row(graph, blocks.row_sums, np.float64)
-
-
-def _by_row(graph: da.Array, measure: Callable[[Any], Any], dtype: Any) -> Any:
-    column = map_blocks(
-        _measured,
-        graph,
-        measure=measure,
-        chunks=(graph.chunks[0], 1),
-        dtype=dtype,
-        meta=np.empty((0, 0), dtype),
-    )
-    return compute(column)[:, 0]
-
-
-def _measured(block: sp.csr_array, *, measure: Callable[[Any], Any]) -> Any:
-    return measure(block)[:, None]
+    return compute(of_each_row(csr.row_sums, graph))
 
 
 def laplacian_rows(graph: da.Array, *, normalization: str) -> da.Array:
@@ -93,18 +78,17 @@ def _laplacian_rows(block: sp.csr_array, first: Any, shared: Float64s, *, normal
     return blocks.laplacian_block(block, shared[0], int(first[0, 0]), normalization)
 
 
-def flipped_rows(laplacian: da.Array, bound: float) -> da.Array:
+def flip_rows(laplacian: da.Array, bound: float) -> da.Array:
     """Return b I - L in the row blocks of L."""
     places = _first_rows(laplacian)
-    return map_blocks(_flipped_rows, laplacian, places, bound=bound, chunks=laplacian.chunks, **_CSR)
+    return map_blocks(_flip_rows, laplacian, places, bound=bound, chunks=laplacian.chunks, **_CSR)
 
 
-def _flipped_rows(block: sp.csr_array, first: Any, *, bound: float) -> sp.csr_array:
-    return blocks.flipped_block(block, bound, int(first[0, 0]))
+def _flip_rows(block: sp.csr_array, first: Any, *, bound: float) -> sp.csr_array:
+    return blocks.flip_block(block, bound, int(first[0, 0]))
 
 
 def _first_rows(graph: da.Array) -> da.Array:
-    """Return the number of the first row of each block, one value for each block."""
     return da.from_array(np.cumsum((0, *graph.chunks[0]))[:-1, None], chunks=1)
 
 
@@ -121,13 +105,7 @@ def parts(graph: da.Array) -> NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """A sparse matrix whose row blocks are read again, one at a time, for each product with vectors in memory.
-
-    Attributes
-    ----------
-    shape : rows and columns
-    readers : what computes each block
-    """
+    """A sparse matrix whose row blocks are read again, one at a time, for each product with vectors in memory."""
 
     shape: tuple[int, ...]
     readers: tuple[Callable[[], Any], ...]

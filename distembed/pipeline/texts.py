@@ -21,7 +21,7 @@ from distembed.corpus import Corpus, Partition, Tokenizer
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
-from distembed.encoding.texts import FoundText, TextRows, encoded_texts, nearest, query_vector
+from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
 from distembed.files import naming_a_full_disk
 from distembed.formats.parquet import ParquetFile
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
@@ -225,7 +225,7 @@ def _encode_partition(
             file, schema, compression="none", use_dictionary=False, write_page_checksum=True
         ) as out,
     ):
-        for rows in encoded_texts(encoder, partitions[index]):
+        for rows in encode_texts(encoder, partitions[index]):
             out.write_batch(_batch(rows, schema))
             known = rows.encoded.n_known
             totals += [len(known), rows.encoded.n_tokens.sum(), known.sum(), (known == 0).sum()]

@@ -36,7 +36,7 @@ from distembed.storage.schema import (
 )
 from distembed.storage.sparse import CHUNK_ELEMENTS, INDEX_DTYPES, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
-from distembed.storage.zarr_stores import waited, zarr_store_in
+from distembed.storage.zarr_stores import wait_for, zarr_store_in
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""
@@ -107,7 +107,7 @@ def write_attributes(folder: Folder, output: Output) -> dict[str, FileRecord]:
         "meaning": output.meaning,
         **({"constant": output.constant} if output.constant else {}),
     }
-    waited(folder, zarr_async.create_group(store=store, path=output.name, attributes=attributes))
+    wait_for(folder, zarr_async.create_group(store=store, path=output.name, attributes=attributes))
     # Zarr also writes the groups above; those belong to no output.
     return {name: store.written[name]}
 
@@ -128,11 +128,11 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
     LockedError
         If another run has taken the workspace over; nothing is written or removed.
     """
-    checked = _checked(output, index, rows, block)
+    checked = _check_block(output, index, rows, block)
     try:
         with failures_told(folder.path(output.block_location(index))):
             folder.remove(output.block_location(index))
-            files = waited(folder, _write(folder, output, index, checked))
+            files = wait_for(folder, _write(folder, output, index, checked))
     except (ConnectionError, RefusedError, LockedError):
         raise
     except OSError as error:
@@ -155,7 +155,7 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
         If its store failed or may not be read: that says nothing of the block.
     """
     with _naming_damage(folder, output, index):
-        return waited(folder, _read(folder, output, index, rows))
+        return wait_for(folder, _read(folder, output, index, rows))
 
 
 @contextmanager
@@ -272,7 +272,7 @@ def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Arra
     index, rows, _ = number.flat[0]
     with _naming_damage(folder, stored, index):
         store = _BlockStore(folder, read_only=True)
-        starts = waited(
+        starts = wait_for(
             folder, _read_values(store, f"{stored.name}/{index:06d}/indptr", (rows + 1,), INDEX_DTYPES)
         )
         return np.diff(starts).astype(np.int64)
@@ -283,7 +283,7 @@ def _write_chunk(block: Any, number: Array, *, folder: Folder, stored: Output) -
     return boxed(write_block(folder, stored, index, rows, block), len(stored.shape))
 
 
-def _checked(output: Output, index: int, rows: int, block: Any) -> Any:
+def _check_block(output: Output, index: int, rows: int, block: Any) -> Any:
     expected = (rows, *output.shape[1:])
     if sparse.issparse(block) != (output.kind == "csr"):
         kind = "sparse" if output.kind == "csr" else "dense"

@@ -83,12 +83,12 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
         data = folder.read_record(manifest_file(stage))
     except FileNotFoundError:
         return None
-    parse = _parsed if len(data) <= KEPT_BYTES else _parsed.__wrapped__
+    parse = _parse if len(data) <= KEPT_BYTES else _parse.__wrapped__
     return parse(data, stage, folder.path(manifest_file(stage)))
 
 
 @lru_cache(maxsize=256)
-def _parsed(data: bytes, stage: str, path: str) -> StageManifest:
+def _parse(data: bytes, stage: str, path: str) -> StageManifest:
     return manifest_from_json(unseal(data, path), stage)
 
 
@@ -212,11 +212,11 @@ def read_output(folder: Folder, name: str) -> OutputRecord | None:
         data = folder.read_record(name)
     except FileNotFoundError:
         return None
-    return tolerant(_announced_output, data, name, folder.path(name))
+    return tolerant(_read_announced, data, name, folder.path(name))
 
 
 @lru_cache(maxsize=256)
-def _announced_output(data: bytes, name: str, path: str) -> OutputRecord:
+def _read_announced(data: bytes, name: str, path: str) -> OutputRecord:
     body = unseal(data, path)
     spec = output_from_json(body.get("spec", {}))
     if output_file(spec) != name:

@@ -9,8 +9,7 @@ Layout, relative to the workspace::
     manifest/<stage>/stage.json               its parameters and inputs, written first
     manifest/<stage>/<output>/output.json     what one output is going to be
     manifest/<stage>/<output>/000007.json     the record of one block, written after its data
-    arrays.zarr/<output>/000007/              one row block: a Zarr array, or data, indices and indptr of a
-    CSR
+    arrays.zarr/<output>/000007/              one row block: a Zarr array, or data, indices, indptr of a CSR
     <output>.parquet, <output>                one file
     <output>/part-000007*                     the files of one item (<output>/0000/part-000007* of more than 1,000)
 
@@ -173,15 +172,7 @@ class Output:
         return f"{self.location}{inner}/part-{index:06d}"
 
     def may_own(self, name: str) -> bool:
-        """Return whether a file is named as those in the folder of the output are: others there are the user's.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> output = de.Workspace.open("runs/titles").describe("tokens").spec
-        >>> output.may_own("tokens/part-000009.txt"), output.may_own("tokens/notes.txt")
-        (True, False)
-        """
+        """Return whether a file is named as those in the folder of the output are: others there are the user's."""
         inner = name.removeprefix(f"{self.location}/")
         is_item = self.kind == "files" and _ITEM.match(inner) is not None
         return inner != name and (self.is_array or is_item)

@@ -116,7 +116,6 @@ def run_checks(todo: list[Check], progress: Progress | None = None) -> list[Prob
 
 
 def _groups(todo: Iterable[Check]) -> Iterator[tuple[Check, ...]]:
-    """Yield the blocks of each task: one large block, or many small ones."""
     group: list[Check] = []
     n_bytes = 0
     for check in todo:

@@ -46,7 +46,7 @@ class _OwnThreadLoop(asyncio.SelectorEventLoop):
         return future
 
 
-def waited(folder: Folder, coroutine: Coroutine[Any, Any, Result]) -> Result:
+def wait_for(folder: Folder, coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Return the result of a coroutine of Zarr on a store in a folder, run by the calling thread if it is local.
 
     A remote store belongs to the thread of Zarr. A thread that runs an event loop, as that of a notebook does, cannot

@@ -86,7 +86,7 @@ def write_fasttext(
     The counts of the words, which only training and pruning use, are their ranks from the end. Vectors that fastText
     composes are not divided by their length, also where the table says so.
     """
-    table = None if subwords is None else replace(_hashed(subwords), normalized=False)
+    table = None if subwords is None else replace(_hash_table(subwords), normalized=False)
     file.write(MAGIC + struct.pack("<i", VERSION) + _ARGUMENTS.pack(*_options(vectors, table)))
     n = len(words)
     file.write(_SIZES.pack(n, n, 0, n * (n + 1) // 2, -1))
@@ -101,7 +101,7 @@ def write_fasttext(
     file.write(b"\0" + _SHAPE.pack(0, vectors.shape[1]))
 
 
-def _hashed(table: SubwordTable) -> SubwordTable:
+def _hash_table(table: SubwordTable) -> SubwordTable:
     return table if table.ngrams is None else table.hashed(DEFAULT_BUCKETS)
 
 
@@ -242,7 +242,6 @@ def _read_words(data: _Bytes, source: Source) -> list[str]:
 
 
 def _read_shape(data: _Bytes, source: Source, options: _Options) -> int:
-    """Return the number of rows of the matrix."""
     if data.take(1) != b"\0":
         raise VectorFileError(
             f"{source.path} is a quantized model (.ftz), which keeps rounded vectors; take the .bin that it was made "

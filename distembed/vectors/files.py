@@ -228,12 +228,12 @@ def write_vectors(
             write_fasttext(file, words, vectors, subwords)
         return
     if chosen != "parquet":
-        words = _written_words(words, chosen, space)
+        words = _write_words(words, chosen, space)
     with writing(name) as file:
         _WRITERS[chosen](file, words, vectors)
 
 
-def _written_words(words: list[str], chosen: str, space: str | None) -> list[str]:
+def _write_words(words: list[str], chosen: str, space: str | None) -> list[str]:
     """Return the words as written, with blanks replaced or refused; two words are never written as the same word."""
     written = words if space is None else [_BLANK.sub(space, word) for word in words]
     bad = next((word for word in written if not word or _BLANK.search(word)), None)

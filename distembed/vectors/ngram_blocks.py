@@ -28,52 +28,36 @@ FIRST_HASH, PRIME = 2166136261, 16777619
 
 
 class Packed(NamedTuple):
-    """Strings as UTF-8 bytes.
-
-    Attributes
-    ----------
-    data : uint8 (n_bytes,)
-        All strings, joined.
-    offsets : int64 (n + 1,)
-        String i is ``data[offsets[i]:offsets[i + 1]]``.
-    """
+    """Strings as UTF-8 bytes."""
 
     data: Bytes
+    """All strings, joined. Uint8 (n_bytes,)."""
     offsets: Int64s
+    """String i is ``data[offsets[i]:offsets[i + 1]]``. Int64 (n + 1,)."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
 
 class Slices(NamedTuple):
-    """The n-grams of strings, as slices of their bytes.
-
-    Attributes
-    ----------
-    offsets : int64 (n + 1,)
-        The n-grams of string i are those from ``offsets[i]`` to before ``offsets[i + 1]``.
-    starts, stops : int64 (n_slices,)
-        The bounds of each slice in the bytes.
-    """
+    """The n-grams of strings, as slices of their bytes."""
 
     offsets: Int64s
+    """The n-grams of string i are those from ``offsets[i]`` to before ``offsets[i + 1]``. Int64 (n + 1,)."""
     starts: Int64s
     stops: Int64s
+    """The bounds of each slice in the bytes. Int64 (n_slices,)."""
 
 
 class Numbered(NamedTuple):
-    """The distinct ones among slices.
-
-    Attributes
-    ----------
-    ids : int32 (n_slices,)
-        The number of each slice; equal slices have one number, in the order of their first occurrence.
-    first : int64 (n_distinct,)
-        The first slice of each number.
-    """
+    """The distinct ones among slices."""
 
     ids: Int32s
+    """The number of each slice; equal slices have one number, in the order of their first occurrence. Int32
+    (n_slices,).
+    """
     first: Int64s
+    """The first slice of each number. Int64 (n_distinct,)."""
 
 
 def pack_words(words: Iterable[str]) -> Packed:
@@ -217,7 +201,6 @@ def _continues(byte):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _next_character(data, place, stop):  # type: ignore[no-untyped-def]
-    """Return the place after the character at `place`."""
     place += 1
     while place < stop and _continues(data[place]):
         place += 1

@@ -72,7 +72,6 @@ def _row_blocks(name: str, tensors: dict[str, NDArray[Any]]) -> Iterator[Block]:
 
 
 def _strings(name: str, joined: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
-    """Return strings from their joined UTF-8 bytes and the offsets at which they begin."""
     blob = joined.tobytes()
     if (
         (joined.dtype.str, offsets.dtype.str, offsets.ndim) != ("|u1", "<i8", 1)
@@ -124,7 +123,7 @@ def write_safetensors(
     half: bool,
 ) -> None:
     """Write the tensors `vectors`, `words` and `offsets`, and those of the table of n-grams."""
-    joined, offsets = _joined(words)
+    joined, offsets = _join(words)
     tensors: dict[str, NDArray[Any]] = {"vectors": vectors, "words": joined, "offsets": offsets}
     if subwords is not None:
         tensors |= _table_tensors(subwords)
@@ -142,8 +141,7 @@ def _half(name: str, values: NDArray[Any]) -> NDArray[np.float16]:
     return values.astype(np.float16)
 
 
-def _joined(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the joined UTF-8 bytes of strings and the offsets at which they begin."""
+def _join(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     encoded = [string.encode() for string in strings]
     return np.frombuffer(b"".join(encoded), dtype=np.uint8), np.cumsum(
         [0, *map(len, encoded)], dtype=np.int64
@@ -160,7 +158,7 @@ def _table_tensors(table: SubwordTable) -> dict[str, NDArray[Any]]:
     if table.buckets is not None:
         tensors["subword_buckets"] = table.buckets
     if table.ngrams is not None:
-        tensors["ngrams"], tensors["ngram_offsets"] = _joined(table.ngrams)
+        tensors["ngrams"], tensors["ngram_offsets"] = _join(table.ngrams)
     return tensors
 
 

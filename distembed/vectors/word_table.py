@@ -332,7 +332,7 @@ class WordTable:
 
     @cached_property
     def _lowered(self) -> dict[str, int]:
-        return lowered_rows(self._words)
+        return rows_by_lower_case(self._words)
 
     def head(self, n_words: int) -> Self:
         """Return the first words, which are the most frequent ones in most files.
@@ -439,7 +439,7 @@ class WordTable:
         return list(dict.fromkeys([*cases, *spelled_like(word, similar[:MAX_SPELLINGS], n=3)]))[:3]
 
 
-def lowered_rows(words: Sequence[str]) -> dict[str, int]:
+def rows_by_lower_case(words: Sequence[str]) -> dict[str, int]:
     """Return the row of the first word for each lower-case form."""
     return {words[row].lower(): row for row in reversed(range(len(words)))}
 

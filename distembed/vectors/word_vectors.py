@@ -198,7 +198,7 @@ class WordVectors(WordTable):
             asked = [str(word) for word in query]
             vector = self._units(asked).mean(axis=0)
         else:
-            vector = self._checked_vector(query)
+            vector = self._check_vector(query)
         return self._top(self._cosines(vector), n, [*asked, *exclude])
 
     def analogy(
@@ -379,7 +379,7 @@ class WordVectors(WordTable):
         norms = np.where(rows >= 0, self._norms[rows], row_norms(words, found))
         return found / _divisors(norms)
 
-    def _checked_vector(self, query: VectorLike | Sequence[str]) -> NDArray[np.float32]:
+    def _check_vector(self, query: VectorLike | Sequence[str]) -> NDArray[np.float32]:
         vector = np.asarray(query, dtype=np.float32)
         if vector.shape != (self._vectors.shape[1],) or not np.isfinite(vector).all():
             raise ValueError(

@@ -37,12 +37,6 @@ def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
     return block
 
 
-def row_sums(block: csr_array) -> Floats:
-    """Sum each row of a block in float64, shape (rows,)."""
-    # `block.sum(dtype=np.float64)` adds float32 in float32, and only then makes the sum float64.
-    return np.asarray(block @ np.ones(block.shape[1]))
-
-
 def column_sums(block: csr_array) -> Floats:
     """Sum each column of a block in float64, shape (columns,)."""
     return np.asarray(np.ones(block.shape[0]) @ block)
@@ -90,7 +84,7 @@ def excess_of_pair(x, row_total, unigram, smoothing):  # type: ignore[no-untyped
     return np.log1p((1 - smoothing) / smoothing * x / (row_total * unigram)) if x > 0 else 0.0
 
 
-def smoothed_excess(block: object, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
+def excess_of_block(block: object, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
     """Return D of `excess_of_pair` on the support of a block, csr_array (rows, columns) float32.
 
     Parameters

@@ -13,7 +13,7 @@ from distembed.linalg.operators import empty_csr, whole_rows
 from distembed.weighting import blocks
 
 
-def checked_counts(counts: Any) -> Any:
+def check_counts(counts: Any) -> Any:
     """Return counts as a `csr_array`, or those of a Dask array as one with `csr_array` chunks of whole rows.
 
     Raises
@@ -24,9 +24,9 @@ def checked_counts(counts: Any) -> Any:
     """
     if not isinstance(counts, da.Array):
         return blocks.check_counts(canonical_csr(counts))
-    return map_blocks(_checked_block, whole_rows(counts), dtype=counts.dtype, meta=empty_csr(counts.dtype))
+    return map_blocks(_check_block, whole_rows(counts), dtype=counts.dtype, meta=empty_csr(counts.dtype))
 
 
-def _checked_block(block: Any, block_info: Any = None) -> csr_array:
+def _check_block(block: Any, block_info: Any = None) -> csr_array:
     first_row = block_info[0]["array-location"][0][0] if block_info else 0
     return blocks.check_counts(canonical_csr(block), first_row)

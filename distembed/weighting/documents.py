@@ -29,7 +29,7 @@ from distembed.execution import (
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 from distembed.linalg.operators import empty_csr, whole_rows
 from distembed.typing import FloatType, Matrix, Number, SparseMatrix
-from distembed.weighting.counts import checked_counts
+from distembed.weighting.counts import check_counts
 
 Floats = NDArray[np.float64]
 
@@ -41,12 +41,11 @@ FAN_IN = 8
 
 
 def _unit_rows(counts: csr_array, values: Floats) -> Floats:
-    """Return values divided by the Euclidean length of their row."""
     length = row_lengths(with_values(counts, values, np.float64))
     return values / np.where(length > 0, length, 1.0)[rows_of(counts)]
 
 
-def weighted_tf_idf(block: Any, idf: Floats, *, sublinear: bool, normalize: bool, dtype: Any) -> csr_array:
+def weigh_tf_idf(block: Any, idf: Floats, *, sublinear: bool, normalize: bool, dtype: Any) -> csr_array:
     """Return tf · idf of one block, its rows of unit length if `normalize`."""
     counts = canonical_csr(block)
     frequency = counts.data.astype(np.float64)
@@ -54,7 +53,7 @@ def weighted_tf_idf(block: Any, idf: Floats, *, sublinear: bool, normalize: bool
     return with_values(counts, _unit_rows(counts, values) if normalize else values, dtype)
 
 
-def weighted_log_entropy(block: Any, weight: Floats, *, dtype: Any) -> csr_array:
+def weigh_log_entropy(block: Any, weight: Floats, *, dtype: Any) -> csr_array:
     """Return log(1 + tf) · weight of one block."""
     counts = canonical_csr(block)
     return with_values(counts, np.log1p(counts.data.astype(np.float64)) * weight[counts.indices], dtype)
@@ -78,7 +77,7 @@ def chosen_columns(block: Any, columns: NDArray[np.int64]) -> csr_array:
     return canonical_csr(csr_array(block)[:, np.ravel(columns)])
 
 
-def chosen_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
+def choose_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
     """Return the rows of a block (row 0 is word `first`) that are among `words`, in rising order, by `words`."""
     counts = csr_array(block)
     rows = np.unique(words[(words >= first) & (words < first + counts.shape[0])]) - first
@@ -88,9 +87,7 @@ def chosen_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
     return csr_array((chosen.data, cells), shape=(rows.size, len(words)))
 
 
-def stacked_rows(
-    pieces: Sequence[csr_array], words: NDArray[np.int64], wanted: NDArray[np.int64]
-) -> csr_array:
+def stack_rows(pieces: Sequence[csr_array], words: NDArray[np.int64], wanted: NDArray[np.int64]) -> csr_array:
     """Return rows `wanted` of the matrix whose pieces hold, by rising word, the rows of known words."""
     known = np.unique(words[words >= 0])
     place, has = np.searchsorted(known, words[wanted]), words[wanted] >= 0
@@ -123,7 +120,7 @@ def document_frequencies(counts: Matrix) -> NDArray[np.int64]:
     >>> document_frequencies(np.array([[3, 0], [1, 2], [4, 0]])).tolist()
     [3, 1]
     """
-    return _frequencies(_checked(counts))
+    return _frequencies(_check(counts))
 
 
 def _frequencies(matrix: Any) -> NDArray[np.int64]:
@@ -151,7 +148,7 @@ def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
     >>> select_words(np.array([[3, 0, 1], [1, 2, 0]]), np.array([2, 0])).toarray().tolist()
     [[1, 3], [0, 1]]
     """
-    matrix = _lifted(counts)
+    matrix = _lift(counts)
     if not isinstance(matrix, da.Array):
         return chosen_columns(matrix, columns)
     chunks = (matrix.chunks[0], (len(columns),))
@@ -183,12 +180,12 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
     >>> select_pairs(counts, np.array([1, -1, 0])).toarray().tolist()  # the second is unknown
     [[0, 0, 5], [0, 0, 0], [5, 0, 0]]
     """
-    matrix = _lifted(counts)
+    matrix = _lift(counts)
     if not isinstance(matrix, da.Array):
-        return canonical_csr(stacked_rows([chosen_pairs(matrix, words, 0)], words, np.arange(len(words))))
+        return canonical_csr(stack_rows([choose_pairs(matrix, words, 0)], words, np.arange(len(words))))
     edges = np.cumsum([0, *matrix.chunks[0]])
     bounds = np.linspace(0, len(words), min(max(len(words), 1), matrix.numblocks[0]) + 1).astype(np.int64)
-    choose, stack = delayed(chosen_pairs, pure=True), delayed(stacked_rows, pure=True)
+    choose, stack = delayed(choose_pairs, pure=True), delayed(stack_rows, pure=True)
     pieces = [
         choose(block, words, int(edge))
         for block, edge in zip(delayed_blocks(matrix).ravel(), edges[:-1], strict=True)
@@ -316,7 +313,7 @@ def tf_idf(
     >>> np.allclose(de.tf_idf(counts).toarray(), TfidfTransformer().fit_transform(counts).toarray())
     True
     """
-    matrix = _checked(counts)
+    matrix = _check(counts)
     if frequencies is None:
         frequencies, n_documents = _frequencies(matrix), matrix.shape[0]
     if len(frequencies) != matrix.shape[1] or n_documents is None:
@@ -330,7 +327,7 @@ def tf_idf(
             "number of these documents that hold each word."
         )
     idf = inverse_document_frequencies(frequencies, n_documents, smooth=smooth)
-    weigh = partial(weighted_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
+    weigh = partial(weigh_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
     return _each_block(weigh, matrix, idf, dtype)
 
 
@@ -351,7 +348,7 @@ def entropy_weights(counts: Matrix) -> Floats:
     >>> entropy_weights(np.array([[2, 0], [2, 0], [2, 3]])).round(2).tolist()
     [0.0, 1.0]
     """
-    matrix = _checked(counts)
+    matrix = _check(counts)
     return _entropy_weights(matrix)
 
 
@@ -390,25 +387,25 @@ def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.f
      [0.   0.  ]
      [0.   1.39]]
     """
-    matrix = _checked(counts)
+    matrix = _check(counts)
     weight = _entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)
     if weight.shape != (matrix.shape[1],) or not np.isfinite(weight).all():
         raise ValueError(
             f"weights have shape {weight.shape} for {matrix.shape[1]} words, or hold NaN or infinity; give the result "
             "of entropy_weights, a finite number for each word."
         )
-    return _each_block(partial(weighted_log_entropy, dtype=dtype), matrix, weight, dtype)
+    return _each_block(partial(weigh_log_entropy, dtype=dtype), matrix, weight, dtype)
 
 
 def _each_block(function: Callable[..., csr_array], matrix: Any, weight: Floats, dtype: Any) -> Any:
     if not isinstance(matrix, da.Array):
         return function(matrix, weight)
     return map_blocks(
-        _unwrapped, matrix, _one_block(weight), function=function, dtype=dtype, meta=empty_csr(dtype)
+        _unwrap, matrix, _one_block(weight), function=function, dtype=dtype, meta=empty_csr(dtype)
     )
 
 
-def _unwrapped(block: Any, weight: Any, function: Callable[..., csr_array]) -> csr_array:
+def _unwrap(block: Any, weight: Any, function: Callable[..., csr_array]) -> csr_array:
     return function(block, weight.ravel())
 
 
@@ -434,7 +431,7 @@ def _as_layer(block: Any, function: Callable[[Any], NDArray[Any]]) -> NDArray[An
     return function(block)[np.newaxis]
 
 
-def _lifted(counts: Matrix) -> csr_array | da.Array:
+def _lift(counts: Matrix) -> csr_array | da.Array:
     """Return counts as `csr_array` or as a Dask array of row blocks."""
     if isinstance(counts, da.Array) and counts.ndim == 2:
         return whole_rows(counts)
@@ -444,7 +441,7 @@ def _lifted(counts: Matrix) -> csr_array | da.Array:
     raise ValueError(f"Counts are a {kind}; give a two-dimensional SciPy, NumPy or Dask array.")
 
 
-def _checked(counts: Matrix) -> csr_array | da.Array:
-    """Return counts as `_lifted` does, all of them finite and not negative."""
-    checked: csr_array | da.Array = checked_counts(_lifted(counts))
+def _check(counts: Matrix) -> csr_array | da.Array:
+    """Return counts as `_lift` does, all of them finite and not negative."""
+    checked: csr_array | da.Array = check_counts(_lift(counts))
     return checked

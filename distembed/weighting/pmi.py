@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.execution import blockwise, compute, map_blocks, summed, whole
-from distembed.linalg.csr import canonical_csr
-from distembed.linalg.operators import empty_csr, whole_rows
+from distembed.linalg.csr import canonical_csr, row_sums
+from distembed.linalg.operators import empty_csr, of_each_row, whole_rows
 from distembed.options import PositiveFloat
 from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.weighting import blocks
-from distembed.weighting.counts import checked_counts
+from distembed.weighting.counts import check_counts
 
 Floats = NDArray[np.floating]
 CutoffRule = Literal["halving", "exact_quantile", "none"] | PositiveFloat | None
@@ -32,30 +32,20 @@ SMALLEST_HALVED = 10.0
 
 
 class Marginals(NamedTuple):
-    """Sums of the counts.
-
-    Attributes
-    ----------
-    rows, columns : (n,), (m,) float64
-    """
+    """Sums of the counts."""
 
     rows: Floats
     columns: Floats
+    """Shape (n,), (m,) float64."""
 
 
 class SmoothedPMI(NamedTuple):
-    """A matrix of smoothed PMI as a constant plus a sparse part, so that no n × n array is needed.
-
-    Attributes
-    ----------
-    constant : float
-        What every pair of words has, in nats: log(kappa), the PMI of a pair without a count.
-    excess : Dask array (n, n) of csr_array row blocks, float32
-        What a pair with a count has beside that, above zero.
-    """
+    """A matrix of smoothed PMI as a constant plus a sparse part, so that no n × n array is needed."""
 
     constant: float
+    """What every pair of words has, in nats: log(kappa), the PMI of a pair without a count."""
     excess: da.Array
+    """What a pair with a count has beside that, above zero. Dask array (n, n) of csr_array row blocks, float32."""
 
 
 class PMIOptions(TypedDict, total=False):
@@ -89,10 +79,10 @@ def marginals(counts: MatrixLike) -> Marginals:
     >>> rows.tolist(), columns.tolist()
     ([3.0, 1.0], [1.0, 3.0])
     """
-    checked = checked_counts(counts)
+    checked = check_counts(counts)
     if not isinstance(checked, da.Array):
-        return Marginals(blocks.row_sums(checked), blocks.column_sums(checked))
-    return Marginals(*compute((_lazy_row_sums(checked), _lazy_column_sums(checked))))
+        return Marginals(row_sums(checked), blocks.column_sums(checked))
+    return Marginals(*compute((of_each_row(row_sums, checked), _lazy_column_sums(checked))))
 
 
 @overload
@@ -161,13 +151,13 @@ def pmi(
     if not negative_samples > 0:
         raise ValueError(f"negative_samples is {negative_samples}; give a number above 0 (1: no shift)")
     options = {"shift": float(np.log(negative_samples)), "positive": positive}
-    checked = checked_counts(counts)
+    checked = check_counts(counts)
     if isinstance(checked, da.Array):
-        rows = _lazy_row_sums(checked) if row_totals is None else row_totals
+        rows = of_each_row(row_sums, checked) if row_totals is None else row_totals
         columns = _lazy_column_sums(checked) if column_totals is None else column_totals
         distribution = _lazy_distribution(columns, context_smoothing)
         return _lift(blocks.pmi, checked, rows, distribution, options)
-    rows = blocks.row_sums(checked) if row_totals is None else np.asarray(row_totals, float)
+    rows = row_sums(checked) if row_totals is None else np.asarray(row_totals, float)
     columns = blocks.column_sums(checked) if column_totals is None else np.asarray(column_totals, float)
     result = blocks.pmi(checked, rows, _context_distribution(columns, context_smoothing), **options)  # type: ignore[arg-type]
     return blocks.as_same_kind(result, counts)
@@ -209,6 +199,11 @@ def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_ar
         If `negative_samples` is not above zero, or a count is negative, NaN or infinite; a block of a Dask array is
         checked when it is computed.
 
+    References
+    ----------
+    Levy, Goldberg & Dagan, Improving distributional similarity with lessons learned from word embeddings, TACL 3, 2015,
+    section 3.1. Levy & Goldberg 2014, equation 11, has the shift by log N.
+
     Examples
     --------
     >>> import distembed as de
@@ -246,6 +241,10 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
     ValueError
         If a count is negative, NaN or infinite: when the block that holds it is computed.
 
+    References
+    ----------
+    Li, Zhu & Miao, PSDVec: a toolbox for incremental and scalable word embedding, Neurocomputing 2017, section 2.
+
     Examples
     --------
     >>> import distembed as de
@@ -262,8 +261,10 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
     2.03
     """
     shares = np.asarray(word_counts, float) / np.sum(np.asarray(word_counts), dtype=float)
-    checked = checked_counts(counts)
-    excess = _lift(blocks.smoothed_excess, checked, _lazy_row_sums(checked), shares, {"smoothing": smoothing})
+    checked = check_counts(counts)
+    excess = _lift(
+        blocks.excess_of_block, checked, of_each_row(row_sums, checked), shares, {"smoothing": smoothing}
+    )
     return SmoothedPMI(float(np.log(smoothing)), excess)
 
 
@@ -360,12 +361,6 @@ def _block_corner(block: Any) -> float:
 
 def _block_largest(block: Any, *, size: int) -> Floats:
     return blocks.largest_values(canonical_csr(block).data, size)
-
-
-def _lazy_row_sums(counts: da.Array) -> da.Array:
-    return map_blocks(
-        blocks.row_sums, counts, drop_axis=1, chunks=(counts.chunks[0],), dtype=np.float64, meta=np.empty(0)
-    )
 
 
 def _lazy_column_sums(counts: da.Array) -> da.Array:

@@ -51,7 +51,7 @@ def kernels():
     together = 8 * (sum(entries) + len(merged.indices))
     yield f"{N_PIECES} runs added", together, lambda: blocks.merge_runs(runs, N_WORDS)
     bounds = (0, 50, 500, 2_000, 6_000, N_WORDS)
-    yield "a run mirrored", 3 * 8 * len(merged.indices), lambda: list(blocks.mirrored_rows(merged, bounds))
+    yield "a run mirrored", 3 * 8 * len(merged.indices), lambda: list(blocks.mirror_rows(merged, bounds))
 
 
 def main() -> None:

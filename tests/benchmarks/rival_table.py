@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 
 import distembed as de
-from distembed.evaluation.words import common_words, known_scores
+from distembed.evaluation.words import common_words, score_known
 from distembed.evaluation.wordsets import find_word_sets, half_of
 
 EIGHT = (
@@ -46,7 +46,7 @@ def scores_of(candidates, sets, half):
         word_sets = [half_of(word_set, development=half == "A") for word_set in word_sets]
     shared = common_words(list(candidates.values()))
     return {
-        name: known_scores(vectors.restricted(shared), word_sets, name=name)
+        name: score_known(vectors.restricted(shared), word_sets, name=name)
         for name, vectors in candidates.items()
     }
 

@@ -551,7 +551,7 @@ def run_of(values, indices=None):
 def test_merged_runs_outgrow_32_bits_where_only_their_sum_does(n_runs):
     merged = blocks.merge_runs([run_of([2**30, 1])] * n_runs, 2)
     assert merged.values.tolist() == [n_runs * 2**30, n_runs]
-    [mirrored] = blocks.mirrored_rows(run_of([2**30]), (0, 1))
+    [mirrored] = blocks.mirror_rows(run_of([2**30]), (0, 1))
     assert mirrored.values.tolist() == [2**31]
 
 

@@ -137,7 +137,7 @@ def small_input(seed, lengths=(6, 1, 5), n_tags=3):
     )
     inputs = blocks.TaggingInput(features, window, random.normal(size=(4, 6)), starts)
     like = blocks.zero_weights(inputs, n_tags)
-    weights = blocks.shaped(random.normal(size=blocks.flat(like).size), like)
+    weights = blocks.reshape_like(random.normal(size=blocks.flat(like).size), like)
     return inputs, weights, random.integers(n_tags, size=n)
 
 
@@ -171,7 +171,7 @@ def test_the_loss_is_the_penalized_likelihood_and_its_gradient_is_right():
     for place in range(values.size):
         moved = np.where(np.arange(values.size) == place, step, 0)
         up, down = (
-            blocks.penalized_loss(inputs, tags, blocks.shaped(values + sign * moved, weights), 0.3)[0]
+            blocks.penalized_loss(inputs, tags, blocks.reshape_like(values + sign * moved, weights), 0.3)[0]
             for sign in (1, -1)
         )
         assert blocks.flat(gradient)[place] == pytest.approx((up - down) / (2 * step), abs=1e-5)

@@ -86,13 +86,13 @@ def test_no_cluster_ends_empty_on_hard_data():
 def test_seeds_differ_from_one_another():
     X = blocks.unit_rows(csr_array(np.vstack([np.eye(4)] * 10)))
     for seed in range(20):
-        rows = blocks.spread_seeds(X, 4, np.random.default_rng(seed))
+        rows = blocks.draw_seeds(X, 4, np.random.default_rng(seed))
         assert np.unique(rows % 4).size == 4
 
 
 def test_duplicates_alone_still_give_seeds():
     X = blocks.unit_rows(csr_array(np.ones((5, 3))))
-    assert np.unique(blocks.spread_seeds(X, 4, np.random.default_rng(0))).size == 4
+    assert np.unique(blocks.draw_seeds(X, 4, np.random.default_rng(0))).size == 4
     assert SphericalKMeans(3).fit(X).labels_.shape == (5,)
 
 

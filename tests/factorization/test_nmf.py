@@ -192,7 +192,7 @@ def test_a_core_starts_above_zero_everywhere():
     """It is 1 % of the mean where the fit is negative, since a multiplicative update never leaves zero."""
     W = np.random.default_rng(0).random((9, 3))
     S = np.array([[3.0, -1, 0.5], [-1, 2, 1], [0.5, 1, 1]])
-    found = blocks.fitted_core(W, W @ S @ (W.T @ W))
+    found = blocks.fit_core(W, W @ S @ (W.T @ W))
     positive = np.maximum(S, 0)
     np.testing.assert_allclose(found, np.maximum(positive, 0.01 * positive.mean()), rtol=1e-8)
     assert found[0, 1] > 0

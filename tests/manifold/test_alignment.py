@@ -55,7 +55,7 @@ def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f
     root = generator.standard_normal((12, 12))
     L, Z, F = root @ root.T, generator.standard_normal((12, k)), generator.standard_normal((k, f))
     ridge = 10.0 ** generator.integers(-3, 3)
-    balanced, weights = blocks.balanced(Z, F, Z.T @ L @ Z, ridge)
+    balanced, weights = blocks.balance_factors(Z, F, Z.T @ L @ Z, ridge)
     np.testing.assert_allclose(balanced @ weights, Z @ F, atol=1e-8 * abs(Z @ F).max())
     value = np.trace(balanced.T @ L @ balanced) + ridge * (weights**2).sum()
     nuclear = np.linalg.svd(root.T @ Z @ F, compute_uv=False).sum()
@@ -70,7 +70,7 @@ def test_what_the_laplacian_does_not_see_keeps_its_scale(amount):
     L = np.diag([1.0, *[2.0] * 10, 1]) - np.diag(np.ones(11), 1) - np.diag(np.ones(11), -1)
     Z = np.column_stack([np.ones(12), generator.standard_normal((12, 2))])
     F = generator.standard_normal((3, 3)) * [[amount], [1], [1]]
-    balanced, weights = blocks.balanced(Z, F, Z.T @ L @ Z, 0.5)
+    balanced, weights = blocks.balance_factors(Z, F, Z.T @ L @ Z, 0.5)
     np.testing.assert_allclose(balanced @ weights, Z @ F, atol=1e-6)
     assert np.abs(balanced).max() < 1e6
 

@@ -83,7 +83,7 @@ def test_the_combination_is_the_map_plus_its_imputed_residuals(d, metric):
         min_degree=4, method="combined", ridge=0.1, metric=metric, tol=1e-10
     ).fit(X, Y)
     path = fit_ridge_path(rows, Y, known, block_memory=MEMORY)
-    mapped = blocks.mapped_rows(rows, path, blocks.map_weights(path, 0.1))
+    mapped = blocks.map_rows(rows, path, blocks.map_weights(path, 0.1))
     residuals = oracle.limit(model.weights_.toarray(), np.where(known[:, None], Y - mapped, np.nan))
     np.testing.assert_allclose(model.vectors_, mapped + residuals, rtol=1e-4, atol=1e-5)
     assert model.vectors_[known].tobytes() == Y[known].tobytes()

@@ -157,5 +157,5 @@ def test_probabilities_say_that_unrelated_sets_have_no_counterparts():
 @pytest.mark.parametrize("chosen", [[0, 3, 12, 13, 29], [11], list(range(30))])
 def test_chosen_rows_are_taken_from_their_blocks(chosen):
     rows = np.random.default_rng(0).standard_normal((30, 2))
-    taken = propagation._taken(da.from_array(rows, chunks=((10, 4, 7, 9), 2)), np.array(chosen))
+    taken = propagation._take_rows(da.from_array(rows, chunks=((10, 4, 7, 9), 2)), np.array(chosen))
     np.testing.assert_array_equal(compute(taken), rows[chosen])

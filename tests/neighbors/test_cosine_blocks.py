@@ -86,7 +86,7 @@ def test_measured_candidates_equal_the_certain_search():
     every = np.zeros((50, 2, 50))
     every[:, 1] = np.where(ids == ids[:, None], -1, ids)
     cut = [
-        cosine_blocks.measured_candidates(X, X[part], ids[part], every, k=4)
+        cosine_blocks.measure_candidates(X, X[part], ids[part], every, k=4)
         for part in (slice(0, 20), slice(20, 50))
     ]
     merged = blocks.merge_lists(np.stack(cut, axis=1))[:, 0]

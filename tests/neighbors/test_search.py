@@ -391,8 +391,8 @@ def test_sparse_rows_in_doubt_are_searched_again(monkeypatch):
     """Masses of equal rows: no number of candidates can hold all that are at the same distance."""
     X = sp.csr_array(np.eye(5, dtype=np.float32)[np.random.default_rng(0).integers(0, 5, 200)])
     replaced = []
-    original = search._replaced
-    monkeypatch.setattr(search, "_replaced", lambda *args: replaced.append(args[1]) or original(*args))
+    original = search._replace_rows
+    monkeypatch.setattr(search, "_replace_rows", lambda *args: replaced.append(args[1]) or original(*args))
     near = nearest_neighbors(X, 3, metric="cosine", block_memory=2**13)
     found = near.indices.compute()
     assert replaced[0].size == 200

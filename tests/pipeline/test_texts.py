@@ -73,7 +73,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(workspace, tmp_path, monkeypatc
     encoder = texts.open_encoder(parse_source(str(workspace)))
     whole, target = tmp_path / "whole.parquet", tmp_path / "v.parquet"
     texts.encode_files(encoder, corpus, str(whole), Silent())
-    encoded, begun = texts.encoded_texts, []
+    encoded, begun = texts.encode_texts, []
 
     class Stopping(Silent):
         """Ctrl-C when three partitions are recorded, however many more have begun by then."""
@@ -86,7 +86,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(workspace, tmp_path, monkeypatc
         begun.append(partition.start)
         return encoded(encoder, partition)
 
-    monkeypatch.setattr(texts, "encoded_texts", noted)
+    monkeypatch.setattr(texts, "encode_texts", noted)
     with pytest.raises(KeyboardInterrupt):
         texts.encode_files(encoder, corpus, str(target), Stopping())
     assert not target.exists()

@@ -20,7 +20,7 @@ from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
-from distembed.corpus.vocabulary import joined_slices
+from distembed.corpus.vocabulary import join_slices
 from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import count_document_terms
@@ -311,7 +311,7 @@ def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
     A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
     """
     tables = document_tables(tokens)
-    return joined_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
+    return join_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
 
 
 def documents_of(tokens: Tokens) -> pa.Table:

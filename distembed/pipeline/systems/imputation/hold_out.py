@@ -30,8 +30,8 @@ from distembed.manifold.imputation_choice import (
     Candidate,
     HiddenFold,
     best_candidate,
+    find_vectors,
     fold_scores,
-    found_vectors,
     hold_out_folds,
     mean_scores,
 )
@@ -208,7 +208,7 @@ def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
     methods = {
         name: np.concatenate(
             [
-                found_vectors(fold.hidden, _candidate(job, method, folds, number))
+                find_vectors(fold.hidden, _candidate(job, method, folds, number))
                 for number, fold in enumerate(folds)
             ]
         )

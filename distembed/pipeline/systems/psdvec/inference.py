@@ -15,7 +15,7 @@ from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.display import plural
 from distembed.execution import compute
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import core_weighting, sliced
+from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
 from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
 from distembed.pipeline.context import read_vectors
@@ -136,8 +136,8 @@ def solved(
     occurrences = np.where(rows >= 0, new.counted.counts[rows], 0).astype(np.float64)
     pairs: da.Array = select_pairs(counts, rows)
     vectors = model.transform(
-        sliced(pairs, (n_core, n), (0, n_core)),
-        sliced(pairs, (0, n_core), (n_core, n)),
+        slice_rows_and_columns(pairs, (n_core, n), (0, n_core)),
+        slice_rows_and_columns(pairs, (0, n_core), (n_core, n)),
         occurrences[n_core:],
         new_row_totals=totals[n_core:],
         core_counts=occurrences[:n_core],

@@ -18,7 +18,7 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import find_word_sets
 from distembed.execution import Checkpoint, persist
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import ROUND_VECTORS, sliced
+from distembed.factorization.psdvec_core import ROUND_VECTORS, slice_rows_and_columns
 from distembed.factorization.psdvec_costs import (
     CoreOptions,
     CoreSizes,
@@ -28,7 +28,7 @@ from distembed.factorization.psdvec_costs import (
     core_memory,
     noncore_cost,
 )
-from distembed.factorization.psdvec_inputs import checked_core_size
+from distembed.factorization.psdvec_inputs import check_core_size
 from distembed.factorization.subwords import with_spelling
 from distembed.linalg.chunks import BLOCK_MEMORY, balanced_chunks
 from distembed.linalg.eigen import BASIS, PRODUCT
@@ -111,7 +111,7 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
     """
     n_words = sizes.corpus.n_words
     if "vocabulary" in sizes.corpus.counted:
-        return checked_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
+        return check_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
     return min(job.psdvec.n_core or n_words, n_words)
 
 
@@ -140,7 +140,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
     row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
-    core_counts = sliced(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
+    core_counts = slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
     if kept == Kept.ALL:
         core_counts = core_counts.persist()
     model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
@@ -238,8 +238,8 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
     model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
     noncore = model.fit_noncore(
-        sliced(counts, (n_core, n_words), (0, n_core)),
-        sliced(counts, (0, n_core), (n_core, n_words)),
+        slice_rows_and_columns(counts, (n_core, n_words), (0, n_core)),
+        slice_rows_and_columns(counts, (0, n_core), (n_core, n_words)),
         word_counts[n_core:],
         row_totals[n_core:],
     )
@@ -278,7 +278,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         section = ctx.job.evaluation
         vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_word_sets(section.sets)
         policy = Policy(section.case, section.unknown)
-        scores = evaluation.known_scores(vectors, sets, policy)
+        scores = evaluation.score_known(vectors, sets, policy)
         if advice := evaluation.case_advice(vectors.words, sets, policy):
             ctx.reporter.note(f"evaluation: {advice}")
     store_scores(ctx, SCORES, scores)

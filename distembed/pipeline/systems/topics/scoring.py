@@ -10,7 +10,7 @@ import pyarrow as pa
 from distembed.costs import PAIR_BYTES, Cost
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute
-from distembed.factorization.nmf_blocks import listed_words
+from distembed.factorization.nmf_blocks import list_words
 from distembed.pipeline.context import Context
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.reference import pair_counts
@@ -69,7 +69,7 @@ def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     options = ctx.job.coherence
     # the factors of the other methods are weights of tf-idf, in which frequent words are large already
     power = options.frequency_weight if method == "semantic_nmf" else 0.0
-    order = listed_words(factors, shares, options.n_words, frequency_weight=power)
+    order = list_words(factors, shares, options.n_words, frequency_weight=power)
     labels = kept_labels(ctx.workspace, method)
     sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
     return [

@@ -28,7 +28,7 @@ from distembed.execution import (
 from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
 from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
-from distembed.factorization.nmf_blocks import shifted
+from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow
 from distembed.pipeline.context import Context
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
@@ -60,7 +60,7 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
 def _shifted_pmi(ctx: Context) -> Any:
     """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
     array = ctx.workspace.array("ppmi")
-    moved = map_blocks(shifted, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
+    moved = map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
     return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import known_scores
+from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
 from distembed.manifold.eigenmaps import DENSE_ROWS, laplacian_eigenmaps
 from distembed.manifold.projection import MAX_EDGES
@@ -426,7 +426,7 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     space = read_space(ctx.workspace, f"spaces/{name}", None if is_whole else tested)
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     policy = Policy(job.evaluation.case).for_words(words)
-    store_scores(ctx, f"scores_{name}.json", known_scores(space, sets, policy, vocabulary=words))
+    store_scores(ctx, f"scores_{name}.json", score_known(space, sets, policy, vocabulary=words))
     store_nearest(ctx, f"nearest_{name}.json", f"spaces/{name}")
     return {"n_sets": len(sets)}
 
