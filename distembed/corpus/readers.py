@@ -19,15 +19,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from distembed.corpus.delimited import with_columns
-from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
+from distembed.corpus.heads import (
+    Encodings,
+    check_is_text,
+    doubts,
+    encoding_patterns,
+    read_beginning,
+    with_encoding,
+)
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.paths import FORMATS, Format, find_files, format_of, name_files
 from distembed.corpus.streams import (
     CorpusError,
     Partition,
-    Progress,
-    decompressed,
     is_utf8,
     open_url,
     option_text,
@@ -36,6 +41,7 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
+from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
 from distembed.formats.parquet import ParquetFile
 from distembed.options import PositiveInt
@@ -474,18 +480,8 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
 
 def with_head(partition: Partition) -> Partition:
     """Return a MediaWiki partition with the encoding and namespaces that the head of its file gives."""
-    with closing(open_url(partition.url, partition.storage_options)) as raw:
-        data = b""
-        pieces = (
-            decompressed(raw, partition, Progress())
-            if partition.compression
-            else iter([raw.read(MAX_HEAD_BYTES)])
-        )
-        for piece in pieces:
-            data += piece
-            if len(data) >= MAX_HEAD_BYTES or b"</siteinfo>" in data:
-                break
-    check_is_text(partition, data)
+    data = read_beginning(partition, MAX_HEAD_BYTES, end=b"</siteinfo>")
+    check_is_text(partition, sniffed(data, partition.url))
     encoding, names = read_head(partition.url, data, partition.section)
     layout = "pages" if is_plain(data) else "xml"
     return replace(partition, encoding=encoding, namespace_names=names, layout=layout)

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from distembed.corpus.paths import files_below
 from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 from distembed.files import read_small
-from distembed.formats.encodings import detect_encoding
+from distembed.formats.encodings import decoded
 from distembed.formats.names import suffix_of, without_compression
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
@@ -320,15 +320,14 @@ def text_of(path: Path) -> str:
         If the file is damaged.
     """
     try:
-        data = read_small(path)
-        text = data.decode(detect_encoding(data))
+        text = decoded(read_small(path))
     except (lzma.LZMAError, EOFError) as error:
         raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
     except UnicodeDecodeError as error:
         raise WordSetError(
             f"{path}: byte {error.start} is not {error.encoding} like the rest; correct it, or save the file as UTF-8"
         ) from error
-    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+    return text.replace("\r\n", "\n")
 
 
 def _fields(line: str) -> list[str]:

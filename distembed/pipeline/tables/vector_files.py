@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from distembed.formats.delimiters import DELIMITERS
 from distembed.formats.names import suffix_of
-from distembed.formats.tables import DELIMITERS, TABLE_SUFFIXES, TableError
+from distembed.formats.tables import TABLE_SUFFIXES, TableError
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.rows import Domain
