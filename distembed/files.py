@@ -22,8 +22,6 @@ from fsspec.implementations.local import LocalFileSystem
 from distembed.urls import opened, public
 
 PARTIAL = ".partial"
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-"""The ends of the names of compressed files."""
 SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Where a shell puts what it passes from a command in place of a file."""
 SMALL_BYTES = 2 << 30
@@ -52,13 +50,6 @@ class DiskFullError(OSError):
 
 class BombError(ValueError):
     """An error because a small file would take the memory of a large one."""
-
-
-def without_compression(name: str) -> str:
-    """Return the name of a file without the extension of its compression."""
-    for compression in COMPRESSIONS:
-        name = name[: -len(compression)] if name.lower().endswith(compression) else name
-    return name
 
 
 @contextlib.contextmanager

@@ -163,7 +163,7 @@ def parquet_calls() -> list[tuple[str, set[str | None]]]:
 
 def test_every_parquet_page_is_written_and_read_with_its_checksum() -> None:
     calls = parquet_calls()
-    assert len(calls) > 10
+    assert len(calls) >= 9
     metadata_only = {"corpus/readers.py"}
     bare = [
         place

@@ -23,9 +23,9 @@ from distembed.corpus.streams import (
     option_text,
     pieces_of,
 )
-from distembed.formats.delimiters import separated
+from distembed.formats.delimiters import DELIMITERS, separated
+from distembed.formats.encodings import decoded
 
-DELIMITERS = (",", ";", "\t", "|")
 MAX_ROW_BYTES = MAX_JSON_LINE_BYTES
 """A longer line, or field, is refused: it could not be read in bounded memory."""
 
@@ -61,13 +61,13 @@ def with_columns(partition: Partition) -> Partition:
     quotes = partition.quotes
     if quotes == "auto":
         quotes = "none" if partition.format == "tsv" else "double"
-    candidates = DELIMITERS if partition.delimiter == "auto" else (partition.delimiter,)
+    candidates = DELIMITERS if partition.delimiter == "auto" else partition.delimiter
     if partition.format == "tsv":
-        candidates = ("\t",)
-    beginning = read_beginning(partition).decode(partition.encoding, "replace").removeprefix("\ufeff")
+        candidates = "\t"
+    beginning = decoded(read_beginning(partition), partition.encoding, errors="replace")
     text, named = separated(beginning)
     if named and partition.delimiter == "auto":
-        candidates = (named,)
+        candidates = named
     check_line_ends(partition, text)  # again, without the line that names the separator
     asked = {*partition.fields[0], *partition.fields[1:]}
     headers = {one: _header(text, replace(partition, delimiter=one, quotes=quotes)) for one in candidates}

@@ -30,7 +30,7 @@ from distembed.corpus.streams import (
     option_text,
     pieces_of,
 )
-from distembed.formats.parquet import parquet_file, read_batches
+from distembed.formats.parquet import ParquetFile, read_batches
 
 # A JSON line is parsed as a whole.
 MAX_JSON_LINE_BYTES = 1 << 28
@@ -275,7 +275,7 @@ def not_utf8_in(partition: Partition, offset: int, byte: int) -> CorpusError:
 def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file; text is scanned where Arrow has it."""
     with closing(open_url(partition.url, partition.storage_options)) as raw:
-        file = parquet_file(raw, buffer_bytes=1 << 20)
+        file = ParquetFile(raw, buffer_bytes=1 << 20)
         check_columns(partition, file.schema_arrow)
         stop = file.num_row_groups if partition.stop is None else partition.stop
         sizes = [file.metadata.row_group(group).num_rows for group in range(stop)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,30 +10,11 @@ from fnmatch import fnmatch
 
 from distembed.corpus.paths import name_files
 from distembed.corpus.streams import CorpusError, Partition, Progress, decompressed, open_url, option_text
-from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, detect_encoding, is_binary, misread_as
+from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, is_binary, misread_as
+from distembed.formats.heads import Head, sniffed
 
 Encodings = tuple[tuple[str, str], ...]
 """Patterns of file names, each with the encoding of the files that match."""
-
-_RENAME = "save it as plain text, or give it the extension of its format"
-_UNZIP = ("a ZIP archive or an office document", "unpack it (unzip FILE), or save it as plain text")
-NOT_TEXT = {
-    b"%PDF": ("a PDF file", "save it as plain text (pdftotext FILE)"),
-    b"PK\x03\x04": _UNZIP,
-    b"PK\x05\x06": _UNZIP,
-    b"\xd0\xcf\x11\xe0": ("an old office document", "save it as plain text"),
-    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it (7z x FILE)"),
-    b"Rar!\x1a\x07": ("a RAR archive", "unpack it (unrar x FILE)"),
-    b"\x1f\x8b": ("compressed with gzip", _RENAME),
-    b"BZh": ("compressed with bzip2", _RENAME),
-    b"\xfd7zXZ": ("compressed with xz", _RENAME),
-    b"\x28\xb5\x2f\xfd": ("compressed with Zstandard", _RENAME),
-    b"PAR1": ("a Parquet file", _RENAME),
-}
-"""The first bytes of files that are no text, whatever their name, with what they are and what to do."""
-
-PACKED_TAR = (".tgz", ".tbz", ".tbz2", ".txz", ".tzst")
-"""How the names of tar archives end that say nothing else of their compression."""
 
 
 def encoding_patterns(encoding: str | Mapping[str, str]) -> Encodings:
@@ -71,46 +51,33 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
     CorpusError
         If the file is no text.
     """
-    head = read_beginning(partition)
+    data = read_beginning(partition)
+    head = sniffed(data, partition.url)
     check_is_text(partition, head)
     encoding = asked_encoding(partition.url, encodings)
     if encoding == "auto":
-        if is_binary(head):
+        if is_binary(data):
             raise CorpusError(
                 f"{partition.url} holds binary data, not text: name files of text, or give its "
                 f"{option_text(partition.section, 'encoding')}."
             )
-        encoding = detect_encoding(head)
+        encoding = head.encoding
         if encoding == ONE_BYTE and partition.errors == "replace":
             encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8
-    check_line_ends(partition, head.decode(encoding, "replace"))
+    check_line_ends(partition, data.decode(encoding, "replace"))
     return replace(partition, encoding=encoding)
 
 
-def check_is_text(partition: Partition, head: bytes) -> None:
-    """Check that a file is no archive, and none of the other files of `NOT_TEXT`, from its first bytes unpacked.
+def check_is_text(partition: Partition, head: Head) -> None:
+    """Check that a file is no archive, and none of the other files that `sniffed` tells from text, unless it is HTML.
 
     Raises
     ------
     CorpusError
         If it is; the message says how to get its text.
     """
-    found = [meaning for magic, meaning in NOT_TEXT.items() if head.startswith(magic)]
-    if is_tar(head) or (found and partition.url.lower().endswith(PACKED_TAR)):
-        found = [("a tar archive", "unpack it (tar -xf FILE), and give the folder with its files")]
-    for what, remedy in found:
-        raise CorpusError(f"{partition.url} is {what}, not text: {remedy}.")
-
-
-def is_tar(head: bytes) -> bool:
-    """Return whether bytes begin with the header of a tar archive: its mark, or that of before 1988 by its checksum."""
-    if head[257:262] == b"ustar":
-        return True
-    try:
-        tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
-        return False
-    return True
+    if head.what and not head.is_html:
+        raise CorpusError(f"{partition.url} is {head.what}, not text: {head.remedy}.")
 
 
 def check_line_ends(partition: Partition, text: str) -> None:
@@ -127,17 +94,17 @@ def check_line_ends(partition: Partition, text: str) -> None:
         )
 
 
-def read_beginning(partition: Partition) -> bytes:
-    """Return the first bytes of a file, decompressed."""
+def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: bytes | None = None) -> bytes:
+    """Return about the first bytes of a file, decompressed, or those as far as the piece that holds an end."""
     with closing(open_url(partition.url, partition.storage_options)) as raw:
         if not partition.compression:
-            return raw.read(HEAD_BYTES)
+            return raw.read(n_bytes)
         data = b""
         for piece in decompressed(raw, partition, Progress()):
             data += piece
-            if len(data) >= HEAD_BYTES:
+            if len(data) >= n_bytes or (end is not None and end in data):
                 break
-        return data[:HEAD_BYTES]
+        return data[:n_bytes]
 
 
 def doubts(partitions: Sequence[Partition], encodings: Encodings) -> Iterator[str]:

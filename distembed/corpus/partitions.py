@@ -43,7 +43,7 @@ from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
-from distembed.formats.parquet import parquet_file
+from distembed.formats.parquet import ParquetFile
 from distembed.urls import url_to_fs
 
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
@@ -467,16 +467,14 @@ class Tokens:
         return read_partition(partition, "documents", dict(self.storage_options))
 
 
-def open_partition(
-    partition: str, kind: str, storage_options: dict[str, Any] | None = None
-) -> pq.ParquetFile:
+def open_partition(partition: str, kind: str, storage_options: dict[str, Any] | None = None) -> ParquetFile:
     """Open one of the three files of a partition."""
     url = f"{partition}.{kind}.parquet"
     with failures_told(url):
         filesystem, path = url_to_fs(url, **(storage_options or {}))
         if not filesystem.exists(path):
             raise FileNotFoundError(f"{url} does not exist; tokenize the corpus again.")
-        return parquet_file(filesystem.open(path, "rb"))
+        return ParquetFile(filesystem.open(path, "rb"))
 
 
 @contextmanager

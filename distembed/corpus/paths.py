@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from distembed.files import depth_told, failures_told
+from distembed.formats.names import suffix_of
 from distembed.urls import check_regular, url_to_fs
 
 Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
@@ -28,7 +29,9 @@ EXTENSIONS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-COMPRESSIONS = {".bz2": "bz2", ".gz": "gz", ".xz": "xz", ".zst": "zst"}
+
+OF_WIKIPEDIA = ".xml-p"
+"""What stands in Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242."""
 
 OF_DESKTOPS = frozenset({"Thumbs.db", "desktop.ini"})
 """Files that desktops write into the folders of their users."""
@@ -112,24 +115,12 @@ def is_hidden(name: str) -> bool:
 
 def has_known_extension(url: str) -> bool:
     """Return whether the name of a file, without the extension of a compression, speaks of a format."""
-    for extension in COMPRESSIONS:
-        url = url.removesuffix(extension)
-    return url.endswith(tuple(EXTENSIONS)) or ".xml-p" in url
+    return suffix_of(url) in EXTENSIONS or OF_WIKIPEDIA in url
 
 
 def format_of(url: str) -> str:
     """Return the format that the name of a file suggests, with or without the extension of a compression."""
-    for extension in COMPRESSIONS:
-        url = url.removesuffix(extension)
-    return guess_format(url)
-
-
-def guess_format(stem: str) -> str:
-    """Return the format that a file name suggests, given without its compression suffix."""
-    if stem.endswith(tuple(EXTENSIONS)):
-        return next(kind for extension, kind in EXTENSIONS.items() if stem.endswith(extension))
-    # Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242
-    return "mediawiki" if ".xml-p" in stem else "text"
+    return EXTENSIONS.get(suffix_of(url), "mediawiki" if OF_WIKIPEDIA in url else "text")
 
 
 def check_file_name(path: str) -> None:

@@ -7,6 +7,7 @@ longest is taken, and the search goes on behind it. The token is the words of th
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -48,7 +49,7 @@ def read_names(path: str) -> bytes:
         If it cannot be read.
     """
     try:
-        return read_small(path).removeprefix(b"\xef\xbb\xbf")
+        return read_small(path).removeprefix(codecs.BOM_UTF8)
     except (OSError, ValueError) as error:
         raise CorpusError(f"The names in {path} (phrases_file) cannot be read ({error}).") from error
 

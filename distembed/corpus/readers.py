@@ -19,15 +19,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from distembed.corpus.delimited import with_columns
-from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
+from distembed.corpus.heads import (
+    Encodings,
+    check_is_text,
+    doubts,
+    encoding_patterns,
+    read_beginning,
+    with_encoding,
+)
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import COMPRESSIONS, FORMATS, Format, find_files, guess_format, name_files
+from distembed.corpus.paths import FORMATS, Format, find_files, format_of, name_files
 from distembed.corpus.streams import (
     CorpusError,
     Partition,
-    Progress,
-    decompressed,
     is_utf8,
     open_url,
     option_text,
@@ -36,7 +41,9 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
-from distembed.formats.parquet import parquet_file
+from distembed.formats.heads import sniffed
+from distembed.formats.names import compression_of
+from distembed.formats.parquet import ParquetFile
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
@@ -417,13 +424,8 @@ def plan_file(
     url: str, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
 ) -> list[Partition]:
     """Return the partitions of one file."""
-    stem, compression = url, ""
-    for extension, name in COMPRESSIONS.items():
-        if url.endswith(extension):
-            stem, compression = url[: -len(extension)], name
-    kind = template.format
-    if kind == "auto":
-        kind = guess_format(stem)
+    kind = format_of(url) if template.format == "auto" else template.format
+    compression = compression_of(url)
     partition = replace(template, url=url, format=kind, compression=compression if kind != "parquet" else "")
     size = file_size(partition)
     if size == 0:
@@ -461,7 +463,7 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
     """Group the row groups of a Parquet file into partitions."""
     try:
         with closing(open_url(partition.url, partition.storage_options)) as raw:
-            metadata = parquet_file(raw).metadata
+            metadata = ParquetFile(raw).metadata
     except (OSError, ValueError) as error:
         if isinstance(error, PermissionError) or is_store_failure(error):
             raise
@@ -478,18 +480,8 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
 
 def with_head(partition: Partition) -> Partition:
     """Return a MediaWiki partition with the encoding and namespaces that the head of its file gives."""
-    with closing(open_url(partition.url, partition.storage_options)) as raw:
-        data = b""
-        pieces = (
-            decompressed(raw, partition, Progress())
-            if partition.compression
-            else iter([raw.read(MAX_HEAD_BYTES)])
-        )
-        for piece in pieces:
-            data += piece
-            if len(data) >= MAX_HEAD_BYTES or b"</siteinfo>" in data:
-                break
-    check_is_text(partition, data)
+    data = read_beginning(partition, MAX_HEAD_BYTES, end=b"</siteinfo>")
+    check_is_text(partition, sniffed(data, partition.url))
     encoding, names = read_head(partition.url, data, partition.section)
     layout = "pages" if is_plain(data) else "xml"
     return replace(partition, encoding=encoding, namespace_names=names, layout=layout)

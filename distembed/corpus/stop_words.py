@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from distembed.files import read_small
-from distembed.formats.encodings import detect_encoding
+from distembed.formats.encodings import decoded
 
 Language = Literal[
     "none", "english", "arabic", "bulgarian", "catalan", "chinese", "czech", "danish", "dutch", "finnish", "french",
@@ -103,8 +103,7 @@ def read_stop_words(path: str | Path) -> frozenset[str]:
     ValueError
         If the file has no word, or a line has several.
     """
-    data = read_small(path)
-    lines = data.decode(detect_encoding(data)).removeprefix("\ufeff").splitlines()
+    lines = decoded(read_small(path)).splitlines()
     words = {number: line.strip() for number, line in enumerate(lines, start=1)}
     words = {number: word for number, word in words.items() if word and not word.startswith("#")}
     for number, word in words.items():

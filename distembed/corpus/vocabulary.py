@@ -32,7 +32,7 @@ from distembed.corpus.streams import CorpusError
 from distembed.corpus.vocabulary_files import read_table, read_text
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing
-from distembed.formats.parquet import parquet_file
+from distembed.formats.parquet import ParquetFile
 from distembed.options import PositiveInt
 
 # About 100 bytes an entry while they are added up: 400 MB.
@@ -490,7 +490,7 @@ def merged(
         return
     n_buckets = min(-(-n_entries // words_in_memory) + 1, MAX_BUCKETS)
     for bucket in deal_out(slices, n_buckets, folder, seed=n_deals):
-        with parquet_file(bucket) as file:
+        with ParquetFile(bucket) as file:
             n_dealt = file.metadata.num_rows
             again = (file.read_row_group(group, use_threads=False) for group in range(file.num_row_groups))
             yield from merged(

@@ -139,7 +139,7 @@ def count_document_terms(
         raise ValueError("There are no documents to count: the corpus is empty.")
     return map_blocks(
         _document_chunk,
-        da.from_array(np.fromiter(row_blocks, object, len(row_blocks))[:, np.newaxis], chunks=1, name=False),
+        da.from_array(np.fromiter(row_blocks, object, len(row_blocks))[:, np.newaxis], chunks=1),
         chunks=(tuple(block.last - block.first for block in row_blocks), (len(vocabulary),)),
         dtype=np.int32,
         meta=csr_array((0, 0), dtype=np.int32),

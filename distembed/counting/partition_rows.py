@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
 from distembed.counting.blocks import TokenRows
-from distembed.formats.parquet import read_batches
+from distembed.formats.parquet import ParquetFile, read_batches
 
 
 def tokens_of(docs: Corpus | Tokens) -> Tokens:
@@ -56,7 +56,7 @@ class DictionaryRows:
     A partition with very many words has several dictionaries, and a document uses the words of one.
     """
 
-    def __init__(self, words: pq.ParquetFile, vocabulary: Vocabulary) -> None:
+    def __init__(self, words: ParquetFile, vocabulary: Vocabulary) -> None:
         self._words, self._vocabulary = words, vocabulary
         sizes = [words.metadata.row_group(group).num_rows for group in range(words.num_row_groups)]
         self._starts = np.cumsum([0, *sizes])
@@ -95,7 +95,7 @@ def token_rows(
                 yield TokenRows(numbers.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
 
 
-def _groups_of(table: pq.ParquetFile, documents: range) -> list[int]:
+def _groups_of(table: ParquetFile, documents: range) -> list[int]:
     """Return the row groups that hold rows of some documents; the numbers of documents rise from group to group."""
 
     def number(group: int, row: int) -> int:

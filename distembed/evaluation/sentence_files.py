@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from distembed.corpus.paths import files_below
 from distembed.evaluation.wordsets import look_for_word_sets, stem, text_of
+from distembed.formats.names import suffix_of
 
-SUFFIXES = (".tsv", ".tsv.xz")
-JSON_SUFFIXES = (".jsonl", ".jsonl.xz")
 PARTS = ("train", "dev", "test")
 
 SPLIT_FIELDS = ("split", "lewissplit")
@@ -102,9 +101,10 @@ def read_sentences(path: Path) -> SentenceSet | None:
     ValueError
         If a line is not like the first.
     """
-    if path.name.lower().endswith(JSON_SUFFIXES):
+    suffix = suffix_of(path.name)
+    if suffix == ".jsonl":
         return _classified_documents(path)
-    if not path.name.lower().endswith(SUFFIXES):
+    if suffix != ".tsv":
         return None
     rows = [line.split("\t") for line in text_of(path).splitlines() if line.strip()]
     width = len(rows[0]) if rows else 0

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from distembed.formats.delimiters import UNNAMED
+
 DELIMITERS = ("\t", ";", "|", ",", " ")
 DIGITS_AROUND = re.compile(r"(?<=\d),(?=\d)")
 """A comma that may be that of a number."""
@@ -29,7 +31,7 @@ SCORE_NAMES = (
 """Names of a column of scores; of several, the first one counts."""
 
 
-INDEX_NAMES = ("", "index", "id", "nr", "no", "unnamed: 0")
+INDEX_NAMES = (*map(str.lower, UNNAMED), "index", "id", "nr", "no")
 """Names of columns of numbers that are no scores."""
 
 

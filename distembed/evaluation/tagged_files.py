@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from distembed.corpus.paths import files_below
 from distembed.evaluation.wordsets import text_of
 from distembed.files import read_head
+from distembed.formats.names import without_compression
 
 TAG = re.compile("O|[BIESLU]-.+")
 """A tag: O for a word outside of all spans, or a position in a span and the kind of span."""
@@ -146,7 +147,7 @@ def _check(where: str, line: str, row: list[str], first: list[str]) -> None:
 
 def _set_and_part(path: Path) -> tuple[str, str]:
     """Return the set and the part that the name of a file says; the folder names the set where the file does not."""
-    words = re.split("[-_.]", path.name.removesuffix(".xz"))
+    words = re.split("[-_.]", without_compression(path.name))
     words = words[:-1] if words[-1].lower() in ENDINGS and len(words) > 1 else words
     part = next((word for word in words if word.lower() in PARTS), "")
     rest = "-".join(word for word in words if word != part)

@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from distembed.corpus.paths import files_below
 from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 from distembed.files import read_small
-from distembed.formats.encodings import detect_encoding
+from distembed.formats.encodings import decoded
+from distembed.formats.names import suffix_of, without_compression
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10
@@ -248,7 +249,7 @@ def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
         name = file.relative_to(path)
         if "crosslingual" in name.parts:
             found.passed_over.append(f"{name} (its pairs need one space for two languages)")
-        elif not file.name.lower().removesuffix(".xz").endswith(SET_SUFFIXES):
+        elif suffix_of(file.name) not in SET_SUFFIXES:
             found.passed_over.append(f"{name} (not {', '.join(SET_SUFFIXES)})")
         elif (word_set := _recognize(file)) is None:
             found.passed_over.append(f"{name} (of no known format)")
@@ -319,15 +320,14 @@ def text_of(path: Path) -> str:
         If the file is damaged.
     """
     try:
-        data = read_small(path)
-        text = data.decode(detect_encoding(data))
+        text = decoded(read_small(path))
     except (lzma.LZMAError, EOFError) as error:
         raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
     except UnicodeDecodeError as error:
         raise WordSetError(
             f"{path}: byte {error.start} is not {error.encoding} like the rest; correct it, or save the file as UTF-8"
         ) from error
-    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+    return text.replace("\r\n", "\n")
 
 
 def _fields(line: str) -> list[str]:
@@ -494,8 +494,7 @@ def _relation_names(fields: Sequence[str]) -> tuple[str, ...]:
 
 def stem(path: Path) -> str:
     """Return the name of a file without its endings."""
-    name = path.name.removesuffix(path.suffix) if path.suffix.lower() == ".xz" else path.name
-    return name.rpartition(".")[0]
+    return without_compression(path.name).rpartition(".")[0]
 
 
 _WORD_FIELDS = ("pairs", "questions", "options", "words", "groups", "outliers")

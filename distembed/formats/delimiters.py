@@ -1,9 +1,22 @@
-"""The line by which Excel is told how the fields of a CSV file are separated: `sep=;`."""
+"""How the fields of a text file are separated: as the line `sep=;` tells Excel, or as its first lines show."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from itertools import islice
 from typing import NamedTuple
+
+from distembed.formats.names import suffix_of
+
+DELIMITERS = ",;\t|"
+QUOTED_BY_R = re.compile(r'"[^"\r\n]*"( "[^"\r\n]*")+\r?\n')
+"""A header as R's write.table writes it."""
+SNIFFED_LINES = 50
+"""Lines from which the delimiter of a file is found."""
+UNNAMED = ("", "Unnamed: 0")
+"""What spreadsheet programs and R call the column of row numbers, and what pandas calls it when it reads theirs."""
 
 SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\r?\n', re.IGNORECASE)
 
@@ -27,3 +40,26 @@ def separated(text: str) -> Separated:
     """
     found = SEPARATOR_LINE.match(text)
     return Separated("\n" + text[found.end() :], found[1]) if found else Separated(text, None)
+
+
+def delimiter_of(text: str, name: str) -> str:
+    """Return the delimiter of a text file: that of its extension, or the best for its first lines."""
+    if suffix_of(name) == ".tsv":
+        return "\t"
+    return " " if QUOTED_BY_R.match(text) else best_delimiter(text)
+
+
+def best_delimiter(sample: str) -> str:
+    """Return the delimiter that cuts the beginning of a text into equally many fields, the most of them."""
+
+    def score(delimiter: str) -> tuple[float, int]:
+        rows = [
+            row
+            for row in islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), SNIFFED_LINES)
+            if row
+        ]
+        width = len(rows[0]) if rows else 0
+        even = sum(len(row) == width for row in rows) / max(len(rows), 1)
+        return (even if width > 1 else 0.0, width)
+
+    return max(DELIMITERS, key=score)

@@ -74,6 +74,11 @@ def detect_encoding(head: bytes) -> str:
     return "utf-8" if len(valid) >= n_other else ONE_BYTE
 
 
+def decoded(data: bytes, encoding: str = "", *, errors: str = "strict") -> str:
+    """Return a text without its byte-order mark, in an encoding or in the one that it seems to have."""
+    return data.decode(encoding or detect_encoding(data), errors).removeprefix("\ufeff")
+
+
 def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
     try:
         codecs.utf_8_decode(head, "strict", not is_cut)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from distembed.files import refuse_bomb
 
-__all__ = ["parquet_file", "read_batches", "whole_table"]
+__all__ = ["ParquetFile", "read_batches", "whole_table"]
 
 BATCH_BYTES = 1 << 28
 """Bytes that the rows of a batch may take, where one row does not take more."""
@@ -30,26 +30,54 @@ ONE_BY_ONE = ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY")
 """Encodings without numbers that stand for values; in the first, a value repeats the beginning of the one before."""
 
 
-def parquet_file(file: IO[bytes] | str | Path, *, buffer_bytes: int = 0) -> pq.ParquetFile:
-    """Open a Parquet file; with `buffer_bytes` its columns are read piece by piece.
+Source: TypeAlias = IO[bytes] | str | Path
+"""What a Parquet file is opened from."""
+
+
+class ParquetFile(pq.ParquetFile):
+    """An open Parquet file that keeps its source, which is opened again where texts are measured.
+
+    Parameters
+    ----------
+    source : file, path or str
+        What is opened.
+    buffer_bytes : int
+        Read columns piece by piece, of about so many bytes; by default each is read whole.
+    by_number : sequence of str
+        The columns of texts that are read as numbers and a dictionary.
 
     Examples
     --------
     >>> import io
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq
-    >>> from distembed.formats.parquet import parquet_file
+    >>> from distembed.formats.parquet import ParquetFile
     >>> file = io.BytesIO()
     >>> pq.write_table(pa.table({"word": ["cat", "dog"]}), file)
-    >>> parquet_file(file).metadata.num_rows
+    >>> ParquetFile(file).metadata.num_rows
     2
     """
-    opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=buffer_bytes, page_checksum_verification=True)
-    opened.opened_from = file  # to be read a second time, by the dictionaries of its columns
-    return opened
+
+    def __init__(self, source: Source, *, buffer_bytes: int = 0, by_number: Sequence[str] = ()) -> None:
+        super().__init__(
+            source,
+            pre_buffer=False,
+            buffer_size=buffer_bytes,
+            read_dictionary=list(by_number),
+            page_checksum_verification=True,
+        )
+        self.source = source
+
+    @property
+    def name(self) -> str:
+        """The file, for an error."""
+        if isinstance(self.source, str | Path):
+            return str(self.source)
+        named = getattr(self.source, "name", None) or getattr(self.source, "path", None)
+        return str(named or "a Parquet file")
 
 
-def whole_table(file: IO[bytes] | str | Path, *, columns: Sequence[str] | None = None) -> pa.Table:
+def whole_table(file: Source, *, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a whole Parquet file, or some of its columns.
 
     Raises
@@ -68,14 +96,14 @@ def whole_table(file: IO[bytes] | str | Path, *, columns: Sequence[str] | None =
     >>> whole_table(file, columns=["count"]).to_pydict()
     {'count': [2, 1]}
     """
-    opened = parquet_file(file)
+    opened = ParquetFile(file)
     sizes = [_size_of(opened, group, columns) for group in range(opened.num_row_groups)]
-    refuse_bomb(_name(file), sum(size.stored for size in sizes), sum(size.total for size in sizes))
+    refuse_bomb(opened.name, sum(size.stored for size in sizes), sum(size.total for size in sizes))
     return opened.read(None if columns is None else list(columns), use_threads=False)
 
 
 def read_batches(
-    file: pq.ParquetFile,
+    file: ParquetFile,
     n_rows: int,
     *,
     columns: Sequence[str] | None = None,
@@ -90,16 +118,16 @@ def read_batches(
     >>> import io
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq
-    >>> from distembed.formats.parquet import parquet_file, read_batches
+    >>> from distembed.formats.parquet import ParquetFile, read_batches
     >>> file = io.BytesIO()
     >>> pq.write_table(pa.table({"word": ["cat", "dog", "ant"]}), file)
-    >>> [batch.num_rows for batch in read_batches(parquet_file(file), 2)]
+    >>> [batch.num_rows for batch in read_batches(ParquetFile(file), 2)]
     [2, 1]
     """
     wanted = None if columns is None else list(columns)
     for group in range(file.num_row_groups) if row_groups is None else row_groups:
         size = _size_of(file, group, columns)
-        refuse_bomb(_name(file.opened_from), size.stored, size.row)
+        refuse_bomb(file.name, size.stored, size.row)
         most = max(1, min(n_rows, BATCH_BYTES // max(size.row, 1)))
         yield from file.iter_batches(most, row_groups=[group], columns=wanted, use_threads=False)
 
@@ -112,7 +140,7 @@ class _Size(NamedTuple):
     row: int
 
 
-def _size_of(file: Any, group: int, columns: Sequence[str] | None) -> _Size:
+def _size_of(file: ParquetFile, group: int, columns: Sequence[str] | None) -> _Size:
     metadata = file.metadata.row_group(group)
     stored = total = row = 0
     for index in range(metadata.num_columns):
@@ -125,7 +153,7 @@ def _size_of(file: Any, group: int, columns: Sequence[str] | None) -> _Size:
     return _Size(stored, total, row)
 
 
-def _column_size(file: Any, group: int, index: int) -> tuple[int, int]:
+def _column_size(file: ParquetFile, group: int, index: int) -> tuple[int, int]:
     """Return the bytes of a column in memory, and of its largest row where that is known."""
     metadata = file.metadata.row_group(group)
     chunk, n_rows = metadata.column(index), max(metadata.num_rows, 1)
@@ -133,26 +161,20 @@ def _column_size(file: Any, group: int, index: int) -> tuple[int, int]:
     if chunk.physical_type != "BYTE_ARRAY":  # numbers, or texts of one length, of lists perhaps
         n_bytes = max(8, file.schema.column(index).length or 0) * n_values
         return n_bytes, n_bytes // n_rows
-    repeats = chunk.has_dictionary_page or not {*ONE_BY_ONE}.isdisjoint(chunk.encodings)
+    repeats = chunk.has_dictionary_page or _is_one_by_one(chunk)
     if not repeats or n_bytes * n_values <= BATCH_BYTES:
         return n_bytes, n_bytes // n_rows
     return _measure(file, group, chunk)
 
 
-def _measure(file: Any, group: int, chunk: Any) -> tuple[int, int]:
+def _measure(file: ParquetFile, group: int, chunk: Any) -> tuple[int, int]:
     """Return the bytes of a column of texts, and of its largest row, without all of its values in memory."""
     name, n_bytes, n_values = chunk.path_in_schema, chunk.total_uncompressed_size, chunk.num_values
-    by_number = ONE_BY_ONE[0] not in chunk.encodings and ONE_BY_ONE[1] not in chunk.encodings
+    by_number = not _is_one_by_one(chunk)
     of_one = n_bytes // n_values if by_number else n_bytes  # no value is longer than all that is stored
-    opened = pq.ParquetFile(
-        file.opened_from,
-        pre_buffer=False,
-        read_dictionary=[name] if by_number else None,
-        page_checksum_verification=True,
-    )
-    if not by_number and _is_nested(
-        opened, name
-    ):  # a row of a thousand texts cannot be cut: the worst is assumed
+    opened = ParquetFile(file.source, by_number=[name] if by_number else ())
+    is_nested = name not in opened.schema_arrow.names
+    if not by_number and is_nested:  # a row of a thousand texts cannot be cut: the worst is assumed
         return n_bytes * n_values, n_bytes * n_values
     rows = max(1, min(MEASURED_ROWS, BATCH_BYTES // max(of_one, 1)))
     total = longest = 0
@@ -162,8 +184,8 @@ def _measure(file: Any, group: int, chunk: Any) -> tuple[int, int]:
     return total, longest
 
 
-def _is_nested(file: Any, name: str) -> bool:
-    return name not in file.schema_arrow.names
+def _is_one_by_one(chunk: Any) -> bool:
+    return not {*ONE_BY_ONE}.isdisjoint(chunk.encodings)
 
 
 def _lengths(column: Any) -> tuple[int, int]:
@@ -178,11 +200,3 @@ def _lengths(column: Any) -> tuple[int, int]:
         lengths = pc.binary_length(values)
     total = pc.sum(lengths).as_py() or 0
     return total, total if is_nested else pc.max(lengths).as_py() or 0
-
-
-def _name(file: object) -> str:
-    return str(
-        getattr(
-            file, "name", getattr(file, "path", file if isinstance(file, str | Path) else "a Parquet file")
-        )
-    )

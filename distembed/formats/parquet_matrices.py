@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from distembed.formats.matrix import Matrix, MatrixError, all_different, column_note
-from distembed.formats.parquet import parquet_file, read_batches, whole_table
+from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.formats.tables import some
 from distembed.urls import opened
 
@@ -34,7 +33,7 @@ def open_parquet(path: str, columns: Sequence[str], name_column: str | None) -> 
     """
     with opened(path, "rb") as file:
         try:
-            found = parquet_file(file)
+            found = ParquetFile(file)
         except pa.ArrowInvalid as error:
             raise MatrixError(
                 f"{path} is not a whole Parquet file ({error}): write or copy it again"
@@ -90,7 +89,7 @@ def _wanted(path: str, schema: pa.Schema, columns: Sequence[str], name_column: s
     return wanted
 
 
-def _list_width(path: str, file: pq.ParquetFile, column: str) -> int:
+def _list_width(path: str, file: ParquetFile, column: str) -> int:
     first = next(read_batches(file, 1, columns=[column])).column(0)
     if not first.is_valid()[0].as_py() or not len(first[0]):
         raise MatrixError(
@@ -104,7 +103,7 @@ def _rows(path: str, columns: Sequence[str], starts: Sequence[int], width: int, 
     touched = [g for g in range(len(starts) - 1) if starts[g] < stop and starts[g + 1] > start]
     parts, at = [], starts[touched[0]]
     with opened(path, "rb") as file:
-        found = parquet_file(file, buffer_bytes=BUFFER_BYTES)
+        found = ParquetFile(file, buffer_bytes=BUFFER_BYTES)
         for batch in read_batches(found, BATCH_ROWS, row_groups=touched, columns=columns):
             first, last = max(start - at, 0), min(stop - at, len(batch))
             if first < last:

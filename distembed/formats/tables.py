@@ -22,9 +22,12 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.files import read_small, without_compression
+from distembed.files import read_small
 from distembed.formats.binary_columns import columns_of_parquet, decoded_array
-from distembed.formats.delimiters import separated
+from distembed.formats.delimiters import SNIFFED_LINES, delimiter_of, separated
+from distembed.formats.encodings import ONE_BYTE, decoded
+from distembed.formats.heads import WORKBOOKS, sniffed
+from distembed.formats.names import suffix_of
 from distembed.formats.npz import refuse_large_member
 from distembed.formats.parquet import whole_table
 from distembed.urls import opened
@@ -34,22 +37,10 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".npz")
 WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
-WORKBOOK_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""First bytes of a zip archive, which .xlsx and .ods files are, and of an older Excel file."""
-DELIMITERS = ",;\t|"
-QUOTED_BY_R = re.compile(rb'"[^"\r\n]*"( "[^"\r\n]*")+\r?\n')
-"""A header as R's write.table writes it."""
 ROW_NAMES = "row_names"
 """The column without a header that R and others write first."""
 FIRST_LINE_BYTES = 12
 """No line `sep=;` is as long."""
-SNIFFED_LINES = 50
-"""Lines from which the delimiter of a file is found."""
-BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 MIDNIGHT = time()
 FORMULA = r"^('*[=+\-@\t\r])"
 """How a text begins that a spreadsheet program computes; one with an apostrophe before it is a text there.
@@ -99,7 +90,7 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
     TableError
         If two columns have one name, rows differ in their number of fields, or the file is no table.
     """
-    suffix = _suffix(path)
+    suffix = suffix_of(path)
     if path.lower().endswith(WORKBOOK_SUFFIXES):
         raise _workbook(path)
     if suffix == ".npz":
@@ -129,13 +120,7 @@ def as_array(column: Any) -> NDArray[Any]:
 
 def is_text(path: str) -> bool:
     """Return whether a table is read as text, by the end of its name."""
-    return _suffix(path) in (".csv", ".tsv")
-
-
-def _suffix(path: str) -> str:
-    """Return the end of a file's name that tells its format, without the end of a compression."""
-    path = without_compression(path.lower())
-    return next((end for end in (".npz", ".parquet", ".tsv") if path.endswith(end)), ".csv")
+    return suffix_of(path) not in (".npz", ".parquet")
 
 
 def _workbook(path: str) -> TableError:
@@ -146,24 +131,20 @@ def _workbook(path: str) -> TableError:
 
 def _as_utf8(path: str, data: bytes, encoding: str) -> tuple[bytes, str]:
     """Return a text file as UTF-8 without a byte order mark, and what to say of its encoding."""
-    if data.startswith(WORKBOOK_BEGINNINGS):
+    head = sniffed(data, path)
+    if head.what in WORKBOOKS:
         raise _workbook(path)
-    mark = next((name for begin, name in BYTE_ORDER_MARKS.items() if data.startswith(begin)), None)
-    if encoding != "auto":
-        return _decoded(path, data, mark if mark == "utf-8-sig" else encoding).encode(), ""
-    if mark:
-        return _decoded(path, data, mark).encode(), ""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        text = data.decode("cp1252", errors="replace")
-        return text.encode(), f"{path} is not UTF-8 and was read as Windows-1252"
-    return data, ""
+    if head.what:
+        raise TableError(f"{path} is {head.what}, not a table: {head.remedy}")
+    if encoding != "auto" and not data.startswith(codecs.BOM_UTF8):
+        return _decoded(path, data, encoding).encode(), ""
+    note = f"{path} is not UTF-8 and was read as Windows-1252" if head.encoding == ONE_BYTE else ""
+    return _decoded(path, data, head.encoding).encode(), note
 
 
 def _decoded(path: str, data: bytes, encoding: str) -> str:
     try:
-        return data.decode(encoding)
+        return decoded(data, encoding)
     except LookupError:
         raise TableError(
             f'{path}: there is no encoding {encoding!r}: set encoding = "auto" or "latin-1"'
@@ -181,7 +162,11 @@ def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table
     named = separated((first[:FIRST_LINE_BYTES] + end).decode(errors="ignore")).separator
     if named:
         text = end + rest
-    found = delimiter if delimiter != "auto" else named or _delimiter(path, text)
+    found = (
+        delimiter
+        if delimiter != "auto"
+        else named or delimiter_of(text[: 1 << 20].decode(errors="ignore"), path)
+    )
     if found not in (",", "\t") and delimiter == "auto":
         notes = [*notes, f"{path}: the fields are separated by {found!r}"]
     sample = io.StringIO(text[: 1 << 20].decode(errors="ignore"), newline="")
@@ -240,31 +225,6 @@ def _uneven(path: str, rows: list[Any]) -> str:
         f"{plural(len(rows), 'row')} {'has' if len(rows) == 1 else 'have'} another number: {shown}: put fields that "
         'hold the delimiter in quotes ("...")'
     )
-
-
-def _delimiter(path: str, text: bytes) -> str:
-    """Return the delimiter of a file: that of its extension, or the best for its first lines."""
-    if _suffix(path) == ".tsv":
-        return "\t"
-    if QUOTED_BY_R.match(text):
-        return " "
-    return best_delimiter(text[: 1 << 20].decode(errors="ignore"))
-
-
-def best_delimiter(sample: str) -> str:
-    """Return the delimiter that cuts the beginning of a text into equally many fields, the most of them."""
-
-    def score(delimiter: str) -> tuple[float, int]:
-        rows = [
-            row
-            for row in islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), SNIFFED_LINES)
-            if row
-        ]
-        width = len(rows[0]) if rows else 0
-        even = sum(len(row) == width for row in rows) / max(len(rows), 1)
-        return (even if width > 1 else 0.0, width)
-
-    return max(DELIMITERS, key=score)
 
 
 # ---- columns ----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 
 from distembed.display import plural
 from distembed.files import replacing
+from distembed.formats.names import suffix_of
 from distembed.pipeline import demos, sniff
 from distembed.pipeline.inputs import is_input
 from distembed.pipeline.keys import Key, keys_of, sentence, toml_value
@@ -151,7 +152,7 @@ def _relative(file: str, folder: Path) -> str:
 def _for_a_small_text(places: set[str], file: str) -> Settings:
     """Return lower thresholds for a text of a few words, for which the defaults leave too few of them."""
     paths = sniff.files_at(file)
-    if "vocabulary.min_count" not in places or sniff.suffix_of(paths[0]) in (".xml", ".parquet", ".pq"):
+    if "vocabulary.min_count" not in places or suffix_of(paths[0]) in (".xml", ".parquet", ".pq"):
         return {}
     samples = list(map(sniff.sample_of, paths[:SMALL_FILES]))
     counts = sum(map(sniff.word_counts, samples), Counter[str]()).values()

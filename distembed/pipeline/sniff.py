@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from distembed.corpus.paths import is_hidden
-from distembed.files import without_compression
-from distembed.formats.delimiters import separated
-from distembed.formats.encodings import HEAD_BYTES, detect_encoding
-from distembed.formats.parquet import parquet_file, read_batches
-from distembed.formats.tables import best_delimiter
+from distembed.files import read_head
+from distembed.formats.delimiters import delimiter_of, separated
+from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
+from distembed.formats.names import suffix_of
+from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.urls import opened
 
 SAMPLE_BYTES = 1 << 20
@@ -85,11 +85,6 @@ def is_filled(path: str) -> bool:
     return not os.path.isfile(path) or os.path.getsize(path) > 0  # noqa: PTH113, PTH202
 
 
-def suffix_of(path: str) -> str:
-    """Return the extension of a file before that of its compression, in lower case."""
-    return os.path.splitext(without_compression(path.lower()))[1]  # noqa: PTH122
-
-
 def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
     """Return the keys of a section, of those in `names`, that fit a file.
 
@@ -143,10 +138,9 @@ def text_layout(sample: Sample) -> dict[str, Any]:
 
 def sample_of(path: str) -> Sample:
     """Return the beginning of a text file in the encoding that it seems to have."""
-    with opened(path, "rb", compression="infer") as file:
-        data = file.read(SAMPLE_BYTES + 1)
+    data = read_head(path, SAMPLE_BYTES + 1)
     encoding = detect_encoding(data[:HEAD_BYTES])
-    text = data[:SAMPLE_BYTES].decode(encoding, "replace").removeprefix("\ufeff")
+    text = decoded(data[:SAMPLE_BYTES], encoding, errors="replace")
     return Sample(text, encoding, is_whole=len(data) <= SAMPLE_BYTES)
 
 
@@ -160,14 +154,12 @@ def records_of(path: str) -> Records:
     suffix = suffix_of(path)
     if suffix in (".parquet", ".pq"):
         with opened(path, "rb") as file:
-            batch = next(read_batches(parquet_file(file), SAMPLE_RECORDS), None)
+            batch = next(read_batches(ParquetFile(file), SAMPLE_RECORDS), None)
             return {} if batch is None else batch.to_pydict()
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
         return {}
     text = sample_of(path).text
-    return (
-        _of_csv(text, suffix) if suffix in (".csv", ".tsv") else _of_json(text.splitlines()[:SAMPLE_RECORDS])
-    )
+    return _of_csv(text, path) if suffix in (".csv", ".tsv") else _of_json(text.splitlines()[:SAMPLE_RECORDS])
 
 
 def _of_json(lines: list[str]) -> Records:
@@ -182,9 +174,9 @@ def _of_json(lines: list[str]) -> Records:
     return found
 
 
-def _of_csv(text: str, suffix: str) -> Records:
+def _of_csv(text: str, path: str) -> Records:
     text, named = separated(text)
-    delimiter = "\t" if suffix == ".tsv" else named or best_delimiter(text)
+    delimiter = named or delimiter_of(text, path)
     rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row)
     header = [name.strip() for name in next(rows, [])]
     first = itertools.islice(rows, SAMPLE_RECORDS)

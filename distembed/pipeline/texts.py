@@ -23,7 +23,7 @@ from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
 from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
 from distembed.files import naming_a_full_disk
-from distembed.formats.parquet import parquet_file
+from distembed.formats.parquet import ParquetFile
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table, write_zarr
 from distembed.pipeline.export.tables import Numbers, Piece, Table
@@ -253,7 +253,7 @@ def _joined(parts: Sequence[FileItem], total: Summary, n_components: int, digest
 def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
     """Yield the rows of a Parquet file of text vectors, a row group at a time."""
     with opened(path, "rb") as file:
-        parquet = parquet_file(file)
+        parquet = ParquetFile(file)
         for group in range(parquet.num_row_groups):
             for batch in parquet.read_row_group(group, use_threads=False).to_batches():
                 yield Piece(pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors_of(batch))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -34,6 +35,17 @@ from distembed.storage.schema import (
 
 KEPT_BYTES = 2**16
 """A manifest of up to so many bytes is parsed once: a run asks for the same ones hundreds of times."""
+
+
+_ITEM = re.compile(r"(\d{4,}/)?part-\d{6}")
+"""How the names of the files of an item begin, in the folder of their output."""
+
+
+def may_own(output: Output, name: str) -> bool:
+    """Return whether a file is named as those in the folder of an output are: others there are the user's."""
+    inner = name.removeprefix(f"{output.location}/")
+    is_item = output.kind == "files" and _ITEM.match(inner) is not None
+    return inner != name and (output.is_array or is_item)
 
 
 def manifest_file(stage: str) -> str:
@@ -267,7 +279,7 @@ def remove_data(folder: Folder, spec: Output) -> None:
     """Remove the data of an output, and no folder or file of the user that lies where a record names them."""
     if spec.kind == "files":
         names = list(folder.find(spec.location))
-        own = [name for name in names if spec.may_own(name)]
+        own = [name for name in names if may_own(spec, name)]
         for name in own if len(own) < len(names) else [spec.location]:
             folder.remove(name)
     elif spec.is_array or not folder.is_folder(spec.location):

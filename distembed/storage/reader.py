@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distembed.display import html_view
-from distembed.formats.parquet import parquet_file, read_batches, whole_table
+from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.storage import arrays, lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.file_items import FileItem, file_items
@@ -301,7 +301,7 @@ class WorkspaceReader:
         path = self._folder.regular(record.spec.location)
         with (
             io.BytesIO(self._whole(record)) if is_small(record) else self._folder.fs.open(path, "rb") as raw,
-            parquet_file(raw, buffer_bytes=BATCH_BYTES) as file,
+            ParquetFile(raw, buffer_bytes=BATCH_BYTES) as file,
         ):
             yield from read_batches(file, n_rows, columns=columns)
 

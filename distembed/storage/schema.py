@@ -44,8 +44,6 @@ RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, MANIFEST, ARRAYS)
 _DTYPE = re.compile(r"\|(b1|[iu]1)|<([iu][248]|f(2|4|8|16)|c(8|16|32))")
 """The types of numbers that arrays are stored as, little-endian on every machine."""
 KINDS = ("dense", "csr", "table", "bytes", "files")
-_ITEM = re.compile(r"(\d{4,}/)?part-\d{6}")
-"""How the names of the files of an item begin, in the folder of their output."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 
 
@@ -170,12 +168,6 @@ class Output:
     def _item_location(self, index: int, folder_items: int) -> str:
         inner = f"/{index // folder_items:04d}" if self.shape[0] > MANY_ITEMS else ""
         return f"{self.location}{inner}/part-{index:06d}"
-
-    def may_own(self, name: str) -> bool:
-        """Return whether a file is named as those in the folder of the output are: others there are the user's."""
-        inner = name.removeprefix(f"{self.location}/")
-        is_item = self.kind == "files" and _ITEM.match(inner) is not None
-        return inner != name and (self.is_array or is_item)
 
     @property
     def without_rows(self) -> Output:

@@ -327,7 +327,12 @@ def _unexpected(
     found = []
     for name in files:
         owner = next(
-            (spec for place, spec in owners.items() if name.startswith(place) and spec.may_own(name)), None
+            (
+                spec
+                for place, spec in owners.items()
+                if name.startswith(place) and records.may_own(spec, name)
+            ),
+            None,
         )
         ours = owner is not None or name.startswith((f"{ARRAYS}/", f"{MANIFEST}/"))
         if not ours or name in known or name.startswith(in_progress) or _is_plain_group(folder, name, owner):

@@ -16,7 +16,7 @@ from typing import IO, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.files import COMPRESSIONS, without_compression
+from distembed.formats.names import compression_of, suffix_of, without_compression
 from distembed.vectors.binary import read_binary, write_binary
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext, write_fasttext
@@ -142,11 +142,7 @@ def vector_format(name: str) -> Format | None:
     """Return the format that belongs to the extension of a file name; None for an unknown extension."""
     if without_compression(name).lower().endswith(_FASTTEXT_SUFFIX):
         return "fasttext"
-    return _SUFFIX_FORMATS.get(_suffix(name))
-
-
-def _suffix(name: str) -> str:
-    return Path(without_compression(name)).suffix.lower()
+    return _SUFFIX_FORMATS.get(suffix_of(name))
 
 
 def _sniff(head: bytes, name: str) -> Format:
@@ -156,7 +152,7 @@ def _sniff(head: bytes, name: str) -> Format:
     first, _, rest = head.partition(b"\n")
     if not re.fullmatch(rb"\s*\d+[ \t]+\d+\s*", first):
         return "glove"
-    is_binary = _suffix(name) == ".bin" or not _is_text(rest, n_components=int(first.split()[1]))
+    is_binary = suffix_of(name) == ".bin" or not _is_text(rest, n_components=int(first.split()[1]))
     return "word2vec-binary" if is_binary else "word2vec"
 
 
@@ -216,7 +212,7 @@ def write_vectors(
             f"the format of {name} cannot be told from its name: end it in .txt, .bin, .glove, .parquet, "
             f".safetensors or .fasttext.bin, or give the format, one of {', '.join(get_args(Format)[1:])}"
         )
-    if chosen in ("parquet", "safetensors") and name.endswith(COMPRESSIONS):
+    if chosen in ("parquet", "safetensors") and compression_of(name):
         raise ValueError(
             f"{name}: {chosen} files are not compressed as a whole; leave out {Path(name).suffix}"
         )

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.formats.parquet import parquet_file, read_batches
+from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.vectors.rows import Block, Source, VectorFileError, check_finite, row_blocks
 
 
 def read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
     """Yield the rows of a Parquet file in blocks; columns other than `word` and `vector` are ignored."""
     try:
-        table = parquet_file(file)
+        table = ParquetFile(file)
     except pa.ArrowInvalid as error:
         raise VectorFileError(
             f"{name} is not a whole Parquet file ({error}); write or download it again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
 from distembed.files import failures_told, refuse_bomb, replacing
+from distembed.formats.heads import sniffed
 from distembed.urls import ProtocolError, opened, url_to_fs
 from distembed.vectors.rows import VectorFileError
 
@@ -100,9 +102,11 @@ def read_head(file: IO[bytes], name: str) -> bytes:
     head = file.read(HEAD_BYTES)
     if not head.strip():
         raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if (found := sniffed(head, name)).what:
+        raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
-    return head.removeprefix(b"\xef\xbb\xbf")
+    return head.removeprefix(codecs.BOM_UTF8)
 
 
 def read_header(stream: Stream, name: str) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from distembed.vectors.files import Format, read_vectors, write_vectors
 from distembed.vectors.keyed_vectors import Keyed, KeyedModel, make_keyed_vectors, read_keyed_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors  # an extra
 
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 
@@ -171,7 +174,7 @@ class WordTable:
         rows = read_keyed_vectors(keyed)
         return cls(rows.words, rows.vectors)
 
-    def to_gensim(self, *, counts: VectorLike | None = None) -> Any:
+    def to_gensim(self, *, counts: VectorLike | None = None) -> KeyedVectors:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
 
         Parameters

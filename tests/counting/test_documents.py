@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed import parquet
-from distembed.corpus import Tokens
+from distembed.corpus import Tokens, partitions
 from distembed.counting import count_document_block, count_document_terms, document_row_blocks
 from tests.counting.partitions import vocabulary_of, write_partition
 from tests.counting.test_cooccurrence import DOCUMENTS, WORDS, documents
@@ -48,7 +47,7 @@ def test_a_block_reads_the_row_groups_and_the_dictionaries_of_its_own_documents(
         pq.write_table(pq.read_table(path), path, row_group_size=1)
     read: list[int] = []
 
-    class Counted(pq.ParquetFile):
+    class Counted(partitions.ParquetFile):
         def read_row_group(self, group, **options):
             read.append(group)
             return super().read_row_group(group, **options)
@@ -57,7 +56,7 @@ def test_a_block_reads_the_row_groups_and_the_dictionaries_of_its_own_documents(
             read.extend(row_groups)
             return super().iter_batches(size, row_groups=row_groups, **options)
 
-    monkeypatch.setattr(parquet.pq, "ParquetFile", Counted)
+    monkeypatch.setattr(partitions, "ParquetFile", Counted)
     blocks = document_row_blocks(Tokens((prefix,)), block_memory=32 * 6)
     vocabulary = vocabulary_of([f"w{i}" for i in range(64)])
     counts = count_document_block(blocks[-1], vocabulary)

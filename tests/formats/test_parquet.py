@@ -12,17 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed import files, parquet
+from distembed import files
+from distembed.formats import parquet
 
 READERS = {
     "whole": "whole_table(file)",
     "some columns": "whole_table(file, columns=['word'])",
-    "by batches": "list(read_batches(parquet_file(file), 100, row_groups=[0, 1]))",
-    "by batches of a buffer": "list(read_batches(parquet_file(file, buffer_bytes=1 << 16), 100))",
+    "by batches": "list(read_batches(ParquetFile(file), 100, row_groups=[0, 1]))",
+    "by batches of a buffer": "list(read_batches(ParquetFile(file, buffer_bytes=1 << 16), 100))",
 }
 PROGRAM = """
 import psutil
-from distembed.formats.parquet import parquet_file, read_batches, whole_table
+from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 import pyarrow.parquet
 before = psutil.Process().num_threads()
 with open({path!r}, "rb") as file:
@@ -98,7 +99,7 @@ def test_a_text_that_is_stored_once_does_not_fill_the_memory(
     monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 22)
     path = tmp_path / "bomb.parquet"
     pq.write_table(pa.table({"text": ["a" * (1 << 16)] * 1000, "n": range(1000)}), path, compression="zstd")
-    sizes = [batch.num_rows for batch in parquet.read_batches(parquet.parquet_file(path), 1000)]
+    sizes = [batch.num_rows for batch in parquet.read_batches(parquet.ParquetFile(path), 1000)]
     assert sum(sizes) == 1000
     assert max(sizes) <= 16
     with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 65,544,000"):
@@ -108,7 +109,7 @@ def test_a_text_that_is_stored_once_does_not_fill_the_memory(
     pq.write_table(lists, path, compression="zstd")
     with pytest.raises(files.BombError):
         parquet.whole_table(path)
-    assert max(batch.num_rows for batch in parquet.read_batches(parquet.parquet_file(path), 100)) <= 13
+    assert max(batch.num_rows for batch in parquet.read_batches(parquet.ParquetFile(path), 100)) <= 13
 
 
 @pytest.mark.parametrize("kind", ["fixed", "delta", "dotted", "lists"])
@@ -133,7 +134,7 @@ def test_no_way_of_storing_a_text_once_passes_as_small(
         with pytest.raises(files.BombError, match=r"unpack to 65,5\d\d,000"):
             parquet.whole_table(path, columns=columns)
     if kind != "lists":
-        batches = parquet.read_batches(parquet.parquet_file(path), 100, columns=[name])
+        batches = parquet.read_batches(parquet.ParquetFile(path), 100, columns=[name])
         assert max(batch.num_rows for batch in batches) <= 16
 
 

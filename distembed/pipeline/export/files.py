@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import zarr
 from numpy.typing import NDArray
 
-from distembed.files import partial_name, without_compression
+from distembed.files import partial_name
+from distembed.formats.names import compression_of, suffix_of
 from distembed.formats.tables import FORMULA
 from distembed.pipeline.export.tables import PIECE_VALUES, Numbers, Piece, Table
 from distembed.vectors.streams import writing
@@ -35,7 +36,7 @@ LISTS = pa.list_(pa.float32())
 
 def table_format(path: str) -> TableFormat | None:
     """Return the format of a table that the end of a file's name stands for, None for another end."""
-    suffix = Path(without_compression(path)).suffix.lower().removeprefix(".")
+    suffix = suffix_of(path).removeprefix(".")
     return suffix if suffix in TABLE_FORMATS else None
 
 
@@ -64,7 +65,7 @@ def write_table(
     ValueError
         If "npy" is asked of a table without numbers, or a Parquet or npy file is to be compressed as a whole.
     """
-    if format in ("parquet", "npy") and without_compression(path) != path:
+    if format in ("parquet", "npy") and compression_of(path):
         raise ValueError(
             f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
         )

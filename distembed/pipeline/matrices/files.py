@@ -6,28 +6,27 @@ can only be read at once, and are held in memory for the stage that stores their
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from distembed.files import BombError, read_small, without_compression
+from distembed.files import read_small
 from distembed.formats.cells import read_numbers, readings
+from distembed.formats.encodings import decoded
 from distembed.formats.hierarchical import open_hierarchical
 from distembed.formats.matrix import (
     HDF5_SUFFIXES,
     Matrix,
     MatrixError,
     all_different,
-    check_shape,
     column_note,
     held_matrix,
     refuse_equal_names,
 )
-from distembed.formats.npz import member_header, npy_header, refuse_large_member
+from distembed.formats.names import suffix_of
+from distembed.formats.numpy_matrices import open_npy, read_npz
 from distembed.formats.parquet_matrices import open_parquet
 from distembed.formats.tables import column_of, read_table, some, texts_of
 from distembed.pipeline.context import read_vectors
@@ -90,9 +89,9 @@ def _opened(section: MatrixSection) -> Matrix:
     path, kind = section.path.rstrip("/"), _kind(section.path)
     _refuse_unused(section, kind)
     if kind == "npy":
-        return _open_npy(path)
+        return open_npy(path)
     if kind == "npz":
-        return _read_npz(path, section.key, section.name_column)
+        return read_npz(path, section.key, section.name_column)
     if kind == "parquet":
         return open_parquet(path, section.columns, section.name_column)
     if kind == "hierarchical":
@@ -102,6 +101,9 @@ def _opened(section: MatrixSection) -> Matrix:
     vectors = read_vectors(Workspace.open(path)) if kind == "workspace" else WordVectors.load(path)
     return held_matrix(path, vectors.vectors, list(vectors.words))
 
+
+KINDS = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
+"""The kinds of files by their extensions; others hold vectors."""
 
 KEYS = {
     "npz": ("key", "name_column"),
@@ -138,8 +140,7 @@ def _kind(path: str) -> str:
         return "hierarchical"
     if fs.isdir(inner):
         raise MatrixError(f"{path} is a folder, and neither a Zarr store nor a workspace: name the file")
-    ends = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
-    return next((kind for end, kind in ends.items() if without_compression(path).endswith(end)), "vectors")
+    return KINDS.get(suffix_of(path), "vectors")
 
 
 def _vector_file_size(path: str) -> MatrixSize:
@@ -155,77 +156,13 @@ def _vector_file_size(path: str) -> MatrixSize:
 
 
 def _listed_names(path: str, n_rows: int) -> Sequence[str]:
-    names = read_small(path).decode("utf-8").splitlines()
+    names = decoded(read_small(path)).splitlines()
     if len(names) != n_rows:
         raise MatrixError(
             f"{path} has {len(names)} lines, and the matrix {n_rows} rows: give one name per row"
         )
     refuse_equal_names(path, names)
     return names
-
-
-# --- NumPy's files -------------------------------------------------------------------------------------------
-
-
-def _open_npy(path: str) -> Matrix:
-    with opened(path, "rb") as file:
-        try:
-            shape, fortran, dtype = npy_header(file)
-        except ValueError as error:
-            raise MatrixError(f"{path} is not an npy file ({error}): save it with numpy.save") from error
-        first = file.tell()
-    check_shape(path, shape, dtype)
-    fs, inner = url_to_fs(path)
-    missing = first + dtype.itemsize * shape[0] * shape[1] - fs.size(inner)
-    if missing > 0:
-        raise MatrixError(
-            f"{path} ends {missing:,} bytes before its {shape[0]:,} rows do: copy or save it again"
-        )
-    if fortran:
-        with opened(path, "rb") as file:
-            return held_matrix(path, np.ascontiguousarray(np.load(file)), None)
-    return Matrix(path, shape, dtype, partial(_npy_rows, path, first, shape[1], dtype), lambda: None)
-
-
-def _npy_rows(path: str, first: int, width: int, dtype: np.dtype[Any], start: int, stop: int) -> Any:
-    with opened(path, "rb") as file:
-        file.seek(first + start * width * dtype.itemsize)
-        data = file.read((stop - start) * width * dtype.itemsize)
-    return np.frombuffer(data, dtype).reshape(stop - start, width)
-
-
-def _read_npz(path: str, key: str | None, name_key: str | None) -> Matrix:
-    """Read a matrix that scipy.sparse.save_npz wrote, or one array of an npz file."""
-    try:
-        with opened(path, "rb") as file, np.load(file) as arrays:
-            if "format" in arrays.files:
-                for name in arrays.files:
-                    refuse_large_member(path, arrays, name)
-                file.seek(0)
-                return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)
-            names = None if name_key is None else texts_of(_array_of(path, arrays, name_key))
-            return held_matrix(path, _array_of(path, arrays, key or _only_matrix(path, arrays)), names)
-    except (BombError, MatrixError):
-        raise
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise MatrixError(f"{path} cannot be read as an npz file ({error}): copy or save it again") from error
-
-
-def _array_of(path: str, arrays: Any, name: str) -> Any:
-    if name not in arrays.files:
-        raise MatrixError(f"{path} holds no array {name!r}; it holds {some(arrays.files)}")
-    refuse_large_member(path, arrays, name)
-    return arrays[name]
-
-
-def _only_matrix(path: str, arrays: Any) -> str:
-    matrices = [name for name in arrays.files if len(member_header(arrays, name)[0]) == 2]
-    if len(matrices) != 1:
-        raise MatrixError(f"{path} holds {some(arrays.files)}: set input.key to the one that is the matrix")
-    return matrices[0]
-
-
-# --- tables --------------------------------------------------------------------------------------------------
 
 
 def _read_table(path: str, section: MatrixSection) -> Matrix:

@@ -8,12 +8,10 @@ import numpy as np
 
 from distembed.display import plural
 from distembed.formats.cells import NumberColumns, read_numbers, readings
+from distembed.formats.delimiters import UNNAMED
 from distembed.formats.tables import Table, key_column, no_column, some, texts_of
 from distembed.pipeline.tables.config import TableSection
 from distembed.pipeline.tables.rows import Domain, refusal
-
-UNNAMED = ("", "Unnamed: 0")
-"""What spreadsheet programs and R call the column of row numbers, and what pandas calls it when it reads theirs."""
 
 
 def key_and_problems(table: Table, section: TableSection, named: Iterable[str]) -> tuple[str, list[str]]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.files import without_compression
 from distembed.formats.cells import read_numbers
+from distembed.formats.names import suffix_of
 from distembed.formats.tables import (
     TABLE_SUFFIXES,
     Table,
@@ -105,8 +105,8 @@ def known_bytes(section: KnownSection, n_components: int) -> int:
 
 
 def _is_table(section: KnownSection) -> bool:
-    bare = without_compression(section.path.lower())
-    return section.format == "table" or (section.format == "auto" and bare.endswith(TABLE_SUFFIXES))
+    by_name = suffix_of(section.path) in TABLE_SUFFIXES
+    return section.format == "table" or (section.format == "auto" and by_name)
 
 
 def _from_table(section: KnownSection, table: Table) -> Known:

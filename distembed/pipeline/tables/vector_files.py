@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distembed.files import without_compression
-from distembed.formats.tables import DELIMITERS, TABLE_SUFFIXES, TableError
+from distembed.formats.delimiters import DELIMITERS
+from distembed.formats.names import suffix_of
+from distembed.formats.tables import TABLE_SUFFIXES, TableError
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.rows import Domain
@@ -31,7 +32,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
     by_name = vector_format(path)
     if by_name not in (None, "word2vec", "parquet"):
         return True
-    is_table = by_name == "parquet" or without_compression(path).lower().endswith(TABLE_SUFFIXES)
+    is_table = by_name == "parquet" or suffix_of(path) in TABLE_SUFFIXES
     return Workspace.exists(path) or (not is_table and _begins_like_vectors(path))
 
 

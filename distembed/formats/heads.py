@@ -1,0 +1,97 @@
+"""The beginning of a file: how the file is packed, its encoding where it is text, and otherwise what else it is."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from typing import NamedTuple
+
+from distembed.formats.encodings import detect_encoding
+from distembed.formats.names import compression_of
+
+_RENAME = "save it as plain text, or give it the extension of its format"
+_UNZIP = ("a ZIP archive or an office document", "unpack it (unzip FILE), or save it as plain text")
+_TAR = ("a tar archive", "unpack it (tar -xf FILE), and give the folder with its files")
+_HTML = ("an HTML page", "give the file that the page leads to, or save its text as plain text")
+OLD_OFFICE = ("an old office document", "save it as plain text")
+BEGINNINGS = {
+    b"%PDF": ("a PDF file", "save it as plain text (pdftotext FILE)"),
+    b"PK\x03\x04": _UNZIP,
+    b"PK\x05\x06": _UNZIP,
+    b"\xd0\xcf\x11\xe0": OLD_OFFICE,
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it (7z x FILE)"),
+    b"Rar!\x1a\x07": ("a RAR archive", "unpack it (unrar x FILE)"),
+    b"\x1f\x8b": ("compressed with gzip", _RENAME),
+    b"BZh": ("compressed with bzip2", _RENAME),
+    b"\xfd7zXZ": ("compressed with xz", _RENAME),
+    b"\x28\xb5\x2f\xfd": ("compressed with Zstandard", _RENAME),
+    b"PAR1": ("a Parquet file", _RENAME),
+    b"\x89HDF\r\n\x1a\n": ("an HDF5 file", _RENAME),
+    b"\x93NUMPY": ("an array of NumPy", _RENAME),
+}
+"""The first bytes of files that are no text, whatever their name, with what they are and what to do."""
+WORKBOOKS = (_UNZIP[0], OLD_OFFICE[0])
+"""What the files of a spreadsheet program are."""
+
+PACKED_TAR = (".tgz", ".tbz", ".tbz2", ".txz", ".tzst")
+"""How the names of tar archives end that say nothing else of their compression."""
+
+HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+
+
+class Head(NamedTuple):
+    """What a file is, from its name and its first bytes.
+
+    Attributes
+    ----------
+    compression : as the name says, "" where it says none
+    what, remedy : what it is that is no plain text, and how to get its text; "" for text
+    encoding : of a text
+    """
+
+    compression: str
+    what: str
+    remedy: str
+    encoding: str
+
+    @property
+    def is_html(self) -> bool:
+        """Return whether it is a page of markup, which can be read as text although it is seldom meant to be."""
+        return self.what == _HTML[0]
+
+
+def sniffed(data: bytes, name: str) -> Head:
+    """Return what a file is.
+
+    Parameters
+    ----------
+    data : bytes
+        The first `encodings.HEAD_BYTES` of the file, unpacked, or all of it.
+    name : str
+        Its path or URL.
+
+    Examples
+    --------
+    >>> from distembed.formats.heads import sniffed
+    >>> sniffed("Äpfel".encode("latin-1"), "a.txt.gz")
+    Head(compression='gz', what='', remedy='', encoding='cp1252')
+    >>> sniffed(b"%PDF-1.5", "a.txt").what
+    'a PDF file'
+    """
+    found = next((meaning for begin, meaning in BEGINNINGS.items() if data.startswith(begin)), ("", ""))
+    if is_tar(data) or (found[0] and name.lower().endswith(PACKED_TAR)):
+        found = _TAR
+    elif HTML.match(data):
+        found = _HTML
+    return Head(compression_of(name), *found, detect_encoding(data))
+
+
+def is_tar(head: bytes) -> bool:
+    """Return whether bytes begin with the header of a tar archive: its mark, or that of before 1988 by its checksum."""
+    if head[257:262] == b"ustar":
+        return True
+    try:
+        tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True

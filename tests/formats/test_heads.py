@@ -1,0 +1,79 @@
+"""One look at the beginning of a file tells each reader what it is."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distembed import WordVectors, read_corpus
+from distembed.corpus import CorpusError
+from distembed.formats.heads import sniffed
+from distembed.formats.tables import TableError, read_table
+from distembed.vectors import VectorFileError
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.txt", "the sea")
+    return file.getvalue()
+
+
+def tarred() -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a.txt"))
+    return file.getvalue()
+
+
+def npy() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.eye(3))
+    return file.getvalue()
+
+
+NO_TEXT = {
+    "a ZIP archive or an office document": zipped(),
+    "a tar archive": tarred(),
+    "an array of NumPy": npy(),
+    "an HDF5 file": b"\x89HDF\r\n\x1a\n" + bytes(8),
+    "a Parquet file": b"PAR1" + bytes(8),
+    "compressed with gzip": b"\x1f\x8b\x08" + bytes(8),
+    "an HTML page": b"\n<!DOCTYPE html>\n<html><body>404</body></html>\n",
+}
+
+
+@pytest.mark.parametrize("what", NO_TEXT)
+def test_vectors_tables_and_corpora_refuse_the_same_files(what: str, tmp_path: Path) -> None:
+    for name in ("a.txt", "a.csv"):
+        (tmp_path / name).write_bytes(NO_TEXT[what])
+    with pytest.raises(VectorFileError, match=rf"a\.txt is {what}, not vectors: \w"):
+        WordVectors.load(tmp_path / "a.txt")
+    table = r"a workbook of a spreadsheet" if "office" in what else f"{what}, not a table: "
+    with pytest.raises(TableError, match=rf"a\.csv is {table}"):
+        read_table(str(tmp_path / "a.csv"))
+    if what == "an HTML page":  # markup may be what is studied
+        assert len(read_corpus(tmp_path / "a.txt").partitions) == 1
+    else:
+        with pytest.raises(CorpusError, match=rf"a\.txt is {what}, not text: \w"):
+            read_corpus(tmp_path / "a.txt")
+
+
+def test_a_head_tells_compression_and_encoding() -> None:
+    found = sniffed("\ufeffÄpfel".encode("utf-16-le"), "TEXT.TXT.GZ")
+    assert (found.compression, found.encoding, found.what) == ("gz", "utf-16", "")
+
+
+def test_a_table_of_utf_8_with_a_damaged_byte_is_no_table_of_windows_1252(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("name,a\nKöln,1\nZürich,2\n".encode() + b"M\xff,3\n")
+    with pytest.raises(
+        TableError, match=r"t\.csv is not utf-8: line 4 holds the byte 0xff; set another encoding"
+    ):
+        read_table(str(tmp_path / "t.csv"))
+    (tmp_path / "t.csv").write_bytes("name;a\nKöln;1\n".encode("utf-16-le"))
+    assert list(read_table(str(tmp_path / "t.csv")).columns) == ["name", "a"]
