@@ -44,7 +44,7 @@ from distembed.manifold.imputation_maps import (
     with_departures,
     with_mapped_rows,
 )
-from distembed.manifold.imputation_new_rows import FittedRows, infer_vectors, new_rows
+from distembed.manifold.imputation_new_rows import OPTIONS_OF_FIT, infer_vectors
 from distembed.manifold.imputation_systems import (
     Solution,
     SolverOptions,
@@ -126,7 +126,7 @@ class LatentSemanticImputation(BaseEstimator):
     history_ : shape (steps, 2), float64: how many steps were done, and the solver's own measure of them: "krylov" the
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
         step where there were more than `columns.RECORDED_STEPS`
-    seed_ : the seed of the fit
+    seed_, options_ : the seed of the fit, and its options by which `infer` finds new rows
     recall_ : share of true neighbors in a sample of the approximate lists; 1.0 for exact ones
     method_, ridge_ : the method and the ridge that were used; the graph has no ridge, which is 0
     choice_ : the mean score of each `Candidate`, where `method_` or `ridge_` was chosen. The best one's is
@@ -388,6 +388,7 @@ class LatentSemanticImputation(BaseEstimator):
         if self.method != "graph" and X is None:
             raise ValueError(f"method is {self.method!r}, which reads the rows of X: call fit_vectors(Y, X)")
         self.seed_ = self._draw_seed()
+        self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
         with one_blas_thread():
             if self.method == "graph":
                 self.method_, self.ridge_ = Candidate("graph", 0.0)
@@ -479,11 +480,8 @@ class LatentSemanticImputation(BaseEstimator):
             self.seed_ = self._draw_seed()
         matrix = self._training_matrix(X)
         known = known_rows(Y := array_of(Y, "Y"), matrix.shape[0])
-        options: dict[str, Any] = {"metric": self.metric, "block_memory": self.block_memory}
         with one_blas_thread():
-            fitted = FittedRows(domain_rows(matrix, **options), self.vectors_, Y, known)
-            new = domain_rows(new_rows(X_new, fitted.rows), **options)
-            return infer_vectors(self, new, fitted)
+            return infer_vectors(self, X_new, matrix, Y, known)
 
     def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
         """Build the MST-kNN graph of rows that `domain_rows` returned, with their Euclidean distances or without."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from copy import copy
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -13,37 +14,50 @@ from distembed.linalg.chunks import batches, row_chunk
 from distembed.manifold import imputation_map_blocks as blocks
 from distembed.manifold.imputation_maps import fit_kernel, fit_ridge_path, kernel_features
 from distembed.manifold.imputation_weights import reconstruction_weights
+from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.search import search_lists
 from distembed.validation import array_of
 
-
-class FittedModel(Protocol):
-    """What is read of a fitted `LatentSemanticImputation`."""
-
-    min_degree: int
-    weights: str
-    floor: float
-    kernel: str
-    seed_: int
-    block_memory: int
-    method_: str
-    ridge_: float
+OPTIONS_OF_FIT = ("metric", "min_degree", "weights", "floor", "kernel")
+"""The options that say how the vector of a new row is found: those of the fit, whatever is set after it."""
 
 
-class FittedRows(NamedTuple):
-    """The rows of a fit."""
+def infer_vectors(model: Any, X_new: Any, X: Any, Y: Any, known: blocks.Bools) -> Any:
+    """Return the vectors of new rows (m, d), as `LatentSemanticImputation.infer` describes them.
 
-    rows: da.Array
-    """What `domain_rows` returns. Dask array (n, d)."""
-    vectors: Any
-    """The fitted vectors of all rows. Array (n, s)."""
-    targets: Any
-    """The known vectors; rows that are not known are not read. Array (n, s)."""
-    known: blocks.Bools
-    """Bool array (n,)."""
+    Parameters
+    ----------
+    model : LatentSemanticImputation
+        Fitted; one that a job has fitted brings no options but its own.
+    X_new, X, Y : arrays (m, d), (n, d) and (n, s)
+        The new rows, and what the model was fitted to; rows of Y that are not known are not read.
+    known : bool array (n,)
+
+    Returns
+    -------
+    array (m, s), of the dtype of the fitted vectors
+    """
+    model = copy(model).set_params(**getattr(model, "options_", {}))
+    rows = domain_rows(X, metric=model.metric, block_memory=model.block_memory)
+    new = domain_rows(_new_rows(X_new, rows), metric=model.metric, block_memory=model.block_memory)
+    dtype = model.vectors_.dtype
+    if model.method_ == "graph":
+        mixed = _mixtures(_new_weights(model, new, rows), model.vectors_, model.block_memory)
+        return mixed.astype(dtype)
+    of_table, of_new = _map_rows(model, new, rows, known)
+    path = fit_ridge_path(of_table, Y, known, block_memory=model.block_memory)
+    slopes = blocks.map_weights(path, model.ridge_)
+    values = np.asarray(compute(of_new), np.float64)
+    if model.method_ == "linear_map":
+        return blocks.map_rows(values, path, slopes).astype(dtype)
+    weights = _new_weights(model, new, rows)
+    mixed, departures = (
+        _mixtures(weights, array, model.block_memory) for array in (model.vectors_, of_table)
+    )
+    return (mixed + (values - departures) @ slopes).astype(dtype)
 
 
-def new_rows(X_new: Any, rows: da.Array) -> Any:
+def _new_rows(X_new: Any, rows: da.Array) -> Any:
     """Return new rows in the dtype of those of a fit, or raise ValueError where they have other columns."""
     X_new = array_of(X_new, "X_new")
     if X_new.ndim != 2 or X_new.shape[1] != rows.shape[1]:
@@ -53,48 +67,15 @@ def new_rows(X_new: Any, rows: da.Array) -> Any:
     return X_new.astype(rows.dtype)
 
 
-def infer_vectors(model: FittedModel, new: da.Array, fitted: FittedRows) -> Any:
-    """Return the vectors of new rows, as `LatentSemanticImputation.infer` describes them.
-
-    Parameters
-    ----------
-    model : LatentSemanticImputation
-        Fitted.
-    new : Dask array (m, d)
-        What `domain_rows` returns.
-    fitted : FittedRows
-
-    Returns
-    -------
-    array (m, s), of the dtype of the fitted vectors
-    """
-    dtype = fitted.vectors.dtype
-    if model.method_ == "graph":
-        return _mixtures(_new_weights(model, new, fitted.rows), fitted.vectors, model.block_memory).astype(
-            dtype
-        )
-    of_table, of_new = _map_rows(model, new, fitted)
-    path = fit_ridge_path(of_table, fitted.targets, fitted.known, block_memory=model.block_memory)
-    slopes = blocks.map_weights(path, model.ridge_)
-    values = np.asarray(compute(of_new), np.float64)
-    if model.method_ == "linear_map":
-        return blocks.map_rows(values, path, slopes).astype(dtype)
-    weights = _new_weights(model, new, fitted.rows)
-    mixed, departures = (
-        _mixtures(weights, array, model.block_memory) for array in (fitted.vectors, of_table)
-    )
-    return (mixed + (values - departures) @ slopes).astype(dtype)
-
-
-def _map_rows(model: FittedModel, new: da.Array, fitted: FittedRows) -> tuple[da.Array, da.Array]:
+def _map_rows(model: Any, new: da.Array, rows: da.Array, known: blocks.Bools) -> tuple[da.Array, da.Array]:
     """Return what the map is linear in, of the rows of the fit and of the new ones."""
     if model.kernel == "linear":
-        return fitted.rows, new
-    features = fit_kernel(fitted.rows, fitted.known, random_state=model.seed_)
-    return kernel_features(fitted.rows, features), kernel_features(new, features)
+        return rows, new
+    features = fit_kernel(rows, known, random_state=model.seed_)
+    return kernel_features(rows, features), kernel_features(new, features)
 
 
-def _new_weights(model: FittedModel, new: da.Array, rows: da.Array) -> sp.csr_array:
+def _new_weights(model: Any, new: da.Array, rows: da.Array) -> sp.csr_array:
     """Return the weights that rebuild each new row from its nearest rows of the fit, (m, n), rows sum to one."""
     m, n, k = new.shape[0], rows.shape[0], min(model.min_degree, rows.shape[0])
     lists = compute(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from distembed.storage.schema import WORKSPACE_FILE, ManifestError, new_digest, seal, unseal
+from distembed.storage.schema import WORKSPACE_FILE, DamagedError, ManifestError, new_digest, seal, unseal
 from distembed.storage.workspace import Workspace
 
+SEAL_BYTES = 1 << 12
+"""A seal, four digests by their names, has no more bytes."""
 FOLDER = "report"
 REPORT, EXPLORER = f"{FOLDER}/index.html", f"{FOLDER}/explore.html"
 
@@ -30,8 +32,8 @@ def is_kept(workspace: Workspace, name: str, *, shown: str | None = None) -> boo
     if page is None:
         return False
     try:
-        known = unseal(workspace.read_file(_seal_file(name)) or b"", _seal_file(name))
-    except ManifestError:
+        known = unseal(workspace.read_file(_seal_file(name), most=SEAL_BYTES) or b"", _seal_file(name))
+    except (ManifestError, DamagedError):
         return False
     is_whole = known.get("content") == new_digest(page).hexdigest()
     return is_whole and known.get("made_from") == workspace.digest() and shown in (None, known.get("shown"))

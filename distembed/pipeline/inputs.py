@@ -29,7 +29,8 @@ from distembed.corpus.paths import is_hidden, named_files
 from distembed.files import failures_told
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.sections import Read
-from distembed.storage.schema import WORKSPACE_FILE, ManifestError, new_digest, seal, unseal
+from distembed.storage.files import RECORD_BYTES
+from distembed.storage.schema import WORKSPACE_FILE, DamagedError, ManifestError, new_digest, seal, unseal
 from distembed.storage.workspace import Workspace
 from distembed.urls import url_to_fs
 
@@ -260,7 +261,7 @@ def _local_content(path: str, *, stopped: Event) -> list[Any]:
 def _read_hints(workspace: Workspace) -> None:
     """Recall what a workspace has recorded of its inputs."""
     try:
-        found = unseal(workspace.read_file(HINTS) or b"", HINTS)
+        found = unseal(_recorded_hints(workspace), HINTS)
     except ManifestError:
         return
     for number, hint in found.items():
@@ -274,8 +275,16 @@ def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) ->
     large = (stamps for stamps in paths if sum(int(size) for size, _ in stamps.values()) > DIGESTED_BYTES)
     versions = {version for stamps in large for _, version in stamps.values()}
     data = seal({number: hint for number, hint in _hints.items() if hint[3] in versions})
-    if versions and workspace.read_file(HINTS) != data:
+    if versions and _recorded_hints(workspace) != data:
         workspace.write_file(HINTS, data)
+
+
+def _recorded_hints(workspace: Workspace) -> bytes:
+    """Return the hints as they lie in a workspace, nothing of a file that is longer than any record."""
+    try:
+        return workspace.read_file(HINTS, most=RECORD_BYTES) or b""
+    except DamagedError:
+        return b""
 
 
 def recorded_bytes(parameters: Mapping[str, Any]) -> int:

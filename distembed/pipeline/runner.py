@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tomli_w
 
+from distembed.display import plural
 from distembed.execution import Listener, heard_by, uncollected
 from distembed.files import failures_told
 from distembed.pipeline import derived, provenance
@@ -120,7 +121,7 @@ def run_stages(
     planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
-        _mend(workspace, reporter)
+        n_mended = _mend(workspace, reporter)
         found = [_with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
         keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
@@ -138,7 +139,8 @@ def run_stages(
         with crew.watched("report", reporter.note):
             text = _closing_text(run, system, until=until)
     if not ran:
-        text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
+        head = f"mended {plural(n_mended, 'file')}" if n_mended else "nothing to do"
+        text = f"{head}: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
 
 
@@ -191,13 +193,14 @@ def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: 
         reporter.note(f"warning: {warning}")
 
 
-def _mend(workspace: Workspace, reporter: Reporter) -> None:
-    """Mend the records, and say which files were damaged or belonged to nothing."""
+def _mend(workspace: Workspace, reporter: Reporter) -> int:
+    """Mend the records, say which files were damaged or belonged to nothing, and return how many."""
     mended = workspace.mend()
     for problem in mended[:SHOWN_MENDED]:
         reporter.note(f"mended {problem.file}: {problem.what}")
     if len(mended) > SHOWN_MENDED:
         reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
+    return len(mended)
 
 
 def _with_damage(standing: Standing, workspace: Workspace) -> Standing:

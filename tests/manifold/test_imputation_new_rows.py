@@ -71,6 +71,13 @@ def test_a_row_equal_to_one_of_the_fit_has_its_vector(method):
     np.testing.assert_allclose(model.infer(X, X, Y), model.vectors_, rtol=1e-3, atol=1e-3)
 
 
+def test_options_that_are_set_after_the_fit_change_nothing():
+    model, X, Y, new, _ = fitted(metric="cosine")
+    expected = model.infer(new, X, Y)
+    model.set_params(metric="euclidean", min_degree=2, weights="normalise_after", floor=0.5, kernel="rbf")
+    np.testing.assert_array_equal(model.infer(new, X, Y), expected)
+
+
 def test_a_row_left_out_is_found_about_as_a_fit_with_it_finds_it():
     """The fit with the row differs by the spanning tree, and by the rows that are rebuilt from it."""
     model, X, Y, new, _ = fitted()

@@ -37,7 +37,8 @@ def test_a_page_of_other_content_is_not_linked(copy: Path) -> None:
         derived.keep(workspace, page, b"<p>a page</p>")
         assert derived.is_kept(workspace, page)
         known = {"made_from": "another digest", "content": new_digest(b"<p>a page</p>").hexdigest()}
-        for damage in (seal(known), b"torn"):
+        long = {**known, "made_from": workspace.digest(), "more": "x" * derived.SEAL_BYTES}
+        for damage in (seal(known), seal(long), b"torn"):
             workspace.write_file(of_page, damage)
             assert not derived.is_kept(workspace, page)
             assert derived.stale(workspace) == [page, of_page]
