@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,35 @@ def run_once(
             assert done.exit_code == 0, done.output
             printed.write_text(done.output, encoding="utf-8")
     return workspace, printed.read_text(encoding="utf-8")
+
+
+def job_fixtures(name: str, write: Callable[[Path], None], *words: str) -> tuple[Any, Any, Any]:
+    """Return the fixtures `job`, `finished` and `copy` of a module: a small job, run once, and a copy.
+
+    A run in the copy redoes only what its settings change.
+    """
+
+    @pytest.fixture(scope="module")
+    def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return written_once(tmp_path_factory, name, write)
+
+    @pytest.fixture(scope="module")
+    def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+        return run_once(tmp_path_factory, job, *words)
+
+    @pytest.fixture
+    def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
+        return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+
+    return job, finished, copy
+
+
+def written_once(factory: pytest.TempPathFactory, name: str, write: Callable[[Path], None]) -> Path:
+    """Return the file of a small job that is written once for all of pytest-xdist's workers."""
+    with folder_of_all_workers(factory, name) as folder:
+        if not (folder / "job.toml").exists():
+            write(folder)
+    return folder / "job.toml"
 
 
 @pytest.fixture(scope="session")
