@@ -35,21 +35,16 @@ import psutil
 from distributed import Client
 
 import distembed as de
-from tests.pipeline import (
-    test_imputation_job,
-    test_topics_job,
-    test_transfer_job,
-    test_wordspaces_job,
-)
-from tests.pipeline.conftest import SMALL_JOB, environment, forget_stage
+from tests.pipeline.conftest import SMALL_JOB, environment, forget_stage, written_once
+from tests.small_jobs import imputation, topics, transfer, wordspaces
 
 RUN_SECONDS = 300.0
 SYSTEMS: dict[str, Callable[[Any], Path]] = {
     "psdvec": lambda factory: psdvec_job(factory.getbasetemp()),
-    "imputation": test_imputation_job.job_once,
-    "topics": test_topics_job.long_job_once,
-    "transfer": test_transfer_job.job_once,
-    "wordspaces": test_wordspaces_job.job_once,
+    "imputation": lambda factory: written_once(factory, "imputation", imputation.write),
+    "topics": lambda factory: written_once(factory, "topics", topics.write_long),
+    "transfer": lambda factory: written_once(factory, "transfer", transfer.write),
+    "wordspaces": lambda factory: written_once(factory, "wordspaces", wordspaces.write),
 }
 ALL_SENT = "from distembed import execution; execution.LARGEST_LITERAL = 1000; "
 COMMAND = "from distembed.pipeline.cli import main; main()"

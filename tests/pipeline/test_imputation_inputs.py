@@ -12,9 +12,10 @@ import distembed as de
 from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import plan_job
+from tests.small_jobs.imputation import JOB, write
 
 from .conftest import by_a_new_interpreter, run
-from .test_imputation_job import JOB, JOBS, write_job
+from .test_imputation_job import JOBS
 
 
 def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> N
 
 def test_a_table_in_which_most_names_are_equal_is_judged(tmp_path: Path) -> None:
     """45 of the 60 names have the same category, so that the middle one of all distances is 0."""
-    write_job(tmp_path)
+    write(tmp_path)
     rows = [f"name {i}," + ("1,0,0" if i % 4 else "0,1,0" if i % 8 else "0,0,1") for i in range(60)]
     (tmp_path / "domain.csv").write_text("\n".join(["name,a,b,c", *rows]) + "\n")
     (tmp_path / "job.toml").write_text(JOB.replace('label_column = "kind"\n', ""))

@@ -21,62 +21,20 @@ from distembed.pipeline.planning import plan_job
 from distembed.pipeline.quantities import format_number
 from distembed.pipeline.systems.imputation import explorer, hold_out
 from distembed.pipeline.systems.imputation import labels as labels_stage
+from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
 
-from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
+from .conftest import (
+    digest_here,
+    forget_stage,
+    job_fixtures,
+    run,
+    run_once,
+)
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
-JOB = """
-[job]
-system = "imputation"
-workspace = "w"
-[domain]
-path = "domain.csv"
-label_column = "kind"
-[known]
-path = "known.txt"
-[imputation]
-min_degree = 4
-[evaluation]
-n_folds = 2
-[resources]
-workers = 2
-"""
-N_NAMES, N_KNOWN = 60, 20
 
 
-def job_once(factory: pytest.TempPathFactory) -> Path:
-    """Return the file of a job whose truth is a smooth map of the table."""
-    with folder_of_all_workers(factory, "imputation") as folder:
-        if not (folder / "job.toml").exists():
-            write_job(folder)
-    return folder / "job.toml"
-
-
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return job_once(tmp_path_factory)
-
-
-def write_job(folder: Path) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((N_NAMES, 3))
-    Y = np.tanh(X @ rng.standard_normal((3, 5))).astype(np.float32)
-    lines = [f"name {i},{'even' if i % 2 == 0 else 'odd'}," + ",".join(map(str, x)) for i, x in enumerate(X)]
-    (folder / "domain.csv").write_text("name,kind,a,b,c\n" + "\n".join(lines) + "\n")
-    words = [f"name_{i}" for i in range(N_KNOWN)] + ["elsewhere"]
-    de.WordVectors(words, Y[: N_KNOWN + 1]).save(folder / "known.txt")
-    (folder / "job.toml").write_text(JOB)
-
-
-@pytest.fixture(scope="module")
-def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    return run_once(tmp_path_factory, job)
-
-
-@pytest.fixture
-def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
-    """Return a copy of the finished workspace, in which a run redoes only what its settings change."""
-    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+job, finished, copy = job_fixtures("imputation", write)
 
 
 def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:

@@ -17,54 +17,19 @@ from distembed.neighbors import blocks
 from distembed.pipeline.config import load_job
 from distembed.pipeline.planning import plan_job
 from distembed.storage import arrays
+from tests.small_jobs.neighbors import JOB, NAMES, K, N, X, write
 
-from .conftest import folder_of_all_workers, run, run_once
+from .conftest import job_fixtures, run
 from .test_matrices import h5ad
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
-N, D, K = 500, 12, 7
-JOB = """
-[job]
-system = "neighbors"
-workspace = "w"
-[input]
-path = "vectors.parquet"
-[neighbors]
-n_neighbors = 7
-spanning_tree = true
-[resources]
-workers = 2
-block_memory = "64KiB"
-"""
 
 
-def matrix():
-    """Return rows in a few clusters, of which two are equal."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((N, D)) + 3 * rng.standard_normal((5, D))[rng.integers(0, 5, N)]
-    X[30] = X[20]
-    return X.astype(np.float32)
-
-
-X = matrix()
 NO_TREE = ("--set", "neighbors.spanning_tree=false")
 SMALL_BLOCKS = ("--set", "resources.block_memory=8KiB")
-NAMES = [f"word_{i}" for i in range(N)]
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with folder_of_all_workers(tmp_path_factory, "neighbors") as folder:
-        if not (folder / "job.toml").exists():
-            de.WordVectors(NAMES, X).save(folder / "vectors.parquet")
-            np.save(folder / "rows.npy", X)
-            (folder / "job.toml").write_text(JOB)
-    return folder / "job.toml"
-
-
-@pytest.fixture(scope="module")
-def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    return run_once(tmp_path_factory, job, *SMALL_BLOCKS)
+job, finished, _ = job_fixtures("neighbors", write, *SMALL_BLOCKS)
 
 
 def expected(metric: str):

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 import distembed as de
+from tests.small_jobs import imputation, topics, transfer, wordspaces
 
-from . import test_imputation_job, test_topics_job, test_transfer_job, test_wordspaces_job
-from .conftest import run, run_once
+from .conftest import run, run_once, written_once
 
-SYSTEMS: dict[str, tuple[Callable[[pytest.TempPathFactory], Path], tuple[str, ...], set[str]]] = {
-    "imputation": (test_imputation_job.job_once, ("--until", "vectors"), {"graph", "weights"}),
-    "topics": (test_topics_job.long_job_once, (), {"association", "topics", "evaluation"}),
-    "transfer": (test_transfer_job.job_once, ("--until", "embedding"), {"vectors", "topics"}),
+SYSTEMS: dict[str, tuple[Callable[[Path], None], tuple[str, ...], set[str]]] = {
+    "imputation": (imputation.write, ("--until", "vectors"), {"graph", "weights"}),
+    "topics": (topics.write_long, (), {"association", "topics", "evaluation"}),
+    "transfer": (transfer.write, ("--until", "embedding"), {"vectors", "topics"}),
     "wordspaces": (
-        test_wordspaces_job.job_once,
+        wordspaces.write,
         ("--set", "wordspaces.spaces=['lpp', 'lsa', 'random']", "--until", "vectors"),
         {"space_lpp", "space_lsa", "space_random"},
     ),
@@ -37,8 +37,8 @@ SLOW = {"topics", "transfer", "wordspaces"}
 def test_worker_processes_do_not_change_a_bit(
     system: str, cluster: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    job_once, settings, stages = SYSTEMS[system]
-    job = job_once(tmp_path_factory)
+    write, settings, stages = SYSTEMS[system]
+    job = written_once(tmp_path_factory, "in-blocks" if system == "topics" else system, write)
     finished, _ = run_once(tmp_path_factory, job)
     done = run("run", job, "--workspace", tmp_path / "w", "--scheduler", cluster, *settings)
     assert done.exit_code == 0, done.output

@@ -18,118 +18,34 @@ import distembed as de
 from distembed.factorization import nmf_rounds
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.systems.topics import explorer
+from tests.small_jobs.topics import (
+    CLASSES,
+    JOB,
+    collection,
+    write,
+    write_lines,
+    write_long,
+)
 
-from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
+from .conftest import (
+    digest_here,
+    forget_stage,
+    job_fixtures,
+    run,
+    run_once,
+    written_once,
+)
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
-JOB = """
-[job]
-system = "topics"
-workspace = "w"
-[corpus]
-paths = ["collection.jsonl"]
-id_field = "id"
-label_field = "kind"
-[vocabulary]
-min_documents = 2
-max_share = 0.9
-[topics]
-compare_with = ["nmf", "spherical_kmeans", "orthogonal_nmf"]
-n_topics = 3
-n_iter = 20
-n_starts = 3
-[coherence]
-n_words = 8
-[resources]
-workers = 2
-"""
-CLASSES = {
-    "sea": ["harbour", "captain", "sailor", "anchor", "vessel", "mast", "tide", "reef"],
-    "farm": ["tractor", "harvest", "barley", "cattle", "meadow", "plough", "orchard", "barn"],
-    "music": ["violin", "concert", "melody", "choir", "organ", "sonata", "tempo", "chord"],
-}
-N_DOCUMENTS = 60
 ONE_FIT = ("topics.compare_with=[]", "topics.n_starts=1")
 
 
-def long_collection() -> list[dict[str, str | None]]:
-    """Return documents of two classes of thirty words each, too many for one block of the smallest size."""
-    random = np.random.default_rng(1)
-    words = {kind: [f"{kind}{first}{second}" for first in "abcde" for second in "klmnop"] for kind in "xy"}
-    return [
-        {"id": f"d{number}", "kind": kind, "text": " ".join(random.choice(words[kind], 40))}
-        for number, kind in enumerate("xy" * 250)
-    ]
-
-
-def collection() -> list[dict[str, str | None]]:
-    """Return documents of three classes, a few words in common, one without a word of any other."""
-    random = np.random.default_rng(0)
-    names = list(CLASSES)
-    documents: list[dict[str, str | None]] = []
-    for number in range(N_DOCUMENTS):
-        kind = names[number % 3]
-        words = [*random.choice(CLASSES[kind], 12), *random.choice(["said", "people", "made"], 2)]
-        other = random.choice(CLASSES[names[(number + 1) % 3]], 1)
-        text = " ".join(random.permutation([*words, *other]))
-        documents.append({"id": f"d{number}", "kind": kind, "text": text})
-    documents.append({"id": "unlabeled", "kind": None, "text": documents[0]["text"]})
-    documents.append({"id": "alone", "kind": "sea", "text": "xylophagous"})
-    return documents
-
-
-def job_once(factory: pytest.TempPathFactory) -> Path:
-    """Return the file of a job on a collection with three known classes."""
-    with folder_of_all_workers(factory, "topics") as folder:
-        if not (folder / "job.toml").exists():
-            write(folder / "collection.jsonl", collection())
-            (folder / "job.toml").write_text(JOB)
-    return folder / "job.toml"
-
-
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return job_once(tmp_path_factory)
-
-
-def write(path: Path, documents: list[dict[str, str | None]]) -> None:
-    path.write_text("\n".join(json.dumps(document) for document in documents) + "\n")
-
-
-@pytest.fixture(scope="module")
-def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    return run_once(tmp_path_factory, job)
-
-
-@pytest.fixture
-def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
-    """Return a copy of the finished workspace, in which a run redoes only what its settings change."""
-    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
-
-
-def long_job_once(factory: pytest.TempPathFactory) -> Path:
-    """Return a job whose matrices are many blocks, so that every round is many tasks."""
-    with folder_of_all_workers(factory, "in-blocks") as folder:
-        if not (folder / "job.toml").exists():
-            write_long_job(folder)
-    return folder / "job.toml"
+job, finished, copy = job_fixtures("topics", write)
 
 
 @pytest.fixture(scope="module")
 def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return long_job_once(tmp_path_factory)
-
-
-def write_long_job(folder: Path) -> None:
-    write(folder / "collection.jsonl", long_collection())
-    # two checkpoints of ten rounds
-    short = JOB.replace("n_topics = 3", "n_topics = 2").replace("n_starts = 3", "n_starts = 1")
-    short = short.replace("n_iter = 20", "n_iter = 11")
-    short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
-    blocks = 'block_memory = "64KiB"\n'
-    (folder / "job.toml").write_text(
-        short.replace("label_field", 'partition_bytes = "40KiB"\nlabel_field') + blocks
-    )
+    return written_once(tmp_path_factory, "in-blocks", write_long)
 
 
 @pytest.fixture(scope="module")
@@ -463,7 +379,7 @@ def test_plan_runs_nothing_and_then_knows_the_sizes(
 def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> None:
     every = collection()
     twice = [*every, {**every[1], "id": "again"}]
-    write(tmp_path / "twice.jsonl", twice)
+    write_lines(tmp_path / "twice.jsonl", twice)
     chosen = ("documents.drop_duplicates=true", f"corpus.paths=['{tmp_path / 'twice.jsonl'}']")
     settings = [
         w

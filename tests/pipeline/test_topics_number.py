@@ -12,9 +12,9 @@ import pytest
 import distembed as de
 from distembed.factorization import nmf_rounds
 from distembed.pipeline.systems.topics.stability import number_sections, number_sentence
+from tests.small_jobs.topics import JOB, collection, write_lines
 
 from .conftest import run
-from .test_topics_job import JOB, collection, write
 
 AUTO: dict[str, Any] = {
     "n_topics": "auto",
@@ -26,7 +26,7 @@ AUTO: dict[str, Any] = {
 
 
 def job_of(folder: Path, documents: list[dict[str, str | None]]) -> Path:
-    write(folder / "collection.jsonl", documents)
+    write_lines(folder / "collection.jsonl", documents)
     (folder / "job.toml").write_text(JOB)
     return folder / "job.toml"
 

@@ -15,9 +15,10 @@ import pytest
 import distembed as de
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.systems.transfer import explorer
+from tests.small_jobs.transfer import JOB, N_DOCUMENTS, N_WORDS, records, word
 
 from .conftest import digest_here, folder_of_all_workers, run, run_once
-from .test_transfer_job import JOB, N_DOCUMENTS, N_WORDS, errors, records, word, words_of
+from .test_transfer_job import errors, words_of
 
 COLUMNS = ("length", "mood")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -21,95 +20,19 @@ from distembed.pipeline.opening import open_job
 from distembed.pipeline.systems.transfer import evaluation, explorer, rows, topics
 from distembed.pipeline.systems.transfer import graphs as stage_graphs
 from tests.references import alignment as reference
+from tests.small_jobs.transfer import N_DOCUMENTS, N_WORDS, SHUFFLED, records, word, write
 
-from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
+from .conftest import (
+    digest_here,
+    forget_stage,
+    job_fixtures,
+    run,
+)
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
-JOB = """
-[job]
-system = "transfer"
-workspace = "w"
-[first]
-paths = ["both.jsonl"]
-text_field = "one"
-label_field = "label"
-[second]
-paths = ["both.jsonl"]
-text_field = "two"
-[representation]
-n_components = 12
-[topics]
-n_topics = 4
-n_iter = 30
-[pairs]
-share = 0.15
-[alignment]
-n_components = 4
-n_neighbors = 6
-[evaluation]
-shares = [0.3]
-n_seeds = 2
-[report]
-n_map_words = 40
-[resources]
-workers = 2
-block_memory = "256KiB"
-"""
-N_DOCUMENTS, N_TOPICS, N_WORDS = 120, 4, 160
 
 
-def word(number: int, language: str) -> str:
-    """Return a word of letters only."""
-    return language + "".join(chr(ord("a") + int(digit)) for digit in str(number))
-
-
-SHUFFLED = np.random.default_rng(2).permutation(N_WORDS)
-"""What each word of the first language is in the second."""
-
-
-def records() -> list[dict[str, str]]:
-    """Return documents of four topics, said in two languages of other words, in another order and number."""
-    rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(N_WORDS, 0.05), N_TOPICS)
-    found = []
-    for row in range(N_DOCUMENTS):
-        words = rng.choice(N_WORDS, 80, p=rng.dirichlet(np.full(N_TOPICS, 0.3)) @ topics)
-        kept = rng.permutation(words)[:70]
-        found.append(
-            {
-                "id": f"doc {row}",
-                "label": "even" if row % 2 == 0 else "odd",
-                "one": " ".join(word(w, "e") for w in words),
-                "two": " ".join(word(SHUFFLED[w], "g") for w in kept),
-            }
-        )
-    return found
-
-
-def job_once(factory: pytest.TempPathFactory) -> Path:
-    """Return the file of a job on two made-up languages."""
-    with folder_of_all_workers(factory, "transfer") as folder:
-        if not (folder / "job.toml").exists():
-            lines = [json.dumps(record) for record in records()]
-            (folder / "both.jsonl").write_text("\n".join(lines) + "\n")
-            (folder / "job.toml").write_text(JOB)
-    return folder / "job.toml"
-
-
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return job_once(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    return run_once(tmp_path_factory, job)
-
-
-@pytest.fixture
-def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
-    """Return a copy of the finished workspace, in which a run redoes only what its settings change."""
-    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+job, finished, copy = job_fixtures("transfer", write)
 
 
 def errors(output: str) -> dict[str, list[float]]:
