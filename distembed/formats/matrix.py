@@ -16,7 +16,6 @@ from distembed.display import plural
 from distembed.execution import delayed, from_delayed
 from distembed.linalg.csr import row_range, rows_of
 
-HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
 LISTED = 5
 """Columns of a table that a note names."""
 

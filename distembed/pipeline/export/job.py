@@ -8,6 +8,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from distembed.factorization.subwords import SubwordMap
+from distembed.formats.names import vector_format
 from distembed.pipeline.context import read_vectors, system_of
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import MakeTable, vectors_table
@@ -15,7 +16,7 @@ from distembed.pipeline.opening import VectorFile, job_of, load_vectors, open_jo
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.vectors.files import SUBWORD_FORMATS, Format, vector_format
+from distembed.vectors.files import SUBWORD_FORMATS, Format
 
 VECTOR_FORMATS: tuple[str, ...] = tuple(
     name for name in get_args(Format) if name not in ("auto", *TABLE_FORMATS)

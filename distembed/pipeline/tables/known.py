@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.formats.cells import read_numbers
-from distembed.formats.names import suffix_of
+from distembed.formats.names import TABLE_SUFFIXES, suffix_of
 from distembed.formats.tables import (
-    TABLE_SUFFIXES,
     Table,
     TableError,
     column_of,

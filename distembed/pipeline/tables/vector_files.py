@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from distembed.formats.delimiters import DELIMITERS
-from distembed.formats.names import suffix_of
-from distembed.formats.tables import TABLE_SUFFIXES, TableError
+from distembed.formats.names import TABLE_SUFFIXES, suffix_of, vector_format
+from distembed.formats.tables import TableError
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.rows import Domain
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
 from distembed.vectors import WordVectors
-from distembed.vectors.files import vector_format
 
 ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column", "first", "last")
 """Keys of the section that say nothing of a vector file."""
