@@ -24,6 +24,7 @@ from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
 from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
 from distembed.files import naming_a_full_disk
 from distembed.formats.parquet import ParquetFile
+from distembed.formats.streams import check_folder
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table, write_zarr
 from distembed.pipeline.export.tables import Numbers, Piece, Table
@@ -37,7 +38,6 @@ from distembed.storage.schema import new_digest
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, public, url_to_fs
 from distembed.vectors import WordVectors
-from distembed.vectors.streams import check_folder
 
 UNFINISHED = ".unfinished"
 """The end of the name of the workspace that holds what is done of a file of text vectors."""

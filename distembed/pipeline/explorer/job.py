@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from distembed.display import plural
+from distembed.formats.streams import writing
 from distembed.pipeline import derived
 from distembed.pipeline.context import system_of
 from distembed.pipeline.explorer.items import MAX_POINTS, Items
@@ -15,7 +16,6 @@ from distembed.pipeline.opening import VectorFile, job_of, load_vectors, parse_s
 from distembed.pipeline.runner import report_job
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
-from distembed.vectors.streams import writing
 
 
 def write_explorer(source: str, target: str | None = None, *, n_points: int = MAX_POINTS) -> str:

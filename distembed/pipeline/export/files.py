@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from distembed.files import partial_name
 from distembed.formats.names import compression_of, suffix_of
+from distembed.formats.streams import writing
 from distembed.formats.tables import FORMULA
 from distembed.pipeline.export.tables import PIECE_VALUES, Numbers, Piece, Table
-from distembed.vectors.streams import writing
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 

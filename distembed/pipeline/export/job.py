@@ -8,6 +8,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from distembed.factorization.subwords import SubwordMap
+from distembed.formats.names import VectorFormat as Format
 from distembed.formats.names import vector_format
 from distembed.pipeline.context import read_vectors, system_of
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
@@ -16,7 +17,7 @@ from distembed.pipeline.opening import VectorFile, job_of, load_vectors, open_jo
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.vectors.files import SUBWORD_FORMATS, Format
+from distembed.vectors.files import SUBWORD_FORMATS
 
 VECTOR_FORMATS: tuple[str, ...] = tuple(
     name for name in get_args(Format) if name not in ("auto", *TABLE_FORMATS)

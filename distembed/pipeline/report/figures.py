@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from distembed.display import plural
+from distembed.formats.streams import writing
 from distembed.pipeline.quantities import format_number, with_typeset_sign
 from distembed.pipeline.report.page import (
     THEME,
@@ -31,7 +32,6 @@ from distembed.pipeline.report.page import (
     printable,
     short,
 )
-from distembed.vectors.streams import writing
 
 Scale = Literal["linear", "log"]
 

@@ -12,7 +12,7 @@ from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
 from distembed.pipeline.effects import TWO_OR_MORE, Only
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, ReportSection, Section, section_of
-from distembed.vectors.ngram_lengths import check_lengths
+from distembed.vectors.ngram_blocks import check_lengths
 
 
 @section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
