@@ -47,7 +47,7 @@ from distembed.evaluation.scoring import (
     Score,
     Space,
     Unknown,
-    bootstrap_interval,
+    correlation_score,
     cosine_table,
     form_to_compose,
     known_cosines,
@@ -327,10 +327,8 @@ def evaluate_similarity(vectors: Space, pairs: SimilaritySet, policy: Policy) ->
     known, cosines = (rows >= 0).all(axis=1), known_cosines(vectors, rows)
     used = known if policy.unknown == "skip" else np.ones_like(known)
     x, y = cosines[used], pairs.scores[used]
-    value = float(blocks.spearman(x, y)) if x.size > 1 else math.nan
-    interval = bootstrap_interval(lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy)
     counts = int(known.sum()), len(rows)
-    return [Score(pairs.name, "similarity", "spearman", value, *counts, str(policy), interval)]
+    return [correlation_score((pairs.name, "similarity", "spearman"), x, y, counts, policy)]
 
 
 # ----------------------------------------------------------------------------------------------- analogies

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distembed.display import plural
-from distembed.evaluation.imputation import JUDGED_NAMES, MethodRecovery, is_better
-from distembed.evaluation.neighbor_labels import VOTES
+from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, is_better
 from distembed.pipeline import report
 from distembed.pipeline.quantities import format_number
 from distembed.pipeline.systems.imputation.hold_out import OWN, RIDGE, SHUFFLED

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.costs import Cost
-from distembed.evaluation.neighbor_labels import QUERIES_AT_ONCE, LabelAccuracy, label_accuracies
+from distembed.evaluation.imputation import QUERIES_AT_ONCE, LabelAccuracy, label_accuracies
 from distembed.execution import compute
 from distembed.pipeline.context import Context, sections
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
