@@ -290,7 +290,7 @@ def _scored_pairs(path: Path, lines: Lines) -> SimilaritySet | None:
         found = read_scored_pairs(lines)
     except PairsError as error:
         raise _bad_line(path, error.line, error.text, error.expected) from error
-    return None if found is None else SimilaritySet(stem(path), found.pairs, np.array(found.scores))
+    return None if found is None else SimilaritySet(stem(path), found[0], np.array(found[1]))
 
 
 def _read_table(path: Path, first_line: str) -> WordSet | None:

@@ -7,9 +7,9 @@ its `shape` as an attribute, and the names of the rows are the column of `obs` t
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
 import math
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -278,33 +278,18 @@ def _unpacked_bytes(codec: str, value: Any, largest: int) -> int:
         return int.from_bytes(value[HEADS[codec]].to_bytes(), "little")
     if codec not in MEASURED:
         return len(value)
-    data = value.to_bytes()
-    if codec == "zstd":
-        n_bytes = 0
-        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-            while n_bytes <= largest and (piece := stream.read(PACKED_BYTES)):
-                n_bytes += len(piece)
-        return n_bytes
-    return _measured(codec, data, largest)
-
-
-def _measured(codec: str, data: bytes, largest: int) -> int:
-    n_bytes = 0
-    while data and n_bytes <= largest:  # a chunk of gzip may be several streams
-        unpacker: Any = {"bz2": bz2.BZ2Decompressor, "lzma": lzma.LZMADecompressor}.get(codec, _inflater)()
-        rest = data
-        while not unpacker.eof and n_bytes <= largest:
-            piece = unpacker.decompress(rest, PACKED_BYTES)
-            rest = unpacker.unconsumed_tail if codec in ("gzip", "zlib") else b""
+    data, n_bytes = io.BytesIO(value.to_bytes()), 0
+    opened_as: Any = {"bz2": bz2.open, "lzma": lzma.open}.get(codec)
+    # "gzip" of Arrow reads zlib too, as the head says.
+    stream = (
+        opened_as(data)
+        if opened_as
+        else pa.CompressedInputStream(data, "zstd" if codec == "zstd" else "gzip")
+    )
+    with stream:
+        while n_bytes <= largest and (piece := stream.read(PACKED_BYTES)):
             n_bytes += len(piece)
-            if not piece and not rest:
-                break
-        data = unpacker.unused_data if unpacker.eof else b""
     return n_bytes
-
-
-def _inflater() -> Any:
-    return zlib.decompressobj(wbits=47)  # gzip or zlib, as the head says
 
 
 def _checked_array(path: str, key: str, node: Any) -> Any:
