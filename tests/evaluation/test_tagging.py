@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import distembed as de
+from distembed.cli.main import cli
 from distembed.evaluation import tagging
 from distembed.evaluation import tagging_blocks as blocks
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.evaluation.tagged_files import f1, find_tagged_sets, iob2, read_tagged, span_counts, spans
 from distembed.evaluation.tagging_blocks import feature_matrix, shape
-from distembed.pipeline.cli import cli
 from tests.references.tagging import conlleval_spans, enumerated, sequence_score
 
 TAGS = ["O", *(f"{position}-{kind}" for position in "BIESLU" for kind in ("NP", "VP"))]

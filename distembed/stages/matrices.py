@@ -1,0 +1,124 @@
+"""Open the matrix that a job names, whatever its format, and tell its size before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from distembed.files import read_small
+from distembed.formats.encodings import decoded
+from distembed.formats.matrices import OPENERS, matrix_kind
+from distembed.formats.matrix import Matrix, MatrixError, held_matrix, refuse_equal_names
+from distembed.job.model import InputPath, Section
+from distembed.job.stage import read_vectors
+from distembed.storage.workspace import Workspace
+from distembed.urls import opened, url_to_fs
+from distembed.vectors import WordVectors
+
+
+class MatrixSection(Section):
+    """`[input]`: a matrix, a row per thing, and the names of its rows; see `distembed.stages.matrices`."""
+
+    path: InputPath
+    """The matrix: a vector file, CSV, TSV, Parquet, .npy, .npz, a Zarr array, or AnnData (.zarr or .h5ad)."""
+    key: str | None = Field(default=None, min_length=1)
+    """The array of an npz, of a Zarr group or of an AnnData file, such as obsm/X_pca."""
+    columns: tuple[str, ...] = ()
+    """The columns of a table; by default all of numbers."""
+    name_column: str | None = None
+    """The column, or the array of an npz, that holds the names of the rows."""
+    names: InputPath | None = None
+    """A text file with the names of the rows, one name per line."""
+    dense: bool = False
+    """Whether sparse rows are made dense."""
+
+
+CHARACTERS_OF_VALUE = 8
+"""Of a value of a vector file in text, with its blank, where no header says how many rows there are."""
+
+
+class MatrixSize(NamedTuple):
+    """The size of a matrix; not `exact` where the file says it only when it is read to its end.
+
+    `held_bytes` are what a format that is read at once takes in memory.
+    """
+
+    n_rows: int
+    n_columns: int
+    n_stored: int
+    stored_dtype: np.dtype[Any]
+    is_sparse: bool
+    held_bytes: int
+    exact: bool = True
+
+
+def open_matrix(section: MatrixSection) -> Matrix:
+    """Open a matrix.
+
+    Raises
+    ------
+    MatrixError
+        If the file is damaged, or does not hold the matrix that the section asks for.
+    FileNotFoundError
+        If there is nothing at the path.
+    """
+    matrix = _opened(section)
+    if section.names is None:
+        return matrix
+    return matrix._replace(names=partial(_listed_names, section.names, matrix.shape[0]))
+
+
+def matrix_size(section: MatrixSection) -> MatrixSize:
+    """Return the size of a matrix; of a large vector file an estimate."""
+    if _kind(section.path) == "vectors":
+        return _vector_file_size(section.path)
+    matrix = _opened(section)
+    (n, d), sizes = matrix.shape, matrix.row_sizes
+    n_stored = n * d if sizes is None else int(sizes.sum())
+    width = matrix.dtype.itemsize + (0 if sizes is None else 4)
+    held = 0 if matrix.held is None else width * n_stored
+    return MatrixSize(n, d, n_stored, matrix.stored_dtype, matrix.is_sparse, held)
+
+
+def _opened(section: MatrixSection) -> Matrix:
+    path = section.path.rstrip("/")
+    opener, keys = OPENERS.get(_kind(section.path), (_open_vectors, ()))
+    for name in ("key", "columns", "name_column"):
+        if getattr(section, name) and name not in keys:
+            raise MatrixError(f"{section.path} has no use for input.{name}: leave it out")
+    return opener(path, **{name: getattr(section, name) for name in keys})
+
+
+def _open_vectors(path: str) -> Matrix:
+    vectors = read_vectors(Workspace.open(path)) if Workspace.exists(path) else WordVectors.load(path)
+    return held_matrix(path, vectors.vectors, list(vectors.words))
+
+
+def _kind(path: str) -> str:
+    return "workspace" if Workspace.exists(path) else matrix_kind(path)
+
+
+def _vector_file_size(path: str) -> MatrixSize:
+    """Return rows and columns by the header and the first row; without a header, rows by the size of the file."""
+    width = WordVectors.load(path, max_words=1).vectors.shape[1]
+    with opened(path, "rb", compression="infer") as file:
+        head = file.readline(100).split()
+    fs, inner = url_to_fs(path)
+    counted = len(head) == 2 and all(field.isdigit() for field in head)
+    value_bytes = 4 if path.endswith(".safetensors") else CHARACTERS_OF_VALUE
+    n = int(head[0]) if counted else max(1, fs.size(inner) // (value_bytes * width))
+    return MatrixSize(n, width, n * width, np.dtype(np.float32), False, 4 * n * width, exact=counted)
+
+
+def _listed_names(path: str, n_rows: int) -> Sequence[str]:
+    names = decoded(read_small(path)).splitlines()
+    if len(names) != n_rows:
+        raise MatrixError(
+            f"{path} has {len(names)} lines, and the matrix {n_rows} rows: give one name per row"
+        )
+    refuse_equal_names(path, names)
+    return names
