@@ -57,7 +57,7 @@ def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy)
 
     A cue whose strengths or cosines are all equal has no correlation: left out, or 0 with unknown="zero".
     """
-    rows = row_table(vectors, norms.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, norms.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     cues, targets = _number_words(norms.pairs)
     groups = _groups(cues, used, 1 if policy.unknown == "zero" else min(TARGETS_NEEDED.values()))
@@ -112,7 +112,7 @@ def evaluate_priming(vectors: Space, priming: PrimingSet, policy: Policy) -> lis
 
     The most frequent relation comes first; a pair counts in each of its own.
     """
-    rows = row_table(vectors, priming.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, priming.pairs, policy)
     words = np.column_stack(_number_words(priming.pairs))
     members: dict[str, list[int]] = {}
     for i, names in enumerate(priming.relations):
@@ -159,7 +159,7 @@ def _mean(values: NDArray[np.float64]) -> float:
 
 
 def _priming_correlations(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
-    rows = row_table(vectors, priming.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, priming.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     scores = list[Score]()
     for delay, milliseconds in zip(DELAYS, priming.milliseconds.T, strict=True):
@@ -185,7 +185,7 @@ def evaluate_antonyms(vectors: Space, antonyms: AntonymSet, policy: Policy) -> l
             f"{antonyms.name} asks for ranks among all words, and the sparse space holds some of them: give all "
             "words, and is_whole=True"
         )
-    rows = row_table(vectors, antonyms.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, antonyms.pairs, policy)
     known, used = known_and_used(rows, policy)
     points = np.zeros(len(rows))
     ranks = [_neighbor_ranks(vectors, rows[known][:, sides]) for sides in ([0, 1], [1, 0])]
@@ -213,7 +213,7 @@ def evaluate_relations(vectors: Space, pairs: RelationSet, policy: Policy) -> li
     A set with antonyms and synonyms has "Antonym over Synonym" as well. Known and total are pairs of the
     relation; a first word counts when it has a known pair on both sides.
     """
-    rows = row_table(vectors, pairs.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, pairs.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     first_words, _ = _number_words(pairs.pairs)
     relations = np.array(pairs.relations)

@@ -23,7 +23,7 @@ import pyarrow.csv as pacsv
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from distembed.display import plural
+from distembed.display import first_repeat, plural
 from distembed.files import read_small, refuse_bomb
 from distembed.formats.delimiters import SNIFFED_LINES, delimiter_of, separated
 from distembed.formats.encodings import ONE_BYTE, decoded
@@ -230,11 +230,8 @@ def _uneven(path: str, rows: list[Any]) -> str:
 
 def refuse_twice(path: str, kind: str, names: Iterable[str]) -> None:
     """Refuse names of which two are equal."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise TableError(f"{path} has the {kind} {name!r} twice: keep one")
-        seen.add(name)
+    if found := first_repeat(names):
+        raise TableError(f"{path} has the {kind} {found[0]!r} twice: keep one")
 
 
 def texts_of(column: Any) -> list[str]:

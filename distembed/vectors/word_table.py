@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.display import MAX_ROWS, first_words, html_view, plural
+from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
 from distembed.formats.names import VectorFormat
 from distembed.spelling import did_you_mean, spelled_like
 from distembed.typing import DenseInMemory, VectorLike
@@ -57,8 +57,9 @@ class WordTable:
                 f"{len(self._words)} words with an array of shape {self._vectors.shape}; give one row per word"
             )
         self._rows = {word: row for row, word in enumerate(self._words)}
-        if len(self._rows) < len(self._words):
-            raise ValueError(_first_duplicate(self._words))
+        if len(self._rows) < len(self._words) and (found := first_repeat(self._words)):
+            word, first, row = found
+            raise ValueError(f"the word {word!r} stands in rows {first} and {row}; give each word once")
         self._norms = row_norms(self._words, self._vectors)
         if subwords is not None and len(subwords.mean) != self._vectors.shape[1]:
             raise ValueError(
@@ -457,14 +458,6 @@ class WordTable:
 def rows_by_lower_case(words: Sequence[str]) -> dict[str, int]:
     """Return the row of the first word for each lower-case form."""
     return {words[row].lower(): row for row in reversed(range(len(words)))}
-
-
-def _first_duplicate(words: Sequence[str]) -> str:
-    seen: dict[str, int] = {}
-    for row, word in enumerate(words):
-        if (first := seen.setdefault(word, row)) != row:
-            return f"the word {word!r} stands in rows {first} and {row}; give each word once"
-    raise AssertionError("called without a duplicate")
 
 
 def row_norms(words: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
