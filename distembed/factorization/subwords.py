@@ -38,6 +38,7 @@ from distembed.validation import check_matrix, like_input, seed_of
 from distembed.vectors.ngram_blocks import (
     add_spelling,
     averaging_rows,
+    check_lengths,
     hash_buckets,
     number_slices,
     occurrences_in_words,
@@ -46,7 +47,6 @@ from distembed.vectors.ngram_blocks import (
     unpack,
     word_ngrams,
 )
-from distembed.vectors.ngram_lengths import check_lengths
 from distembed.vectors.subwords import SubwordTable
 
 Floats = NDArray[np.floating]

@@ -15,7 +15,7 @@ import numpy as np
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from distembed.evaluation.neighbor_labels import NEIGHBOR_COUNTS, VOTES, neighbor_label_accuracy
+from distembed.evaluation.imputation import NEIGHBOR_COUNTS, VOTES, neighbor_label_accuracy
 from distembed.manifold.imputation import LatentSemanticImputation
 from tests.benchmarks.company_tables import SPACES, authors_table, company_vectors, read_prices, token_counts
 

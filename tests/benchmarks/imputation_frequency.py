@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import distembed as de
-from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
+from distembed.evaluation.imputation import neighbor_label_accuracy
 
 THRESHOLDS = (0, 5, 10, 20, 39, 60, 99)
 NEIGHBORS = (2, 5, 10)

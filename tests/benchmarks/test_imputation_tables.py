@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.evaluation import imputation
 from distembed.evaluation import imputation as evaluation
-from distembed.evaluation import neighbor_labels
 from distembed.formats.tables import read_columns
 from distembed.tables.rows import Domain
 from tests.benchmarks.company_tables import SPACES, company_vectors, read_prices
@@ -34,9 +34,7 @@ def imputed(X, Y, **options):
 
 
 def accuracies(vectors, labels):
-    found = neighbor_labels.neighbor_label_accuracy(
-        vectors, labels, n_neighbors=(1, *neighbor_labels.NEIGHBOR_COUNTS)
-    )
+    found = imputation.neighbor_label_accuracy(vectors, labels, n_neighbors=(1, *imputation.NEIGHBOR_COUNTS))
     return "  ".join(f"{value:.3f}" for value in found.values())
 
 
@@ -61,9 +59,7 @@ def test_table_1(shared, domain, space):
     Y = company_vectors(shared / "data" / "lsi", domain, space)
     known = ~np.isnan(Y[:, 0])
     labels = np.array(domain.labels)
-    print(
-        f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = 1, {neighbor_labels.NEIGHBOR_COUNTS}"
-    )
+    print(f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = 1, {imputation.NEIGHBOR_COUNTS}")
     print("before        ", accuracies(Y[known], labels[known]))
     for weights in ("simplex", "normalise_after"):
         after = imputed(domain.matrix, Y, weights=weights)
@@ -191,7 +187,7 @@ def test_domains_and_metrics(shared, domain):
     for space in ("google", "glove", "fast"):
         Y = company_vectors(shared / "data" / "lsi", domain, space)
         for name, (X, metric) in domains.items():
-            found = neighbor_labels.neighbor_label_accuracy(
+            found = imputation.neighbor_label_accuracy(
                 imputed(X, Y, metric=metric), domain.labels, n_neighbors=(1, 5, 10)
             )
             print(f"{space}, {name}: {found}")

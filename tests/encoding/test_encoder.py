@@ -21,7 +21,7 @@ from distembed.corpus.partitions import read_batches
 from distembed.corpus.tokenizer_json import tokenizer_json
 from distembed.encoding import blocks
 from distembed.encoding import encoder as module
-from distembed.encoding.rows import word_shares
+from distembed.encoding.encoder import word_shares
 from distembed.encoding.tokens import tokenizer_of
 from tests.references.texts import text_vectors
 
@@ -131,12 +131,12 @@ def test_a_direction_without_words_is_not_amplified():
 
 
 def test_counts_are_given_or_follow_zipf():
-    assert word_shares(VECTORS, None).source == "Zipf's law, by the order of the words"
+    assert word_shares(VECTORS, None)[1] == "Zipf's law, by the order of the words"
     np.testing.assert_allclose(
-        word_shares(VECTORS, None).shares[:2], np.array([1, 0.5]) / np.sum(1 / np.arange(1, 27))
+        word_shares(VECTORS, None)[0][:2], np.array([1, 0.5]) / np.sum(1 / np.arange(1, 27))
     )
     by_word = {word: count for word, count in zip(WORDS, COUNTS, strict=True) if word != "z"}
-    assert word_shares(VECTORS, by_word).shares[-1] == word_shares(VECTORS, by_word).shares[-2]
+    assert word_shares(VECTORS, by_word)[0][-1] == word_shares(VECTORS, by_word)[0][-2]
     for wrong, message in (
         ([1, 2], r"counts has shape \(2,\), but there are 26 words"),
         (-COUNTS, "finite ones of 0 or more"),

@@ -17,9 +17,8 @@ from distembed.evaluation import tagging
 from distembed.evaluation import tagging_blocks as blocks
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sentence_files import find_sentence_sets
-from distembed.evaluation.spans import f1, iob2, span_counts, spans
-from distembed.evaluation.tagged_files import find_tagged_sets, read_tagged
-from distembed.evaluation.tagging_features import feature_matrix, shape
+from distembed.evaluation.tagged_files import f1, find_tagged_sets, iob2, read_tagged, span_counts, spans
+from distembed.evaluation.tagging_blocks import feature_matrix, shape
 from tests.references.tagging import conlleval_spans, enumerated, sequence_score
 
 TAGS = ["O", *(f"{position}-{kind}" for position in "BIESLU" for kind in ("NP", "VP"))]

@@ -9,7 +9,8 @@ import pytest
 from gensim.models import FastText
 from gensim.models.fasttext import load_facebook_vectors, save_facebook_model
 
-from distembed.vectors import VectorFileError, WordVectors, fasttext, streams
+from distembed.formats import streams
+from distembed.vectors import VectorFileError, WordVectors, fasttext
 from distembed.vectors.subwords import SubwordTable
 
 UNKNOWN = ["kinging", "runs", "東京都", "x", "Ω" * 300]

@@ -13,7 +13,8 @@ from gensim.models import KeyedVectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.vectors import VectorFileError, WordVectors, rows, streams, text
+from distembed.formats import streams
+from distembed.vectors import VectorFileError, WordVectors, rows, word2vec
 
 WORDS = ["king", "Queen", "it's", '"quoted"', "naïve", "東京", "a\u00a0b", "\U0001f600", "0.5", "-"]
 
@@ -77,7 +78,7 @@ def test_blocks_smaller_than_a_line_change_nothing(tmp_path, vectors, monkeypatc
     for name in ("v.txt", "v.bin", "v.glove", "v.parquet"):
         vectors.save(tmp_path / name)
     monkeypatch.setattr(streams, "READ_BYTES", 5)
-    monkeypatch.setattr(streams, "HEAD_BYTES", 40)
+    monkeypatch.setattr("distembed.vectors.files.HEAD_BYTES", 40)
     for name in ("v.txt", "v.bin", "v.glove", "v.parquet"):
         assert same(WordVectors.load(tmp_path / name), vectors)
 
@@ -172,7 +173,7 @@ def test_values_near_midpoints_of_float32_round_correctly(value):
     for written in (repr(middle), f"{middle:.30e}"):
         data = f"w {written}\n".encode()
         source = rows.Source("x", "line", 1)
-        _, block = text._parse_block(data, source, 1, 0)
+        _, block = word2vec._parse_block(data, source, 1, 0)
         assert block[0, 0] == np.float32(float(written))
 
 
@@ -364,7 +365,7 @@ def test_a_first_word_that_begins_like_a_byte_order_mark_keeps_it(tmp_path, end)
 
 def test_vectors_that_unpack_to_far_more_than_their_file_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("distembed.files.UNPACKED_BYTES", 1 << 16)
-    monkeypatch.setattr("distembed.vectors.streams.READ_BYTES", 1 << 16)
+    monkeypatch.setattr("distembed.formats.streams.READ_BYTES", 1 << 16)
     path = tmp_path / "v.txt.gz"
     path.write_bytes(gzip.compress(b"1000000 2\n" + b"a 0 0\n" * 1_000_000))
     monkeypatch.setattr("distembed.files.UNPACKED_RATIO", 10)
