@@ -20,10 +20,7 @@ from sklearn.preprocessing import normalize
 
 import distembed as de
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import (
-    LocalityPreservingProjection,
-    neighborhood_graph,
-)
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.neighbors.search import nearest_neighbors
 from distembed.weighting.documents import log_entropy
 from tests.benchmarks.inputs import drawn_words, gathered

@@ -20,10 +20,7 @@ from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets, half_of
 from distembed.linalg.csr import unit_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import (
-    LocalityPreservingProjection,
-    neighborhood_graph,
-)
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.weighting.documents import log_entropy
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import STOP_WORDS, chosen_columns

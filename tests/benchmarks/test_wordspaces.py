@@ -17,10 +17,7 @@ from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import AssociationSet
 from distembed.factorization.lsa import LSA
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import (
-    LocalityPreservingProjection,
-    neighborhood_graph,
-)
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.vectors import WordVectors
 from distembed.weighting.documents import log_entropy
 from tests.benchmarks.inputs import drawn_words, english_tokens, gathered

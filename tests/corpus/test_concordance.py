@@ -69,10 +69,7 @@ def test_no_passage_crosses_a_border(tmp_path: Path) -> None:
     assert "sat" in passage.words  # a passage is read across sentences, though the pair is within one
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 3)), max_size=30),
-    st.integers(1, 4),
-)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 3)), max_size=30), st.integers(1, 4))
 def test_meetings_are_those_of_a_plain_search(tokens: list[tuple[int, int]], window: int) -> None:
     tokens.sort(key=lambda token: token[0])
     documents = np.array([token[0] for token in tokens], np.int64)

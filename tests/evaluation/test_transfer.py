@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from distembed.evaluation.transfer import (
-    mean_interval,
-    on_simplex,
-    score_retrieval,
-    score_transfer,
-)
+from distembed.evaluation.transfer import mean_interval, on_simplex, score_retrieval, score_transfer
 from distembed.linalg.blocks import directions
 
 
