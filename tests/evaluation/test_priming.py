@@ -78,9 +78,8 @@ def test_normed_priming_equals_the_oracle(vectors, table):
         assert score.value == pytest.approx(value, abs=1e-12)
         assert (score.known, score.total) == (n_cues, len({a for a, _ in shares}))
         assert score.interval[0] < score.value < score.interval[1]
-    assert [score.metric for score in scores] == [
-        f"{measure} spearman{rule}" for rule in ("", ", S-Space") for measure in ("S1", "S2", "S3")
-    ]
+    both = [f"S{number} spearman{rule}" for rule in ("", ", S-Space") for number in (1, 2, 3)]
+    assert [score.metric for score in scores] == both
     assert [score.task for score in scores][2:4] == ["normed priming", "normed priming, S-Space"]
     assert scores[3].known > scores[0].known
 
@@ -115,12 +114,11 @@ def priming_set(pairs, relations, seed=0):
 def test_priming_effect_equals_the_oracle(vectors, table):
     pairs = [(f"w{i}", f"w{i + 20}") for i in range(20)] + [("w3", "w21"), ("w3", "w22"), ("w4", "nobody")]
     relations = [("synonym",)] * 12 + [("antonym", "synonym")] * 3 + [("antonym",)] * 8
-    rows = {row.relation: row for row in priming_by_relation(vectors, priming_set(pairs, relations))}
+    given = priming_set(pairs, relations)
+    rows = {row.relation: row for row in priming_by_relation(vectors, given)}
     for relation in ("synonym", "antonym"):
-        mine = [
-            pair for pair, names in zip(pairs, relations, strict=True)
-            if relation in names and "nobody" not in pair
-        ]  # fmt: skip
+        named = [pair for pair, names in zip(pairs, relations, strict=True) if relation in names]
+        mine = [pair for pair in named if "nobody" not in pair]
         row = rows[relation]
         assert row.effect[:3] == pytest.approx(plain.priming_effect(table, mine), abs=1e-6)
         assert row.sspace[:3] == pytest.approx(plain.priming_effect_sspace(table, mine), abs=1e-6)
@@ -128,9 +126,7 @@ def test_priming_effect_equals_the_oracle(vectors, table):
             assert effect.interval[0] < effect.effect < effect.interval[1]
     assert (rows["antonym"].known, rows["antonym"].total) == (10, 11)
     assert (rows["synonym"].known, rows["synonym"].total) == (15, 15)
-    assert rows["synonym"].milliseconds[0] == pytest.approx(
-        priming_set(pairs, relations).milliseconds[:15, 0].mean()
-    )
+    assert rows["synonym"].milliseconds[0] == pytest.approx(given.milliseconds[:15, 0].mean())
 
 
 def test_correlation_with_milliseconds(vectors, table):
@@ -203,10 +199,7 @@ def test_the_pairs_of_deese():
 few_values = st.sampled_from([0.0, 1.0, 2.5, -1.0])
 
 
-@given(
-    hnp.arrays(float, st.integers(1, 9), elements=few_values),
-    hnp.arrays(float, st.integers(1, 9), elements=few_values),
-)
+@given(*[hnp.arrays(float, st.integers(1, 9), elements=few_values)] * 2)
 def test_chance_of_larger_is_the_area_under_the_curve(values, others):
     expected = roc_auc_score([1] * len(values) + [0] * len(others), np.concatenate([values, others]))
     assert priming_blocks.chance_of_larger(values, others) == pytest.approx(expected)
@@ -260,10 +253,8 @@ def test_files(tmp_path):
     bless, norms, root9, spp = find_word_sets(tmp_path)
     assert norms.pairs == [("A", "B"), ("A", "B's \"C")]
     assert (norms.name, norms.strengths.tolist()) == ("norms", [0.5, 0.25])
-    assert (spp.pairs, spp.relations) == (
-        [("COLD", "hot"), ("FLOWER", "rose")],
-        [("antonym",), ("forward phrasal",)],
-    )
+    assert spp.pairs == [("COLD", "hot"), ("FLOWER", "rose")]
+    assert spp.relations == [("antonym",), ("forward phrasal",)]
     np.testing.assert_equal(spp.milliseconds, [[12.5, np.nan], [3, -4]])
     assert bless == RelationSet("bless", [("a", "b")], ["coord"])
     assert root9 == RelationSet("root9", [("a", "b")], ["hyper"])
@@ -279,9 +270,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_files(tmp_path, name):
-    text, message = BAD[name]
+@pytest.mark.parametrize(("name", "text", "message"), [(name, *bad) for name, bad in BAD.items()])
+def test_bad_files(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(WordSetError, match=message):
         read_word_set(tmp_path / name)
