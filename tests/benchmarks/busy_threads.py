@@ -86,6 +86,8 @@ def place_of(thread: int) -> str:
 
 
 def main(*options: str) -> None:
+    if not any(int((task / "schedstat").read_text().split()[0]) for task in TASKS.iterdir()):
+        sys.exit("This benchmark cannot run here: the kernel counts no processor time of single threads.")
     sampler, run_stage = Sampler(), runner._run_stage
 
     def run_named(standing, run):

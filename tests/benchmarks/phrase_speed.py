@@ -51,7 +51,7 @@ def frequent_names(words: list[str]) -> list[str]:
 def main(text: Path, *, megabytes: int = 20) -> None:
     """Print tokens per second, what is joined, and the memory of the names."""
     with open_text(text) as file:
-        data = file.read(megabytes << 20).encode("ascii", "ignore")
+        data = file.buffer.read(megabytes << 20).decode(errors="ignore").encode("ascii", "ignore")
     names = frequent_names(data.decode().lower().split())
     base, n_words = seconds(Tokenizer(), data)
     tell(f"no names: {n_words / base / 1e6:.1f} M tokens per second of processor time")
