@@ -13,8 +13,8 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from distembed.pipeline import runner
-from distembed.pipeline.cli import main as run_command
+from distembed.cli.main import main as run_command
+from distembed.job import run
 from tests.benchmarks.measures import run_main
 
 SAMPLE_SECONDS = 0.04
@@ -88,13 +88,13 @@ def place_of(thread: int) -> str:
 def main(*options: str) -> None:
     if not any(int((task / "schedstat").read_text().split()[0]) for task in TASKS.iterdir()):
         sys.exit("This benchmark cannot run here: the kernel counts no processor time of single threads.")
-    sampler, run_stage = Sampler(), runner._run_stage
+    sampler, run_stage = Sampler(), run._run_stage
 
     def run_named(standing, run):
         sampler.stage = standing.spec.name
         return run_stage(standing, run)
 
-    runner._run_stage = run_named
+    run._run_stage = run_named
     threading.Thread(target=sampler.run, daemon=True).start()
     sys.argv = ["distembed", "run", *options]
     try:

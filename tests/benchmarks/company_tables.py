@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.tables.domain import join, read_domain
-from distembed.pipeline.tables.known import read_known
+from distembed.tables.domain import join, read_domain
+from distembed.tables.known import read_known
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from tests.benchmarks.inputs import open_text
 
 SPACES = {"google": 300, "glove": 300, "fast": 300, "part": 200, "full": 200}

@@ -48,7 +48,7 @@ SYSTEMS: dict[str, Callable[[Path], Any]] = {
     "wordspaces": wordspaces.write,
 }
 ALL_SENT = "from distembed import execution; execution.LARGEST_LITERAL = 1000; "
-COMMAND = "from distembed.pipeline.cli import main; main()"
+COMMAND = "from distembed.cli.main import main; main()"
 
 
 # --- the cluster -----------------------------------------------------------------------------------------------

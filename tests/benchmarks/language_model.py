@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import distembed as de
-from distembed.pipeline.context import read_vectors
+from distembed.job.stage import read_vectors
 from tests.benchmarks.inputs import open_text
 from tests.benchmarks.measures import needed, run_main, spent, tell
 

@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-DISTEMBED = (sys.executable, "-m", "distembed.pipeline.cli")
+DISTEMBED = (sys.executable, "-m", "distembed.cli.main")
 
 tell = partial(print, flush=True)
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from distembed.pipeline.workers import Workers
+from distembed.job.workers import Workers
 from distembed.storage.tasks import run_each
 from tests.benchmarks.measures import run_main, spent, tell
 

@@ -15,8 +15,8 @@ import distembed as de
 from distembed.evaluation.scoring import text_table
 from distembed.evaluation.sentence_files import SentencePairs, find_sentence_sets
 from distembed.evaluation.sentences import encoder_name, evaluate_sentences
-from distembed.pipeline.opening import load_vectors, parse_source
-from distembed.pipeline.texts import open_encoder
+from distembed.job.opening import load_vectors, parse_source
+from distembed.views.texts import open_encoder
 from tests.benchmarks.measures import run_main, tell
 
 CHOOSING = "stsb-dev"

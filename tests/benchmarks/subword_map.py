@@ -21,7 +21,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from distembed.costs import WORKER_BYTES
 from distembed.factorization.subwords import SubwordMap, find_ngrams
-from distembed.pipeline.systems.psdvec.subwords import plan_subwords
+from distembed.systems.psdvec.stages import plan_subwords
 from tests.benchmarks.inputs import open_text
 from tests.benchmarks.measures import alone, peak_bytes, run_main, spent, tell
 

@@ -6,9 +6,9 @@ four words that are nearest to each.
 
 from __future__ import annotations
 
-from distembed.pipeline.opening import load_vectors, parse_source
-from distembed.pipeline.report.figures import save_figure
-from distembed.pipeline.report.maps import map_drawing, plane
+from distembed.job.opening import load_vectors, parse_source
+from distembed.views.report.figures import save_figure
+from distembed.views.report.maps import map_drawing, plane
 from tests.benchmarks.measures import run_main
 
 STRINGS = [

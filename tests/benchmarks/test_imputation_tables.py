@@ -15,7 +15,7 @@ from distembed.evaluation import imputation as evaluation
 from distembed.evaluation import neighbor_labels
 from distembed.formats.tables import read_columns
 from distembed.neighbors.search import approximate_neighbors
-from distembed.pipeline.tables.rows import Domain
+from distembed.tables.rows import Domain
 from distembed.weighting.documents import tf_idf
 from tests.benchmarks.company_tables import SPACES, company_vectors, read_prices
 from tests.benchmarks.inputs import open_text
