@@ -79,9 +79,8 @@ def test_normed_priming_equals_the_oracle(vectors, table):
         assert score.value == pytest.approx(value, abs=1e-12)
         assert (score.known, score.total) == (n_cues, len({a for a, _ in shares}))
         assert score.interval[0] < score.value < score.interval[1]
-    assert [score.metric for score in scores] == [
-        f"{measure} spearman{rule}" for rule in ("", ", S-Space") for measure in ("S1", "S2", "S3")
-    ]
+    both = [f"S{number} spearman{rule}" for rule in ("", ", S-Space") for number in (1, 2, 3)]
+    assert [score.metric for score in scores] == both
     assert [score.task for score in scores][2:4] == ["normed priming", "normed priming, S-Space"]
     assert scores[3].known > scores[0].known
 
@@ -198,10 +197,7 @@ def test_the_pairs_of_deese():
 few_values = st.sampled_from([0.0, 1.0, 2.5, -1.0])
 
 
-@given(
-    hnp.arrays(float, st.integers(1, 9), elements=few_values),
-    hnp.arrays(float, st.integers(1, 9), elements=few_values),
-)
+@given(*[hnp.arrays(float, st.integers(1, 9), elements=few_values)] * 2)
 def test_chance_of_larger_is_the_area_under_the_curve(values, others):
     expected = roc_auc_score([1] * len(values) + [0] * len(others), np.concatenate([values, others]))
     assert blocks.chance_of_larger(values, others) == pytest.approx(expected)
@@ -255,10 +251,8 @@ def test_files(tmp_path):
     bless, norms, root9, spp = find_word_sets(tmp_path)
     assert norms.pairs == [("A", "B"), ("A", "B's \"C")]
     assert (norms.name, norms.strengths.tolist()) == ("norms", [0.5, 0.25])
-    assert (spp.pairs, spp.relations) == (
-        [("COLD", "hot"), ("FLOWER", "rose")],
-        [("antonym",), ("forward phrasal",)],
-    )
+    assert spp.pairs == [("COLD", "hot"), ("FLOWER", "rose")]
+    assert spp.relations == [("antonym",), ("forward phrasal",)]
     np.testing.assert_equal(spp.milliseconds, [[12.5, np.nan], [3, -4]])
     assert bless == RelationSet("bless", [("a", "b")], ["coord"])
     assert root9 == RelationSet("root9", [("a", "b")], ["hyper"])
@@ -274,9 +268,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_files(tmp_path, name):
-    text, message = BAD[name]
+@pytest.mark.parametrize(("name", "text", "message"), [(name, *bad) for name, bad in BAD.items()])
+def test_bad_files(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(WordSetError, match=message):
         read_word_set(tmp_path / name)

@@ -63,11 +63,7 @@ def test_files_of_sentences_are_found_among_others(folder):
     [
         ("p.tsv", "a\t1\tb\tc\na\tx\tb\tc\n", r"row 2: 'a \| x \| b \| c', expected subset, score and two"),
         ("c.tsv", "1\tb\n" * 9 + "1\n", "row 10: '1', expected a label and a text"),
-        (
-            "k-train.tsv",
-            "1\tb\n" * 9,
-            "the set k has the parts train: give its files k-train and k-test",
-        ),
+        ("k-train.tsv", "1\tb\n" * 9, "the set k has the parts train: give its files k-train and k-test"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, name, text, message):
