@@ -22,18 +22,16 @@ from distembed.factorization.clustering import (
 )
 from distembed.factorization.consensus import consensus_words
 from distembed.factorization.consensus_blocks import central_start, label_agreement
-from distembed.factorization.nmf_consensus import (
+from distembed.factorization.nmf_rounds import (
     Choose,
+    Factors,
+    Fit,
+    Init,
+    Round,
+    descend,
     fit_documents,
     plain_refit,
 )
-from distembed.factorization.nmf_rounds import (
-    Factors,
-    Fit,
-    Round,
-    descend,
-)
-from distembed.factorization.nmf_starts import Init
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, row_blocks, total
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState

@@ -5,8 +5,8 @@ NMF: Lee & Seung (2001), and hierarchical alternating least squares, Cichocki & 
 Orthogonal NMF: Yoo & Choi, "Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel
 manifolds", IDEAL 2008.
 
-What the three share is in `document_factors`, the rounds are in `nmf_rounds`, what they start from in
-`nmf_starts`, and the mathematics of a block in `nmf_blocks`.
+What the three share is in `document_factors`, their starts and rounds are in `nmf_rounds`, and the mathematics of a
+block in `nmf_blocks`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,20 @@ from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative
 from distembed.factorization.document_factors import DocumentFactorization
-from distembed.factorization.nmf_consensus import Choose, semantic_refit
-from distembed.factorization.nmf_matrices import alike, semantic_matrix
-from distembed.factorization.nmf_rounds import Fit, nmf_round, orthogonal_round, semantic_round
-from distembed.factorization.nmf_starts import Init, orthogonal_start, plain_start, semantic_start
+from distembed.factorization.nmf_rounds import (
+    Choose,
+    Fit,
+    Init,
+    alike,
+    nmf_round,
+    orthogonal_round,
+    orthogonal_start,
+    plain_start,
+    semantic_matrix,
+    semantic_refit,
+    semantic_round,
+    semantic_start,
+)
 from distembed.factorization.row_lifts import Array
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, InMemory, MatrixLike
