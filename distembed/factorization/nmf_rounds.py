@@ -378,12 +378,8 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
     if shift == 1:
         return matrix
     if isinstance(matrix, da.Array):
-        return map_blocks(_subtract_shift, matrix, shift, dtype=matrix.dtype, meta=matrix._meta)
+        return map_blocks(blocks.subtract_shift, matrix, shift=shift, dtype=matrix.dtype, meta=matrix._meta)
     return blocks.subtract_shift(matrix, shift=shift)
-
-
-def _subtract_shift(block: csr_array, shift: float) -> csr_array:
-    return blocks.subtract_shift(block, shift=shift)
 
 
 def _check_symmetric(M: Array) -> None:
