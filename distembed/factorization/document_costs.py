@@ -1,4 +1,4 @@
-"""What the factorizations of documents take: NMF and its kin, spherical k-means, the consensus of starts, LDA.
+"""What the factorizations of documents take: non-negative matrices, spherical k-means, the consensus of starts, LDA.
 
 All of them read documents × words (n × d) in row blocks, whole in one task where they are one block.
 """
