@@ -12,7 +12,7 @@ import pytest
 
 from distembed.execution import one_blas_thread
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.manifold import imputation, imputation_checks, imputation_systems
+from distembed.manifold import imputation, imputation_systems
 from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.search import nearest_neighbors
@@ -52,7 +52,7 @@ def stages(X, Y):
                 rows, graph, simplex=True, floor=0.1, block_memory=BLOCK_MEMORY, checkpoint=imputation.persist
             ),
         )
-        known = imputation_checks.known_rows(Y, len(X))
+        known = imputation_systems.known_rows(Y, len(X))
         columns = imputation_systems.in_columns(Y, int((~known).sum()), BLOCK_MEMORY)
         options = {"tol": 1e-6, "max_iter": 1000, "checkpoint": imputation.persist}
         clock("krylov", lambda: imputation_systems.solve_by_krylov(weights, columns, known, **options))

@@ -25,6 +25,7 @@ from distembed.evaluation.imputation import (
 )
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
+from distembed.manifold.imputation_blocks import Float64s
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
     Candidate,
@@ -35,7 +36,6 @@ from distembed.manifold.imputation_choice import (
     hold_out_folds,
     mean_scores,
 )
-from distembed.manifold.imputation_map_blocks import Float64s
 from distembed.manifold.imputation_maps import KERNEL_FEATURES
 from distembed.pipeline.context import Context, sections, stored_sparse
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob

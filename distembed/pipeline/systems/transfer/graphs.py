@@ -11,9 +11,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.costs import Cost
+from distembed.execution import prefixed
 from distembed.linalg.chunks import balanced_chunks
 from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.joint_graph import prefixed
 from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows
 from distembed.neighbors.search import MERGED_AT_ONCE
@@ -123,7 +123,7 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
         affinity=options.affinity,
         symmetry=options.symmetry,
         block_memory=ctx.job.resources.block_memory,
-        checkpoint=prefixed(ctx.stage.checkpoint, side),
+        checkpoint=prefixed(ctx.stage.checkpoint, f"{side}-"),
         reread=True,
     )
 

@@ -8,10 +8,9 @@ import dask.array as da
 import numpy as np
 
 from distembed.costs import Cost
-from distembed.execution import whole
+from distembed.execution import prefixed, whole
 from distembed.factorization.lsa import LSA
 from distembed.linalg.operators import sparse_times
-from distembed.manifold.joint_graph import prefixed
 from distembed.pipeline.context import Context, sections
 from distembed.pipeline.corpus.collections import ParallelSizes, sides_of
 from distembed.pipeline.systems.transfer.arrays import store
@@ -58,7 +57,7 @@ def _lsa_rows(ctx: Context, side: str) -> da.Array:
     terms = ctx.workspace.array(f"{side}_terms")
     options = ctx.job.representation
     rank = min(options.n_components, min(terms.shape) - 1)
-    keep = prefixed(ctx.stage.checkpoint, side)
+    keep = prefixed(ctx.stage.checkpoint, f"{side}-")
     return LSA(rank, random_state=options.random_state, checkpoint=keep).fit_transform(terms)
 
 
