@@ -45,8 +45,8 @@ DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
 """Mean edges of a row above which a threshold graph is refused: 12 GB for a million rows."""
-SVD_PASSES = 8
-"""The most products with XᵀX for the singular vectors of `solver="eigen"`, which its plan counts."""
+SVD_PASSES, SVD_OVERSAMPLING = 8, 10
+"""The most products with XᵀX for the singular vectors of `solver="eigen"`, and vectors beyond those wanted."""
 RANK_SHARE = 1e-10
 """Singular values below this share of the largest count as zero."""
 
@@ -520,6 +520,7 @@ def _span(X: Any, n_directions: int | None, random_state: int, checkpoint: Check
             dtype=np.float64,
             random_state=random_state,
             n_passes=SVD_PASSES,
+            oversampling=SVD_OVERSAMPLING,
             checkpoint=checkpoint,
         )
         left, values, right = compute(found.left), found.values, found.right.T
