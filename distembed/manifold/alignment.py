@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.manifold.correspondences import JointGraphEstimator
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.joint_graph import JointGraphEstimator
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.graphs import (
     Affinity,
@@ -115,19 +115,17 @@ class SemisupervisedAlignment(JointGraphEstimator):
         block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            affinity=affinity,
-            symmetry=symmetry,
-            metric=metric,
-            correspondence_weight=correspondence_weight,
-            normalization=normalization,
-            propagate=propagate,
-            random_state=random_state,
-            block_memory=block_memory,
-            checkpoint=checkpoint,
-        )
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.affinity = affinity
+        self.symmetry = symmetry
+        self.metric = metric
+        self.correspondence_weight = correspondence_weight
+        self.normalization = normalization
+        self.propagate = propagate
+        self.random_state = random_state
+        self.block_memory = block_memory
+        self.checkpoint = checkpoint
 
     def fit(self, X1: MatrixLike, X2: MatrixLike, correspondences: InMemory) -> SemisupervisedAlignment:
         """Learn the embedding of both sets.

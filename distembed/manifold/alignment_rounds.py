@@ -7,17 +7,16 @@ a small regression for F.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, delayed, map_blocks, tell
+from distembed.execution import compute, delayed, map_blocks, tell
 from distembed.linalg import columns
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.eigenmaps import smallest_eigenpairs
-from distembed.options import RandomState
 from distembed.validation import seed_of
 
 Float64s = NDArray[np.float64]
@@ -31,25 +30,6 @@ EXPLAINED = 1e-8
 """The least share of the largest known value that a start from eigenvectors explains, beyond rounding."""
 
 
-class Options(Protocol):
-    """The options of `FeaturePreservingEmbedding` that the rounds use."""
-
-    n_components: int
-    regularization: float
-    smoothness: int
-    missing: Literal["masked", "imputed"]
-    init: Literal["alignment", "random"]
-    max_iter: int
-    tol: float
-    solver_tol: float
-    solver_max_iter: int
-    random_state: RandomState
-    block_memory: int
-    checkpoint: Checkpoint
-    variance_: float
-    adjacency_: Any
-
-
 class Problem(NamedTuple):
     """The data that are the same in every round."""
 
@@ -57,7 +37,8 @@ class Problem(NamedTuple):
     confidence: Float64s
     target: Float64s
     unreached: NDArray[np.bool_]
-    options: Options
+    options: Any
+    """The `FeaturePreservingEmbedding`."""
 
 
 class Embedding(NamedTuple):
@@ -126,13 +107,11 @@ def _begin(problem: Problem, known: _Known) -> tuple[Float64s, Float64s, float]:
 
 
 def _start(problem: Problem, init: Literal["alignment", "random"]) -> Float64s:
-    options, n_rows = problem.options, problem.confidence.size
+    options, shape = problem.options, (problem.confidence.size, problem.options.n_components)
+    seed = seed_of(options.random_state)
     if init == "random":
-        Z = np.random.default_rng(seed_of(options.random_state)).uniform(
-            -1, 1, (n_rows, options.n_components)
-        )
+        Z = np.random.default_rng(seed).uniform(-1, 1, shape)
     else:
-        seed = seed_of(options.random_state)
         Z = smallest_eigenpairs(options.adjacency_, options.n_components, random_state=seed)[1]
     if options.missing == "masked":
         Z[problem.unreached] = 0.0
@@ -154,14 +133,6 @@ def _roughness(problem: Problem, Z: Float64s) -> Float64s:
     return Z.T @ columns.apply_power(problem.laplacian, Z, problem.options.smoothness)
 
 
-class _Systems(NamedTuple):
-    """(L^p + s_i M) y_i = b_i of y = Z Q: s (k,), Q (k × k) and b (N × k)."""
-
-    shifts: Float64s
-    basis: Float64s
-    right: Float64s
-
-
 class _Step(NamedTuple):
     """The step that computes the best Z for F: k sparse systems, solved in groups of columns."""
 
@@ -170,27 +141,28 @@ class _Step(NamedTuple):
     Z: Float64s
     F: Float64s
 
-    def systems(self) -> _Systems:
-        """Return the systems of the step in Z."""
+    def systems(self) -> tuple[Float64s, Float64s, Float64s]:
+        """Return s (k,), Q (k × k) and b (N × k) of the systems (L^p + s_i M) y_i = b_i of y = Z Q."""
         confidence, target = self.known
         shifts, basis = blocks.decoupling_basis(self.F)
         right = (confidence[:, None] * target) @ (self.F.T @ basis)
         right[:, shifts == 0] = 0.0
-        return _Systems(shifts, basis, right)
+        return shifts, basis, right
 
     def solve(self) -> da.Array:
         """Return Z, (N × k) in one chunk."""
         shifts, basis, right = self.systems()
-        width = group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
+        options = self.problem.options
+        width = group_width(right.shape[0], right.shape[1], options.block_memory)
         solved = map_blocks(
             _solve_group,
             da.from_array(shifts[None], chunks=(1, width)),
             da.from_array(right, chunks=(-1, width)),
             da.from_array(self.Z @ basis, chunks=(-1, width)),
             delayed((self.problem.laplacian, self.known.confidence), traverse=False),
-            order=self.problem.options.smoothness,
-            tol=self.problem.options.solver_tol,
-            max_iter=self.problem.options.solver_max_iter,
+            order=options.smoothness,
+            tol=options.solver_tol,
+            max_iter=options.solver_max_iter,
             dtype=np.float64,
             chunks=((right.shape[0],), da.from_array(shifts, chunks=width).chunks[0]),
             meta=np.empty((0, 0)),

@@ -27,6 +27,11 @@ DENSE_ROWS = 1000
 """Vertices up to which a dense eigendecomposition takes less than a second."""
 
 
+def is_small(n_rows: int, k: int) -> bool:
+    """Return whether k vectors of a graph are found by decomposing its matrix whole."""
+    return n_rows <= max(DENSE_ROWS, 3 * k)
+
+
 def smallest_eigenpairs(
     adjacency: Any,
     k: int,
@@ -162,7 +167,7 @@ def _nontrivial(
     n = graph.matrix.shape[0]
     if k == 0:
         return np.zeros(0), np.zeros((n, 0))
-    if n <= max(DENSE_ROWS, 3 * k):
+    if is_small(n, k):
         if isinstance(graph.matrix, da.Array):
             graph = graph._replace(matrix=compute(graph.matrix.rechunk(-1)))
         values, vectors = np.linalg.eigh(blocks.deflate(graph))

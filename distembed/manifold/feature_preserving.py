@@ -27,11 +27,11 @@ from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold.alignment_rounds import Problem, alternate
 from distembed.manifold.correspondences import (
+    JointGraphEstimator,
     correspondence_matrix,
     known_values,
     shared_values,
 )
-from distembed.manifold.joint_graph import JointGraphEstimator
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.graph_blocks import edge_squares
 from distembed.neighbors.graphs import (
@@ -175,19 +175,17 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            affinity=affinity,
-            symmetry=symmetry,
-            metric=metric,
-            correspondence_weight=correspondence_weight,
-            normalization=normalization,
-            propagate=propagate,
-            random_state=random_state,
-            block_memory=block_memory,
-            checkpoint=checkpoint,
-        )
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.affinity = affinity
+        self.symmetry = symmetry
+        self.metric = metric
+        self.correspondence_weight = correspondence_weight
+        self.normalization = normalization
+        self.propagate = propagate
+        self.random_state = random_state
+        self.block_memory = block_memory
+        self.checkpoint = checkpoint
         self.regularization = regularization
         self.smoothness = smoothness
         self.missing = missing

@@ -25,7 +25,6 @@ from distembed.execution import (
     prefixed,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.manifold.imputation_checks import check_graph, known_rows
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
     Candidate,
@@ -38,22 +37,24 @@ from distembed.manifold.imputation_choice import (
 )
 from distembed.manifold.imputation_maps import (
     KERNEL_FEATURES,
+    OPTIONS_OF_FIT,
     fit_kernel,
     fit_ridge_path,
+    infer_vectors,
     kernel_features,
     with_departures,
     with_mapped_rows,
 )
-from distembed.manifold.imputation_new_rows import OPTIONS_OF_FIT, infer_vectors
 from distembed.manifold.imputation_systems import (
     Solution,
-    SolverOptions,
     UnreachedRowsError,
+    check_graph,
     filled,
     imputed_rows,
+    known_rows,
+    reconstruction_weights,
     solve,
 )
-from distembed.manifold.imputation_weights import reconstruction_weights
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
@@ -233,7 +234,7 @@ class LatentSemanticImputation(BaseEstimator):
         check_options(self)
         matrix = self._training_matrix(X)
         known_rows(array_of(Y, "Y"), matrix.shape[0])  # before the long work
-        rows = domain_rows(matrix, metric=self.metric, block_memory=self.block_memory)
+        rows = self._domain_rows(matrix)
         if graph is None:
             self._learn_graph(rows)
         else:
@@ -262,8 +263,7 @@ class LatentSemanticImputation(BaseEstimator):
         ([1, 2], [1.0, 2.0])
         """
         check_options(self)
-        matrix = self._training_matrix(X)
-        self._learn_graph(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory), distances)
+        self._learn_graph(self._domain_rows(self._training_matrix(X)), distances)
         return self
 
     def set_graph(self, graph: SparseMatrix) -> LatentSemanticImputation:
@@ -309,13 +309,15 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_options(self)
         check_is_fitted(self, "graph_")
-        matrix = self._training_matrix(X)
-        self._learn_weights(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory))
+        self._learn_weights(self._domain_rows(self._training_matrix(X)))
         return self
 
     def _training_matrix(self, X: DenseMatrix) -> Any:
         # `domain_rows` finds NaN and infinity in the pass that it makes over the rows.
         return training_matrix(self, X, sparse=False, finite=False, min_rows=2)
+
+    def _domain_rows(self, matrix: Any) -> da.Array:
+        return domain_rows(matrix, metric=self.metric, block_memory=self.block_memory)
 
     def _learn_graph(self, rows: da.Array, distances: da.Array | None = None) -> None:
         with one_blas_thread():
@@ -406,7 +408,7 @@ class LatentSemanticImputation(BaseEstimator):
 
     def _map_rows(self, X: Any, known: Any) -> da.Array:
         """Return what the map is linear in: the rows of X, or features of them."""
-        rows = domain_rows(self._training_matrix(X), metric=self.metric, block_memory=self.block_memory)
+        rows = self._domain_rows(self._training_matrix(X))
         if self.kernel == "linear":
             return rows
 
@@ -484,7 +486,6 @@ class LatentSemanticImputation(BaseEstimator):
             return infer_vectors(self, X_new, matrix, Y, known)
 
     def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
-        """Build the MST-kNN graph of rows that `domain_rows` returned, with their Euclidean distances or without."""
         if self.min_degree >= rows.shape[0]:
             raise ValueError(
                 f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it"
@@ -492,21 +493,17 @@ class LatentSemanticImputation(BaseEstimator):
         self.recall_ = 1.0
         # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
         if self.neighbors == "exact":
-            near = nearest_rows(
-                rows,
-                self.min_degree,
-                distances=distances,
-                block_memory=self.block_memory,
-                checkpoint=self.checkpoint,
-            )
+            options: dict[str, Any] = {"distances": distances, "block_memory": self.block_memory}
+            near = nearest_rows(rows, self.min_degree, **options, checkpoint=self.checkpoint)
         else:
             near, self.recall_ = approximate_rows(rows, self.min_degree, checkpoint=self.checkpoint)
         tree = spanning_tree_of(rows, near, distances=distances, checkpoint=self.checkpoint)
         return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 
     def _solution(self, Y: Any, known: Any, checkpoint: Checkpoint) -> Solution:
-        options = SolverOptions(self.solver, self.tol, self.max_iter, self.lazy, self.block_memory)
-        return solve(self.weights_, Y, known, options, checkpoint=checkpoint)
+        names = ("solver", "tol", "max_iter", "lazy", "block_memory")
+        options = {name: getattr(self, name) for name in names}
+        return solve(self.weights_, Y, known, **options, checkpoint=checkpoint)
 
     def _solve(self, Y: Any, known: Any) -> None:
         solved = self._solution(Y, known, self.checkpoint)
@@ -530,8 +527,6 @@ class LatentSemanticImputation(BaseEstimator):
 
     def _choose(self, Y: Any, known: Any, rows: da.Array) -> Candidate:
         """Return the method and ridge to use: those given, or the best on known rows that are hidden."""
-        if self.method == "graph":
-            return Candidate("graph", 0.0)
         if self.method != "auto" and self.ridge is not None:
             return Candidate(self.method, self.ridge)
         if known.sum() < LEAST_KNOWN:
@@ -539,9 +534,8 @@ class LatentSemanticImputation(BaseEstimator):
                 f"method is {self.method!r}, which is chosen on known rows that are hidden, but {known.sum()} rows of "
                 f'Y are known: choose method = "graph", or give at least {LEAST_KNOWN} known rows'
             )
-        folds = hold_out_folds(
-            np.flatnonzero(known), n_folds=CHOICE_FOLDS, max_names=CHOICE_ROWS, seed=self.seed_
-        )
+        options = {"n_folds": CHOICE_FOLDS, "max_names": CHOICE_ROWS, "seed": self.seed_}
+        folds = hold_out_folds(np.flatnonzero(known), **options)
         scores = [
             fold_scores(
                 self._hidden_fold(rows, Y, known, hidden, prefixed(self.checkpoint, f"fold-{number}-")),

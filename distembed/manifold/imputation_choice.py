@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from distembed.execution import Checkpoint, compute
-from distembed.manifold import imputation_map_blocks as blocks
-from distembed.manifold.imputation_map_blocks import Float64s, RidgePath
+from distembed.manifold import imputation_blocks as blocks
+from distembed.manifold.imputation_blocks import Float64s, RidgePath
 
 RIDGES = tuple(10.0 ** np.arange(3, -5, -1))
 """Ridges tried, in units of the mean squared length of a row of the table, the smoothest map first."""

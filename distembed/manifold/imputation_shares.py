@@ -53,7 +53,8 @@ def known_shares(weights: sp.csr_array, known: Bools, row: int) -> Float64s:
     """
     if known[row]:
         raise ValueError(f"row {row} is known, and is no mixture of others: choose an imputed row")
-    reached = _find_reached(weights, known, row)
+    # The rows, in order, that walks from the row can come to before they end at a known row.
+    reached = np.flatnonzero(np.isfinite(_distances(weights, known, row)[0]))
     inner, outer = reached[~known[reached]], reached[known[reached]]
     if not outer.size:
         raise ValueError(f"no path of weights leads from row {row} to a known row: connect it to one")
@@ -67,27 +68,15 @@ def known_shares(weights: sp.csr_array, known: Bools, row: int) -> Float64s:
     return shares
 
 
-def _find_reached(weights: sp.csr_array, known: Bools, row: int) -> NDArray[np.int64]:
-    """Return the rows, in order, that walks from a row can come to before they end at a known row."""
-    found = np.isfinite(_distances(weights, known, row).lengths)
-    return np.flatnonzero(found)
-
-
-class _Distances(NamedTuple):
-    """Lengths ``-log`` of the most probable paths from a row, inf where there is none, and the row before each."""
-
-    lengths: Float64s
-    before: NDArray[np.int32]
-
-
-def _distances(weights: sp.csr_array, known: Bools, row: int) -> _Distances:
+def _distances(weights: sp.csr_array, known: Bools, row: int) -> tuple[Float64s, NDArray[np.int32]]:
+    """Return ``-log`` of the most probable paths from a row, inf where there is none, and the rows before."""
     # A walk ends at a known row, so that no path leads through one; a step of probability 1 keeps a length above 0.
     open_rows = sp.csr_array(sp.diags_array((~known).astype(np.float64)) @ weights)
     open_rows.eliminate_zeros()
     steps = -np.log(np.minimum(open_rows.data, 1 - 1e-15))
     graph = sp.csr_array((steps, open_rows.indices, open_rows.indptr), shape=weights.shape)
     lengths, before = dijkstra(graph, indices=row, return_predecessors=True)
-    return _Distances(lengths, before)
+    return lengths, before
 
 
 class KnownPath(NamedTuple):
@@ -101,8 +90,8 @@ class KnownPath(NamedTuple):
 
 def strongest_paths(weights: sp.csr_array, known: Bools, row: int, targets: list[int]) -> list[KnownPath]:
     """Return the most probable path from an imputed row to each of some known rows that walks from it end at."""
-    found = _distances(weights, known, row)
-    return [KnownPath(_trace(found.before, row, end), float(np.exp(-found.lengths[end]))) for end in targets]
+    lengths, before = _distances(weights, known, row)
+    return [KnownPath(_trace(before, row, end), float(np.exp(-lengths[end]))) for end in targets]
 
 
 def _trace(before: NDArray[np.int32], row: int, end: int) -> list[int]:

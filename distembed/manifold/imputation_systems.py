@@ -1,4 +1,4 @@
-"""The systems of equations of Latent Semantic Imputation, in groups of columns, by BiCGSTAB or power iteration."""
+"""The weights that rebuild each row from its neighbors, and the systems of equations that they make."""
 
 from __future__ import annotations
 
@@ -10,15 +10,139 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.execution import Checkpoint, blockwise, compute, delayed, tell
+from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, tell
 from distembed.linalg import columns
-from distembed.linalg.chunks import column_chunk
+from distembed.linalg.chunks import COLUMN_BLOCKS, column_chunk
+from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_blocks as blocks
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
 # Sweeps of the power iteration between two looks at the stopping rule, which stays exact to the sweep.
 SWEEPS_AT_ONCE = 32
+
+
+def known_rows(Y: Any, n_rows: int) -> Any:
+    """Return which rows of Y are known, bool, shape (n,); the others are NaN throughout.
+
+    Raises
+    ------
+    ValueError
+        If Y has not n_rows rows, is not of floats, or has rows that are NaN in part, infinite or all NaN.
+    """
+    if Y.ndim != 2 or Y.shape[0] != n_rows or Y.shape[1] == 0:
+        raise ValueError(
+            f"Y must have a row for each of the {n_rows} of X and columns, but its shape is {Y.shape}"
+        )
+    if Y.dtype.kind != "f":
+        raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
+    missing, infinite = compute((np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1)))
+    partly = (missing > 0) & (missing < Y.shape[1])
+    for bad, what in ((infinite, "holds infinity"), (partly, "is NaN in part")):
+        if bad.any():
+            raise ValueError(
+                f"Y {what} in {bad.sum()} of {n_rows} rows, first {np.nonzero(bad)[0][:5].tolist()}: "
+                "a row is known or NaN throughout"
+            )
+    known = missing == 0
+    if not known.any():
+        raise ValueError("no row of Y is known: check that the names of X and of the vectors agree")
+    return known
+
+
+def check_graph(graph: sp.csr_array, n_rows: int) -> None:
+    """Raise ValueError for a graph that does not have n_rows rows, or has rows among their own neighbors."""
+    if graph.shape != (n_rows, n_rows):
+        raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
+    if graph.nnz and (graph.indices == rows_of(graph)).any():
+        raise ValueError("the graph has rows among their own neighbors: clear its diagonal")
+
+
+# --- weights ---------------------------------------------------------------------------------------------------
+
+
+def reconstruction_weights(
+    rows: da.Array,
+    graph: sp.csr_array,
+    *,
+    simplex: bool,
+    floor: float,
+    block_memory: int,
+    checkpoint: Checkpoint,
+) -> tuple[sp.csr_array, blocks.Float64s]:
+    """Return the weights that rebuild each row from its neighbors in the graph, and each row's certificate.
+
+    Parameters
+    ----------
+    rows : what `domain_rows` returns, dense
+    graph : sparse (m, n)
+        Row i holds the neighbors of row i, at least one; m is n, or less where only the first rows are to be rebuilt.
+    simplex : weights on the simplex, else non-negative least squares divided by its sum
+    floor : float
+        The share of the smallest positive weight that is added to all weights of a row.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : keeps them under "imputation_weights"
+
+    Returns
+    -------
+    csr_array, shape (m, n), float64, and float64 array, shape (m,)
+    """
+
+    def make() -> da.Array:
+        batches = _weight_batches(graph.indptr, rows.shape[1] * 8, block_memory)
+        return da.concatenate(
+            [_batch_weights(rows, graph, *batch, simplex=simplex, floor=floor) for batch in batches], axis=1
+        )
+
+    values = compute(checkpoint("imputation_weights", make))
+    W = sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape)
+    has_entries = np.diff(graph.indptr) > 0
+    certificates = np.zeros(graph.shape[0])
+    certificates[has_entries] = values[1, graph.indptr[:-1][has_entries]]
+    return W, certificates
+
+
+def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
+    """Return the number of neighbors of a batch of rows whose weights one task learns."""
+    return max(1, min(block_memory // (2 * row_bytes), -(-n_entries // COLUMN_BLOCKS)))
+
+
+def _weight_batches(indptr: Any, row_bytes: int, block_memory: int) -> list[tuple[int, int]]:
+    """Divide the rows so that the neighbors of one batch fit the memory of a task."""
+    entries = entries_per_batch(int(indptr[-1]), row_bytes, block_memory)
+    cuts = np.unique(np.searchsorted(indptr, np.arange(0, indptr[-1], entries))).tolist()
+    ends = [*cuts[1:], indptr.size - 1]
+    return [(a, b) for a, b in zip(cuts, ends, strict=True) if indptr[b] > indptr[a]]
+
+
+def _batch_weights(
+    rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, simplex: bool, floor: float
+) -> da.Array:
+    """Return the weights and certificates of the rows start to stop, shape (2, entries), lazily."""
+    indptr = graph.indptr[start : stop + 1].astype(np.int64)
+    neighbors = graph.indices[indptr[0] : indptr[-1]]
+    needed, places = np.unique(np.concatenate([np.arange(start, stop), neighbors]), return_inverse=True)
+    return map_blocks(
+        _weigh,
+        rows[needed].rechunk((-1, -1)),
+        rows=places[: stop - start],
+        indptr=indptr - indptr[0],
+        neighbors=places[stop - start :],
+        floor=floor,
+        simplex=simplex,
+        chunks=((2,), (neighbors.size,)),
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
+
+
+def _weigh(X: Any, *, rows: Any, indptr: Any, neighbors: Any, floor: float, simplex: bool) -> Any:
+    # A plain function, because Dask names a task by pickling its function: 30 ms for one compiled by numba.
+    return blocks.reconstruction_weights(X, rows, indptr, neighbors, floor, simplex)
+
+
+# --- systems of equations --------------------------------------------------------------------------------------
 
 
 class UnreachedRowsError(ValueError):
@@ -35,34 +159,26 @@ class UnreachedRowsError(ValueError):
 class Solution(NamedTuple):
     """The unknown vectors and how well they solve the system."""
 
-    vectors: da.Array  # (q, s) float64, in blocks of columns
+    vectors: da.Array
+    """Float64 (q, s), in blocks of columns."""
     n_iter: int
     residual: float
     converged: bool
-    history: blocks.Float64s  # (m, 2): steps done, and the residual or move of that step
+    history: blocks.Float64s
+    """The steps done, and the residual or move of that step. Shape (m, 2)."""
 
 
-class _System(NamedTuple):
-    """(I - W_qq) Y_q = W_qp Y_p."""
-
-    W: Any  # delayed csr_array (q, q)
-    B: da.Array  # (q, s), blocks of columns: W_qp Y_p
-    start: da.Array  # (1, s): mean of the known vectors
-    n_unknown: int
-
-
-class SolverOptions(NamedTuple):
-    """The options of `LatentSemanticImputation` that its systems of equations need."""
-
-    solver: str
-    tol: float
-    max_iter: int
-    lazy: bool
-    block_memory: int
-
-
-def solve(W: sp.csr_array, Y: Any, known: Any, options: SolverOptions, *, checkpoint: Checkpoint) -> Solution:
-    """Solve for the unknown rows of Y by the solver that is asked for.
+def solve(
+    W: sp.csr_array,
+    Y: Any,
+    known: Any,
+    *,
+    solver: str,
+    lazy: bool,
+    block_memory: int,
+    **limits: Any,
+) -> Solution:
+    """Solve for the unknown rows of Y by the solver that is asked for; `limits` are those of `solve_by_krylov`.
 
     Raises
     ------
@@ -72,15 +188,14 @@ def solve(W: sp.csr_array, Y: Any, known: Any, options: SolverOptions, *, checkp
     unreached = blocks.unreached_rows(W, known)
     if unreached.size:
         raise UnreachedRowsError(unreached)
-    of_columns = in_columns(Y, int((~known).sum()), options.block_memory)
-    limits: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "checkpoint": checkpoint}
-    if options.solver == "krylov":
+    of_columns = in_columns(Y, int((~known).sum()), block_memory)
+    if solver == "krylov":
         solved = solve_by_krylov(W, of_columns, known, **limits)
     else:
-        solved = solve_by_power(W, of_columns, known, lazy=options.lazy, **limits)
+        solved = solve_by_power(W, of_columns, known, lazy=lazy, **limits)
     if not solved.converged:
         warnings.warn(
-            f"{options.solver} did not reach tol = {options.tol} in {solved.n_iter} steps (residual "
+            f"{solver} did not reach tol = {limits['tol']} in {solved.n_iter} steps (residual "
             f"{solved.residual:.2e}): raise max_iter",
             ConvergenceWarning,
             stacklevel=3,
@@ -96,20 +211,21 @@ def imputed_rows(solved: Solution, known: Any, rows: Any, dtype: Any) -> da.Arra
 
 def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
     """Return Y in blocks of columns, whose systems are independent of each other."""
-    chunk = column_chunk(Y.shape[1], COLUMN_COPIES * 8 * n_unknown, block_memory)
+    chunk = system_columns(Y.shape[1], n_unknown, block_memory)
     return Y.rechunk((-1, chunk)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, chunk))
 
 
-def _system(W: sp.csr_array, Y: da.Array, known: Any) -> _System:
-    unknown = W[np.nonzero(~known)[0]]
-    inside, carried = (
-        delayed(unknown[:, np.nonzero(~known)[0]]),
-        delayed(unknown[:, np.nonzero(known)[0]]),
-    )
-    n_unknown = int((~known).sum())
+def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
+    """Return the number of columns for which one task solves the system."""
+    return column_chunk(n_columns, COLUMN_COPIES * 8 * n_unknown, block_memory)
 
-    B = _by_columns(blocks.carried_sums, n_unknown, carried, Y, known=known)
-    return _System(inside, B, _by_columns(blocks.known_mean, 1, Y, known=known), n_unknown)
+
+def _system(W: sp.csr_array, Y: da.Array, known: Any) -> tuple[Any, da.Array, da.Array]:
+    """Return W_qq, B = W_qp Y_p and the mean of the known vectors of (I - W_qq) Y_q = B."""
+    unknown = W[np.nonzero(~known)[0]]
+    inside, carried = (delayed(unknown[:, np.nonzero(chosen)[0]]) for chosen in (~known, known))
+    B = _by_columns(blocks.carried_sums, unknown.shape[0], carried, Y, known=known)
+    return inside, B, _by_columns(blocks.known_mean, 1, Y, known=known)
 
 
 def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> da.Array:
@@ -134,18 +250,11 @@ def solve_by_krylov(
 ) -> Solution:
     """Solve the system by restarted BiCGSTAB, one task per block of columns; the result is stored under "imputed"."""
     system = _system(W, Y, known)
-    q = system.n_unknown
+    q = system[1].shape[0]
 
     def make() -> da.Array:
-        return _by_columns(
-            columns.solve_columns,
-            q + 2 + columns.RECORDED_STEPS,
-            system.W,
-            system.B,
-            system.start,
-            tol=tol,
-            max_iter=max_iter,
-        )
+        n_rows = q + 2 + columns.RECORDED_STEPS
+        return _by_columns(columns.solve_columns, n_rows, *system, tol=tol, max_iter=max_iter)
 
     solved = checkpoint("imputed", make)
     residual, steps, *record = compute(solved[q:])
@@ -176,59 +285,45 @@ def solve_by_power(
     The sweeps are done SWEEPS_AT_ONCE by one task per block of columns, and the last batch again up to the
     sweep where the rule stops.
     """
-    system = _system(W, Y, known)
-    q = system.n_unknown
-    state = _by_columns(blocks.same_start, q, system.start, system.B)
-    options: dict[str, Any] = {"lazy": lazy, "checkpoint": checkpoint}
+    inside, B, start = _system(W, Y, known)
+    q = B.shape[0]
+    state = _by_columns(blocks.same_start, q, start, B)
     done, converged = 0, q == 0
     shares: list[float] = []
+
+    def sweep(n_sweeps: int) -> da.Array:
+        """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""
+        before, options = state, {"n_sweeps": n_sweeps, "lazy": lazy}
+        kept = checkpoint(
+            f"power_{done + n_sweeps}",
+            lambda: _by_columns(blocks.power_sweeps, q + 2 * n_sweeps, inside, B, before, **options),
+        )
+        # A checkpoint may come back in other blocks than it was given in; those of the system are needed.
+        return kept.rechunk((-1, B.chunks[1]))
+
     while done < max_iter and not converged:
         n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
-        batch = _sweep(system, state, done=done, n_sweeps=n_sweeps, **options)
+        batch = sweep(n_sweeps)
         moves, sizes = compute(batch[q:]).sum(axis=1).reshape(2, n_sweeps)
         settled = np.nonzero(moves <= tol * sizes)[0]
         if settled.size:
             converged, n_sweeps = True, int(settled[0]) + 1
-            batch = _sweep(system, state, done=done, n_sweeps=n_sweeps, **options)
+            batch = sweep(n_sweeps)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
         tell("sweeps", done)
-    residual = compute(_by_columns(columns.relative_residual, 1, system.W, system.B, state))
+    residual = compute(_by_columns(columns.relative_residual, 1, inside, B, state))
     history = np.column_stack([np.arange(1, done + 1), shares])
     stride = columns.record_stride(done)
     return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
-
-
-def _sweep(
-    system: _System, state: da.Array, *, done: int, n_sweeps: int, lazy: bool, checkpoint: Checkpoint
-) -> da.Array:
-    """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""
-
-    def make() -> da.Array:
-        n_rows = system.n_unknown + 2 * n_sweeps
-        return _by_columns(
-            blocks.power_sweeps, n_rows, system.W, system.B, state, n_sweeps=n_sweeps, lazy=lazy
-        )
-
-    # A checkpoint may come back in other blocks than it was given in; those of the system are needed.
-    return checkpoint(f"power_{done + n_sweeps}", make).rechunk((-1, system.B.chunks[1]))
 
 
 def filled(Y: Any, solved: da.Array, known: Any) -> Any:
     """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
     if isinstance(Y, da.Array):
         vectors = Y.rechunk((-1, solved.chunks[1]))
-        return blockwise(
-            _fill,
-            "jc",
-            vectors,
-            "jc",
-            solved,
-            "qc",
-            known=known,
-            dtype=Y.dtype,
-            meta=np.empty((0, 0), Y.dtype),
-        )
+        form: dict[str, Any] = {"dtype": Y.dtype, "meta": np.empty((0, 0), Y.dtype)}
+        return blockwise(_fill, "jc", vectors, "jc", solved, "qc", known=known, **form)
     out = Y.copy()
     start = 0
     for block in solved.blocks.ravel():

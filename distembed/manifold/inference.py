@@ -1,4 +1,8 @@
-"""The results of each method for rows without features: of the second of two sets, or of the same set."""
+"""The results of each method for rows without features: of the second of two sets, or of the same set.
+
+A result of transfer is meaningful only beside three controls: the column mean for every row; a ridge regression on the
+corresponding pairs; and a linear map between the two sets followed by the nearest neighbor.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,11 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from distembed.execution import compute, one_blas_thread
+from distembed.linalg.blocks import directions
 from distembed.manifold.alignment import alignment_eigenpairs
+from distembed.manifold.alignment_blocks import procrustes_map, ridge_map
 from distembed.manifold.correspondences import shared_values
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.linear_maps import control_features, fit_control_maps, nearest_features
 from distembed.manifold.propagation import Propagation, propagate_correspondences
 from distembed.neighbors.graphs import components, joint_adjacency
 from distembed.validation import seed_of
@@ -92,9 +97,15 @@ def infer_by_each_method(
     alignment_components : int
         The number of components of semisupervised alignment.
     """
-    known = _without_unknown(sets)
-    dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)
-    found = _controls(known, links) if dense else {"mean": Inference(_means(known, links), None)}
+    means = np.nanmean(
+        sets.features, axis=0
+    )  # in place of unknown features, which the controls cannot handle
+    known = sets._replace(features=np.where(np.isnan(sets.features), means, sets.features))
+    if sp.issparse(sets.first) or sp.issparse(sets.second):
+        means = np.tile(known.features.mean(axis=0), (links.shape[1], 1))
+        found = {"mean": Inference(means, None)}
+    else:
+        found = _controls(known, links)
     found["alignment"] = _infer_by_alignment(known, links, alignment_components)
     if printed_rounds:
         printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
@@ -113,23 +124,10 @@ def infer_by_each_method(
     return found
 
 
-def _without_unknown(sets: TwoSets) -> TwoSets:
-    """Return the sets with column means in place of unknown features, which the controls cannot handle."""
-    means = np.nanmean(sets.features, axis=0)
-    return sets._replace(features=np.where(np.isnan(sets.features), means, sets.features))
-
-
-def _means(sets: TwoSets, links: sp.csr_array) -> Float64s:
-    return np.tile(sets.features.mean(axis=0), (links.shape[1], 1))
-
-
 def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
-    maps = fit_control_maps(sets.first, sets.second, links)
-    spaces = {
-        "ridge_map": (maps.first, maps.regressed),
-        "procrustes": (maps.first, maps.rotated),
-        "procrustes_1": (maps.first, maps.rotated),
-    }
+    first, rotated, regressed = _linear_images(sets.first, sets.second, links)
+    turned = first, rotated
+    spaces = {"ridge_map": (first, regressed), "procrustes": turned, "procrustes_1": turned}
     values = control_features(sets.first, sets.second, sets.features, links)
     return {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
 
@@ -213,3 +211,68 @@ def infer_within(
         "nearest": values[nearest].mean(axis=1),
         "embedding": clone(model).fit_graph(data.graph, data.features).features_,
     }
+
+
+# -------------------------------------------------------------------------------------- linear maps
+
+
+def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:
+    """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(directions(np.asarray(first, np.float64)))
+    nearest = search.kneighbors(directions(np.asarray(second, np.float64)), return_distance=False)
+    return np.asarray(V1, np.float64)[nearest].mean(axis=1)
+
+
+def control_features(
+    X1: Any, X2: Any, V1: Any, links: sp.csr_array, *, ridge: float = 0.3, n_neighbors: int = 5
+) -> dict[str, Float64s]:
+    """Return the features that the plain controls infer for the rows of X2, each (m × f).
+
+    - "mean": the column means of V1;
+    - "ridge": a ridge regression from x2 to the values of its counterpart, fitted to the links;
+    - "ridge_map": a ridge regression from x2 to x1, then the mean of the `n_neighbors` nearest rows' values;
+    - "procrustes": the same with the best rotation instead of the regression;
+    - "procrustes_1": the same with the one nearest row.
+
+    Parameters
+    ----------
+    X1, X2 : dense, (n × d1), (m × d2); rows are divided by their lengths
+    V1 : array (n × f)
+        The features of the first set.
+    links : (n × m), the strongest entry of a column is its counterpart
+    ridge : float
+        The ridge of the regressions.
+    n_neighbors : int
+        The number of nearest rows.
+
+    Raises
+    ------
+    ValueError
+        If there is no link.
+    """
+    values, pairs = np.asarray(V1, np.float64), links.tocoo()
+    first, rotated, regressed = _linear_images(X1, X2, links, ridge=ridge)
+    second = directions(np.asarray(X2, np.float64))
+    with one_blas_thread():
+        direct = ridge_map(second[pairs.col], values[pairs.row], ridge=ridge)(second)
+    return {
+        "mean": np.tile(values.mean(axis=0), (len(second), 1)),
+        "ridge": direct,
+        "ridge_map": nearest_features(first, regressed, values, n_neighbors=n_neighbors),
+        "procrustes": nearest_features(first, rotated, values, n_neighbors=n_neighbors),
+        "procrustes_1": nearest_features(first, rotated, values),
+    }
+
+
+def _linear_images(
+    X1: Any, X2: Any, links: sp.csr_array, *, ridge: float = 0.3
+) -> tuple[Float64s, Float64s, Float64s]:
+    """Return the unit rows of X1, and the images of those of X2 by the best rotation and by ridge regression."""
+    if not links.nnz:
+        raise ValueError("the controls are fitted to correspondences, but there are none")
+    first, second = directions(np.asarray(X1, np.float64)), directions(np.asarray(X2, np.float64))
+    pairs = links.tocoo()
+    here, there = first[pairs.row], second[pairs.col]
+    with one_blas_thread():
+        rotated = second @ procrustes_map(there, here, pairs.data)
+        return first, rotated, ridge_map(there, here, ridge=ridge)(second)

@@ -8,7 +8,7 @@ J. Han, Spectral Regression for Efficient Regularized Subspace Learning, ICCV 20
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import dask.array as da
 import numpy as np
@@ -45,8 +45,8 @@ DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
 """Mean edges of a row above which a threshold graph is refused: 12 GB for a million rows."""
-SVD_PASSES = 8
-"""The most products with XᵀX for the singular vectors of `solver="eigen"`, which its plan counts."""
+SVD_PASSES, SVD_OVERSAMPLING = 8, 10
+"""The most products with XᵀX for the singular vectors of `solver="eigen"`, and vectors beyond those wanted."""
 RANK_SHARE = 1e-10
 """Singular values below this share of the largest count as zero."""
 
@@ -315,12 +315,12 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     def _fit_eigen(self, X: Any) -> None:
         used = np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
-        span = _span(X[used], self.svd_components, seed_of(self.random_state), self.checkpoint)
-        self.eigenvalues_, directions = blocks.locality_directions(span.left, graph, self.n_components)
+        left, values, right = _span(X[used], self.svd_components, seed_of(self.random_state), self.checkpoint)
+        self.eigenvalues_, directions = blocks.locality_directions(left, graph, self.n_components)
         if directions.shape[1] < self.n_components:
-            self._refuse_rank(span.left.shape[1], directions.shape[1])
-        projection = span.right @ (directions / span.values[:, None])
-        signs = np.where(((span.left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
+            self._refuse_rank(left.shape[1], directions.shape[1])
+        projection = right @ (directions / values[:, None])
+        signs = np.where(((left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
         self.components_, self.eigenmaps_, self.eigen_residuals_ = (projection * signs).T, None, None
         self.intercept_ = np.zeros(self.n_components)
         self.n_graph_components_ = int(components(graph).max()) + 1
@@ -493,15 +493,10 @@ def _threshold_tile(X: list[Any], Z: list[Any], *, threshold: float) -> sp.csr_a
 # --------------------------------------------------------------------------- the projection
 
 
-class _Span(NamedTuple):
-    """X = left diag(values) rightᵀ, up to the directions left out."""
-
-    left: Float64s
-    values: Float64s
-    right: Float64s
-
-
-def _span(X: Any, n_directions: int | None, random_state: int, checkpoint: Checkpoint) -> _Span:
+def _span(
+    X: Any, n_directions: int | None, random_state: int, checkpoint: Checkpoint
+) -> tuple[Float64s, Float64s, Float64s]:
+    """Return U (n × r), s (r,) and V (m × r) of X = U diag(s) Vᵀ, up to the directions left out."""
     if n_directions is None:
         if min(X.shape) > DENSE_SIDE:
             raise ValueError(
@@ -511,7 +506,7 @@ def _span(X: Any, n_directions: int | None, random_state: int, checkpoint: Check
         X = compute(X) if isinstance(X, da.Array) else X
         dense = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
         if blocks.is_well_conditioned(dense):  # its columns are a basis as good as their singular vectors
-            return _Span(dense, np.ones(dense.shape[1]), np.eye(dense.shape[1]))
+            return dense, np.ones(dense.shape[1]), np.eye(dense.shape[1])
         left, values, right = np.linalg.svd(dense, full_matrices=False)
     else:
         found = largest_singular_triplets(
@@ -520,11 +515,12 @@ def _span(X: Any, n_directions: int | None, random_state: int, checkpoint: Check
             dtype=np.float64,
             random_state=random_state,
             n_passes=SVD_PASSES,
+            oversampling=SVD_OVERSAMPLING,
             checkpoint=checkpoint,
         )
         left, values, right = compute(found.left), found.values, found.right.T
     kept = values > RANK_SHARE * values.max(initial=0.0)
-    return _Span(left[:, kept], values[kept], right[kept].T)
+    return left[:, kept], values[kept], right[kept].T
 
 
 def random_projection(

@@ -46,6 +46,8 @@ Spaces: TypeAlias = tuple[Rows, Rows]
 
 _DENSE: dict[str, Any] = {"dtype": np.float64, "meta": np.empty((0, 0))}
 
+N_ROUNDS = 8
+"""Rounds in which the maps are fitted to more pairs each time."""
 CANDIDATES = 10
 """Neighbors in the other set that CSLS averages and chooses among (Conneau et al. 2018, section 2.3)."""
 ROWS_AT_ONCE = 4096
@@ -76,7 +78,7 @@ def propagate_correspondences(
     X2: Any,
     links: sp.csr_array,
     *,
-    n_rounds: int = 8,
+    n_rounds: int = N_ROUNDS,
     first_share: float = 0.3,
     found_weight: float = 0.5,
     exponent: float = 0.5,
@@ -349,12 +351,10 @@ def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple
     known = links.tocoo()
     if known.nnz < 2:
         return DEFAULT_TEMPERATURE, 0.5
-    n_folds = min(known.nnz, 10 if known.nnz < JUDGED_PAIRS else 5)
+    n_folds, n_used = folds_of(known.nnz)
     folds = np.random.default_rng(random_state).permutation(known.nnz) % n_folds
     n_judged, judged = 0, []
-    for fold in range(n_folds):
-        if n_judged >= JUDGED_PAIRS:
-            break
+    for fold in range(n_used):
         rows, columns, kept = known.row[folds == fold], known.col[folds == fold], folds != fold
         rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
         name = f"fold-{fold + 1}"
@@ -364,6 +364,16 @@ def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple
         tell("folds", fold + 1, n_folds)
     # Half a pair on each side (Krichevsky & Trofimov): no finite sample shows that none is ever lost.
     return blocks.likeliest_temperature(judged), (n_judged - len(judged) + 0.5) / (n_judged + 1)
+
+
+def folds_of(n_known: int) -> tuple[int, int]:
+    """Return into how many folds so many known pairs are cut, and how many of these are left out in turn."""
+    if n_known < 2:
+        return 1, 0
+    n_folds = min(n_known, 10 if n_known < JUDGED_PAIRS else 5)
+    sizes = [len(range(fold, n_known, n_folds)) for fold in range(n_folds)]
+    judged_before = np.cumsum([0, *sizes[:-1]])
+    return n_folds, int((judged_before < JUDGED_PAIRS).sum())
 
 
 DEFAULT_TEMPERATURE = 0.05

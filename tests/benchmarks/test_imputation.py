@@ -10,7 +10,7 @@ import pytest
 
 from distembed.execution import one_blas_thread
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.manifold import imputation, imputation_checks, imputation_systems
+from distembed.manifold import imputation, imputation_systems
 from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.search import nearest_neighbors
@@ -46,7 +46,7 @@ def stages(X, Y):
         graph = clock("graph", spanning_neighbor_graph, tree, near, min_degree=8)
         options = {"simplex": True, "floor": 0.1, "block_memory": BLOCK_MEMORY, **shared}
         weights, _ = clock("weights", imputation.reconstruction_weights, rows, graph, **options)
-        known = imputation_checks.known_rows(Y, len(X))
+        known = imputation_systems.known_rows(Y, len(X))
         columns = imputation_systems.in_columns(Y, int((~known).sum()), BLOCK_MEMORY)
         options = {"tol": 1e-6, "max_iter": 1000, **shared}
         clock("krylov", imputation_systems.solve_by_krylov, weights, columns, known, **options)

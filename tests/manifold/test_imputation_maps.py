@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import pairwise_distances
 
 from distembed.linalg.blocks import directions
-from distembed.manifold import imputation_map_blocks as blocks
+from distembed.manifold import imputation_blocks as blocks
 from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.manifold.imputation_choice import RIDGES, Candidate, best_candidate, candidates_of
 from distembed.manifold.imputation_maps import fit_ridge_path

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 
 from distembed.evaluation.transfer import on_simplex, score_methods, score_transfer
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.inference import OneSet, TwoSets, infer_by_each_method, infer_within
-from distembed.manifold.linear_maps import control_features
+from distembed.manifold.inference import OneSet, TwoSets, control_features, infer_by_each_method, infer_within
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 

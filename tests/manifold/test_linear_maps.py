@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 from distembed.linalg.blocks import directions
-from distembed.manifold.linear_maps import control_features, nearest_features
+from distembed.manifold.inference import control_features, nearest_features
 from tests.evaluation.test_transfer import proportions
 
 

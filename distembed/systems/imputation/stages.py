@@ -26,6 +26,7 @@ from distembed.evaluation.imputation import (
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
 from distembed.job.stage import Context, StageSpec, System, sections, stored_sparse
+from distembed.manifold.imputation_blocks import Float64s
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
     Candidate,
@@ -36,7 +37,6 @@ from distembed.manifold.imputation_choice import (
     hold_out_folds,
     mean_scores,
 )
-from distembed.manifold.imputation_map_blocks import Float64s
 from distembed.manifold.imputation_maps import KERNEL_FEATURES
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
 from distembed.systems.imputation.solving import (

@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.costs import Cost
+from distembed.execution import prefixed
 from distembed.job.stage import Context, stored_sparse, whole_sparse
 from distembed.linalg import chunks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS, group_width
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.joint_graph import prefixed
 from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows
 from distembed.neighbors.search import MERGED_AT_ONCE
@@ -133,7 +133,7 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
         affinity=options.affinity,
         symmetry=options.symmetry,
         block_memory=ctx.job.resources.block_memory,
-        checkpoint=prefixed(ctx.stage.checkpoint, side),
+        checkpoint=prefixed(ctx.stage.checkpoint, f"{side}-"),
         reread=True,
     )
 

@@ -17,7 +17,7 @@ from distembed.costs import Cost
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
-from distembed.execution import compute, whole
+from distembed.execution import compute, prefixed, whole
 from distembed.factorization.lda import check_gensim, online_lda
 from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF, SemanticNMF
@@ -27,7 +27,6 @@ from distembed.job.stage import Context, sections
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import known_values, shared_values
-from distembed.manifold.joint_graph import prefixed
 from distembed.stages.collections import ParallelSizes, places_of, side_vocabulary, sides_of, token_partitions
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer.job import FeaturesSection, TransferJob
@@ -322,7 +321,7 @@ def _lsa_rows(ctx: Context, side: str) -> da.Array:
     terms = ctx.workspace.array(f"{side}_terms")
     options = ctx.job.representation
     rank = min(options.n_components, min(terms.shape) - 1)
-    keep = prefixed(ctx.stage.checkpoint, side)
+    keep = prefixed(ctx.stage.checkpoint, f"{side}-")
     return LSA(rank, random_state=options.random_state, checkpoint=keep).fit_transform(terms)
 
 

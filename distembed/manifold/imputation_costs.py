@@ -1,0 +1,229 @@
+"""What Latent Semantic Imputation takes in memory and on disk: its graph, weights, systems, maps and new rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distembed.costs import Cost
+from distembed.linalg.chunks import row_chunk
+from distembed.linalg.columns import RECORDED_STEPS
+from distembed.manifold.graph_costs import (
+    EDGE_BYTES,
+    GRAPH_COPIES,
+    LIST_BYTES,
+    MatrixSize,
+    dense_grid,
+    dense_tile,
+    distances_cost,
+    search_cost,
+)
+from distembed.manifold.imputation import CHOICE_FOLDS, CHOICE_ROWS, LatentSemanticImputation
+from distembed.manifold.imputation_maps import LANDMARKS
+from distembed.manifold.imputation_systems import (
+    COLUMN_COPIES,
+    SWEEPS_AT_ONCE,
+    entries_per_batch,
+    system_columns,
+)
+from distembed.neighbors.search import SEARCHED, SEARCHED_SHARE
+
+WEIGHT_COPIES, VECTOR_COPIES = 8, 12
+"""Copies of the table (of all vectors, in their dtype) that a step holds beside its tasks: input read and divided, and
+solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
+
+DESCENT_COPIES = 4
+"""Copies of the rows and of its lists that the approximate search holds: its own float32, graph and heaps."""
+
+POWER_SWEEPS = 400
+"""Sweeps of the power iteration, about, where nothing else is known: a graph of words took 357 to 3e-5."""
+
+MAP_COPIES = 4
+"""Copies of the products, or of the known rows, that the fit of a linear map holds."""
+
+
+def graph_cost(model: LatentSemanticImputation, table: MatrixSize, *, keeps_distances: bool = False) -> Cost:
+    """Return what `fit_graph` takes: distances made again by tiles, or kept and read, and searches for the tree."""
+    edges = EDGE_BYTES * most_entries(model, table.n_rows)
+    lists = LIST_BYTES * table.n_rows * model.min_degree
+    options: dict[str, Any] = {"metric": model.metric, "block_memory": model.block_memory}
+    cost = search_cost(table, model.min_degree, **options)
+    compared = table.compared(model.metric).n_bytes
+    if model.neighbors == "approximate":
+        descent = LIST_BYTES * table.n_rows * max(SEARCHED, SEARCHED_SHARE * (model.min_degree + 1))
+        cost = cost._replace(tasks=2 + dense_grid(table, model.block_memory))
+        cost = cost._replace(task_bytes=cost.task_bytes + DESCENT_COPIES * (compared + descent))
+    elif keeps_distances:
+        cost = distances_cost(table.n_rows, table.n_bytes, model.block_memory)
+    return cost._replace(
+        written_bytes=(4 * table.n_rows**2 if keeps_distances else 0) + 2 * lists + edges,
+        shared_bytes=GRAPH_COPIES * (compared + lists + edges),
+    )
+
+
+def most_entries(model: LatentSemanticImputation, n_rows: int) -> int:
+    """Return the most neighbors from which rows are rebuilt: the nearest of each, and those in the spanning tree."""
+    return n_rows * (model.min_degree + 2)
+
+
+def weights_cost(model: LatentSemanticImputation, table: MatrixSize, *, n_edges: int | None = None) -> Cost:
+    """Return what `fit_weights` takes on a graph of so many edges: rows and their neighbors, a batch in each task."""
+    n_edges = most_entries(model, table.n_rows) if n_edges is None else n_edges
+    compared = table.compared(model.metric)
+    entries = entries_per_batch(n_edges, 8 * table.n_columns, model.block_memory)
+    n_rebuilt = min(table.n_rows, -(-table.n_rows * entries // max(1, n_edges)) + 1)
+    needed = min(table.n_rows, entries + 2 * n_rebuilt)
+    chunk = row_chunk(table.n_rows, table.row_bytes, model.block_memory)  # in which rows are read
+    task = 2 * needed * compared.row_bytes + 4 * LIST_BYTES * entries + 2 * chunk * compared.row_bytes
+    written = (LIST_BYTES + EDGE_BYTES) * n_edges + 8 * table.n_rows
+    shared = WEIGHT_COPIES * compared.n_bytes + 3 * EDGE_BYTES * n_edges
+    return Cost(-(-n_edges // entries), table.n_bytes + EDGE_BYTES * n_edges, written, task, shared)
+
+
+# --- vectors ---------------------------------------------------------------------------------------------------
+
+
+def vectors_cost(
+    model: LatentSemanticImputation,
+    table: MatrixSize,
+    vectors: MatrixSize,
+    *,
+    n_edges: int | None = None,
+    n_unknown: int | None = None,
+    n_sweeps: int = POWER_SWEEPS,
+) -> Cost:
+    """Return what `fit_vectors` takes: systems of equations, linear maps, and folds where it chooses between them.
+
+    Parameters
+    ----------
+    model : its options; with "auto", or without a ridge, known rows are hidden in folds to choose
+    table, vectors : sizes of X and Y
+    n_edges : neighbors in the weights; by default the most there may be
+    n_unknown : rows to impute; by default all
+    n_sweeps : sweeps of the power iteration
+    """
+    options: dict[str, Any] = {"n_edges": n_edges, "n_unknown": n_unknown, "n_sweeps": n_sweeps}
+    stored = vectors.n_bytes
+    if model.method == "graph":
+        cost = solving_cost(model, vectors, **options)
+        return cost._replace(written_bytes=cost.written_bytes + stored)
+    mapped = _map_cost(model, table, vectors)
+    systems = [] if model.method == "linear_map" else [vectors, mapped_table(model, table)]
+    cost = _sum([mapped, *(solving_cost(model, size, **options) for size in systems)])
+    if model.method == "auto" or model.ridge is None:
+        n_known = vectors.n_rows - (n_unknown or 0)
+        n_hidden = min(CHOICE_ROWS, n_known)
+        fold = fold_cost(model, table, vectors, -(-n_hidden // CHOICE_FOLDS), **options)
+        cost = _sum([cost, *[fold] * min(CHOICE_FOLDS, n_hidden)])
+    return cost._replace(written_bytes=cost.written_bytes + stored)
+
+
+def _sum(steps: list[Cost]) -> Cost:
+    """Return the cost of steps one after the other, which leave nothing but what they write."""
+    return Cost(
+        sum(step.tasks for step in steps),
+        sum(step.read_bytes for step in steps),
+        sum(step.written_bytes for step in steps),
+        max(step.task_bytes for step in steps),
+        sum(sorted(step.shared_bytes for step in steps)[-2:]),
+        graphs=sum(step.graphs for step in steps),
+    )
+
+
+def solving_cost(
+    model: LatentSemanticImputation,
+    values: MatrixSize,
+    *,
+    n_edges: int | None = None,
+    n_unknown: int | None = None,
+    n_sweeps: int = POWER_SWEEPS,
+) -> Cost:
+    """Return what the systems of equations take that impute the rows of a matrix, in groups of columns."""
+    n, n_columns = values.n_rows, values.n_columns
+    q = n if n_unknown is None else n_unknown
+    edges = EDGE_BYTES * (most_entries(model, n) if n_edges is None else n_edges)
+    width = system_columns(n_columns, q, model.block_memory)
+    if model.solver == "krylov":
+        written = 8 * n_columns * (q + 2 + RECORDED_STEPS)
+    else:
+        # Every batch is kept, and the last one again up to the sweep where the rule stops.
+        n_batches, last = divmod(min(n_sweeps, model.max_iter), SWEEPS_AT_ONCE)
+        rows = (n_batches + 1) * (q + 2 * SWEEPS_AT_ONCE) + q + 2 * last
+        written = 8 * n_columns * rows
+    recorded = RECORDED_STEPS if model.solver == "krylov" else 2 * SWEEPS_AT_ONCE
+    task = width * (8 * COLUMN_COPIES * q + values.itemsize * n + 16 * recorded)
+    shared = VECTOR_COPIES * values.n_bytes + 3 * edges
+    return Cost(-(-n_columns // width), values.n_bytes + edges, written, task, shared)
+
+
+def mapped_table(model: LatentSemanticImputation, table: MatrixSize) -> MatrixSize:
+    """Return the size of what the map is linear in: the rows of the table, or their kernel's features."""
+    if model.kernel == "linear":
+        return table.compared(model.metric)
+    return MatrixSize(table.n_rows, min(LANDMARKS, table.n_rows))
+
+
+def _map_cost(model: LatentSemanticImputation, table: MatrixSize, vectors: MatrixSize) -> Cost:
+    """Return what fitting a linear map to the known rows takes, and mapping all; features of a kernel are kept."""
+    rows = mapped_table(model, table)
+    n, m, s = rows.n_rows, rows.n_columns, vectors.n_columns
+    chunk = row_chunk(n, 8 * (m + s), model.block_memory)
+    held = MAP_COPIES * 8 * min(m, n) * (m + s)
+    task = chunk * (2 * rows.row_bytes + 2 * vectors.row_bytes + 16 * (m + s)) + 8 * m * (m + s)
+    features = rows.n_bytes if model.kernel == "rbf" else 0
+    if features:
+        of_table = row_chunk(n, table.row_bytes, model.block_memory)
+        task = max(
+            task,
+            of_table * (2 * table.compared(model.metric).row_bytes + 4 * 8 * m)
+            + 8 * m * (m + table.n_columns),
+        )
+        held += 3 * 8 * m * m
+    return Cost(
+        3 * -(-n // chunk),
+        3 * (rows.n_bytes + vectors.n_bytes),
+        features,
+        task,
+        held + 2 * features,
+        graphs=3,
+    )
+
+
+def fold_cost(
+    model: LatentSemanticImputation,
+    table: MatrixSize,
+    vectors: MatrixSize,
+    n_hidden: int,
+    *,
+    n_edges: int | None = None,
+    n_unknown: int | None = None,
+    n_sweeps: int = POWER_SWEEPS,
+) -> Cost:
+    """Return what `hidden_fold` takes for so many hidden rows, which keeps what is imputed for them only."""
+    rows = mapped_table(model, table)
+    q = None if n_unknown is None else n_unknown + n_hidden
+    options: dict[str, Any] = {"n_edges": n_edges, "n_unknown": q, "n_sweeps": n_sweeps}
+    solved = [solving_cost(model, size, **options) for size in (vectors, rows)]
+    cost = _sum([_map_cost(model, table, vectors)._replace(written_bytes=0), *solved])
+    return cost._replace(written_bytes=n_hidden * (vectors.row_bytes + rows.row_bytes))
+
+
+# --- new rows --------------------------------------------------------------------------------------------------
+
+
+def infer_cost(model: LatentSemanticImputation, table: MatrixSize, vectors: MatrixSize, n_new: int) -> Cost:
+    """Return what `infer` takes for so many new rows; nothing is stored, the vectors are those of the caller."""
+    k, n_edges = min(model.min_degree, table.n_rows), n_new * min(model.min_degree, table.n_rows)
+    rows = mapped_table(model, table)
+    steps = [] if model.method == "graph" else [_map_cost(model, table, vectors)._replace(written_bytes=0)]
+    if model.method != "linear_map":
+        new = weights_cost(model, table._replace(n_rows=n_new + table.n_rows), n_edges=n_edges)
+        grid = dense_grid(table, model.block_memory)
+        tiles = grid * -(-n_new // row_chunk(n_new, table.row_bytes, model.block_memory))
+        tile = dense_tile(table, k, model.metric, model.block_memory)
+        lists = GRAPH_COPIES * LIST_BYTES * n_edges
+        steps += [Cost(tiles, tiles * table.n_bytes // grid, 0, tile, lists), new._replace(written_bytes=0)]
+        mixed = [vectors] if model.method == "graph" else [vectors, rows]
+        steps += [Cost(1, size.n_bytes, 0, 0, 2 * 8 * n_edges * size.n_columns) for size in mixed]
+    result = 2 * 8 * n_new * (vectors.n_columns + rows.n_columns)
+    cost = _sum(steps)
+    return cost._replace(shared_bytes=cost.shared_bytes + result)

@@ -1,0 +1,150 @@
+"""What Locality Preserving Projection takes in memory and on disk: its graph, eigenvectors and regression."""
+
+from __future__ import annotations
+
+from distembed.costs import Cost
+from distembed.linalg.chunks import row_chunk
+from distembed.linalg.costs import krylov_basis
+from distembed.linalg.solve import SOLVED_TOGETHER
+from distembed.manifold.graph_costs import (
+    EDGE_BYTES,
+    GRAPH_COPIES,
+    LIST_BYTES,
+    START_ROUNDS,
+    MatrixSize,
+    affinity_cost,
+    eigenmaps_cost,
+    most_edges,
+)
+from distembed.manifold.projection import (
+    MAX_EDGES,
+    SVD_OVERSAMPLING,
+    SVD_PASSES,
+    LocalityPreservingProjection,
+)
+from distembed.manifold.ridge import DIRECT_SIDE, PANEL
+from distembed.neighbors.distances import rows_of_tile
+
+TILE_COPIES = 3
+"""Copies of a tile of cosines in float64 while those above a threshold are kept."""
+
+PRODUCT_COPIES = 3
+"""Copies of the products of all columns, or of all rows, that the regression holds: the sum, and LAPACK's."""
+
+STEP_COPIES = 8
+"""Blocks of vectors that a step of the conjugate gradients holds."""
+
+SPAN_COPIES, PAIR_COPIES = 4, 6
+"""Copies of the rows within their singular vectors (themselves, weighted, as the graph sums them up), and of the
+products that the eigenproblem decomposes."""
+
+
+def neighborhood_cost(
+    model: LocalityPreservingProjection, rows: MatrixSize, *, n_edges: int | None = None
+) -> Cost:
+    """Return what the graph of near rows takes; `n_edges` are its edges, by default the most there may be."""
+    if model.threshold is None:
+        return affinity_cost(
+            rows,
+            model.n_neighbors,
+            metric="cosine",
+            symmetry=model.symmetry,
+            block_memory=model.block_memory,
+            n_edges=n_edges,
+        )
+    n_edges = MAX_EDGES * rows.n_rows if n_edges is None else n_edges
+    edges = LIST_BYTES * n_edges + 8 * (rows.n_rows + 1)  # with row numbers of eight bytes
+    if rows.n_values is None:
+        chunk = row_chunk(rows.n_rows, rows.row_bytes, model.block_memory)
+    else:
+        chunk = min(rows.n_rows, rows_of_tile(model.block_memory))
+    grid, compared = -(-rows.n_rows // chunk), rows.compared("cosine").n_bytes
+    task = TILE_COPIES * 8 * chunk**2 + 2 * compared // grid
+    tasks = grid * (grid + 3) // 2
+    return Cost(tasks, rows.n_bytes, edges, task, compared + GRAPH_COPIES * edges, graphs=grid)
+
+
+def graph_edges(model: LocalityPreservingProjection, n_rows: int) -> int:
+    """Return the most edges that the graph of so many rows may have."""
+    if model.threshold is not None:
+        return MAX_EDGES * n_rows
+    return most_edges(n_rows, model.n_neighbors, model.symmetry)
+
+
+def projection_cost(
+    model: LocalityPreservingProjection,
+    rows: MatrixSize,
+    *,
+    n_edges: int | None = None,
+    n_rounds: int = START_ROUNDS,
+) -> Cost:
+    """Return what the projection takes after its graph: eigenvectors and a regression on them, or an eigenproblem.
+
+    `n_rounds` are those of `eigenmaps_cost`.
+    """
+    n_edges = graph_edges(model, rows.n_rows) if n_edges is None else n_edges
+    if model.solver == "eigen":
+        return _eigen_cost(model, rows, n_edges)
+    maps = eigenmaps_cost(rows.n_rows, n_edges, model.n_components, n_rounds=n_rounds)
+    solved = ridge_cost(rows, model.n_components, constant_column=model.constant_column)
+    return Cost(
+        maps.tasks + solved.tasks,
+        maps.read_bytes + solved.read_bytes,
+        maps.written_bytes + solved.written_bytes,
+        max(maps.task_bytes, solved.task_bytes),
+        max(maps.shared_bytes, solved.shared_bytes) + 8 * rows.n_rows * model.n_components,
+        graphs=2,
+    )
+
+
+def ridge_cost(rows: MatrixSize, n_targets: int, *, constant_column: bool = False) -> Cost:
+    """Return what the regression of so many targets on the rows takes: by Cholesky, or by conjugate gradients."""
+    n, m = rows.n_rows, rows.n_columns + constant_column
+    held = rows.n_bytes if rows.n_values is None else 2 * rows.n_bytes
+    held += 8 * constant_column * n
+    targets, side = 8 * n_targets * (n + m), min(n, m)
+    n_blocks = max(1, held // 2**23)
+    if side > DIRECT_SIDE:
+        width = 8 * min(n_targets, SOLVED_TOGETHER) * (n + m)
+        return Cost(
+            4 * n_blocks * START_ROUNDS,
+            held,
+            8 * m * n_targets,
+            2 * width,
+            held + targets + STEP_COPIES * width,
+        )
+    n_panels = -(-side // PANEL)
+    task = 2 * 8 * min(PANEL, side) * (n + m) + 8 * n_targets * side + held // n_blocks
+    products = PRODUCT_COPIES * 8 * side**2
+    return Cost(2 * n_blocks * n_panels, n_panels * held, 8 * m * n_targets, task, held + targets + products)
+
+
+def _eigen_cost(model: LocalityPreservingProjection, rows: MatrixSize, n_edges: int) -> Cost:
+    """Return the cost of the eigenproblem of the rows, whole or within their singular vectors."""
+    n, m, result = rows.n_rows, rows.n_columns, 8 * rows.n_columns * model.n_components
+    edges = EDGE_BYTES * n_edges
+    if model.svd_components is None:
+        held = 8 * m * (SPAN_COPIES * n + PAIR_COPIES * m) + edges + rows.n_bytes
+        return Cost(1, rows.n_bytes, result, 0, held)
+    wanted = model.svd_components
+    columns = min(wanted + SVD_OVERSAMPLING, n, m)
+    basis = krylov_basis(min(n, m), wanted, block_size=columns, n_passes=SVD_PASSES)
+    kept, passes = basis.kept_bytes(8), basis.most_passes
+    projected = PAIR_COPIES * 8 * (passes * columns) ** 2
+    span = 8 * wanted * (SPAN_COPIES * n + 2 * m) + PAIR_COPIES * 8 * wanted**2
+    n_blocks = max(1, rows.n_bytes // 2**23)
+    return Cost(
+        4 * passes * n_blocks,
+        2 * passes * rows.n_bytes,
+        result + kept,
+        kept + projected + 3 * 8 * columns * (n + m) + 2 * rows.n_bytes // n_blocks,
+        span + kept + 2 * rows.n_bytes + edges,
+        graphs=2 * passes,
+    )
+
+
+def random_projection_cost(rows: MatrixSize, n_components: int) -> Cost:
+    """Return what a random projection of rows takes: the signs of every feature, and the sums."""
+    signs, result = 8 * rows.n_columns * n_components, 8 * rows.n_rows * n_components
+    n_blocks = max(1, rows.n_bytes // 2**23)
+    return Cost(n_blocks, rows.n_bytes, result, (rows.n_bytes + 2 * result) // n_blocks, signs)
