@@ -315,16 +315,19 @@ def test_the_memory_of_document_terms_changes_their_cost(counted: Counted) -> No
     check(counted.term_sizes, counted.term_costs, {"block_memory": 2**20}, {"block_memory": 2**17})
 
 
+def task_bytes(**options: Any) -> int:
+    """Return the memory of counting a partition of a text of 50,000 words."""
+    sizes, given = TextSizes(10**9, 10, 10**8, 10**6, 10), CooccurrenceOptions(block_memory=2**26, **options)
+    return partial_counts_cost(sizes, 50_000, RunSizes(10**6, 1), given).task_bytes
+
+
 def test_a_window_that_no_block_has_room_for_is_counted() -> None:
     """64 tokens of a window of a million places have 64 million pairs, whatever the memory of a task is."""
-    sizes = TextSizes(10**9, 10, 10**8, 10**6, 10)
-    costs = [
-        partial_counts_cost(
-            sizes, 50_000, RunSizes(10**6, 1), CooccurrenceOptions(window=window, block_memory=2**26)
-        ).task_bytes
-        for window in (5, 10_000, 1_000_000)
-    ]
-    assert costs[0] == costs[1] < costs[2] - 64_000_000 * 8
+    assert task_bytes(window=5) == task_bytes(window=10_000) < task_bytes(window=1_000_000) - 64_000_000 * 8
+
+
+def test_the_shares_of_words_that_are_kept_are_counted() -> None:
+    assert task_bytes(subsample=1e-3) == task_bytes() + 8 * 50_000
 
 
 # --- counts -> association --------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.corpus.costs import TOKEN_BYTES, TextSizes
-from distembed.corpus.growth_blocks import Repetition, expected_pairs, mean_window
-from distembed.corpus.repetition_blocks import repetition_of
+from distembed.corpus.growth_blocks import Repetition, expected_pairs, mean_window, repetition_of
 from distembed.corpus.sample import CorpusSample
 from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
 from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability, key_type

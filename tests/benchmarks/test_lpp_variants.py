@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import distembed as de
 from distembed.evaluation.words import evaluate_sets
@@ -27,7 +28,7 @@ from distembed.manifold.projection import (
 )
 from distembed.weighting.documents import log_entropy
 from distembed.weighting.pmi import ppmi
-from distembed.weighting.spaces import STOP_WORDS, chosen_columns
+from distembed.weighting.spaces import chosen_columns
 
 N_WORDS, N_COMPONENTS = int(os.environ.get("LPP_WORDS", "8000")), int(os.environ.get("LPP_COMPONENTS", "200"))
 MOST_NEIGHBORS = 50
@@ -68,7 +69,7 @@ class Bench:
         self.words = list(vocabulary.words)
         pairs = de.count_cooccurrences(tokens, vocabulary, window=5, direction="symmetric").persist()
         terms = de.count_document_terms(tokens, vocabulary).persist()
-        without = chosen_columns(pairs, self.words, without=STOP_WORDS)
+        without = chosen_columns(pairs, self.words, without=ENGLISH_STOP_WORDS)
         self.spaces = {
             "WC": together(without),
             "WC log": together(without.map_blocks(np.log1p, dtype=float)),

@@ -13,7 +13,7 @@ from distembed.costs import Cost
 from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS, group_width
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.neighbors.stored_graphs import joint_rows, row_sizes
+from distembed.neighbors.graphs import joint_rows, row_sizes
 from distembed.pipeline.context import Context, stored_sparse, whole_sparse
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, sides_of
 from distembed.pipeline.systems.transfer.arrays import store_memory

@@ -15,9 +15,8 @@ from distembed.linalg.chunks import balanced_chunks
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.joint_graph import prefixed
 from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
-from distembed.neighbors.graphs import affinity_rows
+from distembed.neighbors.graphs import affinity_rows, row_sizes
 from distembed.neighbors.search import MERGED_AT_ONCE
-from distembed.neighbors.stored_graphs import row_sizes
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, find_pairs, sides_of
 from distembed.pipeline.systems.transfer.arrays import store, store_memory
