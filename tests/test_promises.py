@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 
 import distembed as de
-from distembed.pipeline.config import load_job
-from distembed.pipeline.planning import plan_job
+from distembed.job.load import load_job
+from distembed.job.planning import plan_job
 from tests.pipeline.conftest import cluster, digest_here, folder_of_all_workers, run
 from tests.pipeline.processes import Process
 from tests.small_jobs import imputation, neighbors, psdvec, topics, transfer, wordspaces

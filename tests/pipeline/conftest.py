@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from distembed.pipeline.cli import cli
+from distembed.cli.main import cli
 
 from .processes import DASK, Process, distembed, kill_group
 from .tiny_job import make_tiny_job
@@ -59,7 +59,7 @@ def environment() -> dict[str, str]:
 
 def by_a_new_interpreter(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the command line to its end as a user does: nothing is imported, and no memory taken, before it."""
-    command = [sys.executable, "-m", "distembed.pipeline.cli", *words]
+    command = [sys.executable, "-m", "distembed.cli.main", *words]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=300, env=environment(), check=False
     )

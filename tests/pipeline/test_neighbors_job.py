@@ -13,9 +13,9 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.neighbors import NearestNeighbors
 
 import distembed as de
+from distembed.job.load import load_job
+from distembed.job.planning import plan_job
 from distembed.neighbors import blocks
-from distembed.pipeline.config import load_job
-from distembed.pipeline.planning import plan_job
 from distembed.storage import arrays
 from tests.small_jobs.neighbors import JOB, NAMES, K, N, X, write
 
