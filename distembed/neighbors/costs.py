@@ -140,7 +140,7 @@ def affinity_cost(
     symmetry: Symmetry = "union",
     block_memory: int,
 ) -> Cost:
-    """Return what `affinity_rows` takes, with the search: a task of either has two blocks that it reads anew."""
+    """Return what `affinity_rows` takes, with the search: a task of either reads its two blocks again."""
     n, grid = sizes.n_rows, sizes.n_blocks(block_memory)
     of_others = n_neighbors if symmetry == "union" else min(n_neighbors, MUTUAL_FLOOR)
     lists, edges = LIST_BYTES * n * n_neighbors, EDGE_BYTES * n * (n_neighbors + of_others)
