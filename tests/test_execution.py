@@ -56,8 +56,7 @@ from distembed.factorization.row_lifts import each
 from distembed.linalg.eigen import dense_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks, times_matrix, transpose_row_blocks
 from distembed.manifold import propagation
-from distembed.neighbors.graphs import affinity_rows
-from distembed.neighbors.stored_graphs import RowBlocks
+from distembed.neighbors.graphs import RowBlocks, affinity_rows
 from distembed.weighting.documents import select_pairs
 from distembed.weighting.pmi import ppmi
 from tests.conftest import forked_workers

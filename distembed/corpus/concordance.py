@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus.concordance_blocks import Meetings, meetings
+from distembed.corpus.concordance_blocks import meetings
 from distembed.corpus.partitions import TokenBatch, Tokens
 
 MARGIN = 8
@@ -60,10 +60,9 @@ def document_passages(
     ids = np.concatenate([np.empty(0, np.int32), *pieces])
     dictionary = tokens.words(partition)["word"].combine_chunks()
     text = tuple(dictionary.take(pa.array(ids[ids >= 0])).to_pylist())
-    head = documents.slice(number, 1).to_pylist()[0]
     values = np.array([weights.get(word, 0.0) for word in text])
     return [
-        Passage(head["id"] or "", head["title"] or "", text[cut], tuple(np.flatnonzero(values[cut]).tolist()))
+        _passage(documents, number, text[cut], tuple(np.flatnonzero(values[cut]).tolist()))
         for cut in _heaviest(values, n, width)
     ]
 
@@ -81,13 +80,8 @@ def _heaviest(values: NDArray[np.float64], n: int, width: int) -> Iterator[slice
         left[max(0, begin - width + 1) : begin + width] = -np.inf  # what would overlap
 
 
-class _Found(NamedTuple):
-    """A passage whose words and document are still numbers of its partition."""
-
-    pair: int
-    document: int
-    ids: NDArray[np.int32]
-    marked: tuple[int, ...]
+Found = tuple[int, int, NDArray[np.int32], tuple[int, ...]]
+"""A passage of a partition: the numbers of its pair and its document, its ids, and the marked ones of them."""
 
 
 def find_passages(
@@ -122,14 +116,15 @@ def find_passages(
         raw = list(_search(tokens.iter_partition(partition), words, lacking, window))
         if raw:
             documents = tokens.documents(partition)
-            for one in raw:
-                found[left[one.pair]].append(_passage(one, words, documents))
+            for pair, document, ids, marked in raw:
+                text = words.take(pa.array(ids)).to_pylist()
+                found[left[pair]].append(_passage(documents, document, tuple(text), marked))
     return found
 
 
 def _search(
     batches: Iterator[TokenBatch], words: pa.Array, lacking: Mapping[Pair, int], window: int
-) -> Iterator[_Found]:
+) -> Iterator[Found]:
     """Yield as many passages of each pair as it lacks, from one partition."""
     keywords, contexts = (list(dict.fromkeys(side)) for side in zip(*lacking, strict=True))
     numbers = np.full((len(keywords), len(contexts)), -1, np.int64)
@@ -142,10 +137,11 @@ def _search(
     seen: set[tuple[int, int]] = set()
     for batch in batches:
         met = meetings(batch.ids, batch.document, *sides, numbers, window=window)
-        for one in _cut(batch, met):
-            if missing[one.pair] and (one.pair, one.document) not in seen:
-                seen.add((one.pair, one.document))
-                missing[one.pair] -= 1
+        for one in _cut(batch, *met):
+            pair, document, *_ = one
+            if missing[pair] and (pair, document) not in seen:
+                seen.add((pair, document))
+                missing[pair] -= 1
                 yield one
         if not any(missing):
             return
@@ -157,7 +153,7 @@ def _numbers(words: pa.Array, wanted: Sequence[str]) -> NDArray[np.int32]:
     return np.asarray(pc.fill_null(places, -1)).astype(np.int32)
 
 
-def _cut(batch: TokenBatch, met: Meetings) -> Iterator[_Found]:
+def _cut(batch: TokenBatch, *met: NDArray[np.int64]) -> Iterator[Found]:
     """Yield each meeting of a batch with the ids around it, of the same document and without its borders."""
     for place, other, pair in zip(*(part.tolist() for part in met), strict=True):
         begin, end = min(place, other), max(place, other)
@@ -165,10 +161,9 @@ def _cut(batch: TokenBatch, met: Meetings) -> Iterator[_Found]:
         kept = (batch.document[around] == batch.document[place]) & (batch.ids[around] >= 0)
         rank = np.cumsum(kept) - 1
         marked = tuple(sorted(int(rank[at - around.start]) for at in (place, other)))
-        yield _Found(pair, int(batch.document[place]), batch.ids[around][kept], marked)
+        yield pair, int(batch.document[place]), batch.ids[around][kept], marked
 
 
-def _passage(one: _Found, words: pa.Array, documents: pa.Table) -> Passage:
-    row = documents.slice(one.document, 1).to_pylist()[0]
-    text = words.take(pa.array(one.ids)).to_pylist()
-    return Passage(row["id"] or "", row["title"] or "", tuple(text), one.marked)
+def _passage(documents: pa.Table, number: int, words: tuple[str, ...], marked: tuple[int, ...]) -> Passage:
+    row = documents.slice(number, 1).to_pylist()[0]
+    return Passage(row["id"] or "", row["title"] or "", words, marked)

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
-
-
-class Meetings(NamedTuple):
-    """Places where a keyword stands near a context word, in the order of the text."""
-
-    place: Int64s
-    other: Int64s
-    """The places of the keyword and of the context word among the ids. Shape (m,), int64."""
-    pair: Int64s
-    """The number of the pair that the two words are. Shape (m,), int64."""
 
 
 def meetings(
@@ -28,7 +16,7 @@ def meetings(
     pairs: Int64s,
     *,
     window: int,
-) -> Meetings:
+) -> tuple[Int64s, Int64s, Int64s]:
     """Return where a keyword stands within `window` places of a context word that belongs to it.
 
     Parameters
@@ -46,7 +34,9 @@ def meetings(
 
     Returns
     -------
-    Meetings
+    place, other, pair : (m,) int64
+        The places of the keyword and of the context word among the ids, in the order of the text, and the number of
+        their pair.
     """
     tokens = ids >= 0
     keyword, context = (np.where(tokens, numbers[ids], -1) for numbers in (keywords, contexts))
@@ -60,4 +50,4 @@ def meetings(
     own, others = own[met], others[met]
     pair = pairs[keyword[own], context[others]]
     found = np.flatnonzero(pair >= 0)
-    return Meetings(own[found], others[found], pair[found])
+    return own[found], others[found], pair[found]

@@ -7,6 +7,7 @@ file is ever held whole, except for a JSON line, whose length is limited.
 from __future__ import annotations
 
 import codecs
+import csv
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from distembed.corpus.heads import check_line_ends, read_beginning
 from distembed.corpus.streams import (
     BadRecord,
     Batch,
@@ -30,6 +32,8 @@ from distembed.corpus.streams import (
     option_text,
     pieces_of,
 )
+from distembed.formats.delimiters import DELIMITERS, separated
+from distembed.formats.encodings import decoded
 from distembed.formats.parquet import ParquetFile, read_batches
 
 # A JSON line is parsed as a whole.
@@ -38,16 +42,6 @@ TOO_LONG = (
     f"has over {MAX_JSON_LINE_BYTES} bytes, which cannot be parsed in bounded memory; "
     "give the text as plain text or Parquet"
 )
-
-
-def nothing(n: int) -> pa.Array:
-    """Return `n` empty strings."""
-    return pa.repeat(pa.scalar(""), n)
-
-
-def no_labels(n: int) -> pa.Array:
-    """Return `n` null strings."""
-    return pa.nulls(n, pa.string())
 
 
 def without_cut(data: bytes) -> int:
@@ -154,11 +148,6 @@ def json_lines(partition: Partition, progress: Progress) -> Iterator[tuple[int, 
         yield begin, b"".join(held)
 
 
-def read_jsonl(partition: Partition, progress: Progress) -> Iterator[Batch]:
-    """Yield the batches of a partition of JSON lines."""
-    return batched(json_spans(partition, progress), piece_bytes=partition.piece_bytes)
-
-
 def json_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
     """Yield each JSON line's text with its id, title and label."""
     for offset, line in json_lines(partition, progress):
@@ -258,8 +247,13 @@ def json_error(partition: Partition, offset: int, what: str) -> RecordError:
 
 def line_of(partition: Partition, offset: int) -> int:
     """Return the number of the line that holds a byte of the text of a file, whose beginning is read for it."""
-    n_lines, left = 1, offset
-    for piece in pieces_of(replace(partition, start=0, stop=None), Progress()):
+    return 1 + lines_within(replace(partition, start=0, stop=None), offset)
+
+
+def lines_within(partition: Partition, n_bytes: int) -> int:
+    """Return the number of line ends in the first bytes of the text of a partition."""
+    n_lines, left = 0, n_bytes
+    for piece in pieces_of(partition, Progress()):
         n_lines += piece.data[:left].count(b"\n")
         left -= len(piece.data)
         if left <= 0:
@@ -285,25 +279,16 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
             mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
             n_rows = int(np.clip(4 * partition.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
             columns = sorted({*partition.fields[0], *(field for field in partition.fields[1:] if field)})
-            place = RowPlace(group, row=0, n_before=sum(sizes[:group]))
+            row, n_before = 0, sum(sizes[:group])
             for records in read_batches(file, n_rows, row_groups=[group], columns=columns):
-                n_read = place.row + records.num_rows
-                progress.n_bytes_read = before + n_bytes * n_read // metadata.num_rows
-                yield parquet_batch(partition, records, place, progress)
-                place = place._replace(row=n_read)
+                progress.n_bytes_read = before + n_bytes * (row + records.num_rows) // metadata.num_rows
+                yield parquet_batch(partition, records, progress, group=group, row=row, n_before=n_before)
+                row += records.num_rows
             progress.n_bytes_read = before + n_bytes
 
 
 def _stored_bytes(row_group: Any) -> int:
     return sum(row_group.column(k).total_compressed_size for k in range(row_group.num_columns))
-
-
-class RowPlace(NamedTuple):
-    """Where rows begin: their row group, the row in it, and the rows of the groups before."""
-
-    group: int
-    row: int
-    n_before: int
 
 
 def check_columns(partition: Partition, schema: pa.Schema) -> None:
@@ -332,21 +317,24 @@ def check_fields(partition: Partition, names: Sequence[str]) -> list[tuple[str, 
 
 
 def parquet_batch(
-    partition: Partition, records: pa.RecordBatch, place: RowPlace, progress: Progress
+    partition: Partition, records: pa.RecordBatch, progress: Progress, *, group: int, row: int, n_before: int
 ) -> Batch:
-    """Return the batch of some rows; a null text or title becomes an empty one."""
+    """Return the batch of some rows of a row group, from `row` on, with so many rows in the groups before.
+
+    A null text or title becomes an empty one.
+    """
     columns = {field: as_text(records.column(field)) for field in records.schema.names}
     bad = bad_rows(columns) if partition.errors == "strict" else {}
-    for row, field in bad.items():
+    for place, field in bad.items():
         reason = f'is not UTF-8 in column "{field}"; correct the row, or give {replaced(partition)}'
-        number = f"row {place.n_before + place.row + row + 1}"
+        number = f"row {n_before + row + place + 1}"
         progress.pass_over(partition, RecordError(BadRecord(partition.url, number, reason)))
     rows = np.delete(np.arange(records.num_rows), list(bad))
     columns = {field: column.take(pa.array(rows)) for field, column in columns.items()} if bad else columns
     n, text = len(rows), join_columns([columns[field] for field in partition.fields[0]])
     ids, titles, labels = (repaired(columns[field]) if field else None for field in partition.fields[1:])
-    numbers = pa.array(place.row + rows).cast(pa.string())
-    name = f"{partition.name}:{place.group}."
+    numbers = pa.array(row + rows).cast(pa.string())
+    name = f"{partition.name}:{group}."
     places = pc.binary_join_element_wise(name, numbers, "")
     _, offsets, data = text.buffers()
     bounds = (
@@ -359,8 +347,8 @@ def parquet_batch(
         bounds[1:] - bounds[0],
         n,
         places if ids is None else pc.coalesce(ids, places),
-        nothing(n) if titles is None else titles.fill_null(""),
-        labels if labels is not None else no_labels(n),
+        pa.repeat("", n) if titles is None else titles.fill_null(""),
+        labels if labels is not None else pa.nulls(n, pa.string()),
     )
 
 
@@ -403,3 +391,182 @@ def join_columns(columns: list[pa.Array]) -> pa.Array:
     if len(columns) == 1:
         return columns[0]
     return pc.binary_join_element_wise(*columns, pa.scalar("\n", pa.large_string()), null_handling="skip")
+
+
+# --- rows of CSV and TSV -----------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """The fields of a row, the number of the line where it begins, and that of the line where it ends."""
+
+    fields: list[str]
+    first: int
+    last: int
+
+
+Places = tuple[list[int], list[int | None], int]
+"""The places in a row of its texts, and of its id, title and label, where they are read; and how many fields it has."""
+
+
+def with_columns(partition: Partition) -> Partition:
+    """Return a partition of CSV or TSV with its delimiter and quotes, and check that it has the columns asked for.
+
+    Raises
+    ------
+    CorpusError
+        If a column is missing.
+    ValueError
+        If the delimiter is not one character.
+    """
+    if partition.delimiter != "auto" and len(partition.delimiter) != 1:
+        raise ValueError(f'delimiter is {partition.delimiter!r}; give one character, as ";", or "auto"')
+    quotes = partition.quotes
+    if quotes == "auto":
+        quotes = "none" if partition.format == "tsv" else "double"
+    candidates = DELIMITERS if partition.delimiter == "auto" else partition.delimiter
+    if partition.format == "tsv":
+        candidates = "\t"
+    beginning = decoded(read_beginning(partition), partition.encoding, errors="replace")
+    text, named = separated(beginning)
+    if named and partition.delimiter == "auto":
+        candidates = named
+    check_line_ends(partition, text)  # again, without the line that names the separator
+    asked = {*partition.fields[0], *partition.fields[1:]}
+    headers = {one: _header(text, replace(partition, delimiter=one, quotes=quotes)) for one in candidates}
+    best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))
+    _places(partition, headers[best])
+    return replace(partition, delimiter=best, quotes=quotes)
+
+
+def _header(text: str, partition: Partition) -> list[str]:
+    lines = (f"{line}\n" for line in text.split("\n"))
+    try:
+        return next((row for row in _reader(lines, partition) if row), [])
+    except csv.Error:
+        return []
+
+
+def _reader(lines: Iterator[str], partition: Partition) -> Any:
+    """Return a reader of rows: quotes that do not enclose a field are an error where they enclose fields."""
+    csv.field_size_limit(MAX_JSON_LINE_BYTES)
+    if partition.quotes == "none":
+        return csv.reader(lines, delimiter=partition.delimiter, quoting=csv.QUOTE_NONE)
+    return csv.reader(lines, delimiter=partition.delimiter, strict=True)
+
+
+def _places(partition: Partition, header: Sequence[str]) -> Places:
+    """Return where the fields asked for are in a row."""
+    for _, field in check_fields(partition, header):
+        if header.count(field) > 1:
+            raise CorpusError(f'{partition.url} has the column "{field}" twice; rename one.')
+    texts, *others = partition.fields
+    places = [header.index(field) if field else None for field in others]
+    return [header.index(field) for field in texts], places, len(header)
+
+
+def row_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
+    """Yield each row's text with its id, title and label."""
+    rows = read_rows(partition, progress)
+    header = next(rows, Row([], 1, 1))
+    places = _places(partition, header.fields)
+    for number, row in enumerate(rows, start=1):
+        try:
+            yield _span(partition, row, places, f"{partition.name}:{number}")
+        except RecordError as error:
+            progress.pass_over(partition, error)
+
+
+def _span(partition: Partition, row: Row, places: Places, place: str) -> Span:
+    of_texts, of_others, width = places
+    if len(row.fields) != width:
+        raise _row_error(
+            partition,
+            row,
+            f"has {len(row.fields)} fields and the header has {width}; {_advice(partition)}",
+        )
+    texts = "\n".join(row.fields[at] for at in of_texts)
+    ident, title, label = (None if at is None else row.fields[at] for at in of_others)
+    try:
+        text, _ = texts.encode(), [name.encode() for name in (ident, title, label) if name]
+    except UnicodeEncodeError as error:
+        raise _row_error(
+            partition, row, f"is not UTF-8; correct the row, or give {replaced(partition)}"
+        ) from error
+    return Span(text, closes=True, id=ident or place, title=title or "", label=label or None)
+
+
+def _advice(partition: Partition) -> str:
+    delimiter, quotes = (option_text(partition.section, option) for option in ("delimiter", "quotes"))
+    return f"correct the row, or give {delimiter} or {quotes}"
+
+
+def _row_error(partition: Partition, row: Row, what: str) -> RecordError:
+    place = f"line {row.first}" if row.last <= row.first else f"lines {row.first} to {row.last}"
+    return RecordError(BadRecord(partition.url, place, what))
+
+
+def read_rows(partition: Partition, progress: Progress) -> Iterator[Row]:
+    """Yield the rows of a file that are not empty, the header first; a row that cannot be read is a bad record.
+
+    Raises
+    ------
+    CorpusError
+        If a quote is never closed: the rows after it cannot be told apart.
+    """
+    reader = _reader(text_lines(partition, progress), partition)
+    while True:
+        first = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise CorpusError(_never_closed(partition, first)) from error
+            row = Row([], first, reader.line_num)
+            wrong = _row_error(partition, row, f"is no row of fields ({error}); {_advice(partition)}")
+            progress.pass_over(partition, wrong)
+        else:
+            if fields:
+                yield Row(fields, first, reader.line_num)
+
+
+def _never_closed(partition: Partition, line: int) -> str:
+    return (
+        f"{partition.url}, line {line}, has a quote that is never closed; correct the row, or give "
+        f"{option_text(partition.section, 'quotes', 'none')} if quotes are characters like others."
+    )
+
+
+def text_lines(partition: Partition, progress: Progress) -> Iterator[str]:
+    """Yield the lines of a file with their ends; bytes that do not decode are escaped, or replaced where asked for.
+
+    Raises
+    ------
+    CorpusError
+        If a line is too long to be read in bounded memory.
+    """
+    errors = "surrogateescape" if partition.errors == "strict" else "replace"
+    held: list[bytes] = []
+    size, number = 0, 1
+    for piece in pieces_of(partition, progress):
+        for line in _cut(piece.data):
+            held.append(line)
+            size += len(line)
+            if line.endswith(b"\n"):
+                text = b"".join(held).decode("utf-8", errors)
+                yield separated(text.removeprefix("\ufeff")).text if number == 1 else text
+                held, size, number = [], 0, number + 1
+        if size > MAX_JSON_LINE_BYTES:
+            raise CorpusError(
+                f"{partition.url}, line {number}, has over {MAX_JSON_LINE_BYTES:,} bytes, which cannot be read in "
+                "bounded memory; give the text as plain text or Parquet."
+            )
+    if held:
+        text = b"".join(held).decode("utf-8", errors)
+        yield text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _cut(data: bytes) -> list[bytes]:
+    *lines, rest = data.split(b"\n")
+    return [*(line + b"\n" for line in lines), *([rest] if rest else [])]

@@ -29,58 +29,16 @@ OUT, DEPTH, HEADING, NO_COMMENT_END, OPEN, BEYOND, NO_TAG_END = 0, 1, 2, 3, 4, 4
 
 # Elements that go with all they hold; the rest of the names are only tags, which go alone.
 DROPPED = [
-    "ref",
-    "math",
-    "chem",
-    "ce",
-    "gallery",
-    "timeline",
-    "syntaxhighlight",
-    "source",
-    "score",
-    "imagemap",
-    "hiero",
-    "templatestyles",
-    "graph",
-    "mapframe",
-    "maplink",
-    "style",
-    "script",
-    "inputbox",
-    "categorytree",
-    "dynamicpagelist",
-    "templatedata",
-    "includeonly",
-]
+    "ref", "math", "chem", "ce", "gallery", "timeline", "syntaxhighlight", "source", "score", "imagemap",
+    "hiero", "templatestyles", "graph", "mapframe", "maplink", "style", "script", "inputbox",
+    "categorytree", "dynamicpagelist", "templatedata", "includeonly",
+]  # fmt: skip
 VERBATIM = ("nowiki", "pre")
 # Tags that part the words on their two sides.
 PARTING = [
-    "br",
-    "p",
-    "div",
-    "li",
-    "ul",
-    "ol",
-    "dl",
-    "dd",
-    "dt",
-    "hr",
-    "blockquote",
-    "center",
-    "table",
-    "tr",
-    "td",
-    "th",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "poem",
-    "section",
-    "gallery",
-]
+    "br", "p", "div", "li", "ul", "ol", "dl", "dd", "dt", "hr", "blockquote", "center", "table", "tr", "td",
+    "th", "h1", "h2", "h3", "h4", "h5", "h6", "poem", "section", "gallery",
+]  # fmt: skip
 
 
 def name_hash(name: str) -> int:

@@ -23,10 +23,9 @@ from xml.sax.saxutils import unescape
 import numpy as np
 
 from distembed.corpus import markup
-from distembed.corpus.documents import Span, batched
+from distembed.corpus.documents import Span, line_of, lines_within
 from distembed.corpus.streams import (
     BadRecord,
-    Batch,
     CorpusError,
     Partition,
     Progress,
@@ -157,11 +156,6 @@ def head_encoding(data: bytes) -> str:
 def is_plain(data: bytes) -> bool:
     """Return whether a dump's beginning has nothing that needs an XML parser to find its pages."""
     return head_encoding(data) == "utf-8" and b"<!DOCTYPE" not in data
-
-
-def read_mediawiki(partition: Partition, progress: Progress) -> Iterator[Batch]:
-    """Yield batches of the pages that begin in a partition."""
-    return batched(page_spans(partition, progress), piece_bytes=partition.piece_bytes)
 
 
 def is_inside_markup(data: bytes) -> bool:
@@ -307,8 +301,7 @@ class PageSource:
         place = self.n_dropped + max(self.data.rfind(page, 0, self.position), 0)
         if self.partition.compression and self.partition.start:
             return 1 + lines_before(self.partition) + lines_within(self.partition, place)
-        whole = replace(self.partition, start=0, stop=None)
-        return 1 + lines_within(whole, place + self.partition.start)
+        return line_of(self.partition, place + self.partition.start)
 
 
 def lines_before(partition: Partition) -> int:
@@ -318,17 +311,6 @@ def lines_before(partition: Partition) -> int:
         if not piece.owned:
             break
         n_lines += piece.data.count(b"\n")
-    return n_lines
-
-
-def lines_within(partition: Partition, n_bytes: int) -> int:
-    """Return the number of line ends in the first bytes of the text of a partition."""
-    n_lines, left = 0, n_bytes
-    for piece in pieces_of(partition, Progress()):
-        n_lines += piece.data[:left].count(b"\n")
-        left -= len(piece.data)
-        if left <= 0:
-            break
     return n_lines
 
 

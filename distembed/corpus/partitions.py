@@ -34,11 +34,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.delimited import read_delimited
-from distembed.corpus.documents import read_jsonl, read_parquet
-from distembed.corpus.mediawiki import read_mediawiki
-from distembed.corpus.scanning import Scanner
-from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, Progress
+from distembed.corpus.documents import Span, batched, json_spans, read_parquet, row_spans
+from distembed.corpus.mediawiki import page_spans
+from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, Progress, Scanner
 from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
@@ -46,12 +44,14 @@ from distembed.files import failures_told, replacing
 from distembed.formats.parquet import ParquetFile
 from distembed.urls import url_to_fs
 
+SPANS: dict[str, Callable[[Partition, Progress], Iterator[Span]]] = {
+    "csv": row_spans,
+    "tsv": row_spans,
+    "mediawiki": page_spans,
+    "jsonl": json_spans,
+}
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
-    "csv": read_delimited,
-    "tsv": read_delimited,
-    "mediawiki": read_mediawiki,
     "text": read_text,
-    "jsonl": read_jsonl,
     "parquet": read_parquet,
 }
 MAX_ROW_IDS = 1 << 16
@@ -124,7 +124,12 @@ class TokenBatch(NamedTuple):
 def read_batches(partition: Partition, progress: Progress | None = None) -> Iterator[Batch]:
     """Yield the batches of text of a partition."""
     with failures_told(partition.url):
-        yield from READERS[partition.format](partition, progress or Progress())
+        progress = progress or Progress()
+        if partition.format in SPANS:
+            spans = SPANS[partition.format](partition, progress)
+            yield from batched(spans, piece_bytes=partition.piece_bytes)
+        else:
+            yield from READERS[partition.format](partition, progress)
 
 
 def tokenize_partition(
@@ -536,9 +541,5 @@ def token_batches(table: pa.Table, n_ids: int) -> Iterator[TokenBatch]:
 
 def total(summaries: Sequence[PartitionSummary]) -> PartitionSummary:
     """Return the sums over all partitions."""
-    sums = [sum(column) for column in zip(*(summary[1:] for summary in summaries), strict=True)]
-    return (
-        PartitionSummary("", *sums)
-        if sums
-        else PartitionSummary("", *([0] * (len(PartitionSummary._fields) - 1)))
-    )
+    columns = PartitionSummary._fields[1:]
+    return PartitionSummary("", *(sum(getattr(summary, name) for summary in summaries) for name in columns))

@@ -18,8 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.partitions import Tokens, read_batches
-from distembed.corpus.scanning import Scanned
-from distembed.corpus.streams import Partition, Progress, open_url, xz_text_bytes
+from distembed.corpus.streams import Partition, Progress, Scanned, open_url, xz_text_bytes
 from distembed.corpus.tokenizer import Tokenizer, scanner
 
 SAMPLE_BYTES = 8 << 20

@@ -16,9 +16,7 @@ from distembed.corpus.documents import (
     NO_SPAN,
     Span,
     batched,
-    no_labels,
     not_utf8_in,
-    nothing,
     owned_lines,
     without_cut,
 )
@@ -59,7 +57,16 @@ def read_lines(partition: Partition, progress: Progress) -> Iterator[Batch]:
 def closing_batch(offset: int) -> Batch:
     """Return an empty last span, which ends a document left open by the end of the file."""
     zero = np.zeros(1, np.int64)
-    return Batch(np.zeros(0, np.uint8), zero, zero, 1, nothing(0), nothing(0), no_labels(0), offset)
+    return Batch(
+        np.zeros(0, np.uint8),
+        zero,
+        zero,
+        1,
+        pa.repeat("", 0),
+        pa.repeat("", 0),
+        pa.nulls(0, pa.string()),
+        offset,
+    )
 
 
 def line_batch(partition: Partition, data: bytes, offset: int, *, continues: bool) -> Batch:
@@ -88,8 +95,8 @@ def line_batch(partition: Partition, data: bytes, offset: int, *, continues: boo
         stops,
         n_closed,
         document_ids(partition.name, offset + begun),
-        nothing(n),
-        no_labels(n),
+        pa.repeat("", n),
+        pa.nulls(n, pa.string()),
         offset,
     )
 

@@ -42,8 +42,7 @@ from numpy.typing import NDArray
 from distembed.corpus import blocks
 from distembed.corpus.normalization import ASSIGNED, Form, Normalizer, characters_of
 from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer, read_names
-from distembed.corpus.scanning import DictionarySlice, Scanned, Scanner
-from distembed.corpus.streams import Batch, not_utf8
+from distembed.corpus.streams import Batch, DictionarySlice, Scanned, Scanner, not_utf8
 from distembed.options import PositiveInt
 
 BORDERS = ("document", "line", "sentence")

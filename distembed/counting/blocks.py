@@ -75,7 +75,7 @@ def distance_units(window: int, weighting: str) -> Units:
     return Units((q + distances // 2) // distances, q)
 
 
-def keep_probability(counts: NDArray[np.int64], threshold: float) -> NDArray[np.float64]:
+def keep_probability(counts: NDArray[Any], threshold: float) -> NDArray[np.float64]:
     """Return the probability of keeping a token of each word in frequent-word subsampling, as in word2vec.
 
     It is min(1, sqrt(t / f) + t / f), where f is the share of the word among all counted tokens and t the

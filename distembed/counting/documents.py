@@ -17,7 +17,7 @@ from distembed.counting.partition_rows import DictionaryRows, token_rows, tokens
 from distembed.execution import map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
 
-_BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
+BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
 
 
 class DocumentBlock(NamedTuple):
@@ -40,7 +40,7 @@ def document_row_blocks(tokens: Tokens, *, block_memory: int = BLOCK_MEMORY) -> 
     >>> [(block.first, block.last) for block in document_row_blocks(docs.tokenize())]
     [(0, 9)]
     """
-    limit = max(1, block_memory // _BYTES_PER_TOKEN)
+    limit = max(1, block_memory // BYTES_PER_TOKEN)
     return [block for partition in tokens.partitions for block in _partition_blocks(tokens, partition, limit)]
 
 

@@ -112,13 +112,14 @@ def _stream_rules(
 def _piece_runs(
     rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
 ) -> Iterator[Run]:
-    window, n_pairs = options.window, _pairs_per_piece(options, n_words)
+    window, n_pairs = options.window, pairs_per_piece(options, n_words)
     counter = blocks.PairCounter(n_words, options.units.weights, _CELL[options.direction], n_pairs)
     for words, reach in _windowed_stream(rows, rules, window, n_pairs // window):
         yield counter.count(words, reach)
 
 
-def _pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
+def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
+    """Return the most pairs that are counted at a time: those of an eighth of the memory, or of 64 tokens."""
     pair_bytes = blocks.key_type(n_words, options.window).itemsize
     return max(options.block_memory // 8 // pair_bytes, 64 * options.window)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -24,20 +24,13 @@ def tokens_of(docs: Corpus | Tokens) -> Tokens:
     return tokens
 
 
-class PartitionLookup(NamedTuple):
-    """The row in the vocabulary of each token id of a partition, int32, -1 for words that the vocabulary lacks.
-
-    `counts`, int64 (n_words,), are the numbers of tokens in the partition of each word of the vocabulary.
-    """
-
-    rows: NDArray[np.int32]
-    counts: NDArray[np.int64]
-
-
 def partition_lookup(
     partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
-) -> PartitionLookup:
-    """Return the rows in the vocabulary of a partition's dictionary, which is read a slice at a time."""
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the row in the vocabulary of each token id of a partition, and how often it has each word.
+
+    The dictionary is read a slice at a time. The row of a word that the vocabulary lacks is -1.
+    """
     rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
     with open_partition(partition, "words", storage_options) as file:
         for group in range(file.num_row_groups):
@@ -47,7 +40,7 @@ def partition_lookup(
             known = found >= 0
             # A partition with very many words lists some of them more than once, of which `counts[rows] +=` adds one.
             np.add.at(counts, found[known], table["count"].to_numpy()[known])
-    return PartitionLookup(np.concatenate(rows), counts)
+    return np.concatenate(rows), counts
 
 
 class DictionaryRows:

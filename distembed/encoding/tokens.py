@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus.scanning import Scanner
-from distembed.corpus.streams import Batch
+from distembed.corpus.streams import Batch, Scanner
 from distembed.corpus.tokenizer import APOSTROPHES, Tokenizer, scanner
 from distembed.vectors import WordVectors
 

@@ -18,8 +18,7 @@ from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread
 from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks
-from distembed.neighbors.graphs import Normalization, components, degrees_of, laplacian
-from distembed.neighbors.stored_graphs import RowBlocks, flip_rows
+from distembed.neighbors.graphs import Normalization, RowBlocks, components, degrees_of, flip_rows, laplacian
 
 Float64s = NDArray[np.float64]
 

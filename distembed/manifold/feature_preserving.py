@@ -38,6 +38,7 @@ from distembed.neighbors.graphs import (
     LOCAL_NEIGHBOR,
     Affinity,
     Normalization,
+    RowBlocks,
     Symmetry,
     components,
     degrees_of,
@@ -45,7 +46,6 @@ from distembed.neighbors.graphs import (
     row_is_used,
 )
 from distembed.neighbors.search import search_lists
-from distembed.neighbors.stored_graphs import RowBlocks
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.validation import check_matrix, new_matrix

@@ -1,12 +1,13 @@
 """Graphs of neighbors: from rows to an affinity, several affinities to one, an affinity to its Laplacian.
 
 A graph of n rows with k neighbors each has at most 2 n k edges of 12 bytes. It is a CSR array in memory, or a Dask
-array of CSR row blocks, which is read by passes (`stored_graphs`); the bits are the same.
+array of CSR row blocks, which is read by passes; the bits are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
@@ -26,11 +27,12 @@ from distembed.execution import (
     map_blocks,
     persist,
     readers,
+    whole,
 )
-from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.linalg.csr import row_sums
-from distembed.linalg.operators import empty_csr
-from distembed.neighbors import graph_blocks, stored_graphs
+from distembed.linalg import csr
+from distembed.linalg.chunks import BLOCK_MEMORY, balanced_chunks
+from distembed.linalg.operators import empty_csr, of_each_row, transpose_row_blocks
+from distembed.neighbors import graph_blocks
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.search import nearest_neighbors
 
@@ -38,6 +40,8 @@ Affinity = Literal["binary", "cosine", "gaussian", "local"]
 Symmetry = Literal["union", "mutual"]
 Normalization = Literal["symmetric", "none"]
 Float64s = NDArray[np.float64]
+
+_CSR: dict[str, Any] = {"dtype": np.float64, "meta": empty_csr(np.float64)}
 
 LOCAL_NEIGHBOR = 7
 """The neighbor whose distance is a row's own scale (Zelnik-Manor & Perona 2004)."""
@@ -135,7 +139,7 @@ def affinity_rows(
     step = partial(_symmetric_block, bounds, ends, *options)
     numbers = da.from_array(np.arange(len(bounds))[:, None], chunks=1)
     shape = {"i": tuple(stop - first for first, stop in ends), "j": kept.size}
-    form: dict[str, Any] = {"adjust_chunks": shape, "dtype": np.float64, "meta": empty_csr(np.float64)}
+    form: dict[str, Any] = {"adjust_chunks": shape, **_CSR}
     if held_by_cluster(near.lists):
         return blockwise(step, "ij", numbers, "ij", near.lists, "klm", concatenate=False, **form)
     return blockwise(partial(step, lists=readers(near.lists)), "ij", numbers, "ij", **form)
@@ -282,25 +286,112 @@ def laplacian(adjacency: Any, *, normalization: Normalization = "symmetric") -> 
     """
     if normalization not in {"symmetric", "none"}:
         raise ValueError(f"normalization is {normalization!r}: choose 'symmetric' or 'none'")
-    if isinstance(adjacency, da.Array):
-        return stored_graphs.laplacian_rows(adjacency, normalization=normalization)
     degrees = degrees_of(adjacency)
-    if normalization == "none":
-        mean = degrees.mean() or 1.0
-        return sp.csr_array((sp.diags_array(degrees) - adjacency) / mean)
-    scale = sp.diags_array(np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0))
-    return sp.csr_array(sp.diags_array((degrees > 0).astype(float)) - scale @ adjacency @ scale)
+    if not isinstance(adjacency, da.Array):
+        return graph_blocks.laplacian_block(adjacency, degrees, 0, normalization)
+    of_all = adjacency, _first_rows(adjacency), whole(degrees[None])
+    return map_blocks(_laplacian_rows, *of_all, normalization=normalization, chunks=adjacency.chunks, **_CSR)
 
 
 def degrees_of(adjacency: Any) -> Float64s:
     """Return the sum of each row of a graph, (n,)."""
     if isinstance(adjacency, da.Array):
-        return stored_graphs.degrees(adjacency)
-    return row_sums(adjacency)
+        return compute(of_each_row(csr.row_sums, adjacency))
+    return csr.row_sums(adjacency)
 
 
 def components(adjacency: Any) -> NDArray[np.int32]:
-    """Return the connected component of each vertex, (n,), numbered from 0."""
-    if isinstance(adjacency, da.Array):
-        return stored_graphs.parts(adjacency)
-    return csgraph.connected_components(adjacency, directed=False)[1]
+    """Return the connected component of each vertex, (n,), numbered from 0 by their smallest vertices."""
+    if not isinstance(adjacency, da.Array):
+        return csgraph.connected_components(adjacency, directed=False)[1]
+    parents = np.arange(adjacency.shape[0])
+    firsts = np.cumsum((0, *adjacency.chunks[0]))
+    for first, part in zip(firsts, delayed_blocks(adjacency).ravel(), strict=False):
+        block = compute(part)
+        index = block.indptr.astype(np.int64), block.indices.astype(np.int64)
+        graph_blocks.join_parts(parents, *index, int(first))
+    return graph_blocks.numbered_parts(parents)
+
+
+# --- graphs in row blocks ----------------------------------------------------------------------------------
+
+
+def joint_rows(graphs: Sequence[da.Array], links: da.Array | None, *, weight: float = 1.0) -> da.Array:
+    """Return `joint_adjacency` of one graph or of two, in row blocks of about equal size.
+
+    Parameters
+    ----------
+    graphs : Dask arrays of CSR row blocks, (n × n) and (m × m)
+    links : Dask array of CSR row blocks, (n × m); None for one graph
+    weight : μ, of the links against the affinities
+    """
+    if links is None:
+        joint = map_blocks(graph_blocks.beside, graphs[0], scales=(1.0,), **_CSR)
+    else:
+        sides = [tuple(graph.chunks[0]) for graph in graphs]
+        back = transpose_row_blocks(links, row_chunks=sides[1])
+        above = _beside(graphs[0], links.rechunk((sides[0], -1)), (1.0, weight))
+        joint = da.concatenate([above, _beside(back, graphs[1], (weight, 1.0))])
+    return joint.rechunk((balanced_chunks(row_sizes(joint)), -1))
+
+
+def _beside(left: da.Array, right: da.Array, scales: tuple[float, float]) -> da.Array:
+    chunks = (left.chunks[0], (left.shape[1] + right.shape[1],))
+    return map_blocks(graph_blocks.beside, left, right, scales=scales, chunks=chunks, **_CSR)
+
+
+def row_sizes(graph: da.Array) -> NDArray[np.int64]:
+    """Return the number of edges of each vertex, (n,)."""
+    return compute(of_each_row(csr.row_sizes, graph, np.int64))
+
+
+def _laplacian_rows(block: sp.csr_array, first: Any, shared: Float64s, *, normalization: str) -> sp.csr_array:
+    return graph_blocks.laplacian_block(block, shared[0], int(first[0, 0]), normalization)
+
+
+def flip_rows(laplacian: da.Array, bound: float) -> da.Array:
+    """Return b I - L in the row blocks of L."""
+    places = _first_rows(laplacian)
+    return map_blocks(_flip_rows, laplacian, places, bound=bound, chunks=laplacian.chunks, **_CSR)
+
+
+def _flip_rows(block: sp.csr_array, first: Any, *, bound: float) -> sp.csr_array:
+    return graph_blocks.flip_block(block, bound, int(first[0, 0]))
+
+
+def _first_rows(graph: da.Array) -> da.Array:
+    return da.from_array(np.cumsum((0, *graph.chunks[0]))[:-1, None], chunks=1)
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """A sparse matrix whose row blocks are read again, one at a time, for each product with vectors in memory."""
+
+    shape: tuple[int, ...]
+    readers: tuple[Callable[[], Any], ...]
+
+    @classmethod
+    def of(cls, rows: da.Array) -> RowBlocks:
+        """Return the row blocks of a Dask array with CSR chunks."""
+        return cls(rows.shape, tuple(readers(rows)))
+
+    def __matmul__(self, vectors: Float64s) -> Float64s:
+        """Return the product with vectors (m × b), (n × b)."""
+        out = np.empty((self.shape[0], vectors.shape[1]))
+        for first, block in self._blocks():
+            out[first : first + block.shape[0]] = block @ vectors
+        return out
+
+    def diagonal(self) -> Float64s:
+        """Return the cells (i, i), (n,)."""
+        found = np.zeros(self.shape[0])
+        for first, block in self._blocks():
+            found[first : first + block.shape[0]] = block.diagonal(k=first)
+        return found
+
+    def _blocks(self) -> Iterator[tuple[int, sp.csr_array]]:
+        first = 0
+        for read in self.readers:
+            block = read()
+            yield first, block
+            first += block.shape[0]

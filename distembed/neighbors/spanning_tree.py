@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.neighbors import spanning_tree_blocks as blocks
+from distembed.neighbors import graph_blocks as blocks
 from distembed.neighbors.blocks import Float64s, Int64s
 from distembed.neighbors.distances import as_euclidean, domain_rows
 from distembed.neighbors.search import Neighbors, search_lists
@@ -165,7 +165,7 @@ def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_deg
     order = np.lexsort((both[:, 1], both[:, 0]))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=n))])
     near = compute(neighbors.lists[:, :, :min_degree])
-    grown = blocks.fill_to_degree(
+    indptr, indices, lengths = blocks.fill_to_degree(
         indptr, both[order, 1], lengths[order], near[:, 1].astype(np.int64), np.sqrt(near[:, 0]), min_degree
     )
-    return sp.csr_array((grown.lengths, grown.indices.astype(np.int32), grown.indptr), shape=(n, n))
+    return sp.csr_array((lengths, indices.astype(np.int32), indptr), shape=(n, n))

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary, build_vocabulary, tokenize_partition
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
 from distembed.corpus.phrases import names_in_words
+from distembed.corpus.readers import inspect_corpus
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
 from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
+from distembed.counting.cooccurrence import merge_files, merge_partials
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import count_document_terms
-from distembed.counting.merging import merge_files, merge_partials
 from distembed.counting.partial_counts import PartialCounts, count_partition
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table

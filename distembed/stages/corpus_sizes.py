@@ -24,9 +24,9 @@ from distembed.corpus.growth_blocks import (
     mean_window,
     n_types,
     n_types_at_least,
+    repetition_of,
     spread_law,
 )
-from distembed.corpus.repetition_blocks import repetition_of
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import empty_vocabulary, most_documents

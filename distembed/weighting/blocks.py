@@ -1,4 +1,4 @@
-"""Association of one block of counts.
+"""Association of one block of counts, and the weights of one block of documents.
 
 Symbols: `x` the counts of one block, rows `i` (left words) by columns `j` (right words); `n_i` the total of
 row `i` over the whole vocabulary; `u_j` the probability of word `j`; `kappa` the share of the unigram
@@ -8,14 +8,19 @@ indices and no duplicates; functions on values take the stored values of such a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, issparse, vstack
 
-from distembed.linalg.csr import canonical_csr, rows_of, with_values
+from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 
 Floats = NDArray[np.floating]
+Float64s = NDArray[np.float64]
 
 
 def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
@@ -120,3 +125,68 @@ def largest_values(values: Floats, size: int) -> Floats:
 def as_same_kind(result: csr_array, like: object) -> csr_array | NDArray[np.float32]:
     """Return a block dense where `like` is dense, sparse otherwise."""
     return result if issparse(like) else result.toarray()
+
+
+# --- documents by words ------------------------------------------------------------------------------------------
+
+
+def _unit_rows(counts: csr_array, values: Float64s) -> Float64s:
+    length = row_lengths(with_values(counts, values, np.float64))
+    return values / np.where(length > 0, length, 1.0)[rows_of(counts)]
+
+
+def weigh_tf_idf(block: Any, idf: Float64s, *, sublinear: bool, normalize: bool, dtype: Any) -> csr_array:
+    """Return tf · idf of one block, its rows of unit length if `normalize`."""
+    counts = canonical_csr(block)
+    frequency = counts.data.astype(np.float64)
+    values = (1 + np.log(frequency) if sublinear else frequency) * idf[counts.indices]
+    return with_values(counts, _unit_rows(counts, values) if normalize else values, dtype)
+
+
+def weigh_log_entropy(block: Any, weight: Float64s, *, dtype: Any) -> csr_array:
+    """Return log(1 + tf) · weight of one block."""
+    counts = canonical_csr(block)
+    return with_values(counts, np.log1p(counts.data.astype(np.float64)) * weight[counts.indices], dtype)
+
+
+def column_frequencies(block: Any) -> NDArray[np.int64]:
+    """Return the number of rows of the block that contain each word, (1, words)."""
+    return np.bincount(canonical_csr(block).indices, minlength=block.shape[1])[np.newaxis]
+
+
+def column_entropy_sums(block: Any) -> Float64s:
+    """Return (2, words): the sum of tf and of tf log tf over the rows of the block."""
+    counts = canonical_csr(block)
+    frequency = counts.data.astype(np.float64)
+    logs = frequency * np.log(frequency)
+    return np.vstack([np.bincount(counts.indices, value, counts.shape[1]) for value in (frequency, logs)])
+
+
+def chosen_columns(block: Any, columns: NDArray[np.int64]) -> csr_array:
+    """Return the given columns of one block, in the order given."""
+    return canonical_csr(csr_array(block)[:, np.ravel(columns)])
+
+
+def choose_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
+    """Return the rows of a block (row 0 is word `first`) that are among `words`, in rising order, by `words`."""
+    counts = csr_array(block)
+    rows = np.unique(words[(words >= first) & (words < first + counts.shape[0])]) - first
+    known = np.flatnonzero(words >= 0)
+    chosen = counts[rows][:, words[known]].tocoo()
+    cells = (chosen.row, known[chosen.col].astype(np.int32))
+    return csr_array((chosen.data, cells), shape=(rows.size, len(words)))
+
+
+def stack_rows(pieces: Sequence[csr_array], words: NDArray[np.int64], wanted: NDArray[np.int64]) -> csr_array:
+    """Return rows `wanted` of the matrix whose pieces hold, by rising word, the rows of known words."""
+    known = np.unique(words[words >= 0])
+    place, has = np.searchsorted(known, words[wanted]), words[wanted] >= 0
+    needed = np.unique(place[has])
+    edges = np.cumsum([0, *(piece.shape[0] for piece in pieces)])
+    parts = [
+        piece[needed[(needed >= first) & (needed < last)] - first]
+        for piece, (first, last) in zip(pieces, pairwise(edges), strict=True)
+    ]
+    empty = csr_array((1, len(words)), dtype=pieces[0].dtype)
+    position = np.where(has, np.searchsorted(needed, place), needed.size)
+    return canonical_csr(csr_array(vstack([*parts, empty], format="csr"))[position])

@@ -6,7 +6,7 @@ Counts are a SciPy sparse matrix, or a Dask array of `csr_array` row blocks (doc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any, overload
@@ -14,7 +14,7 @@ from typing import Any, overload
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, issparse
 
 from distembed.execution import (
     blockwise,
@@ -26,83 +26,15 @@ from distembed.execution import (
     map_blocks,
     whole,
 )
-from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
+from distembed.linalg.csr import canonical_csr
 from distembed.linalg.operators import empty_csr, whole_rows
 from distembed.typing import FloatType, Matrix, Number, SparseMatrix
-from distembed.weighting.counts import check_counts
+from distembed.weighting import blocks
 
 Floats = NDArray[np.float64]
 
 #: Partial column sums added at a time.
 FAN_IN = 8
-
-
-# --- one block ---------------------------------------------------------------------------------------------
-
-
-def _unit_rows(counts: csr_array, values: Floats) -> Floats:
-    length = row_lengths(with_values(counts, values, np.float64))
-    return values / np.where(length > 0, length, 1.0)[rows_of(counts)]
-
-
-def weigh_tf_idf(block: Any, idf: Floats, *, sublinear: bool, normalize: bool, dtype: Any) -> csr_array:
-    """Return tf · idf of one block, its rows of unit length if `normalize`."""
-    counts = canonical_csr(block)
-    frequency = counts.data.astype(np.float64)
-    values = (1 + np.log(frequency) if sublinear else frequency) * idf[counts.indices]
-    return with_values(counts, _unit_rows(counts, values) if normalize else values, dtype)
-
-
-def weigh_log_entropy(block: Any, weight: Floats, *, dtype: Any) -> csr_array:
-    """Return log(1 + tf) · weight of one block."""
-    counts = canonical_csr(block)
-    return with_values(counts, np.log1p(counts.data.astype(np.float64)) * weight[counts.indices], dtype)
-
-
-def column_frequencies(block: Any) -> NDArray[np.int64]:
-    """Return the number of rows of the block that contain each word, (1, words)."""
-    return np.bincount(canonical_csr(block).indices, minlength=block.shape[1])[np.newaxis]
-
-
-def column_entropy_sums(block: Any) -> Floats:
-    """Return (2, words): the sum of tf and of tf log tf over the rows of the block."""
-    counts = canonical_csr(block)
-    frequency = counts.data.astype(np.float64)
-    logs = frequency * np.log(frequency)
-    return np.vstack([np.bincount(counts.indices, value, counts.shape[1]) for value in (frequency, logs)])
-
-
-def chosen_columns(block: Any, columns: NDArray[np.int64]) -> csr_array:
-    """Return the given columns of one block, in the order given."""
-    return canonical_csr(csr_array(block)[:, np.ravel(columns)])
-
-
-def choose_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
-    """Return the rows of a block (row 0 is word `first`) that are among `words`, in rising order, by `words`."""
-    counts = csr_array(block)
-    rows = np.unique(words[(words >= first) & (words < first + counts.shape[0])]) - first
-    known = np.flatnonzero(words >= 0)
-    chosen = counts[rows][:, words[known]].tocoo()
-    cells = (chosen.row, known[chosen.col].astype(np.int32))
-    return csr_array((chosen.data, cells), shape=(rows.size, len(words)))
-
-
-def stack_rows(pieces: Sequence[csr_array], words: NDArray[np.int64], wanted: NDArray[np.int64]) -> csr_array:
-    """Return rows `wanted` of the matrix whose pieces hold, by rising word, the rows of known words."""
-    known = np.unique(words[words >= 0])
-    place, has = np.searchsorted(known, words[wanted]), words[wanted] >= 0
-    needed = np.unique(place[has])
-    edges = np.cumsum([0, *(piece.shape[0] for piece in pieces)])
-    parts = [
-        piece[needed[(needed >= first) & (needed < last)] - first]
-        for piece, (first, last) in zip(pieces, pairwise(edges), strict=True)
-    ]
-    empty = csr_array((1, len(words)), dtype=pieces[0].dtype)
-    position = np.where(has, np.searchsorted(needed, place), needed.size)
-    return canonical_csr(csr_array(vstack([*parts, empty], format="csr"))[position])
-
-
-# --- many blocks -------------------------------------------------------------------------------------------
 
 
 def document_frequencies(counts: Matrix) -> NDArray[np.int64]:
@@ -120,11 +52,11 @@ def document_frequencies(counts: Matrix) -> NDArray[np.int64]:
     >>> document_frequencies(np.array([[3, 0], [1, 2], [4, 0]])).tolist()
     [3, 1]
     """
-    return _frequencies(_check(counts))
+    return _frequencies(check_counts(_lift(counts)))
 
 
 def _frequencies(matrix: Any) -> NDArray[np.int64]:
-    return _column_sums(column_frequencies, matrix, 1, np.int64)[0]
+    return _column_sums(blocks.column_frequencies, matrix, 1, np.int64)[0]
 
 
 def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
@@ -150,11 +82,11 @@ def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
     """
     matrix = _lift(counts)
     if not isinstance(matrix, da.Array):
-        return chosen_columns(matrix, columns)
+        return blocks.chosen_columns(matrix, columns)
     chunks = (matrix.chunks[0], (len(columns),))
     meta = empty_csr(matrix.dtype)
     return map_blocks(
-        chosen_columns, matrix, _one_block(columns), chunks=chunks, dtype=matrix.dtype, meta=meta
+        blocks.chosen_columns, matrix, _one_block(columns), chunks=chunks, dtype=matrix.dtype, meta=meta
     )
 
 
@@ -182,22 +114,24 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
     """
     matrix = _lift(counts)
     if not isinstance(matrix, da.Array):
-        return canonical_csr(stack_rows([choose_pairs(matrix, words, 0)], words, np.arange(len(words))))
+        return canonical_csr(
+            blocks.stack_rows([blocks.choose_pairs(matrix, words, 0)], words, np.arange(len(words)))
+        )
     edges = np.cumsum([0, *matrix.chunks[0]])
     bounds = np.linspace(0, len(words), min(max(len(words), 1), matrix.numblocks[0]) + 1).astype(np.int64)
-    choose, stack = delayed(choose_pairs, pure=True), delayed(stack_rows, pure=True)
+    choose, stack = delayed(blocks.choose_pairs, pure=True), delayed(blocks.stack_rows, pure=True)
     pieces = [
         choose(block, words, int(edge))
         for block, edge in zip(delayed_blocks(matrix).ravel(), edges[:-1], strict=True)
     ]
-    blocks = [
+    row_blocks = [
         from_delayed(
             stack(pieces, words, np.arange(first, last)), (int(last - first), len(words)), matrix.dtype,
             meta=empty_csr(matrix.dtype),
         )
         for first, last in pairwise(bounds)
     ]  # fmt: skip
-    return holding(da.concatenate(blocks), matrix)
+    return holding(da.concatenate(row_blocks), matrix)
 
 
 def inverse_document_frequencies(
@@ -313,7 +247,7 @@ def tf_idf(
     >>> np.allclose(de.tf_idf(counts).toarray(), TfidfTransformer().fit_transform(counts).toarray())
     True
     """
-    matrix = _check(counts)
+    matrix = check_counts(_lift(counts))
     if frequencies is None:
         frequencies, n_documents = _frequencies(matrix), matrix.shape[0]
     if len(frequencies) != matrix.shape[1] or n_documents is None:
@@ -327,7 +261,7 @@ def tf_idf(
             "number of these documents that hold each word."
         )
     idf = inverse_document_frequencies(frequencies, n_documents, smooth=smooth)
-    weigh = partial(weigh_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
+    weigh = partial(blocks.weigh_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
     return _each_block(weigh, matrix, idf, dtype)
 
 
@@ -348,12 +282,11 @@ def entropy_weights(counts: Matrix) -> Floats:
     >>> entropy_weights(np.array([[2, 0], [2, 0], [2, 3]])).round(2).tolist()
     [0.0, 1.0]
     """
-    matrix = _check(counts)
-    return _entropy_weights(matrix)
+    return _entropy_weights(check_counts(_lift(counts)))
 
 
 def _entropy_weights(matrix: Any) -> Floats:
-    total, log_total = _column_sums(column_entropy_sums, matrix, 2, np.float64)
+    total, log_total = _column_sums(blocks.column_entropy_sums, matrix, 2, np.float64)
     entropy = np.log(np.maximum(total, 1e-300)) - log_total / np.where(total > 0, total, 1.0)
     scale = np.log(matrix.shape[0]) or 1.0
     return np.where(total > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
@@ -387,14 +320,14 @@ def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.f
      [0.   0.  ]
      [0.   1.39]]
     """
-    matrix = _check(counts)
+    matrix = check_counts(_lift(counts))
     weight = _entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)
     if weight.shape != (matrix.shape[1],) or not np.isfinite(weight).all():
         raise ValueError(
             f"weights have shape {weight.shape} for {matrix.shape[1]} words, or hold NaN or infinity; give the result "
             "of entropy_weights, a finite number for each word."
         )
-    return _each_block(partial(weigh_log_entropy, dtype=dtype), matrix, weight, dtype)
+    return _each_block(partial(blocks.weigh_log_entropy, dtype=dtype), matrix, weight, dtype)
 
 
 def _each_block(function: Callable[..., csr_array], matrix: Any, weight: Floats, dtype: Any) -> Any:
@@ -441,7 +374,20 @@ def _lift(counts: Matrix) -> csr_array | da.Array:
     raise ValueError(f"Counts are a {kind}; give a two-dimensional SciPy, NumPy or Dask array.")
 
 
-def _check(counts: Matrix) -> csr_array | da.Array:
-    """Return counts as `_lift` does, all of them finite and not negative."""
-    checked: csr_array | da.Array = check_counts(_lift(counts))
-    return checked
+def check_counts(counts: Any) -> Any:
+    """Return counts as a `csr_array`, or those of a Dask array as one with `csr_array` chunks of whole rows.
+
+    Raises
+    ------
+    ValueError
+        If a count is NaN, infinite or negative: at once where the counts are in memory, otherwise when the block that
+        holds it is computed.
+    """
+    if not isinstance(counts, da.Array):
+        return blocks.check_counts(canonical_csr(counts))
+    return map_blocks(_check_block, whole_rows(counts), dtype=counts.dtype, meta=empty_csr(counts.dtype))
+
+
+def _check_block(block: Any, block_info: Any = None) -> csr_array:
+    first_row = block_info[0]["array-location"][0][0] if block_info else 0
+    return blocks.check_counts(canonical_csr(block), first_row)

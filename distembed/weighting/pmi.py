@@ -20,7 +20,7 @@ from distembed.linalg.operators import empty_csr, of_each_row, whole_rows
 from distembed.options import PositiveFloat
 from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.weighting import blocks
-from distembed.weighting.counts import check_counts
+from distembed.weighting.documents import check_counts
 
 Floats = NDArray[np.floating]
 CutoffRule = Literal["halving", "exact_quantile", "none"] | PositiveFloat | None

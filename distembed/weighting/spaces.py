@@ -12,7 +12,6 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.execution import map_blocks
 from distembed.linalg.operators import whole_rows
@@ -20,9 +19,6 @@ from distembed.weighting.documents import document_frequencies, entropy_weights,
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-
-STOP_WORDS: Collection[str] = ENGLISH_STOP_WORDS
-"""English words that say little of the words beside them: scikit-learn's list."""
 
 
 def hal_space(following: da.Array, preceding: da.Array) -> da.Array:

@@ -29,7 +29,7 @@ from distributed import Client
 from distembed.corpus import build_vocabulary, tokenize_partition
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA
 from distembed.counting.blocks import Run
-from distembed.counting.merging import merge_files, merge_partials, merge_row_block
+from distembed.counting.cooccurrence import merge_files, merge_partials, merge_row_block
 from distembed.counting.partial_counts import PartialCounts
 from distembed.counting.runs import RunWriter
 from distembed.job.load import load_job

@@ -82,4 +82,4 @@ def test_meetings_are_those_of_a_plain_search(tokens: list[tuple[int, int]], win
         and (ids[min(i, j) : max(i, j)] >= 0).all()
     }
     assert set(zip(*(part.tolist() for part in found), strict=True)) == expected
-    assert (np.diff(found.place) >= 0).all()
+    assert (np.diff(found[0]) >= 0).all()

@@ -6,16 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distembed.corpus.growth_blocks import (
+    BORDER,
     SpreadLaw,
     expected_counts,
     expected_pairs,
     heaps_exponent,
     mean_window,
+    n_distinct_pairs,
     n_types,
     n_types_at_least,
+    repetition_of,
     spread_law,
 )
-from distembed.corpus.repetition_blocks import BORDER, n_distinct_pairs, repetition_of
 from distembed.counting import blocks as counting_blocks
 
 COUNTS = st.lists(st.integers(1, 1000), min_size=1, max_size=50).map(np.array)
@@ -143,7 +145,7 @@ def test_pairs_are_counted_as_a_set_and_not_across_borders(
     }
     seen |= {(right, left) for left, right in seen} if mirrored else set()
     assert n_distinct_pairs(text, 2, 50, mirrored=mirrored) == len(seen)
-    monkeypatch.setattr("distembed.corpus.repetition_blocks.COUNTED_PAIRS", 1000)
+    monkeypatch.setattr("distembed.corpus.growth_blocks.COUNTED_PAIRS", 1000)
     assert n_distinct_pairs(text, 2, 50, mirrored=mirrored) == pytest.approx(len(seen), rel=0.2)
 
 

@@ -22,12 +22,12 @@ from distembed.counting import (
     CooccurrenceOptions,
     DamagedRunsError,
     blocks,
+    cooccurrence,
     cooccurrence_row_blocks,
     count_cooccurrences,
     count_document_terms,
     count_partition,
     merge_row_block,
-    merging,
     partial_counts,
     partition_rows,
 )
@@ -95,7 +95,7 @@ def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, 
     partitions = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
     whole = as_float(plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(partial_counts, "_pairs_per_piece", lambda options, n_words: n_pairs)
+        patch.setattr(partial_counts, "pairs_per_piece", lambda options, n_words: n_pairs)
         patch.setattr(partial_counts, "run_bytes", lambda runs: 2**40)  # every buffer spills
         patch.setattr(partition_rows, "_row_batch", lambda about, batch_bytes: 1)
         found = count(
@@ -274,7 +274,7 @@ def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
         target = f"{tmp_path}/{number}.counts"
         partials.append(count_partition(partition, vocabulary_of(WORDS), options, row_blocks, target))
     groups = [
-        merging.merge_files(
+        cooccurrence.merge_files(
             partials[start : start + 4], row_blocks, f"{tmp_path}/m{start}", block_memory=block_memory
         )
         for start in (0, 4)
@@ -283,7 +283,7 @@ def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
         direct, merged = (merge_row_block(some, row_blocks, block) for some in (partials, groups))
         np.testing.assert_array_equal(merged.toarray(), direct.toarray())
     assert sum(group.n_tokens for group in groups) == sum(partial.n_tokens for partial in partials)
-    assert merging.largest_cell(groups) == merging.largest_cell(partials)
+    assert cooccurrence.largest_cell(groups) == cooccurrence.largest_cell(partials)
 
 
 def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
@@ -292,7 +292,7 @@ def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
     partials = [
         partial_counts.PartialCounts(f"{tmp_path}/{number}.counts", 1, 1, 1, 1) for number in range(500)
     ]
-    graph = merging.merge_partials(partials, row_blocks).__dask_graph__().to_dict()
+    graph = cooccurrence.merge_partials(partials, row_blocks).__dask_graph__().to_dict()
     sizes = sorted(
         len(pickle.dumps(task)) for task in graph.values()
     )  # as a scheduler sends them, one by one
@@ -403,24 +403,24 @@ def test_a_word_that_a_part_lists_twice_has_the_sum_of_its_counts(tmp_path, row_
     write_tables(f"{tmp_path}/p", **partition, counts=[3, 4])
     words = tmp_path / "p.words.parquet"
     pq.write_table(pq.read_table(words), words, row_group_size=row_group_size)
-    lookup = partition_rows.partition_lookup(f"{tmp_path}/p", vocabulary_of(WORDS))
-    assert lookup.rows.tolist() == [0, 0]
-    assert lookup.counts.tolist() == [7, 0, 0, 0, 0]
+    rows, counts = partition_rows.partition_lookup(f"{tmp_path}/p", vocabulary_of(WORDS))
+    assert rows.tolist() == [0, 0]
+    assert counts.tolist() == [7, 0, 0, 0, 0]
 
 
 def test_counts_that_could_overflow_are_refused():
     partial = partial_counts.PartialCounts("a", 1, 2**62, 9, 1)
-    assert merging.count_type([partial]) == np.int64
-    assert merging.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
-    assert merging.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
+    assert cooccurrence.count_type([partial]) == np.int64
+    assert cooccurrence.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
+    assert cooccurrence.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
     with pytest.raises(OverflowError, match="A count over all partitions"):
-        merging.count_type([partial, partial])
+        cooccurrence.count_type([partial, partial])
 
 
 def test_fractions_are_divided_in_float64_and_rounded_once():
     """Above 2**24 not every sum has a float32, so that a division in float32 would round twice."""
     sums = np.arange(2**24 + 1, 2**24 + 500)
-    found = merging._counts_of_units(sums, 7, np.dtype(np.float32))
+    found = cooccurrence._counts_of_units(sums, 7, np.dtype(np.float32))
     np.testing.assert_array_equal(found, (sums / 7).astype(np.float32))
     assert (found != sums.astype(np.float32) / np.float32(7)).any()
 

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors import blocks, cosine_blocks
-from distembed.neighbors.spanning_tree_blocks import boruvka_round
+from distembed.neighbors.graph_blocks import boruvka_round
 from tests.references import imputation as oracle
 
 SHAPES = st.tuples(st.integers(3, 30), st.integers(1, 9))

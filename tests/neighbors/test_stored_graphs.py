@@ -10,8 +10,15 @@ import scipy.sparse as sp
 from distembed.linalg.operators import row_blocks
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.neighbors.graphs import components, degrees_of, joint_adjacency, laplacian
-from distembed.neighbors.stored_graphs import RowBlocks, joint_rows, row_sizes
+from distembed.neighbors.graphs import (
+    RowBlocks,
+    components,
+    degrees_of,
+    joint_adjacency,
+    joint_rows,
+    laplacian,
+    row_sizes,
+)
 
 
 def graph(n: int, seed: int, density: float = 0.04) -> sp.csr_array:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.stats
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.weighting.documents import select_words
 from distembed.weighting.spaces import (
-    STOP_WORDS,
     chosen_columns,
     column_entropies,
     hal_space,
@@ -75,18 +75,18 @@ def test_bad_input():
 def test_columns_are_chosen_by_entropy_and_word(chunks):
     counts = some_counts(12, 6)
     words = ["the", "sea", "of", "green", "ship", "sand"]
-    lazy = chosen_columns(blocks_of(counts, chunks), words, without=STOP_WORDS)
+    lazy = chosen_columns(blocks_of(counts, chunks), words, without=ENGLISH_STOP_WORDS)
     assert np.array_equal(lazy.compute().toarray(), counts[:, [1, 3, 4, 5]])
     kept = np.sort(
         np.array([1, 3, 4, 5])[np.argsort(-column_entropies(blocks_of(counts, chunks))[[1, 3, 4, 5]])[:2]]
     )
-    lazy = chosen_columns(blocks_of(counts, chunks), words, n_columns=2, without=STOP_WORDS)
+    lazy = chosen_columns(blocks_of(counts, chunks), words, n_columns=2, without=ENGLISH_STOP_WORDS)
     assert np.array_equal(lazy.compute().toarray(), counts[:, kept])
 
 
 def test_both_halves_lose_a_word():
     counts = some_counts(4, 8)
-    lazy = chosen_columns(blocks_of(counts, (4,)), ["the", "sea", "of", "green"], without=STOP_WORDS)
+    lazy = chosen_columns(blocks_of(counts, (4,)), ["the", "sea", "of", "green"], without=ENGLISH_STOP_WORDS)
     assert np.array_equal(lazy.compute().toarray(), counts[:, [1, 3, 5, 7]])
 
 

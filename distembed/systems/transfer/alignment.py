@@ -20,9 +20,8 @@ from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS, gr
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
-from distembed.neighbors.graphs import affinity_rows
+from distembed.neighbors.graphs import affinity_rows, joint_rows, row_sizes
 from distembed.neighbors.search import MERGED_AT_ONCE
-from distembed.neighbors.stored_graphs import joint_rows, row_sizes
 from distembed.stages.collections import SIDES, ParallelSizes, find_pairs, sides_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer.features import (
