@@ -236,26 +236,13 @@ PARTS = {
 KEPT_CHECKPOINTS = {"imputation", "transfer", "neighbors"}
 """The systems with a stage whose checkpoints stay when it is done."""
 
-UNREPAIRED = {
-    **dict.fromkeys(
-        [(name, "tables") for name in ("psdvec", "wordspaces", "topics")],
-        "a run that repairs the tokens ends with an error at the damaged vocabulary",
-    ),
-    **dict.fromkeys(
-        [(name, "heads of checkpoints") for name in KEPT_CHECKPOINTS],
-        "verify names the damaged head of a checkpoint again after the run that was to repair it",
-    ),
-}
-"""What breaks the promise today."""
-
 
 @pytest.mark.parametrize(
     ("finished", "part"),
     [
-        pytest.param(name, part, marks=[pytest.mark.xfail(reason=why, strict=True)] if why else [])
+        (name, part)
         for name in SYSTEMS
         for part in PARTS
-        for why in [UNREPAIRED.get((name, part))]
         if "checkpoints" not in part or name in KEPT_CHECKPOINTS
     ],
     indirect=["finished"],

@@ -291,7 +291,9 @@ def _plan_of_run(run: Run) -> Plan:
     done = {
         name: found[name]
         for name, standing in run.standings.items()
-        if name in found and found[name].fingerprint == standing.fingerprint
+        if name in found
+        and found[name].fingerprint == standing.fingerprint
+        and not (standing.damaged and found[name] == standing.before)  # it is still to be repaired
     }
     plan = system_of(run.job).plan(run.job, Counted(run.workspace, done) if done else None)
     return plan._replace(again=planner(run.workspace))
