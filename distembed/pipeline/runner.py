@@ -35,6 +35,7 @@ from distembed.pipeline.standing import (
     refusal,
     seconds_of,
     standings,
+    with_damage,
 )
 from distembed.pipeline.status import spent_text, state_of
 from distembed.pipeline.trust import check_code
@@ -122,7 +123,7 @@ def run_stages(
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
         n_mended = _mend(workspace, reporter)
-        found = [_with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
+        found = [with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
         keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
         run = Run(job, workspace, reporter, crew, every, planned_after)
@@ -201,14 +202,6 @@ def _mend(workspace: Workspace, reporter: Reporter) -> int:
     if len(mended) > SHOWN_MENDED:
         reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
     return len(mended)
-
-
-def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
-    """Read every file of a finished stage, and record the files that do not match their digest."""
-    if not standing.is_done:
-        return standing
-    stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
-    return standing._replace(damaged=tuple(stage.damaged_blocks()))
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:

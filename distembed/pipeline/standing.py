@@ -109,6 +109,14 @@ def standings(
     return list(found.values())
 
 
+def with_damage(standing: Standing, workspace: Workspace) -> Standing:
+    """Read every file of a finished stage, and record the files that do not match their digest."""
+    if not standing.is_done:
+        return standing
+    stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
+    return standing._replace(damaged=tuple(stage.damaged_blocks()))
+
+
 def unread(_path: str) -> Stamps:
     """Return no stamps: what was recorded of a path stands for it, and nothing is opened."""
     return {}
