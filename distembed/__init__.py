@@ -14,7 +14,7 @@ The data path, and the module of each step::
     -> numbers     evaluation            evaluate, evaluate_tagging, explain_similarity, weat
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
-    a whole job    pipeline.jobs         run_job
+    a whole job    views.finished_job    run_job
 
 A name is imported when it is first used, from the module that `__init__.pyi` names, so that `import distembed` costs
 nothing.

@@ -24,12 +24,12 @@ from .manifold.alignment import SemisupervisedAlignment as SemisupervisedAlignme
 from .manifold.feature_preserving import FeaturePreservingEmbedding as FeaturePreservingEmbedding
 from .manifold.imputation import LatentSemanticImputation as LatentSemanticImputation
 from .manifold.projection import LocalityPreservingProjection as LocalityPreservingProjection
-from .pipeline.association import read_pmi as read_pmi
-from .pipeline.graphs import read_neighbors as read_neighbors
-from .pipeline.jobs import run_job as run_job
 from .storage.workspace import Workspace as Workspace
 from .vectors import WordVectors as WordVectors
 from .vectors.subwords import SubwordTable as SubwordTable
+from .views.finished_job import run_job as run_job
+from .views.matrices import read_neighbors as read_neighbors
+from .views.matrices import read_pmi as read_pmi
 from .weighting.documents import tf_idf as tf_idf
 from .weighting.pmi import ppmi as ppmi
 

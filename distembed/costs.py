@@ -1,7 +1,7 @@
 """What a computation takes, before it runs: tasks, bytes in memory and on disk, and bytes over the network.
 
 Beside each algorithm stands a function that returns its `Cost` for the sizes of an input and the options; the plan of a
-job (`distembed.pipeline.plan`) is made of these. It has no formulas of its own.
+job (`distembed.job.plan`) is made of these. It has no formulas of its own.
 """
 
 from __future__ import annotations

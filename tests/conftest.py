@@ -62,7 +62,7 @@ def pytest_collection_finish() -> None:
     A run collects garbage after a stage by which a process above a gigabyte has grown. A worker of the suite soon is
     above it, and there Python's own searches are enough: those of the runs were 3 % of what the suite takes.
     """
-    from distembed.pipeline import workers
+    from distembed.job import workers
 
     gc.enable()
     gc.collect()

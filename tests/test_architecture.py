@@ -37,7 +37,7 @@ def test_rules(command: list[str]) -> None:
 def test_help_loads_no_numerical_library() -> None:
     """`--help` answers at once: it imports neither numba nor scikit-learn."""
     program = (
-        "import sys\nfrom click.testing import CliRunner\nfrom distembed.pipeline.cli import cli\n"
+        "import sys\nfrom click.testing import CliRunner\nfrom distembed.cli.main import cli\n"
         "assert CliRunner().invoke(cli, ['--help']).exit_code == 0\n"
         "print(sorted({'numba', 'sklearn', 'scipy', 'matplotlib', 'pyarrow'} & set(sys.modules)))"
     )

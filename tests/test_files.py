@@ -34,7 +34,7 @@ from distembed.files import (
     sync,
 )
 from distembed.formats.tables import read_table
-from distembed.pipeline.config import load_job
+from distembed.job.load import load_job
 from distembed.storage.files import Folder
 from distembed.urls import NoFileError
 from tests.storage.examples import record_disk

@@ -18,8 +18,8 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 import distembed as de
-from distembed.pipeline.config import load_job
-from distembed.pipeline.planning import plan_job
+from distembed.job.load import load_job
+from distembed.job.planning import plan_job
 from tests.pipeline.conftest import cluster, digest_here, run, run_once, watched, written_once
 from tests.small_jobs import imputation, neighbors, psdvec, topics, transfer, wordspaces
 

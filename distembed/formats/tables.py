@@ -45,7 +45,7 @@ MIDNIGHT = time()
 FORMULA = r"^('*[=+\-@\t\r])"
 """How a text begins that a spreadsheet program computes; one with an apostrophe before it is a text there.
 
-A file of ours has one more apostrophe before each (see `distembed.pipeline.export.files.write_table`).
+A file of ours has one more apostrophe before each (see `distembed.views.export.write_table`).
 """
 ESCAPED = re.compile(rb"'[=+\-@\t\r]")
 SHOWN = 3

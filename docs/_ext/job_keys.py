@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distembed.pipeline.keys import as_markdown, keys_of
-from distembed.pipeline.registry import SYSTEMS
+from distembed.job.keys import as_markdown, keys_of
+from distembed.job.registry import SYSTEMS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -35,9 +35,12 @@ from distembed.counting.blocks import Run
 from distembed.counting.merging import merge_files, merge_partials, merge_row_block
 from distembed.counting.partial_counts import PartialCounts
 from distembed.counting.runs import RunWriter
-from distembed.pipeline.config import load_job
-from distembed.pipeline.corpus.config import corpus_of
-from distembed.pipeline.corpus.stages import (
+from distembed.job.load import load_job
+from distembed.job.model import Job
+from distembed.job.planning import plan_job
+from distembed.job.state import Standing, standings
+from distembed.job.status import job_status
+from distembed.stages.corpus import (
     MERGED_FILES,
     document_tables,
     grouped_documents,
@@ -45,10 +48,7 @@ from distembed.pipeline.corpus.stages import (
     tokens_of,
     words_in_memory,
 )
-from distembed.pipeline.planning import plan_job
-from distembed.pipeline.sections import Job
-from distembed.pipeline.standing import Standing, standings
-from distembed.pipeline.status import job_status
+from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import run_each
 from distembed.storage.workspace import Workspace

@@ -13,8 +13,8 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from distembed.pipeline import runner
-from distembed.pipeline.cli import main
+from distembed.cli.main import main
+from distembed.job import run
 
 SAMPLE_SECONDS = 0.04
 SHOWN = 8
@@ -88,13 +88,13 @@ def place_of(thread: int) -> str:
 
 if __name__ == "__main__":
     sampler = Sampler()
-    run_stage = runner._run_stage
+    run_stage = run._run_stage
 
     def run_named(standing, run):
         sampler.stage = standing.spec.name
         return run_stage(standing, run)
 
-    runner._run_stage = run_named
+    run._run_stage = run_named
     threading.Thread(target=sampler.run, daemon=True).start()
     sys.argv = ["distembed", "run", *sys.argv[1:]]
     try:

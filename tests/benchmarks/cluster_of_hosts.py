@@ -38,7 +38,7 @@ def main() -> None:
         program = [
             sys.executable,
             "-m",
-            "distembed.pipeline.cli",
+            "distembed.cli.main",
             "run",
             str(job),
             "--workspace",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.tables.domain import join, read_domain
-from distembed.pipeline.tables.known import read_known
+from distembed.tables.domain import join, read_domain
+from distembed.tables.known import read_known
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 
 SPACES = {
     "google": 300,

@@ -93,7 +93,7 @@ def glove(build, folder, n_words, options) -> Spent:
 def ours(folder, options) -> Spent:
     shutil.rmtree(folder / "workspace", ignore_errors=True)
     settings = [word for key, value in options.items() for word in ("--set", f"counting.{key}={value}")]
-    command = [sys.executable, "-m", "distembed.pipeline.cli", "run", folder / "job.toml", *settings]
+    command = [sys.executable, "-m", "distembed.cli.main", "run", folder / "job.toml", *settings]
     return spent([*command, "--until", "cooccurrence"], stdout=subprocess.DEVNULL)
 
 

@@ -133,7 +133,7 @@ def main(folder: str, job: str, *options: str) -> None:
     command = [
         sys.executable,
         "-m",
-        "distembed.pipeline.cli",
+        "distembed.cli.main",
         "run",
         job,
         "--workspace",

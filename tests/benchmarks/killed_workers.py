@@ -47,7 +47,7 @@ SYSTEMS: dict[str, Callable[[Any], Path]] = {
     "wordspaces": lambda factory: written_once(factory, "wordspaces", wordspaces.write),
 }
 ALL_SENT = "from distembed import execution; execution.LARGEST_LITERAL = 1000; "
-COMMAND = "from distembed.pipeline.cli import main; main()"
+COMMAND = "from distembed.cli.main import main; main()"
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 import distembed as de
-from distembed.pipeline.context import read_vectors
+from distembed.job.stage import read_vectors
 
 LEAST, BATCH, STEPS, HIDDEN = 3, 20, 20, 200
 SPREAD = 0.3

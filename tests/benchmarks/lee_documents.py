@@ -18,8 +18,8 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import distembed as de
-from distembed.pipeline.opening import load_vectors, parse_source
-from distembed.pipeline.report.figures import Drawing, save_figure
+from distembed.job.opening import load_vectors, parse_source
+from distembed.views.report.figures import Drawing, save_figure
 
 Floats = NDArray[np.floating]
 

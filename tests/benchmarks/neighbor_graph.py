@@ -52,7 +52,7 @@ def distembed(*words: str, kill_after: float | None = None) -> str:
     """Run a command, or kill it once it has run so many seconds; print its time, processor time and peak memory."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "distembed.pipeline.cli", *words], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "distembed.cli.main", *words], stdout=subprocess.PIPE, text=True
     )
     try:
         output, _ = process.communicate(timeout=kill_after)

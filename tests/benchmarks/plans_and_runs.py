@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from distembed.costs import WORKER_BYTES
-from distembed.pipeline.context import system_of
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.quantities import format_bytes
+from distembed.job.opening import open_job
+from distembed.job.quantities import format_bytes
+from distembed.job.stage import system_of
 from distembed.storage.workspace import Workspace
 
 COUNTED = {

@@ -11,7 +11,7 @@ import sys
 from html import unescape
 from pathlib import Path
 
-from distembed.pipeline.report.page import THEME
+from distembed.views.report.page import THEME
 
 _FIGURE = re.compile(r"<h[23][^>]*>([^<]*)</h[23]>(?:(?!<h[23]).)*?(<svg role=.*?</svg>)", re.DOTALL)
 

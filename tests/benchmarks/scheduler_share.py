@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 
-from distembed.pipeline.workers import Workers
+from distembed.job.workers import Workers
 from distembed.storage.tasks import run_each
 
 

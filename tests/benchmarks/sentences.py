@@ -16,8 +16,8 @@ import distembed as de
 from distembed.evaluation.scoring import Score, text_table
 from distembed.evaluation.sentence_files import SentencePairs, find_sentence_sets
 from distembed.evaluation.sentences import encoder_name, evaluate_sentences
-from distembed.pipeline.opening import load_vectors, parse_source
-from distembed.pipeline.texts import open_encoder
+from distembed.job.opening import load_vectors, parse_source
+from distembed.views.texts import open_encoder
 
 CHOOSING = "stsb-dev"
 TABLE = ("sts13", "sts14", "sts15", "sts16")

@@ -16,7 +16,7 @@ import distembed as de
 
 
 def run(workers: str, job: str, options: list[str], workspace: Path) -> dict[str, dict[str, float]]:
-    command = [sys.executable, "-m", "distembed.pipeline.cli", "run", job, "--workers", workers, *options]
+    command = [sys.executable, "-m", "distembed.cli.main", "run", job, "--workers", workers, *options]
     subprocess.run([*command, "--workspace", str(workspace)], check=True, stdout=subprocess.DEVNULL)
     stages = de.Workspace.open(str(workspace)).stages()
     return {name: dict(manifest.facts) for name, manifest in stages.items()}

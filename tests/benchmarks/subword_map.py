@@ -25,7 +25,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from distembed.costs import WORKER_BYTES
 from distembed.factorization.subwords import SubwordMap, find_ngrams
-from distembed.pipeline.systems.psdvec.subwords import plan_subwords
+from distembed.systems.psdvec.stages import plan_subwords
 
 
 def read_words(path: Path, n_words: int) -> list[str]:

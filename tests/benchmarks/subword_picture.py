@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from distembed.pipeline.opening import load_vectors, parse_source
-from distembed.pipeline.report.figures import save_figure
-from distembed.pipeline.report.maps import map_drawing, plane
+from distembed.job.opening import load_vectors, parse_source
+from distembed.views.report.figures import save_figure
+from distembed.views.report.maps import map_drawing, plane
 
 STRINGS = [
     "hyperinflated", "microbrewer", "bioluminescently", "recontextualize", "tolkienesque", "kingliest", "misremembered",

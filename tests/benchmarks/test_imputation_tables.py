@@ -16,7 +16,7 @@ import distembed as de
 from distembed.evaluation import imputation as evaluation
 from distembed.evaluation import neighbor_labels
 from distembed.formats.tables import read_columns
-from distembed.pipeline.tables.rows import Domain
+from distembed.tables.rows import Domain
 from tests.benchmarks.company_tables import SPACES, company_vectors, read_prices
 
 pytestmark = pytest.mark.slow

@@ -19,12 +19,11 @@ from distembed.corpus.growth_blocks import Repetition
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
-from distembed.pipeline.config import load_job
-from distembed.pipeline.corpus.run_sizes import PairModel, RunSizes
-from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes
-from distembed.pipeline.plan import Plan
-from distembed.pipeline.systems.topics.sizes import TopicSizes
-from distembed.pipeline.systems.topics.stages import stages
+from distembed.job.load import load_job
+from distembed.job.plan import Plan
+from distembed.stages.corpus_sizes import CorpusSizes, PairModel, PairSizes, RunSizes
+from distembed.systems.topics.stages import stages
+from distembed.systems.topics.starts import TopicSizes
 from distembed.weighting.documents import select_words, tf_idf
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50

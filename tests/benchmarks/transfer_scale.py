@@ -18,9 +18,9 @@ from dask.utils import format_bytes
 
 import distembed as de
 from distembed.costs import WORKER_BYTES
-from distembed.pipeline.context import system_of
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.planning import plan_job
+from distembed.job.opening import open_job
+from distembed.job.planning import plan_job
+from distembed.job.stage import system_of
 from tests.benchmarks.neighbor_graph import distembed
 
 N_COMPONENTS, N_TOPICS, N_WORDS, N_TOKENS = 100, 20, 5000, 60

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import distembed
-from distembed.pipeline.keys import keys_of
-from distembed.pipeline.registry import SYSTEMS
+from distembed.job.keys import keys_of
+from distembed.job.registry import SYSTEMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -112,7 +112,7 @@ def test_every_key_is_on_the_page_of_its_system(system: str) -> None:
 def test_every_command_is_on_the_page_of_commands() -> None:
     """The page is written from the group that the commands join, to its last level."""
     page = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
-    assert ".. click:: distembed.pipeline.cli:cli\n   :prog: distembed\n   :nested: full\n" in page
+    assert ".. click:: distembed.cli.main:cli\n   :prog: distembed\n   :nested: full\n" in page
 
 
 def test_links_are_made_relative_to_the_page_that_shows_a_file() -> None:

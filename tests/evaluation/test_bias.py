@@ -13,8 +13,8 @@ import distembed as de
 from distembed.evaluation import bias_blocks
 from distembed.evaluation.bias import AssociationTest, WordList, association_rows, read_association_tests
 from distembed.evaluation.wordsets import WordSetError
-from distembed.pipeline.systems.psdvec.config import EvaluationSection, PSDVecJob
-from distembed.pipeline.systems.psdvec.report import bias_audit
+from distembed.systems.psdvec.job import EvaluationSection, PSDVecJob
+from distembed.systems.psdvec.views import bias_audit
 from tests.pipeline.conftest import run
 from tests.references import bias as plain
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import distembed as de
+from distembed.cli.main import cli
 from distembed.evaluation import tagging
 from distembed.evaluation import tagging_blocks as blocks
 from distembed.evaluation.scoring import Policy
@@ -19,7 +20,6 @@ from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.evaluation.spans import f1, iob2, span_counts, spans
 from distembed.evaluation.tagged_files import find_tagged_sets, read_tagged
 from distembed.evaluation.tagging_features import feature_matrix, shape
-from distembed.pipeline.cli import cli
 from tests.references.tagging import conlleval_spans, enumerated, sequence_score
 
 TAGS = ["O", *(f"{position}-{kind}" for position in "BIESLU" for kind in ("NP", "VP"))]

@@ -48,6 +48,6 @@ def main() -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         os.write(notes, f"{how} {path}\n".encode())
 
-    command = importlib.import_module("distembed.pipeline.cli")
+    command = importlib.import_module("distembed.cli.main")
     sys.addaudithook(watch)
     command.main()

@@ -111,7 +111,7 @@ class Network:
         self.log("client").unlink(missing_ok=True)
         where = ("--workspace", str(workspace), "--scheduler", SCHEDULER)
         tls = tls_options(self._certificates, "client")
-        program = (sys.executable, "-m", "distembed.pipeline.cli", "run", str(job))
+        program = (sys.executable, "-m", "distembed.cli.main", "run", str(job))
         return self.start("client", *program, *where, *tls, *words)
 
     def kill(self, host: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from distembed.pipeline.cli import cli
+from distembed.cli.main import cli
 from distembed.storage.schema import digest_of_json
 
 from .processes import DASK, Process, distembed, kill_group
@@ -60,7 +60,7 @@ def environment() -> dict[str, str]:
 
 def by_a_new_interpreter(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the command line to its end as a user does: nothing is imported, and no memory taken, before it."""
-    command = [sys.executable, "-m", "distembed.pipeline.cli", *words]
+    command = [sys.executable, "-m", "distembed.cli.main", *words]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=300, env=environment(), check=False
     )

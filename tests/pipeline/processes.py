@@ -44,7 +44,7 @@ importlib.import_module("distributed.dashboard.scheduler")
 numba.njit(lambda x: x)(1)  # loads the compiler, which each fork would load for its first kernel
 gc.freeze()  # else the first search for unused objects in each fork copies the pages of all that was imported
 
-DISTEMBED, DASK = "distembed.pipeline.cli", "dask.__main__"
+DISTEMBED, DASK = "distembed.cli.main", "dask.__main__"
 """The modules whose `main` is a command line."""
 
 

@@ -22,9 +22,9 @@ from dask.system import CPU_COUNT
 from distributed import Client
 
 import distembed as de
-from distembed.pipeline import cluster, workers
-from distembed.pipeline.sections import ResourcesSection
-from distembed.pipeline.workers import Meter, Workers
+from distembed.job import cluster, workers
+from distembed.job.model import ResourcesSection
+from distembed.job.workers import Meter, Workers
 from distembed.storage.tasks import KilledBlockError
 
 from .conftest import dask_cluster, digest, forget_stage
@@ -97,7 +97,7 @@ def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
 def test_a_cluster_without_the_package_is_refused_in_one_sentence(
     cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distembed.pipeline.cluster.PACKAGE", "distembed_of_nobody")
+    monkeypatch.setattr("distembed.job.cluster.PACKAGE", "distembed_of_nobody")
     with (
         Workers(scheduler=cluster) as crew,
         pytest.raises(

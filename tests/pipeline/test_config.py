@@ -12,20 +12,20 @@ import pytest
 
 import distembed as de
 from distembed.files import BombError
+from distembed.job.inputs import inputs_of
+from distembed.job.load import load_job
+from distembed.job.model import JobError, Section, section_of
+from distembed.job.opening import open_job
+from distembed.job.run import run_stages
+from distembed.job.status import spent_text
 from distembed.options import options_of
-from distembed.pipeline.config import load_job
-from distembed.pipeline.corpus.config import CountingSection, LeftCountingSection
-from distembed.pipeline.inputs import inputs_of
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.runner import run_stages
-from distembed.pipeline.sections import JobError, Section, section_of
-from distembed.pipeline.status import spent_text
-from distembed.pipeline.systems.imputation.config import ImputationSection
-from distembed.pipeline.systems.psdvec.config import PSDVecSection
-from distembed.pipeline.systems.transfer.config import AlignmentSection
-from distembed.pipeline.systems.wordspaces.config import METHOD_OPTIONS, NOT_IN_RECIPES, RecipeSection
+from distembed.stages.corpus_sections import CountingSection, LeftCountingSection
 from distembed.storage.schema import DamagedError, ManifestError, StageFacts
 from distembed.storage.workspace import Workspace
+from distembed.systems.imputation.job import ImputationSection
+from distembed.systems.psdvec.job import PSDVecSection
+from distembed.systems.transfer.job import AlignmentSection
+from distembed.systems.wordspaces.job import METHOD_OPTIONS, NOT_IN_RECIPES, RecipeSection
 from tests.pipeline.conftest import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -152,12 +152,10 @@ def test_a_refused_value_is_told_without_words_of_python(tmp_path: Path, setting
 
 
 def test_a_system_is_imported_when_a_job_asks_for_it(tmp_path: Path) -> None:
-    loaded = (
-        "[m for m in sys.modules if m.startswith('distembed.pipeline.systems.') and m.endswith('.config')]"
-    )
-    for text, expected in (("", []), (MINIMAL, ["distembed.pipeline.systems.psdvec.config"])):
+    loaded = "[m for m in sys.modules if m.startswith('distembed.systems.') and m.endswith('.job')]"
+    for text, expected in (("", []), (MINIMAL, ["distembed.systems.psdvec.job"])):
         load = f"load_job({str(write(tmp_path, text))!r})" if text else ""
-        lines = ["import sys, distembed.pipeline.cli", "from distembed.pipeline.config import load_job", load]
+        lines = ["import sys, distembed.cli.main", "from distembed.job.load import load_job", load]
         code = "\n".join([*lines, f"print({loaded})"])
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())

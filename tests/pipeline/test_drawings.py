@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.pipeline.report import maps
-from distembed.pipeline.words.content import content_words
-from distembed.pipeline.words.stages import words_shown
+from distembed.stages.words import content_words, words_shown
 from distembed.vectors.subwords import SubwordTable
+from distembed.views.report import maps
 
 from .conftest import run
 

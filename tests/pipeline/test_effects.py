@@ -10,13 +10,13 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import tomli_w
 
-from distembed.pipeline.config import parse_job
-from distembed.pipeline.context import system_named, system_of
-from distembed.pipeline.keys import Key, keys_of, section_model, toml_value
-from distembed.pipeline.planning import plan_job
-from distembed.pipeline.registry import SYSTEMS
-from distembed.pipeline.runner import run_stages
-from distembed.pipeline.sections import Job, JobError
+from distembed.job.keys import Key, keys_of, section_model, toml_value
+from distembed.job.load import parse_job
+from distembed.job.model import Job, JobError
+from distembed.job.planning import plan_job
+from distembed.job.registry import SYSTEMS
+from distembed.job.run import run_stages
+from distembed.job.stage import system_named, system_of
 from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
 
@@ -265,7 +265,7 @@ def test_more_core_words_than_words_are_refused_before_pairs_are_counted(
         "psdvec", f"corpus.paths=['{tmp_path}/text.txt']", "vocabulary.min_count=1", f"job.workspace='{tmp_path}/w'",
         "psdvec.n_components=2", "psdvec.n_core=5",
     )  # fmt: skip
-    monkeypatch.setattr("distembed.pipeline.runner.recorded_bytes", lambda _: n_bytes)
+    monkeypatch.setattr("distembed.job.run.recorded_bytes", lambda _: n_bytes)
     with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
         run_stages(job)
     assert sorted(Workspace.open(tmp_path / "w").stages()) == ["tokens", "vocabulary"]

@@ -13,10 +13,8 @@ import distembed as de
 from distembed.corpus.concordance import Passage
 from distembed.execution import compute
 from distembed.linalg.operators import row_blocks
-from distembed.pipeline.explain.record import Explanation, Passages, TermTable
-from distembed.pipeline.explain.written import as_page, as_text
-from distembed.pipeline.systems.imputation.explanation import _sentences
-from distembed.pipeline.words.explanation import NO_TOKENS, WordCounts
+from distembed.systems.imputation.views import _sentences
+from distembed.views.explain import NO_TOKENS, Explanation, Passages, TermTable, WordCounts, as_page, as_text
 
 from .conftest import run
 

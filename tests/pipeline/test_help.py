@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from distembed.pipeline.cli import COMMANDS, cli
+from distembed.cli.main import COMMANDS, cli
 from tests.pipeline.conftest import environment, run
 
 
@@ -60,7 +60,7 @@ def test_a_command_is_listed_with_the_first_sentence_of_its_help() -> None:
 def test_a_shell_completes_commands_systems_and_options(words: str, offered: str) -> None:
     asked = {"_DISTEMBED_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     done = subprocess.run(
-        [sys.executable, "-m", "distembed.pipeline.cli"],
+        [sys.executable, "-m", "distembed.cli.main"],
         env={**environment(), **asked}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert f"plain,{offered}" in done.stdout.splitlines()

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline.config import load_job
-from distembed.pipeline.plan import Plan
-from distembed.pipeline.planning import plan_job
+from distembed.job.load import load_job
+from distembed.job.plan import Plan
+from distembed.job.planning import plan_job
 from tests.small_jobs.imputation import JOB, write
 
 from .conftest import by_a_new_interpreter, run

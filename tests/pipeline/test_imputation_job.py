@@ -14,12 +14,12 @@ import pytest
 import distembed as de
 from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
 from distembed.execution import compute
-from distembed.pipeline.config import load_job
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.planning import plan_job
-from distembed.pipeline.quantities import format_number
-from distembed.pipeline.systems.imputation import explorer, hold_out
-from distembed.pipeline.systems.imputation import labels as labels_stage
+from distembed.job.load import load_job
+from distembed.job.opening import open_job
+from distembed.job.planning import plan_job
+from distembed.job.quantities import format_number
+from distembed.systems.imputation import solving as labels_stage
+from distembed.systems.imputation import stages, views
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
 
 from .conftest import (
@@ -237,11 +237,11 @@ def test_what_is_chosen_is_judged_by_names_that_did_not_choose_it(chosen: tuple[
     """Each fold takes the candidate that is best on the others; the first row is the job's own."""
     workspace = de.Workspace.open(chosen[0])
     rows = workspace.table("hold_out").to_pylist()
-    assert rows[0]["method"] == hold_out.CHOSEN
-    assert {row["method"] for row in rows} == {*hold_out.OWN.values(), *hold_out.BASELINES, hold_out.SHUFFLED}
+    assert rows[0]["method"] == stages.CHOSEN
+    assert {row["method"] for row in rows} == {*stages.OWN.values(), *stages.BASELINES, stages.SHUFFLED}
     best = max(row["centered_cosine"] for row in workspace.table("choice").to_pylist())
     assert rows[0]["centered_cosine"] <= best + 1e-6
-    mean = next(row for row in rows if row["method"] == hold_out.MEAN)
+    mean = next(row for row in rows if row["method"] == stages.MEAN)
     assert abs(mean["centered_cosine"]) < 0.3
 
 
@@ -446,7 +446,7 @@ def test_a_name_that_is_no_mixture_is_refused(
 
 def test_the_page_to_explore_shows_the_weights_of_the_table(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(str(finished[0]))
-    items = explorer.items(open_job(workspace.url), workspace)
+    items = views.items(open_job(workspace.url), workspace)
     words = workspace.table("vocabulary")["word"].to_pylist()
     assert list(items.names) == words
     assert set(items.colorings[0].key[:2]) == {"imputed", "known"}

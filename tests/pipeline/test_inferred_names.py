@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline.tables.config import DomainSection
-from distembed.pipeline.tables.domain import read_domain
-from distembed.pipeline.tables.new_rows import read_new_rows
-from distembed.pipeline.tables.rows import Scales
+from distembed.tables.domain import read_domain, read_new_rows
+from distembed.tables.rows import Scales
+from distembed.tables.sections import DomainSection
 
 from .conftest import run
 

@@ -9,9 +9,9 @@ import pytest
 
 import distembed as de
 from distembed.execution import compute
-from distembed.pipeline.corpus.stages import tokens_of, vocabulary_of
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.systems.psdvec.inference import NewWords, fitted_model, solved
+from distembed.job.opening import open_job
+from distembed.stages.corpus import tokens_of, vocabulary_of
+from distembed.systems.psdvec.inference import NewWords, fitted_model, solved
 
 from .conftest import run
 

@@ -15,13 +15,13 @@ import distembed as de
 from distembed.corpus import partitions
 from distembed.costs import WORKER_BYTES
 from distembed.factorization.psdvec_costs import CoreMemory
-from distembed.pipeline import quantities
-from distembed.pipeline.config import load_job
-from distembed.pipeline.context import whole_sparse
-from distembed.pipeline.corpus import stages
-from distembed.pipeline.planning import plan_job
-from distembed.pipeline.runner import run_stages
-from distembed.pipeline.status import job_status, verify_job
+from distembed.job import quantities
+from distembed.job.load import load_job
+from distembed.job.planning import plan_job
+from distembed.job.run import run_stages
+from distembed.job.stage import whole_sparse
+from distembed.job.status import job_status, verify_job
+from distembed.stages import corpus
 from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
 from distembed.weighting.pmi import pmi, ppmi
@@ -44,7 +44,7 @@ def test_files_of_runs_are_merged_in_groups_where_there_are_many(
     job: Path, finished: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task reads at most so many files, and the counts are the same."""
-    monkeypatch.setattr(stages, "MERGED_FILES", 2)
+    monkeypatch.setattr(corpus, "MERGED_FILES", 2)
     workspace = tmp_path / "w"
     done = run("run", job, "--workspace", workspace, "--until", "cooccurrence")
     assert done.exit_code == 0, done.output
@@ -222,7 +222,7 @@ def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
 
 def test_the_table_of_bad_records_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "LISTED_RECORDS", 3)
-    monkeypatch.setattr(stages, "LISTED_RECORDS", 3)
+    monkeypatch.setattr(corpus, "LISTED_RECORDS", 3)
     items = []
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.jsonl").write_text('x\ny\n{"text": "one"}\n')
@@ -230,10 +230,10 @@ def test_the_table_of_bad_records_is_bounded(tmp_path: Path, monkeypatch: pytest
         prefix = str(tmp_path / f"{name}-part")
         summary = partitions.tokenize_partition(part, de.Tokenizer(), prefix)._asdict()
         items.append(FileItem(sorted(map(str, tmp_path.glob(f"{name}-part.*"))), summary))
-    rows = stages._bad_records(items).to_pylist()
+    rows = corpus._bad_records(items).to_pylist()
     assert [row["file"][-7:] for row in rows] == ["a.jsonl", "a.jsonl", "b.jsonl", ""]
     assert rows[-1]["reason"] == "3 more bad records are not listed"
-    assert stages._bad_records(items[:1]).num_rows == 2
+    assert corpus._bad_records(items[:1]).num_rows == 2
 
 
 def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) -> None:

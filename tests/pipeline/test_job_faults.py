@@ -14,7 +14,7 @@ import psutil
 import pytest
 from distributed import Client
 
-from distembed.pipeline.cli import STOP_SIGNALS, end_on_signals
+from distembed.cli.main import STOP_SIGNALS, end_on_signals
 from distembed.storage import Workspace
 
 from .conftest import dask_cluster, digest, run

@@ -21,8 +21,7 @@ import distembed as de
 from distembed import files
 from distembed.files import BombError
 from distembed.formats.matrix import MatrixError, row_array
-from distembed.pipeline.matrices.config import MatrixSection
-from distembed.pipeline.matrices.files import matrix_size, open_matrix
+from distembed.stages.matrices import MatrixSection, matrix_size, open_matrix
 from tests.references.checksums import crc32c
 
 N, D = 23, 4

@@ -18,10 +18,10 @@ import pytest
 from distributed import Client
 
 from distembed.costs import WORKER_BYTES
-from distembed.pipeline import workers
-from distembed.pipeline.config import load_job
-from distembed.pipeline.planning import plan_job
-from distembed.pipeline.runner import run_stages
+from distembed.job import workers
+from distembed.job.load import load_job
+from distembed.job.planning import plan_job
+from distembed.job.run import run_stages
 
 from .conftest import environment
 
@@ -48,8 +48,8 @@ memory_limit = "8GiB"
 
 RUN_STAGES = """
 import json, os, sys
-from distembed.pipeline.config import load_job
-from distembed.pipeline.runner import run_stages
+from distembed.job.load import load_job
+from distembed.job.run import run_stages
 
 def peak():
     lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -152,7 +152,7 @@ def test_a_run_gives_memory_back_after_each_stage_on_all_processes(
 HEAPS_OF_THREADS = """
 import ctypes, threading
 import numpy as np
-from distembed.pipeline.workers import Workers
+from distembed.job.workers import Workers
 
 with Workers(n_workers=2) as workers:
     workers.start()

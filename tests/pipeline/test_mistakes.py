@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from distembed.pipeline.commands.failures import _sentence
-from distembed.pipeline.config import load_job
-from distembed.pipeline.sections import JobError
-from distembed.pipeline.workers import Workers
+from distembed.cli.failures import _sentence
+from distembed.job.load import load_job
+from distembed.job.model import JobError
+from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from distembed.pipeline.opening import Source, VectorFile, job_of, load_vectors, parse_source
-from distembed.pipeline.sections import Job
+from distembed.job.model import Job
+from distembed.job.opening import Source, VectorFile, job_of, load_vectors, parse_source
 from distembed.storage.workspace import Workspace
 
 

@@ -12,9 +12,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 import distembed as de
-from distembed.pipeline import cluster, provenance
-from distembed.pipeline.tls import TLS
-from distembed.pipeline.workers import Workers
+from distembed.job import cluster, provenance
+from distembed.job.cluster import TLS
+from distembed.job.workers import Workers
 
 from .conftest import dask_cluster, digest_here, environment, finished, job, run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import distembed as de
-from distembed.pipeline.config import load_job
-from distembed.pipeline.corpus.config import CorpusSection, ParallelSection
+from distembed.job.load import load_job
+from distembed.stages.corpus_sections import CorpusSection, ParallelSection
 
 from .conftest import run
 

@@ -10,12 +10,11 @@ import pytest
 
 from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost, Exchange
 from distembed.factorization.psdvec_costs import CoreOptions, core_exchange
-from distembed.pipeline.config import load_job
-from distembed.pipeline.plan import Plan
-from distembed.pipeline.planning import plan_job
-from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, Remedy, changed
-from distembed.pipeline.runner import run_stages
-from distembed.pipeline.sections import Job
+from distembed.job.load import load_job
+from distembed.job.model import Job
+from distembed.job.plan import FEWER_TASKS, LESS_MEMORY, Plan, Remedy, changed
+from distembed.job.planning import plan_job
+from distembed.job.run import run_stages
 from distembed.storage.workspace import Workspace
 
 from .conftest import run

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from distembed.pipeline.config import load_job
-from distembed.pipeline.progress import Silent, TerminalReporter, line_seconds, warnings_noted
-from distembed.pipeline.runner import run_stages
+from distembed.job.load import load_job
+from distembed.job.progress import Silent, TerminalReporter, line_seconds, warnings_noted
+from distembed.job.run import run_stages
 
 from .test_plan import words_of
 
@@ -91,7 +91,7 @@ def test_topics_report_the_rounds_of_all_starts_and_their_report(
 
 
 def reporter_at(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> tuple[TerminalReporter, io.StringIO]:
-    monkeypatch.setattr("distembed.pipeline.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("distembed.job.progress.time.monotonic", lambda: clock[0])
     stream = io.StringIO()
     return TerminalReporter(Console(file=stream, force_terminal=False)), stream
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.pipeline import quantities, report
-from distembed.pipeline.report import Section, Stage, maps
+from distembed.job import quantities
+from distembed.views import report
+from distembed.views.report import Section, Stage, maps
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 VOID = {"meta", "wbr", "br", "img", "link", "input", "hr"}

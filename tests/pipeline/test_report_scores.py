@@ -6,7 +6,7 @@ import math
 import re
 
 from distembed.evaluation.scoring import Score as Scored
-from distembed.pipeline import report
+from distembed.views import report
 
 from .test_report import Outline
 

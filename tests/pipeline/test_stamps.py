@@ -12,10 +12,10 @@ import fsspec
 import pytest
 
 import distembed as de
-from distembed.pipeline import inputs
-from distembed.pipeline.inputs import Stamps, code_file, stamp_inputs, stamps_at
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.status import verify_job
+from distembed.job import inputs
+from distembed.job.inputs import Stamps, code_file, stamp_inputs, stamps_at
+from distembed.job.opening import open_job
+from distembed.job.status import verify_job
 
 from .conftest import run
 from .tiny_job import STAGES, again, computed, files_of, write_set
@@ -64,7 +64,7 @@ def test_a_corpus_moved_away_blocks_no_later_stage(tiny: Path) -> None:
 def test_files_are_known_by_content_where_their_store_tells_no_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("distembed.pipeline.inputs.DIGESTED_BYTES", 0)
+    monkeypatch.setattr("distembed.job.inputs.DIGESTED_BYTES", 0)
     store = fsspec.filesystem("memory")
     stamps = []
     for data in (b"one", b"two"):

@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline import config, derived, inputs, provenance, runner, standing
-from distembed.pipeline.corpus import stages
-from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.standing import ReplaceError
-from distembed.pipeline.status import job_status, verify_job
+from distembed.job import derived, inputs, load, provenance, state
+from distembed.job import run as run_module
+from distembed.job.opening import open_job
+from distembed.job.state import ReplaceError
+from distembed.job.status import job_status, verify_job
+from distembed.stages import corpus
+from distembed.stages.corpus import COUNTED_FIRST_BYTES
 from distembed.storage import Stage
 from distembed.storage.ledger import Ledger
 
@@ -44,9 +45,7 @@ def test_a_missing_manifest_is_no_success(tiny: Path, removed: tuple[str, ...], 
 def test_verify_says_who_was_writing_when_it_began(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that ends while its workspace is checked has changed what was judged."""
     with de.Workspace.create(tiny / "w", owner="a rerun") as workspace:
-        monkeypatch.setattr(
-            "distembed.pipeline.status.verify_job", lambda _: (workspace.close(), ([], "0"))[1]
-        )
+        monkeypatch.setattr("distembed.job.status.verify_job", lambda _: (workspace.close(), ([], "0"))[1])
         assert run("verify", tiny / "job.toml").output.startswith("being written by a rerun (process")
 
 
@@ -88,7 +87,7 @@ def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
 
 
 def test_finished_work_is_replaced_only_when_asked_for(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "ASKED_SECONDS", 0.0)
+    monkeypatch.setattr(state, "ASKED_SECONDS", 0.0)
     changed = ("run", tiny / "job.toml", "--set", "counting.window=2")
     before = files_of(tiny / "w")
     refused = run(*changed)
@@ -104,7 +103,7 @@ def test_finished_work_is_replaced_only_when_asked_for(tiny: Path, monkeypatch: 
 
 
 def test_an_interrupted_stage_is_work_too(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "ASKED_SECONDS", 1000.0)
+    monkeypatch.setattr(state, "ASKED_SECONDS", 1000.0)
     for stage in ("core", "vectors", "evaluation"):
         (tiny / "w" / "manifest" / f"{stage}.json").unlink()
     os.utime(tiny / "w" / "manifest" / "core" / "stage.json", (1, 1))
@@ -139,8 +138,8 @@ def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
 ) -> None:
     made = de.Workspace.open(tiny / "w").stages()["core"].made_with
     monkeypatch.setattr(provenance, "of_this_process", lambda: {**made, "numpy": "9.9"})
-    merged = stages.merged_runs
-    monkeypatch.setattr(stages, "merged_runs", lambda *given: merged(*given) * 2)  # as other versions might
+    merged = corpus.merged_runs
+    monkeypatch.setattr(corpus, "merged_runs", lambda *given: merged(*given) * 2)  # as other versions might
     next((tiny / "w/arrays.zarr/cooccurrence/000000").rglob("c/0")).unlink()
     shutil.copytree(tiny, tmp_path / "whole")
     ran = ("partial_counts", "cooccurrence", "core", "vectors", "evaluation")
@@ -299,12 +298,15 @@ def test_nothing_is_written_into_a_workspace_from_outside(tiny: Path) -> None:
 
 
 def test_only_pages_hints_and_the_job_are_written_beside_the_stages() -> None:
-    """A page that is written otherwise would outlive what it was made from: see `distembed.pipeline.derived`."""
-    source = Path(de.__file__).parent / "pipeline"
+    """A page that is written otherwise would outlive what it was made from: see `distembed.job.derived`."""
+    source = Path(de.__file__).parent
     writers = {
-        file.name for file in source.rglob("*.py") if ".write_file(" in file.read_text(encoding="utf-8")
+        file.name
+        for folder in ("job", "stages", "tables", "views", "systems", "cli")
+        for file in (source / folder).rglob("*.py")
+        if ".write_file(" in file.read_text(encoding="utf-8")
     }
-    assert writers == {"derived.py", "inputs.py", "runner.py"}
+    assert writers == {"derived.py", "inputs.py", "run.py"}
 
 
 def test_a_run_until_the_last_stage_writes_no_report(tiny: Path) -> None:
@@ -370,9 +372,9 @@ def test_a_small_text_is_counted_before_it_is_planned(tiny: Path, monkeypatch: p
     with pytest.raises(ValueError, match="min_count is 5000 and the largest count of a word is 120"):
         again(tiny, "vocabulary.min_count=5000", "job.workspace='new'")
     assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
-    monkeypatch.setattr(runner, "plan_stages", no_plan)
+    monkeypatch.setattr(run_module, "plan_stages", no_plan)
     assert computed(tiny, "job.workspace='other'").ran == STAGES
-    monkeypatch.setattr(runner, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
+    monkeypatch.setattr(run_module, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
     with pytest.raises(AssertionError, match="planned"):
         again(tiny, "job.workspace='newer'")
     assert not (tiny / "newer").exists()
@@ -386,9 +388,9 @@ def test_the_plan_after_the_first_stage_is_of_all_later_ones(tiny: Path) -> None
 
 
 def test_where_all_is_done_nothing_is_planned(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "plan_stages", no_plan)
-    monkeypatch.setattr(runner, "_plan_of_run", no_plan)
-    monkeypatch.setattr(runner, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
+    monkeypatch.setattr(run_module, "plan_stages", no_plan)
+    monkeypatch.setattr(run_module, "_plan_of_run", no_plan)
+    monkeypatch.setattr(run_module, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
     assert again(tiny).ran == ()
 
 
@@ -414,8 +416,8 @@ def test_a_file_known_by_its_content_is_read_once_until_it_changes(
 
 def test_a_plan_looks_once_where_stages_stand(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[object] = []
-    find = standing.inputs_of
-    monkeypatch.setattr(standing, "inputs_of", lambda job: looks.append(job) or find(job))
+    find = state.inputs_of
+    monkeypatch.setattr(state, "inputs_of", lambda job: looks.append(job) or find(job))
     assert run("plan", tiny / "job.toml", "--set", "psdvec.n_components=3").exit_code == 0
     assert len(looks) == 1
 
@@ -424,8 +426,8 @@ def test_a_job_file_is_read_once_with_the_sections_that_override_it(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts: list[Path] = []
-    read = config.read_small
-    monkeypatch.setattr(config, "read_small", lambda path, **most: texts.append(path) or read(path, **most))
+    read = load.read_small
+    monkeypatch.setattr(load, "read_small", lambda path, **most: texts.append(path) or read(path, **most))
     text = (tiny / "job.toml").read_text().replace("n_components = 4\n", "n_components = 0\n")
     (tiny / "job.toml").write_text(text)
     assert de.run_job(tiny / "job.toml", psdvec={"n_components": 4}).ran == ()

@@ -11,14 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from distembed.formats.tables import read_columns
-from distembed.pipeline import demos
-from distembed.pipeline.config import load_job
-from distembed.pipeline.context import system_named
-from distembed.pipeline.keys import as_markdown, as_text, keys_of, section_model
-from distembed.pipeline.new import settings_of_files
-from distembed.pipeline.registry import SYSTEMS
-from distembed.pipeline.sections import Section
-from distembed.pipeline.sniff import Sample, settings_for, text_layout
+from distembed.job import demos
+from distembed.job.keys import as_markdown, as_text, keys_of, section_model
+from distembed.job.load import load_job
+from distembed.job.model import Section
+from distembed.job.new import Sample, settings_for, settings_of_files, text_layout
+from distembed.job.registry import SYSTEMS
+from distembed.job.stage import system_named
 from tests.pipeline.conftest import run
 
 STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"

@@ -13,8 +13,8 @@ from urllib.request import Request, urlopen
 import dask.array as da
 import pytest
 
-from distembed.pipeline.config import load_job
-from distembed.pipeline.sections import JobError
+from distembed.job.load import load_job
+from distembed.job.model import JobError
 from distembed.storage.files import Folder
 from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import digest_here, finished, job, run
@@ -250,7 +250,7 @@ def test_options_are_those_of_every_file_system_from_then_on(monkeypatch: pytest
     import fsspec
     from fsspec.config import conf
 
-    from distembed.pipeline.stores import use_storage_options
+    from distembed.job.stores import use_storage_options
 
     monkeypatch.setitem(conf, "memory", {})
     monkeypatch.setenv("FSSPEC_MEMORY", "")
@@ -265,7 +265,7 @@ def test_the_store_of_one_job_is_not_that_of_the_next(
     """A host that was asked without keys would otherwise be sent those of a later job, or its results."""
     from fsspec.config import conf
 
-    from distembed.pipeline.opening import open_job
+    from distembed.job.opening import open_job
 
     own = {"default_block_size": 5 << 20}
     monkeypatch.setitem(conf, "s3", own)

@@ -14,12 +14,12 @@ import pytest
 from fsspec.config import conf
 
 from distembed import urls
-from distembed.pipeline import inputs
-from distembed.pipeline.config import load_job
-from distembed.pipeline.jobs import run_job
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.sections import JobError
+from distembed.job import inputs
+from distembed.job.load import load_job
+from distembed.job.model import JobError
+from distembed.job.opening import open_job
 from distembed.storage.workspace import Workspace
+from distembed.views.finished_job import run_job
 from tests.pipeline.conftest import finished, job, run
 
 __all__ = ["finished", "job"]

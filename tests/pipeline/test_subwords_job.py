@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.pipeline.config import load_job
-from distembed.pipeline.context import read_vectors
-from distembed.pipeline.planning import plan_job
-from distembed.pipeline.words.stages import read_scores
-from distembed.pipeline.words.subwords import read_subwords
+from distembed.job.load import load_job
+from distembed.job.planning import plan_job
+from distembed.job.stage import read_vectors
+from distembed.job.word_vectors import read_subwords
+from distembed.stages.words import read_scores
 
 from .conftest import run
 from .processes import distembed

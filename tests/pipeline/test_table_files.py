@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from distembed.formats.tables import TableError, read_table, texts_of
-from distembed.pipeline.tables.config import DomainSection
-from distembed.pipeline.tables.domain import read_domain
-from distembed.pipeline.tables.rows import Domain
+from distembed.tables.domain import read_domain
+from distembed.tables.rows import Domain
+from distembed.tables.sections import DomainSection
 
 
 def read(folder: Path, table: pa.Table, **options: object) -> Domain:

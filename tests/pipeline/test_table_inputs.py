@@ -10,9 +10,9 @@ import pytest
 
 import distembed as de
 from distembed.formats.tables import TableError
-from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.tables.domain import join, read_domain
-from distembed.pipeline.tables.known import read_known
+from distembed.tables.domain import join, read_domain
+from distembed.tables.known import read_known
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 
 from .conftest import run
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from distembed.formats.tables import TableError
-from distembed.pipeline.tables.config import DomainSection
-from distembed.pipeline.tables.domain import read_domain
-from distembed.pipeline.tables.returns import returns_of
+from distembed.tables.domain import read_domain
+from distembed.tables.features import returns_of
+from distembed.tables.sections import DomainSection
 
 MESSY = (
     "date,A,B,C,GAPS,STILL\n2020-01-06,3,12,4,,5\n2020-01-01,1,10,1,,5\n2020-01-04,,,,,\n"

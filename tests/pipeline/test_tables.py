@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from distembed.formats.cells import read_numbers, readings
 from distembed.formats.tables import Table, TableError
-from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.tables.domain import join, read_domain
-from distembed.pipeline.tables.known import Known, read_known
-from distembed.pipeline.tables.names import NearMiss, _one_letter_apart, advice_on, match_names, near_misses
-from distembed.pipeline.tables.rows import Domain
-from distembed.pipeline.tables.shares import column_shares
+from distembed.tables.domain import join, read_domain
+from distembed.tables.known import Known, read_known
+from distembed.tables.names import NearMiss, _one_letter_apart, advice_on, match_names, near_misses
+from distembed.tables.rows import Domain, column_shares
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from distembed.vectors import WordVectors
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import distembed as de
-from distembed.pipeline import terminal
-from distembed.pipeline.progress import TerminalReporter
-from distembed.pipeline.report import page
+from distembed.job import terminal
+from distembed.job.progress import TerminalReporter
+from distembed.views.report import page
 from tests.pipeline.conftest import environment, run
 
 PACKAGE = Path(de.__file__).parent
@@ -74,9 +74,9 @@ def test_everything_printed_passes_one_module():
                 if name in printing:
                     found.add((path.relative_to(PACKAGE).as_posix(), name))
     assert found == {
-        ("pipeline/terminal.py", "echo"),
-        ("pipeline/terminal.py", "confirm"),
-        ("pipeline/progress.py", "print"),
+        ("job/terminal.py", "echo"),
+        ("job/terminal.py", "confirm"),
+        ("job/progress.py", "print"),
     }
 
 
@@ -143,8 +143,8 @@ def test_a_reader_that_goes_away_stops_nothing(tmp_path):
     """As in `distembed … | head -1`: the lines nobody reads are dropped, and the work is done to its end."""
     program = (
         "import sys, time\nfrom rich.console import Console\n"
-        "from distembed.pipeline.progress import TerminalReporter\n"
-        "from distembed.pipeline.terminal import write\n"
+        "from distembed.job.progress import TerminalReporter\n"
+        "from distembed.job.terminal import write\n"
         "sys.stdin.read()\n"  # until the other side has closed the pipe
         "TerminalReporter(Console(soft_wrap=True)).note('a')\nwrite('b')\nwrite('done', err=True)"
     )

@@ -11,9 +11,9 @@ import pytest
 import zarr
 
 import distembed as de
-from distembed.pipeline import texts
-from distembed.pipeline.opening import parse_source
-from distembed.pipeline.progress import Silent
+from distembed.job.opening import parse_source
+from distembed.job.progress import Silent
+from distembed.views import texts
 
 from .conftest import run
 

@@ -21,8 +21,7 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
-from distembed.pipeline.cluster import connect
-from distembed.pipeline.tls import TLS
+from distembed.job.cluster import TLS, connect
 from distembed.storage import Workspace
 
 from .conftest import environment

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.systems.topics import explorer
+from distembed.job.opening import open_job
+from distembed.systems.topics import views
 from tests.small_jobs.topics import (
     CLASSES,
     JOB,
@@ -428,7 +428,7 @@ def test_what_cannot_be_explained_is_refused(
 
 def test_the_page_to_explore_shows_documents_by_topic(finished: tuple[Path, str]) -> None:
     workspace = str(finished[0])
-    items = explorer.items(open_job(workspace), de.Workspace.open(workspace))
+    items = views.items(open_job(workspace), de.Workspace.open(workspace))
     assert len(items.names) == 61  # one of 62 has no word
     assert items.note == "1 document more is not shown."
     topic, label = items.colorings
@@ -439,4 +439,4 @@ def test_the_page_to_explore_shows_documents_by_topic(finished: tuple[Path, str]
     assert "none" in label.key
     words = {frozenset(text.split(", ")) for text in items.facts["words of the topic"]}
     assert words == {frozenset(found) for found in CLASSES.values()}
-    assert len(explorer.items(open_job(workspace), de.Workspace.open(workspace), n_points=10).names) == 10
+    assert len(views.items(open_job(workspace), de.Workspace.open(workspace), n_points=10).names) == 10

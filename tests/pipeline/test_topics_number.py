@@ -11,7 +11,7 @@ import pytest
 
 import distembed as de
 from distembed.factorization import nmf_rounds
-from distembed.pipeline.systems.topics.stability import number_sections, number_sentence
+from distembed.systems.topics.report import number_sections, number_sentence
 from tests.small_jobs.topics import JOB, collection, write_lines
 
 from .conftest import run

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.systems.transfer import explorer
+from distembed.job.opening import open_job
+from distembed.systems.transfer import views
 from tests.small_jobs.transfer import JOB, N_DOCUMENTS, N_WORDS, records, word
 
 from .conftest import digest_here, folder_of_all_workers, run, run_once
@@ -153,7 +153,7 @@ def test_known_features_are_given_away_as_they_came(
     done = run("export", workspace, "--what", "topics", "--to", tmp_path / "topics.csv")
     assert done.exit_code == 1
     assert "has no topics" in done.output
-    shown = explorer.items(open_job(str(workspace)), de.Workspace.open(workspace))
+    shown = views.items(open_job(str(workspace)), de.Workspace.open(workspace))
     assert len(shown.names) == len(rows)
 
 

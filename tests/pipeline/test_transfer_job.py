@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.job.opening import open_job
+from distembed.job.stage import stored_sparse
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
-from distembed.pipeline.context import stored_sparse
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.systems.transfer import explorer
-from distembed.pipeline.systems.transfer import graphs as stage_graphs
+from distembed.systems.transfer import alignment as stage_graphs
+from distembed.systems.transfer import views
 from tests.references import alignment as reference
 from tests.small_jobs.transfer import N_DOCUMENTS, N_WORDS, SHUFFLED, records, word, write
 
@@ -298,7 +298,7 @@ def test_the_job_on_the_real_help_pages(shared: Path, tmp_path: Path) -> None:
 
 def test_the_page_to_explore_shows_counterparts_of_both_collections(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(str(finished[0]))
-    items = explorer.items(open_job(workspace.url), workspace)
+    items = views.items(open_job(workspace.url), workspace)
     assert len(items.names) == 240
     assert items.colorings[1].key == ["first collection", "second collection"]
     aligned = [row for row in workspace.table("aligned").to_pylist() if row["counterpart"]]

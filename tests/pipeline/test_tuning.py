@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow.csv as pacsv
 import pytest
 
+from distembed.cli.tuning import _doubts
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets
-from distembed.pipeline.commands.tuning import _doubts
-from distembed.pipeline.context import read_vectors
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.progress import Silent
-from distembed.pipeline.runner import run_stages
-from distembed.pipeline.sections import JobError
-from distembed.pipeline.tuning import Candidate, item_halves, parse_grid, parse_grids, tune
+from distembed.job.model import JobError
+from distembed.job.opening import open_job
+from distembed.job.progress import Silent
+from distembed.job.run import run_stages
+from distembed.job.stage import read_vectors
 from distembed.storage.workspace import Workspace
+from distembed.views.tuning import Candidate, item_halves, parse_grid, parse_grids, tune
 from tests.pipeline.conftest import run
 
 WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
@@ -220,7 +220,7 @@ def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tm
 
 
 def test_tune_says_that_it_needs_dask_ml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distembed.pipeline.tuning.find_spec", lambda _: None)
+    monkeypatch.setattr("distembed.views.tuning.find_spec", lambda _: None)
     done = run("tune", tmp_path / "job.toml", "--grid", "psdvec.n_iter=1,2", "--on", "set.txt")
     assert done.exit_code == 1
     assert "distembed tune needs dask-ml: pip install 'distembed[tune]'" in done.output

@@ -13,11 +13,11 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets
 from distembed.factorization.lsa import LSA
+from distembed.job.load import load_job, parse_job
+from distembed.job.planning import plan_job
+from distembed.job.run import run_stages
 from distembed.manifold.projection import LocalityPreservingProjection
-from distembed.pipeline.config import load_job, parse_job
-from distembed.pipeline.planning import plan_job
-from distembed.pipeline.runner import run_stages
-from distembed.pipeline.words.stages import read_nearest, read_scores
+from distembed.stages.words import read_nearest, read_scores
 from distembed.weighting.documents import log_entropy
 from tests.small_jobs.wordspaces import N_DOCUMENTS, write
 

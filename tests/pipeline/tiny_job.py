@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from distembed.pipeline.opening import open_job
-from distembed.pipeline.runner import Outcome, run_stages
+from distembed.job.opening import open_job
+from distembed.job.run import Outcome, run_stages
 
 STAGES = ("tokens", "vocabulary", "partial_counts", "cooccurrence", "core", "vectors", "evaluation")
 TINY_JOB = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import distembed as de
-from distembed.pipeline import derived
+from distembed.job import derived
 from distembed.storage.schema import new_digest, seal
 from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
@@ -60,7 +60,7 @@ def test_a_vector_file_needs_a_place_for_its_page(tmp_path: Path) -> None:
 
 
 def test_missing_libraries_are_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distembed.pipeline.explorer.layout.find_spec", lambda name: None)
+    monkeypatch.setattr("distembed.views.explorer.page.find_spec", lambda name: None)
     refused = run("explore", "nothing there")
     assert refused.exit_code == 1
     assert "needs openTSNE and bokeh: pip install" in refused.stderr

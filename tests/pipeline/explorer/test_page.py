@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from distembed.pipeline.explorer.items import Items, NeighborList, by_category, by_quantity
-from distembed.pipeline.explorer.layout import Layout, _principal_plane, lay_out
-from distembed.pipeline.explorer.page import render_page
-from distembed.pipeline.explorer.words import word_items
 from distembed.vectors import WordVectors
+from distembed.views.explorer.items import Items, NeighborList, by_category, by_quantity
+from distembed.views.explorer.job import word_items
+from distembed.views.explorer.page import Layout, _principal_plane, lay_out, render_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_WEBGL = ["--disable-gpu", "--disable-webgl", "--disable-webgl2", "--disable-3d-apis"]

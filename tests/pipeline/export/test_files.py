@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from distembed.formats.tables import read_table
-from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
-from distembed.pipeline.export.tables import Numbers, Piece, Table, paired
+from distembed.job.tables import Numbers, Piece, Table, paired
+from distembed.views.export import TABLE_FORMATS, table_format, write_table
 
 TITLES = ["Ärger, mit Komma", 'said "no"', "two\nlines", None, "=1+1", ""]
 SCHEMA = pa.schema([("title", pa.string()), ("topic", pa.int64())])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.pipeline.opening import parse_source
-from distembed.pipeline.texts import open_encoder
+from distembed.job.opening import parse_source
+from distembed.views.texts import open_encoder
 from tests.pipeline.conftest import run
 
 model2vec = pytest.importorskip("model2vec", reason="loads the folder: pip install 'distembed[test]'")

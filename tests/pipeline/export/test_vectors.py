@@ -9,10 +9,10 @@ import pyarrow.csv as pacsv
 import pytest
 from click.testing import CliRunner
 
-from distembed.pipeline.cli import cli
-from distembed.pipeline.export.job import _loss
+from distembed.cli.main import cli
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import SubwordTable
+from distembed.views.export import _loss
 
 WORDS = ["king", "queen", "kings", "queens"]
 

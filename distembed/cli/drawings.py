@@ -1,0 +1,114 @@
+"""The commands that draw figures into files: `distembed plot map|topics`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from distembed.cli.command_line import PLACE, examples
+from distembed.cli.failures import one_sentence
+from distembed.cli.outside import OUTSIDE
+from distembed.files import read_small
+from distembed.job.terminal import shown, write
+from distembed.views.drawings import draw_map, draw_topics
+
+TARGET = click.option(
+    "--to",
+    "target",
+    type=OUTSIDE,
+    required=True,
+    metavar="FILE",
+    help="The figure: its name ends in .pdf, .svg or .png.",
+)
+
+
+@click.group(
+    epilog=examples(
+        "distembed plot map runs/psdvec --to map.pdf",
+        "distembed plot topics runs/topics --to topics.pdf",
+    )
+)
+def plot() -> None:
+    """Draw a figure of chosen words, documents or topics into a PDF, SVG or PNG file."""
+
+
+@plot.command(
+    name="map",
+    epilog=examples(
+        "distembed plot map runs/psdvec --to map.pdf",
+        "distembed plot map runs/psdvec king queen music --method pca --to map.svg",
+    ),
+)
+@click.argument("source", type=PLACE, metavar="WORKSPACE")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@TARGET
+@click.option(
+    "--words",
+    "list_file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A file with a word, or an id or title of a document, on each line.",
+)
+@click.option(
+    "--what", type=click.Choice(["words", "documents"]), help="Default: what the system of the job is for."
+)
+@click.option(
+    "--method",
+    type=click.Choice(["tsne", "pca"]),
+    default="tsne",
+    show_default=True,
+    help="t-SNE keeps neighbors together, principal components keep large distances.",
+)
+@click.option(
+    "-n",
+    "n_points",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How many are drawn where none is named.",
+)
+@one_sentence
+def map_(
+    source: str,
+    names: tuple[str, ...],
+    target: str,
+    list_file: str | None,
+    what: Literal["words", "documents"] | None,
+    method: Literal["tsne", "pca"],
+    n_points: int,
+) -> None:
+    """Draw words or documents on the plane, near ones together, with as many names as fit.
+
+    WORKSPACE is a workspace or a job file; for words a vector file will do. Without names the most frequent content
+    words are drawn (English stop words and words of most documents left out), or documents from first to last. A word
+    that has no vector of its own is composed where there are vectors of n-grams, and drawn in another color.
+    """
+    lines = read_small(Path(list_file)).decode("utf-8-sig").splitlines() if list_file else []
+    listed = [line.strip() for line in lines if line.strip()]
+    drawn = draw_map(source, target, names=(*names, *listed), what=what, method=method, n_points=n_points)
+    write(shown(drawn))
+
+
+@plot.command(
+    epilog=examples(
+        "distembed plot topics runs/topics --to topics.pdf",
+        "distembed plot topics runs/topics 0 3 --to two.png -n 15",
+    )
+)
+@click.argument("workspace", type=PLACE)
+@click.argument("numbers", nargs=-1, type=click.IntRange(min=0), metavar="[TOPIC]...")
+@TARGET
+@click.option(
+    "-n", "n_words", type=click.IntRange(min=1), default=10, show_default=True, help="Words of each topic."
+)
+@one_sentence
+def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) -> None:
+    """Draw the top words of topics as bars: those of the numbers given, by default all.
+
+    WORKSPACE is that of a finished topics job, or its job file.
+    """
+    write(shown(draw_topics(workspace, target, topics=numbers, n_words=n_words)))
+
+
+COMMANDS: tuple[click.Command, ...] = (plot,)

@@ -1,0 +1,63 @@
+"""The command that gives reasons: `distembed explain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from distembed.cli.command_line import PLACE, examples
+from distembed.cli.failures import one_sentence
+from distembed.job.opening import open_job
+from distembed.job.terminal import shown, write
+from distembed.views.explain import Asked, as_json, as_page, as_text, explain_job
+
+
+@click.command(
+    epilog=examples(
+        "distembed explain runs/psdvec king queen",
+        "distembed explain runs/topics 17 --html why.html",
+    )
+)
+@click.argument("workspace", type=PLACE)
+@click.argument("names", nargs=-1, required=True)
+@click.option(
+    "-n", "n", default=12, show_default=True, type=click.IntRange(min=1), help="How many terms are shown."
+)
+@click.option(
+    "--passages",
+    "n_passages",
+    default=3,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="How many passages of the corpus are shown for each of the largest terms; 0: none are looked for.",
+)
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False), help="Write the explanation there as well."
+)
+@click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False), help="Write it there as a page as well."
+)
+@one_sentence
+def explain(
+    workspace: str,
+    names: tuple[str, ...],
+    n: int,
+    n_passages: int,
+    json_file: str | None,
+    html_file: str | None,
+) -> None:
+    """Print why a result is so: terms that add up to it, and passages of the corpus.
+
+    WORKSPACE is a finished workspace, or its job file. NAMES are two words of a psdvec job; one imputed name of an
+    imputation; or the id of a document of a topics job and, for another topic than its own, the number of a topic.
+    """
+    found = explain_job(open_job(workspace), Asked(names, n, n_passages))
+    write(as_text(found))
+    for file, written in ((json_file, as_json), (html_file, as_page)):
+        if file:
+            Path(file).write_text(written(found), encoding="utf-8")
+            write(f"written to {shown(file)}", err=True)
+
+
+COMMANDS: tuple[click.Command, ...] = (explain,)

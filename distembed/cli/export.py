@@ -1,0 +1,113 @@
+"""The command that gives results away: `distembed export`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from distembed.cli.command_line import PLACE, examples
+from distembed.cli.failures import one_sentence
+from distembed.cli.outside import OUTSIDE
+from distembed.job.terminal import shown, write
+from distembed.views.export import ExportOptions, export_source
+from distembed.views.static_model import export_static
+
+
+@click.command(
+    epilog=examples(
+        "distembed export runs/psdvec --to vectors.txt",
+        "distembed export runs/topics --to documents.csv",
+        "distembed export runs/topics --what topics --to topics.parquet",
+        "distembed export vectors.bin --to static:model",
+    )
+)
+@click.argument("source", type=PLACE)
+@click.option(
+    "--what",
+    metavar="WORD",
+    help="words, names, documents or topics (default: what the system of the job is for).",
+)
+@click.option(
+    "--to",
+    "target",
+    type=OUTSIDE,
+    required=True,
+    metavar="FILE",
+    help="The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
+    ".safetensors .fasttext.bin (fastText's own). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
+    "sentence-transformers and model2vec.",
+)
+@click.option(
+    "--format",
+    metavar="NAME",
+    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors, "
+    "fasttext.",
+)
+@click.option(
+    "--space",
+    metavar="CHARACTER",
+    help="Written in place of blanks in words, in formats that end a word at a blank: --space _",
+)
+@click.option(
+    "--weighting",
+    type=click.Choice(["sif", "mean"]),
+    help="Of static:DIR: smooth inverse frequency (default), or the word vectors as they are.",
+)
+@click.option(
+    "--whitening",
+    type=click.Choice(["none", "component", "half", "full"]),
+    help="Of static:DIR: even out the spread of the words along their principal axes (default: none).",
+)
+@click.option(
+    "--max-words",
+    type=click.IntRange(min=1),
+    help="Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
+)
+@click.option(
+    "--buckets",
+    type=click.IntRange(min=1),
+    help="Learn vectors of character n-grams from the word vectors, in N buckets that n-grams share (.safetensors, "
+    "fastText): 20000 are as large as 20,000 words. Takes minutes for 80,000 words.",
+)
+@click.option(
+    "--half", is_flag=True, help="Write float16 in place of float32 (.safetensors): half the bytes."
+)
+@click.option(
+    "--escape/--no-escape",
+    default=True,
+    help="Put ' before texts of .csv and .tsv that begin with = + - or @, which a spreadsheet program would compute "
+    "(default); this package takes it away again when it reads the file.",
+)
+@one_sentence
+def export(
+    source: str, target: str, weighting: str | None, whitening: str | None, escape: bool, **options: Any
+) -> None:
+    """Write a table of a finished job to one file that other tools read.
+
+    SOURCE is a workspace, a job file, or a file of word vectors, which is written in another format.
+
+    words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
+    imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
+    topics: their words with weights.
+
+    --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
+    """
+    encoding = {"weighting": weighting, "whitening": whitening}
+    if target.startswith("static:"):
+        _refuse(options, of="a table")
+        write(shown(export_static(source, target, **encoding)))
+        return
+    _refuse(encoding, of="static:DIR")
+    write(shown(export_source(source, target, ExportOptions(**options, escape=escape))))
+
+
+def _refuse(options: Mapping[str, object], *, of: str) -> None:
+    """Raise UsageError for options that belong to another kind of target."""
+    for name, value in options.items():
+        if value:
+            raise click.UsageError(f"--{name.replace('_', '-')} is an option of {of}: leave it out")
+
+
+COMMANDS: tuple[click.Command, ...] = (export,)

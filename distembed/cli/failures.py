@@ -1,0 +1,87 @@
+"""How every command fails: one sentence on standard error, and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from distembed.files import NO_CREDENTIALS, PARTIAL
+from distembed.job.model import JobError
+from distembed.job.terminal import shown, write
+
+DEBUG_VARIABLE = "DISTEMBED_DEBUG"
+
+ADVICE = {
+    FileNotFoundError: "there is no such file or folder; check its name",
+    PermissionError: "this user may not read or write it; check its permissions, or name another place",
+    IsADirectoryError: "it is a folder; name a file in it",
+    NotADirectoryError: "a part of the path is a file and no folder; check the path",
+    FileExistsError: "it is there already; name another place",
+}
+"""What to do about errors of the operating system that name a path."""
+
+
+def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn any failure into one sentence on standard error and an exit code."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            fail("stopped; nothing finished is lost, run the same command again to go on", code=1)
+        except JobError as error:
+            fail(str(error), code=2)
+        except Exception as error:
+            if os.environ.get(DEBUG_VARIABLE):
+                raise
+            text = _sentence(error)
+            expected = isinstance(error, EXPECTED) or type(error).__name__ == NO_CREDENTIALS
+            name = "" if expected and text else f"{type(error).__name__}: "
+            hint = "" if expected else f" (set {DEBUG_VARIABLE}=1 to see where)"
+            fail(f"{name}{text}{hint}", code=1)
+
+    return wrapped
+
+
+EXPECTED = (OSError, ValueError, LookupError, ImportError, MemoryError)
+"""The errors whose own words are enough; of others the name is given, too."""
+CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://"}
+"""The packages by which stores are reached, and how their addresses begin."""
+
+
+def _sentence(error: Exception) -> str:
+    """Return what an error says, without numbers of the operating system and with what to install."""
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    missing = next((name for name in CLOUD_PACKAGES if name in text), None)
+    if isinstance(error, ImportError) and missing:
+        return f"{CLOUD_PACKAGES[missing]} is reached by {missing}, which is missing: pip install 'distembed[cloud]'"
+    if type(error).__name__ == NO_CREDENTIALS:
+        return (
+            "s3:// asks who you are, and no keys are found: log in with its own tools (~/.aws/credentials, or "
+            "AWS_PROFILE), or give resources.storage_options.s3.anon = true for a public bucket"
+        )
+    if isinstance(error, OSError) and error.filename is not None and text.startswith("[Errno"):
+        place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(error.filename))
+        advice = next((words for kind, words in ADVICE.items() if isinstance(error, kind)), None)
+        return f"{place}: {advice or error.strerror}"
+    if isinstance(error, FileNotFoundError) and not re.search(r"\s", text):
+        return f"{text}: there is no such file, or it cannot be reached; check its name"
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
+        return f"{error.object!r} has letters that this locale cannot write as a file name: set PYTHONUTF8=1"
+    return str(error.strerror) if isinstance(error, OSError) and error.strerror else text
+
+
+def fail(message: str, *, code: int) -> NoReturn:
+    """Print a message as one line on standard error and end with an exit code."""
+    sentence = " ".join(line.strip() for line in message.splitlines())
+    write(f"distembed: {shown(sentence)}", err=True)
+    sys.exit(code)

@@ -1,0 +1,297 @@
+"""The commands on a job: `distembed plan|run|status|verify|report`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from distembed.cli.command_line import PLACE, examples
+from distembed.cli.failures import fail, one_sentence
+from distembed.execution import uncollected
+from distembed.files import failures_told
+from distembed.job.cluster import TLS
+from distembed.job.model import Job, JobError
+from distembed.job.opening import existing_workspace, open_job
+from distembed.job.planning import check_inputs, plan_stages, planned_losses
+from distembed.job.progress import TerminalReporter, warnings_noted
+from distembed.job.run import report_job, run_stages
+from distembed.job.state import standings, unread
+from distembed.job.status import job_status, verify_job
+from distembed.job.terminal import confirmed, shown, write
+from distembed.job.trust import code_of
+from distembed.job.workers import Workers
+from distembed.storage import Workspace
+from distembed.urls import any_protocol
+
+
+def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command its job file, or the workspace that records one, and the options that change it."""
+    for decorate in (
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="SECTION.KEY=VALUE",
+            help="Override one key of the job.",
+        ),
+        click.option(
+            "--workspace",
+            type=PLACE,
+            metavar="DIR",
+            help="Override the job's workspace: a folder or an fsspec URL.",
+        ),
+        click.argument("job_file", type=PLACE, metavar="JOB"),
+    ):
+        command = decorate(command)
+    return command
+
+
+def load(job_file: str, settings: tuple[str, ...], workspace: str | None, *, to_run: bool = False) -> Job:
+    """Return the job in a job file, or the one that a workspace records."""
+    try:
+        return open_job(job_file, settings=settings, workspace=workspace, to_run=to_run)
+    except FileNotFoundError as error:
+        raise JobError(str(error)) from None
+
+
+def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) -> list[str]:
+    """Return the settings that plan a corpus of a size from a sample of its text."""
+    given = {
+        "plan.bytes": n_bytes and json.dumps(n_bytes),
+        "plan.tokens": tokens,
+        "corpus.paths": sample and json.dumps([str(Path(file).absolute()) for file in sample]),
+    }
+    return [f"{key}={value}" for key, value in given.items() if value]
+
+
+@click.command(
+    epilog=examples(
+        "distembed plan job.toml",
+        "distembed plan job.toml --set psdvec.n_components=300",
+        "distembed plan job.toml --hosts 8",
+        "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
+    )
+)
+@job_options
+@click.option(
+    "--bytes", "n_bytes", metavar="SIZE", help="Plan for files of this size together, such as 2TB or 25GiB."
+)
+@click.option("--tokens", metavar="N", help="Plan for so many tokens, such as 2e12.")
+@click.option(
+    "--sample",
+    type=PLACE,
+    multiple=True,
+    metavar="FILE",
+    help="Text like that of the corpus, read in its place where it is not here. May be given again.",
+)
+@click.option(
+    "--hosts",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Print the bytes over the network, too, with workers on so many hosts.",
+)
+@click.option("--allow-code", is_flag=True, help="Open URLs of any protocol that the job names.")
+@one_sentence
+def plan(
+    job_file: str,
+    settings: tuple[str, ...],
+    workspace: str | None,
+    n_bytes: str | None,
+    tokens: str | None,
+    sample: tuple[str, ...],
+    hosts: int | None,
+    allow_code: bool,
+) -> None:
+    """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
+
+    The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
+
+    A corpus that is not here, or not yet whole, is planned from a sample of its text and its size (the last example).
+
+    JOB is a job file, or a workspace, whose own job is taken.
+    """
+    with any_protocol(allowed=allow_code), uncollected():
+        job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace, to_run=True)
+        with failures_told(job.job.workspace):
+            place = existing_workspace(job)
+            found = standings(job, place)
+        lines = plan_stages(job, found, place)
+        write(lines.table())
+        if hosts is not None:
+            write(lines.network_table(hosts))
+        for line in check_inputs(job, found):
+            write(shown(line))
+        for line in code_of(job):
+            write(shown(f"{line}: run asks for --allow-code"))
+        for line in (*job.idle, *planned_losses(found, place)):
+            write(shown(line))
+    for warning in lines.warnings():
+        write(f"warning: {warning}")
+    lines.check()
+
+
+@click.command(
+    epilog=examples(
+        "distembed run job.toml",
+        "distembed run job.toml --set psdvec.n_components=50 --workspace runs/50",
+        "distembed run job.toml --until cooccurrence --workers 4",
+        "distembed run job.toml --scheduler tcp://10.0.0.1:8786",
+    )
+)
+@job_options
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="tcp://… or tls://… of a Dask scheduler; or threads (default), processes.",
+)
+@click.option(
+    "--workers",
+    "n_workers",
+    type=click.IntRange(min=1),
+    help="Local workers (default: the job's, else one per core).",
+)
+@click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
+@click.option(
+    "--allow-code",
+    is_flag=True,
+    help="Let the job call the Python functions that it names, and open URLs of any protocol.",
+)
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Compute again what changed, also where that was more than a minute of work.",
+)
+@click.option(
+    "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
+)
+@click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
+@click.option("--tls-key", type=click.Path(exists=True), help="This client's private key.")
+@one_sentence
+def run(
+    job_file: str,
+    settings: tuple[str, ...],
+    workspace: str | None,
+    scheduler: str | None,
+    n_workers: int | None,
+    until: str | None,
+    allow_code: bool,
+    replace: bool,
+    tls_ca_file: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+) -> None:
+    """Run a job, or finish one that was stopped.
+
+    JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
+    they were made from has changed.
+    """
+    reporter = TerminalReporter(Console(soft_wrap=True))
+    try:
+        with any_protocol(allowed=allow_code), warnings_noted(reporter):
+            job = load(job_file, settings, workspace, to_run=True)
+            workers = Workers(
+                scheduler=scheduler,
+                n_workers=n_workers or job.resources.workers,
+                memory_limit=job.resources.memory_limit,
+                tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
+            )
+            outcome = run_stages(
+                job,
+                workers=workers,
+                reporter=reporter,
+                until=until,
+                allow_code=allow_code or _confirmed(code_of(job)),
+                replace=replace,
+                ask=_ask_on_a_terminal,
+            )
+    finally:
+        reporter.close()
+    write(outcome.text)
+
+
+def _confirmed(sentences: list[str]) -> bool:
+    """Ask on a terminal whether a job may call the code it names; elsewhere nobody can say yes."""
+    return bool(sentences) and confirmed(f"{'; '.join(sentences)}. Allow it?")
+
+
+def _ask_on_a_terminal(sentence: str) -> bool:
+    """Ask whether to go on; where nobody can answer, do not."""
+    return confirmed(f"{sentence}. Replace it now?")
+
+
+@click.command(
+    epilog=examples(
+        "distembed status job.toml",
+        "distembed status runs/psdvec",
+    )
+)
+@job_options
+@one_sentence
+def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+    """Print which stages of a job are done, how far the others are, and who is writing.
+
+    JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
+    the last lines say which versions made the stages that are done.
+    """
+    write(job_status(load(job_file, settings, workspace), command=_run_of(job_file, settings, workspace)))
+
+
+def _run_of(job_file: str, settings: tuple[str, ...], workspace: str | None) -> str:
+    """Return the command that runs a job with the same options, as a shell takes it."""
+    given = [option for setting in settings for option in ("--set", setting)]
+    given += ["--workspace", workspace] if workspace else []
+    return shlex.join(["distembed", "run", job_file, *given])
+
+
+@click.command(
+    epilog=examples(
+        "distembed verify job.toml",
+        "distembed verify runs/psdvec",
+    )
+)
+@job_options
+@one_sentence
+def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+    """Check that every stage of a job is committed and every block holds its digest.
+
+    JOB is a job file, or a workspace, whose own job is taken. What is there is judged by the settings it was made
+    with; a line tells where the job asks for others. The last line is the digest of all content; it is printed only
+    where nothing is missing.
+    """
+    job = load(job_file, settings, workspace)
+    place = Workspace.open(job.job.workspace)
+    writing = place.writer()
+    problems, digest = verify_job(job)
+    if writer := writing or place.writer():  # a run may have ended meanwhile, or begun
+        write(shown(f"being written by {writer}: only what that run has committed was judged"))
+    for line in [*problems, *planned_losses(standings(job, place, look=unread), place)]:
+        write(shown(line))
+    if problems:
+        word = "fault" if len(problems) == 1 else "faults"
+        fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
+    write(f"digest {digest}")
+
+
+@click.command(
+    epilog=examples(
+        "distembed report job.toml",
+        "distembed report runs/psdvec",
+    )
+)
+@job_options
+@one_sentence
+def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+    """Write the HTML report of a finished job and print where it is.
+
+    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept.
+    """
+    write(shown(report_job(load(job_file, settings, workspace))))
+
+
+COMMANDS: tuple[click.Command, ...] = (plan, run, status, verify, report)

@@ -1,0 +1,177 @@
+"""The commands to start with: `distembed keys|new|demo|doctor|completion`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+
+from distembed.cli.command_line import PLACE, examples
+from distembed.cli.doctor import Finding, examine
+from distembed.cli.failures import fail, one_sentence
+from distembed.cli.jobs import run
+from distembed.job.demos import lay_out
+from distembed.job.keys import as_json, as_markdown, as_text, keys_of
+from distembed.job.new import write_new_job
+from distembed.job.registry import SYSTEMS
+from distembed.job.terminal import shown, write
+
+SYSTEM = click.Choice(list(SYSTEMS))
+
+SHOWN_ITEMS = 5
+"""Items of a long list that are printed."""
+
+
+@click.command(
+    epilog=examples(
+        "distembed keys topics",
+        "distembed keys psdvec --json",
+    )
+)
+@click.argument("system", type=SYSTEM)
+@click.option("--json", "form", flag_value="json", help="Print a JSON list of objects.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table per section.")
+@one_sentence
+def keys(system: str, form: str | None) -> None:
+    """Print every section and key of the job files of SYSTEM, with type, range, default and meaning."""
+    found = keys_of(system)
+    if form == "json":
+        write(as_json(found))
+    elif form == "markdown":
+        write(as_markdown(system, found))
+    else:
+        write(as_text(found, width=min(100, shutil.get_terminal_size().columns)))
+
+
+@click.command(
+    epilog=examples(
+        "distembed new psdvec texts.txt",
+        "distembed new topics news.csv --to news.toml",
+        "distembed new imputation companies.csv vectors.txt",
+    )
+)
+@click.argument("system", type=SYSTEM)
+@click.argument("files", type=PLACE, nargs=-1, metavar="[FILE]...")
+@click.option(
+    "--to", "target", type=PLACE, metavar="JOB.toml", help="The job file to write; by default SYSTEM.toml."
+)
+@one_sentence
+def new(system: str, files: tuple[str, ...], target: str | None) -> None:
+    """Write a commented job file for SYSTEM with every key, its default and its range.
+
+    FILE is your own input, of which the first lines are read: texts for psdvec, wordspaces and topics; a table and
+    the known vectors for imputation; two collections, or one file with both, for transfer; a matrix for neighbors.
+    Without it the job reads the input of the demo. A job file that is there is not written over.
+    """
+    job = target or f"{system}.toml"
+    settings = write_new_job(system, files, job)
+    for place, value in settings.items():
+        write(shown(f"  {place} = {_in_short(value)}"))
+    write(shown(f"wrote {Path(job).resolve()}; next: distembed plan {job}"))
+
+
+def _in_short(value: object) -> str:
+    """Return a value for the terminal, of a long list the first items and how many more there are."""
+    if isinstance(value, list) and len(value) > SHOWN_ITEMS:
+        return f"{value[:SHOWN_ITEMS]} and {len(value) - SHOWN_ITEMS} more"
+    return str(value)
+
+
+@click.command(
+    epilog=examples(
+        "distembed demo psdvec",
+        "distembed demo topics --folder try",
+    )
+)
+@click.argument("system", type=SYSTEM)
+@click.option(
+    "--folder",
+    type=PLACE,
+    metavar="DIR",
+    help="Where the job, its inputs and its workspace go; default distembed-demo/SYSTEM.",
+)
+@click.pass_context
+@one_sentence
+def demo(context: click.Context, system: str, folder: str | None) -> None:
+    """Run the small real example of SYSTEM, on files that installed packages carry.
+
+    The job file is written into a folder, where it can be read and changed; the same command goes on with it.
+    """
+    job = lay_out(system, folder or Path("distembed-demo") / system)
+    write(shown(f"distembed run {job}"))
+    context.invoke(
+        run, job_file=str(job), settings=(), workspace=None, scheduler=None, n_workers=None, until=None,
+        allow_code=False, replace=False, tls_ca_file=None, tls_cert=None, tls_key=None,
+    )  # fmt: skip
+
+
+@click.command(
+    epilog=examples(
+        "distembed doctor",
+        "distembed doctor --json",
+    )
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object, a list of findings per section."
+)
+@one_sentence
+def doctor(*, as_json: bool) -> None:
+    """Print what this installation and this machine have, and check that a small job works here.
+
+    Versions, BLAS kernel, cores, memory and its limit, disks, and the optional extras, each with what cannot be done
+    without it and the line that installs it. The exit code is 1 if something is wrong that jobs need.
+    The first self check of an installation also compiles, which takes up to half a minute.
+    """
+    found: dict[str, list[Finding]] = {}
+    for section, findings in examine():
+        found[section] = findings
+        if not as_json:
+            _write_section(section, findings)
+    if as_json:
+        write(
+            json.dumps(
+                {name: [each._asdict() for each in findings] for name, findings in found.items()}, indent=1
+            )
+        )
+    wrong = [each for findings in found.values() for each in findings if each.is_wrong]
+    if wrong:
+        fail("; ".join(f"{each.name}: {each.value}; {each.note}" for each in wrong), code=1)
+    if not as_json:
+        write("nothing is wrong that jobs need")
+
+
+def _write_section(name: str, findings: list[Finding]) -> None:
+    """Print a section, each finding on a line and its advice on the next."""
+    width = max(len(each.name) for each in findings)
+    write(name)
+    for each in findings:
+        write(f"  {shown(each.name):<{width}}  {shown(each.value)}")
+        if each.note:
+            write(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
+
+
+@click.command(epilog=examples("distembed completion bash", "distembed completion fish"))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+@one_sentence
+def completion(context: click.Context, shell: str) -> None:
+    """Print the lines by which SHELL completes commands, options, systems and files.
+
+    For bash, put this line into ~/.bashrc, and for zsh, with zsh in place of bash, into ~/.zshrc:
+
+        eval "$(distembed completion bash)"
+
+    For fish, write what is printed into ~/.config/fish/completions/distembed.fish.
+    """
+    root, kind = context.find_root(), get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(
+            f"this version of click completes nothing for {shell}: pip install --upgrade click"
+        )
+    write(kind(root.command, {}, "distembed", "_DISTEMBED_COMPLETE").source())
+
+
+COMMANDS: tuple[click.Command, ...] = (keys, new, demo, doctor, completion)

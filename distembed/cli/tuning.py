@@ -1,0 +1,152 @@
+"""The command that chooses the keys of a job: `distembed tune`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+from rich.console import Console
+
+from distembed.cli.command_line import PLACE, examples
+from distembed.cli.failures import one_sentence
+from distembed.cli.outside import OUTSIDE
+from distembed.job.model import JobError
+from distembed.job.progress import TerminalReporter, warnings_noted
+from distembed.job.terminal import shown, write
+from distembed.job.workers import Workers
+from distembed.urls import any_protocol
+from distembed.views import tuning
+from distembed.views.export import table_format, write_table
+from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words, parse_grids
+
+
+@click.command(
+    epilog=examples(
+        "distembed tune job.toml --grid psdvec.smoothing=0.02,0.1 --on MEN.txt",
+        "distembed tune job.toml --grid counting.window=2,5 --grid psdvec.n_components=100,300 --on MEN.txt",
+    )
+)
+@click.argument("job_file", type=PLACE, metavar="JOB")
+@click.option(
+    "--grid",
+    "grids",
+    multiple=True,
+    required=True,
+    metavar="SECTION.KEY=VALUE,VALUE",
+    help="Values of one key of the job; grids of several keys are combined, those of one key joined.",
+)
+@click.option(
+    "--on", type=PLACE, required=True, metavar="FILE", help="The evaluation set that chooses, one file."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Override one key of all candidates.",
+)
+@click.option(
+    "--workspace",
+    type=PLACE,
+    metavar="DIR",
+    help="Where the candidates are made (default: beside the job's own workspace, its name with .tune).",
+)
+@click.option(
+    "--to",
+    "target",
+    type=OUTSIDE,
+    metavar="FILE",
+    help="Write the table there as well: .csv, .tsv or .parquet.",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="As for run: tcp://… or tls://…, threads or processes.")
+@click.option(
+    "--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: the job's)."
+)
+@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
+@one_sentence
+def tune(
+    job_file: str,
+    grids: tuple[str, ...],
+    on: str,
+    settings: tuple[str, ...],
+    workspace: str | None,
+    target: str | None,
+    scheduler: str | None,
+    n_workers: int | None,
+    allow_code: bool,
+) -> None:
+    """Run JOB with every combination of some keys, and print which does best on an evaluation set.
+
+    Half of the items of the set, taken by a hash of their words, choose; the other half tells what the choice has
+    gained. Counts are made once for all candidates that share them. Stop it at any time: the same command
+    goes on where it was, and finished candidates are not made again.
+    """
+    chosen = table_format(target) if target else None
+    if target and chosen in (None, "npy"):
+        raise JobError(f"the table cannot be written to {target}: end it in .csv, .tsv or .parquet")
+
+    def workers(job: Any) -> Workers:
+        n = n_workers or job.resources.workers
+        return Workers(scheduler=scheduler, n_workers=n, memory_limit=job.resources.memory_limit)
+
+    reporter = TerminalReporter(Console(soft_wrap=True))
+    try:
+        with any_protocol(allowed=allow_code), warnings_noted(reporter):
+            grid = parse_grids(grids)
+            options: dict[str, Any] = {"settings": settings, "place": workspace, "allow_code": allow_code}
+            tuned = tuning.tune(job_file, grid, on, workers=workers, reporter=reporter, **options)
+    finally:
+        reporter.close()
+    write(_table(tuned))
+    write(_advice(tuned, job_file, settings))
+    if target and chosen:
+        write_table(target, candidates_table(tuned), format=chosen)
+        write(f"{len(tuned.candidates)} candidates in {target}")
+
+
+def _table(tuned: Tuned) -> str:
+    """Return the candidates, the best first, as lines of text."""
+    rows = [(in_words(one.keys).replace("--set ", ""), one) for one in tuned.candidates]
+    width = max(9, *(len(words) for words, _ in rows))
+    lines = [
+        f"{tuned.measure}: the half that chooses",
+        f"{'candidate':<{width}}  x 100  95 %          known/total",
+    ]
+    lines += [f"{shown(words):<{width}}  {_score(one.chosen)}" for words, one in rows]
+    return "\n".join(lines)
+
+
+def _score(measures: dict[str, float]) -> str:
+    low, high = (100 * measures[name] for name in ("low", "high"))
+    interval = "" if math.isnan(low) else f"{low:.1f}..{high:.1f}"
+    return f"{100 * measures['value']:5.1f}  {interval:<12}  {measures['known']:.0f}/{measures['total']:.0f}"
+
+
+def _advice(tuned: Tuned, job_file: str, settings: tuple[str, ...]) -> str:
+    """Return what the held-out half says of the best candidate, and the line to type."""
+    best, base = tuned.candidates[0], tuned.as_it_is
+    given = "".join(f"--set {setting} " for setting in settings)
+    lines = [
+        "the half that is held out:",
+        f"  the best candidate  {_score(best.held_out)}",
+        f"  the job as it is    {_score(base.held_out)}",
+        *_doubts(best, base),
+        f"distembed run {job_file} {given}{in_words(best.keys)}",
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _doubts(best: Candidate, base: Candidate) -> list[str]:
+    """Return why the best candidate may be no better than the job as it is."""
+    gain, doubts = best.held_out["value"] - base.held_out["value"], []
+    if gain <= 0:
+        doubts.append("the best candidate is not better there than the job as it is: keep the job")
+    elif not best.held_out["low"] > base.held_out["value"]:
+        doubts.append("the difference there is within the interval of chance")
+    if {one["known"] for one in (best.chosen, base.chosen)} != {best.chosen["known"]}:
+        doubts.append("the candidates know different items: their scores compare only on the same ones")
+    return doubts
+
+
+COMMANDS: tuple[click.Command, ...] = (tune,)

@@ -1,0 +1,278 @@
+"""The commands on vectors: `distembed evaluate|neighbors`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from distembed.cli.command_line import PLACE, examples
+from distembed.cli.failures import fail, one_sentence
+from distembed.cli.outside import OUTSIDE
+from distembed.display import plural
+from distembed.evaluation import bias
+from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import FEW_KNOWN, Case, Options, Policy, Score, Unknown
+from distembed.evaluation.sentence_files import SentenceSet, find_sentence_sets, with_word_sets
+from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
+from distembed.evaluation.tagged_files import TaggedSet, find_tagged_sets
+from distembed.evaluation.tagging import compare_tagging
+from distembed.evaluation.words import case_advice
+from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
+from distembed.job.model import locate
+from distembed.job.opening import Source, load_vectors, parse_source
+from distembed.job.tables import neighbors_table
+from distembed.job.terminal import neighbor_line, safe_scores, shown, write
+from distembed.vectors import WordVectors
+from distembed.vectors.word_table import UnknownWordError
+from distembed.vectors.word_vectors import Neighbor
+from distembed.views.export import table_format, write_table
+from distembed.views.texts import open_encoder
+
+
+@click.command(
+    epilog=examples(
+        "distembed evaluate vectors.txt --sets wordeval/",
+        "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
+        "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --json scores.json",
+    )
+)
+@click.argument("vectors", type=PLACE, nargs=-1, required=True)
+@click.option(
+    "--sets",
+    "sets",
+    type=PLACE,
+    multiple=True,
+    required=True,
+    help="A folder or file of evaluation sets, {package}/PATH inside an installed package; may be repeated.",
+)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the scores there as well.")
+@click.option("--same-words", is_flag=True, help="Judge several vector files on the words they share.")
+@click.option("--max-words", type=click.IntRange(min=1), help="Read only the first N vectors of a file.")
+@click.option(
+    "--case",
+    type=click.Choice(["auto", "lower", "keep", "ignore"]),
+    default="auto",
+    show_default=True,
+    help="How words of the sets are looked up: as written and then in lower case (auto), in lower case, "
+    "as written (keep), or also as any word of the vocabulary that differs only in case (ignore).",
+)
+@click.option(
+    "--unknown",
+    type=click.Choice(["skip", "zero", "subwords"]),
+    default="skip",
+    show_default=True,
+    help="Items with a word that has no vector: left out (skip), counted as wrong (zero), or answered with a vector "
+    "composed from the word's character n-grams (subwords).",
+)
+@click.option(
+    "--synonym-options",
+    type=click.Choice(["all", "known"]),
+    default="all",
+    show_default=True,
+    help="Which options of a synonym question must be known: all, or the answer and one distractor; the others are "
+    "then left out, and the accuracy of a random choice is shown as well.",
+)
+@click.option(
+    "--weighting",
+    type=click.Choice(["sif", "mean"]),
+    help="How sentences become vectors: by smooth inverse frequency (default), or as plain means of word vectors.",
+)
+@click.option(
+    "--whitening",
+    type=click.Choice(["none", "component", "half", "full"]),
+    help="Even out the spread of the words in sentences (default: none).",
+)
+@one_sentence
+def evaluate(
+    vectors: tuple[str, ...],
+    sets: tuple[str, ...],
+    json_file: str | None,
+    same_words: bool,
+    max_words: int | None,
+    case: Case,
+    unknown: Unknown,
+    synonym_options: Options,
+    weighting: str | None,
+    whitening: str | None,
+) -> None:
+    """Score word vectors on similarity, analogy, synonym, categorization, sentence and tagging sets; print one table.
+
+    VECTORS are vector files, workspaces or job files. Where no item of any set is known, the exit code is 1 and the
+    message says why. Sentences (pairs with a score, and texts with a label) are encoded as `distembed encode` does.
+    Files of tagged words (named entities, chunks) train and test a tagger with the vectors, and one without them;
+    classified texts have a row of their words' tf-idf weights without vectors.
+    """
+    sources = {path: parse_source(path) for path in vectors}
+    files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
+    found = _find(tuple(locate(path, Path()) for path in sets))
+    scores: dict[str, list[Score]] = {path: [] for path in vectors}
+    policy = Policy(case, unknown, synonym_options=synonym_options)
+    if found.with_words:
+        scores = evaluation.compare(
+            files,
+            found.with_words,
+            same_words=same_words,
+            case=case,
+            unknown=unknown,
+            synonym_options=synonym_options,
+        )
+    options = {"weighting": weighting, "whitening": whitening}
+    for more in (_of_sentences(sources, files, found, policy, options), _of_tags(files, found, policy)):
+        scores = {path: each + more.get(path, []) for path, each in scores.items()}
+    one = len(scores) == 1
+    safe = {shown(path): safe_scores([score.in_report for score in found]) for path, found in scores.items()}
+    write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
+    if any(score.in_report != score for found in scores.values() for score in found):
+        write(FEW_KNOWN)
+    if found.with_words:
+        _write_advice(look_for_word_sets(found.with_words, besides=found.others), files, policy)
+    if json_file:
+        records = {path: evaluation.score_records(found) for path, found in scores.items()}
+        Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+class _Found(NamedTuple):
+    """The sets of each kind at some paths, the paths with word sets, and the files of the other kinds."""
+
+    with_words: list[Path]
+    sentences: list[SentenceSet]
+    tagged: list[TaggedSet]
+    others: frozenset[Path]
+
+
+def _find(sets: tuple[str, ...]) -> _Found:
+    tagged = find_tagged_sets(sets)
+    sentences = find_sentence_sets(sets, besides=tagged.files)
+    others = tagged.files | sentences.files
+    return _Found(with_word_sets(sets, others), sentences.sets, tagged.sets, others)
+
+
+def _of_sentences(
+    sources: dict[str, Source],
+    files: dict[str, WordVectors],
+    found: _Found,
+    policy: Policy,
+    options: dict[str, Any],
+) -> dict[str, list[Score]]:
+    """Return the scores of each vector file on sentences; unknown words cannot count as wrong there."""
+    if not found.sentences:
+        return {}
+
+    unknown = None if policy.unknown == "zero" else policy.unknown
+    without = evaluate_bags(found.sentences)
+
+    def scored(path: str, source: Source) -> list[Score]:
+        encoder = open_encoder(source, vectors=files[path], unknown=unknown, **options)
+        return evaluate_sentences(encoder, found.sentences) + without
+
+    return {path: scored(path, source) for path, source in sources.items()}
+
+
+def _of_tags(files: dict[str, WordVectors], found: _Found, policy: Policy) -> dict[str, list[Score]]:
+    """Return the scores of each vector file on tagged words."""
+    if not found.tagged:
+        return {}
+
+    return compare_tagging(files, found.tagged, policy=policy)
+
+
+def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:
+    """Write which files were passed over, and whether another case would know more words."""
+    if found.omissions:
+        write(shown(found.omissions), err=True)
+    for path, model in files.items():
+        if advice := case_advice(model.words, found.sets, policy):
+            write(f"{shown(path)}: {shown(advice)}", err=True)
+
+
+@click.command(
+    epilog=examples(
+        "distembed neighbors runs/psdvec king music",
+        "distembed neighbors vectors.bin king -n 5",
+        "distembed neighbors runs/psdvec king music --to neighbors.csv",
+    )
+)
+@click.argument("vectors", type=PLACE)
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "-n",
+    "n",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many neighbors of each word.",
+)
+@click.option(
+    "--to",
+    "target",
+    type=OUTSIDE,
+    metavar="FILE",
+    help="Write a table, a row per neighbor, to a file that ends in .csv, .tsv or .parquet.",
+)
+@one_sentence
+def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
+    """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file.
+
+    A word that has no vector of its own is composed from its character n-grams where VECTORS has them, and its line
+    says so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit
+    code is then 1.
+    """
+    model, unknown = load_vectors(parse_source(vectors)), list[str]()
+    found: dict[str, list[Neighbor]] = {}
+    for word in words:
+        try:
+            found[word] = model.most_similar(word, n=n)
+        except UnknownWordError as error:
+            unknown.append(str(error))
+    if target:
+        _write_neighbors(target, found)
+    else:
+        for word, near in found.items():
+            write(neighbor_line(word, near, origin="" if word in model else model.describe(word)))
+    if unknown:
+        fail("; ".join(unknown), code=1)
+
+
+def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
+    form, table = table_format(target), neighbors_table(found)
+    if form is None:
+        raise ValueError(
+            f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+        )
+    write_table(target, table, format=form)
+    write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))
+
+
+@click.command(
+    epilog=examples(
+        "distembed weat runs/psdvec",
+        "distembed weat vectors.txt --tests mine.toml",
+    )
+)
+@click.argument("vectors", type=PLACE)
+@click.option(
+    "--tests",
+    type=PLACE,
+    help="A TOML file of tests, {package}/PATH inside an installed package; by default the ten of the paper.",
+)
+@one_sentence
+def weat(vectors: str, tests: str | None) -> None:
+    """Print how far names and other words are associated with good and bad, career and family, and so on.
+
+    VECTORS is a vector file, a workspace or a job file. The table has an effect size between -2 and 2 and the p-value
+    of a permutation test for each of the ten English tests of Caliskan, Bryson and Narayanan (2017).
+    """
+    found = bias.weat(load_vectors(parse_source(vectors)), None if tests is None else locate(tests, Path()))
+    write(bias.format_associations(found))
+    if not any(each.n_partitions for each in found):
+        fail(
+            f"no test is answered: each needs {bias.MIN_KNOWN:.0%} of the words of its four lists; the packaged tests "
+            "are English, and --tests names a file of others, as docs/howto/bias.md shows",
+            code=1,
+        )
+
+
+COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors, weat)

@@ -1,0 +1,111 @@
+"""The small real example of each system, from files that installed packages carry.
+
+The job files lie in `distembed/demos`, one per system. Two of them need inputs that no package carries in a form
+that a job reads: these are cut out of files that gensim and scikit-learn carry when a demo is laid out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from distembed.job.keys import Key
+from distembed.job.model import JobError, locate
+from distembed.job.registry import SYSTEMS
+from distembed.vectors import WordVectors
+
+JOB_FILE = "job.toml"
+
+
+def job_text_of(system: str) -> str | None:
+    """Return the text of the demo job of a system, None where it has none."""
+    file = files("distembed") / "demos" / f"{system}.toml"
+    return file.read_text(encoding="utf-8") if file.is_file() else None
+
+
+def job_of(system: str) -> dict[str, Any] | None:
+    """Return the demo job of a system as TOML has it, None where it has none."""
+    text = job_text_of(system)
+    return None if text is None else tomllib.loads(text)
+
+
+def required_tables(system: str, keys: Sequence[Key]) -> dict[str, Any]:
+    """Return the tables of tables of a demo job, such as recipes, which a new job begins with."""
+    sections = {key.section.removesuffix(".NAME") for key in keys if key.section.endswith(".NAME")}
+    return {name: table for name, table in (job_of(system) or {}).items() if name in sections}
+
+
+def has_own_inputs(system: str) -> bool:
+    """Return whether a demo reads files that are made when it is laid out."""
+    return system in _INPUTS
+
+
+def lay_out(system: str, folder: str | Path) -> Path:
+    """Write the job file and the inputs of a demo into a folder; a job file that is there stays as it is.
+
+    Parameters
+    ----------
+    system : str
+        A name of the registry.
+    folder : path
+        Made where it is not there.
+
+    Returns
+    -------
+    Path
+        The job file.
+
+    Raises
+    ------
+    JobError
+        The system has no demo, or a package that carries its input is not installed.
+    """
+    text = job_text_of(system)
+    if text is None:
+        there = ", ".join(name for name in SYSTEMS if job_text_of(name) is not None)
+        raise JobError(f"{system} has no demo: there are {there}")
+    job = Path(folder) / JOB_FILE
+    job.parent.mkdir(parents=True, exist_ok=True)
+    if not job.exists():
+        make_inputs = _INPUTS.get(system)
+        if make_inputs is not None:
+            make_inputs(job.parent)
+        job.write_text(text, encoding="utf-8")
+    return job
+
+
+def _gensim(name: str) -> Path:
+    return Path(locate(f"{{gensim}}/test/test_data/{name}", Path()))
+
+
+def _write_halves(folder: Path) -> None:
+    """Write the odd and the even sentences of each of 300 news stories as two parallel collections."""
+    stories = _gensim("lee_background.cor").read_text(encoding="latin-1").splitlines()
+    sentences = [re.split(r"(?<=[.!?])\s+", story) for story in stories]
+    for number, name in enumerate(("odd", "even")):
+        records = (
+            json.dumps({"id": str(story), "text": " ".join(found[number::2])})
+            for story, found in enumerate(sentences)
+        )
+        (folder / f"{name}.jsonl").write_text("\n".join(records) + "\n", encoding="utf-8")
+
+
+def _write_digits(folder: Path) -> None:
+    """Write the upper halves of scanned digits as a table, and the lower halves of a third of them as vectors."""
+    digits = load_digits()
+    names = np.array([f"{digit}-{number:04d}" for number, digit in enumerate(digits.target)])
+    upper, lower = digits.data[:, :32], digits.data[:, 32:]
+    labels = np.array([str(digit) for digit in digits.target])
+    np.savez_compressed(folder / "upper_halves.npz", name=names, digit=labels, pixel=upper)
+    WordVectors(names[:600].tolist(), lower[:600].astype(np.float32)).save(folder / "lower_halves.txt")
+
+
+_INPUTS: dict[str, Callable[[Path], None]] = {"transfer": _write_halves, "imputation": _write_digits}

@@ -1,0 +1,356 @@
+"""The external inputs of a job, and the stamps that distinguish one version of a file from another.
+
+A stage reads the paths of the job (`InputPath`) that are among its parameters; the runner stamps them here,
+in the same way for all. A local file is known by its content, whatever its size, so that a `touch` changes nothing.
+Its size, its times and its number on the disk are hints: where they are those of an earlier look, its content is not
+read again. A large file of an object store is known by the version that the store gives it (ETag, MD5, generation),
+and by its content if it gives none. The stamps that a committed stage recorded are used for files that no longer
+exist.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event
+from typing import Any, NamedTuple, get_args
+
+from dask.system import CPU_COUNT
+from fsspec.implementations.local import LocalFileSystem
+from pydantic import BaseModel
+
+from distembed.corpus.paths import is_hidden, named_files
+from distembed.files import failures_told
+from distembed.job.model import Read
+from distembed.job.quantities import format_bytes
+from distembed.storage.files import RECORD_BYTES
+from distembed.storage.schema import WORKSPACE_FILE, DamagedError, ManifestError, new_digest, seal, unseal
+from distembed.storage.workspace import Workspace
+from distembed.urls import url_to_fs
+
+DIGESTED_BYTES = 64 << 20
+"""Up to so many bytes together, the files of a path are read at every look: it takes a tenth of a second."""
+
+NOTED_BYTES = 1 << 30
+"""A run says that it reads more than this to know files by their content: it takes a second and more."""
+
+READING_THREADS, PIECE_BYTES = min(8, CPU_COUNT), 1 << 20
+"""Files that are read at a time, and the bytes of each that are in memory."""
+
+SETTLED_NS = 2_000_000_000
+"""A file that was written less than so long ago may change again within the steps of its store's clock."""
+
+HINTS = "inputs.json"
+"""The file of a workspace with the hints of its large local inputs: where it is damaged or gone, they are read."""
+
+FILES = "files"
+"""Where the stamps are among the parameters of a stage."""
+
+VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation")
+"""What stores say of a file that changes with its content; times are not among it."""
+
+EARLIER_VERSION = "mtime "
+"""Stamps of large local files began so in early workspaces, which are compared by them: see `_found`."""
+
+Stamps = dict[str, list[Any]]
+"""Size in bytes and version by file; a workspace is known by the digest of its content."""
+
+
+class Inputs(NamedTuple):
+    """The stamps of the files of each path by its name, the name of each path, and the paths without files."""
+
+    stamps: dict[str, Stamps]
+    names: dict[str, str]
+    absent: tuple[str, ...]
+
+
+def stamp_inputs(
+    paths: Iterable[str], recorded: Mapping[str, Stamps], look: Callable[[str], Stamps]
+) -> Inputs:
+    """Stamp what lies at each path: a file, a glob, a folder with all below it, or a workspace.
+
+    Paths and files bear the last part of their names only, so that a job whose inputs are moved together with it
+    stays what it was.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        Paths or fsspec URLs.
+    recorded : mapping
+        The stamps by name that a committed stage recorded: they stand in for paths where nothing lies.
+    look : callable
+        Returns the stamps at a path: `stamps_at`, or one that remembers them.
+    """
+    names = _names(dict.fromkeys(paths))
+    found = {path: _found(path, recorded.get(name, {}), look) for path, name in names.items()}
+    absent = tuple(path for path, stamps in found.items() if not stamps)
+    stamps = {names[path]: stamps or dict(recorded.get(names[path], {})) for path, stamps in found.items()}
+    return Inputs(stamps, names, absent)
+
+
+def _names(paths: Iterable[str]) -> dict[str, str]:
+    """Return the last part of each path, numbered where several share it."""
+    found: dict[str, str] = {}
+    shared = Counter[str]()
+    for path in paths:
+        name = path.rstrip("/").rsplit("/", 1)[-1]
+        shared[name] += 1
+        found[path] = f"{name} ({shared[name]})" if shared[name] > 1 else name
+    return found
+
+
+def _found(path: str, recorded: Mapping[str, Any], look: Callable[[str], Stamps]) -> Stamps:
+    """Return the stamps of what lies at a path: the recorded ones where they say the same in an earlier way.
+
+    Early workspaces know large local files by their times, and stamped hidden files too.
+    """
+    known = {name: stamp for name, stamp in recorded.items() if not is_hidden(name)}
+    is_early = known and all(str(version).startswith(EARLIER_VERSION) for _, version in known.values())
+    if is_early and _look(path, _times) == known:
+        return dict(recorded)
+    found = look(path)
+    return dict(recorded) if found and found == known else found
+
+
+def look_for(
+    workspace: Workspace | None, *, note: Callable[[str], None] | None = None
+) -> Callable[[str], Stamps]:
+    """Return what stamps the inputs of a job for a workspace; without one there is nothing to compare content with.
+
+    Parameters
+    ----------
+    workspace : Workspace or None
+        Its hints save reading.
+    note : callable, optional
+        Called with a sentence before much is read.
+    """
+    if workspace is None:
+        return sizes_at
+    _read_hints(workspace)
+    return partial(stamps_at, note=note)
+
+
+def sizes_at(path: str) -> Stamps:
+    """Return the size of every file at a path, as `stamps_at` does, and read none."""
+    return _look(path, lambda _, files: {name: [_size_of(info), ""] for name, info in files.items()})
+
+
+def stamps_at(path: str, *, note: Callable[[str], None] | None = None) -> Stamps:
+    """Return size and version of every file at a path, none where nothing lies.
+
+    Files of a folder or a glob are named relative to the folder; hidden ones are no part of it.
+
+    Raises
+    ------
+    ConnectionError
+        The store of the path failed.
+    """
+    return _look(path, partial(_stamps, note=partial(_note_reading, path, note)))
+
+
+def _look(path: str, stamps: Callable[[Any, dict[str, Any]], Stamps]) -> Stamps:
+    """Return stamps of the files at a path, or of a workspace."""
+    with failures_told(path):
+        fs, inner = url_to_fs(path)
+        fs.invalidate_cache()
+        folder, found = named_files(fs, inner)
+        every = {
+            name[len(folder) :].lstrip("/"): info for name, info in found.items() if info["type"] == "file"
+        }
+        files = every if folder else {name.rsplit("/", 1)[-1]: info for name, info in every.items()}
+        if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):
+            return {WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
+        return stamps(fs, files)
+
+
+def _size_of(info: Mapping[str, Any]) -> int:
+    return int(info["size"] or 0)
+
+
+def _times(fs: Any, files: Mapping[str, Any]) -> Stamps:
+    """Return the stamps that large local files once had, none for those of a store."""
+    if not isinstance(fs, LocalFileSystem):
+        return {}
+    found = {name: os.stat(info["name"]) for name, info in files.items()}  # noqa: PTH116 - fsspec's times are floats
+    return {name: [one.st_size, f"{EARLIER_VERSION}{one.st_mtime_ns} ns"] for name, one in found.items()}
+
+
+def _stamps(fs: Any, files: Mapping[str, Any], *, note: Callable[[int], None]) -> Stamps:
+    """Return the size of each file, and its content or the version that its store gives it."""
+    if isinstance(fs, LocalFileSystem):
+        paths = [info["name"] for info in files.values()]
+        note(sum(_identity(path)[1][0] for path in paths if _known(path) is None))
+        return dict(zip(files, _local_contents(paths), strict=True))
+    by_version = sum(map(_size_of, files.values())) > DIGESTED_BYTES
+    return {
+        name: (by_version and _version(info)) or _content(fs, info["name"]) for name, info in files.items()
+    }
+
+
+def _version(info: Mapping[str, Any]) -> list[Any]:
+    """Return size and version of a file that its store reports, [] if it reports none."""
+    return next(([_size_of(info), f"{key} {info[key]}"] for key in VERSION_KEYS if info.get(key)), [])
+
+
+def _content(fs: Any, path: str, stopped: Event | None = None) -> list[Any]:
+    """Return size and digest of the content of a file, which is read by the piece until it is `stopped`."""
+    digest, n_bytes = new_digest(), 0
+    with fs.open(path, "rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            if stopped is not None and stopped.is_set():
+                raise InterruptedError(f"{path} was not read to its end")
+            digest.update(piece)
+            n_bytes += len(piece)
+    return [n_bytes, f"content {digest.hexdigest()}"]
+
+
+def _note_reading(path: str, note: Callable[[str], None] | None, n_bytes: int) -> None:
+    if note is not None and n_bytes > NOTED_BYTES:
+        note(f"reading {path}, {format_bytes(n_bytes)}, to know it by its content")
+
+
+# --- hints, which save reading ---------------------------------------------------------------------------------
+
+
+_hints: dict[str, list[Any]] = {}
+"""By the number of a local file: its size and times when it was last read as a whole, and its version."""
+
+
+def _identity(path: str) -> tuple[str, list[int]]:
+    """Return the number of a local file, and what changes when it is written: size, time of writing, of any change.
+
+    A copy may keep the size and the time of writing; nobody can set the time of change.
+    """
+    found = os.stat(path)  # noqa: PTH116 - a name in bytes that are not UTF-8
+    return f"{found.st_dev}-{found.st_ino}", [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _known(path: str) -> list[Any] | None:
+    """Return the stamp of a local file that is as it was when it was last read, None of others."""
+    number, state = _identity(path)
+    *before, version = _hints.get(number, [None])
+    return [state[0], version] if before == state else None
+
+
+def _local_contents(paths: Iterable[str]) -> list[list[Any]]:
+    """Return the stamps of local files by their content; threads read them, and end with an error or Ctrl-C."""
+    stopped = Event()
+    with ThreadPoolExecutor(READING_THREADS) as pool:
+        try:
+            return list(pool.map(partial(_local_content, stopped=stopped), paths))
+        finally:
+            stopped.set()
+
+
+def _local_content(path: str, *, stopped: Event) -> list[Any]:
+    if (known := _known(path)) is not None:
+        return known
+    number, state = _identity(path)
+    stamp = _content(LocalFileSystem(), path, stopped)
+    if time.time_ns() - max(state[1:]) > SETTLED_NS and _identity(path) == (number, state):
+        _hints[number] = [*state, stamp[1]]
+    return stamp
+
+
+def _read_hints(workspace: Workspace) -> None:
+    """Recall what a workspace has recorded of its inputs."""
+    try:
+        found = unseal(_recorded_hints(workspace), HINTS)
+    except ManifestError:
+        return
+    for number, hint in found.items():
+        if isinstance(hint, list) and len(hint) == 4 and isinstance(hint[3], str):
+            _hints.setdefault(number, hint)
+
+
+def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) -> None:
+    """Record in a workspace the hints of the large inputs whose stamps are among the parameters of stages."""
+    paths = (stamps for each in parameters for stamps in each.get(FILES, {}).values())
+    large = (stamps for stamps in paths if sum(int(size) for size, _ in stamps.values()) > DIGESTED_BYTES)
+    versions = {version for stamps in large for _, version in stamps.values()}
+    data = seal({number: hint for number, hint in _hints.items() if hint[3] in versions})
+    if versions and _recorded_hints(workspace) != data:
+        workspace.write_file(HINTS, data)
+
+
+def _recorded_hints(workspace: Workspace) -> bytes:
+    """Return the hints as they lie in a workspace, nothing of a file that is longer than any record."""
+    try:
+        return workspace.read_file(HINTS, most=RECORD_BYTES) or b""
+    except DamagedError:
+        return b""
+
+
+def recorded_bytes(parameters: Mapping[str, Any]) -> int:
+    """Return the total size in bytes of the files whose stamps are among the parameters of a stage."""
+    files: Mapping[str, Stamps] = parameters.get(FILES, {})
+    return sum(int(stamp[0]) for stamps in files.values() for stamp in stamps.values())
+
+
+def file_sizes(urls: Iterable[str]) -> dict[str, int]:
+    """Return the size in bytes of each file."""
+    return {url: _file_size(url) for url in dict.fromkeys(urls)}
+
+
+def _file_size(url: str) -> int:
+    with failures_told(url):
+        fs, path = url_to_fs(url)
+        return int(fs.info(path)["size"])
+
+
+def inputs_of(section: BaseModel) -> dict[str, tuple[str, ...]]:
+    """Return, for each value of a section or a job that names something to read, the paths to stamp."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        kinds = set(_marks(field.annotation, field.metadata))
+        for text in texts_in(value) if kinds else ():
+            found[text] = code_file(text) if Read.CODE in kinds else (text,)
+        inner = value.values() if isinstance(value, Mapping) else [value]
+        for each in inner:
+            found |= inputs_of(each) if isinstance(each, BaseModel) else {}
+    return found
+
+
+def _marks(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Read]:
+    """Yield what a type says of the files that its values name, at any depth."""
+    yield from (
+        mark for mark in (*metadata, *getattr(annotation, "__metadata__", ())) if isinstance(mark, Read)
+    )
+    for inner in get_args(annotation):
+        yield from _marks(inner)
+
+
+def is_input(annotation: Any) -> bool:
+    """Return whether the values of a type name files that a stage reads."""
+    return Read.FILES in set(_marks(annotation))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every string in nested tables and lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from texts_in(inner)
+
+
+def code_file(pattern: str) -> tuple[str, ...]:
+    """Return the source file of a `module:function` tokenizer, found without importing it; none for others.
+
+    A module that is built into Python has no file: the recorded version of Python stands for it.
+    """
+    module, colon, _ = pattern.partition(":")
+    top, *inner = module.split(".")
+    spec = find_spec(top) if colon and top else None
+    if spec is None or spec.origin is None:
+        return ()
+    place = Path(spec.origin).parent.joinpath(*inner)
+    candidates = (place.with_suffix(".py"), place / "__init__.py") if inner else (Path(spec.origin),)
+    return tuple(str(file) for file in candidates if file.is_file())[:1]

@@ -1,0 +1,316 @@
+"""A job file: one TOML, checked whole before anything runs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from distembed.files import read_small
+from distembed.job.keys import section_model
+from distembed.job.model import Job, JobError, idle_keys, locate, without
+from distembed.job.registry import DEFAULT_SYSTEM, SYSTEMS
+from distembed.job.stage import system_named
+from distembed.spelling import did_you_mean, spelled_like
+from distembed.urls import public
+
+MUCH_ALIKE = 0.8
+"""How alike two names of different sections are, from 0 to 1, where one is taken for the other."""
+
+OTHER_NAMES = {
+    "min_documents": ("min_df", "no_below", "min_doc_freq"),
+    "max_share": ("max_df", "no_above"),
+    "max_size": ("max_features", "vocab_size", "max_vocab", "max_vocab_size", "max_final_vocab", "max_words"),
+    "min_count": ("min_freq", "min_frequency", "min_tf"),
+    "n_components": (
+        "dim",
+        "dims",
+        "dimension",
+        "dimensions",
+        "vector_size",
+        "size",
+        "d",
+        "k",
+        "rank",
+        "n_dims",
+    ),
+    "n_topics": ("num_topics", "n_components", "k", "n_clusters", "topics"),
+    "n_iter": ("epochs", "iterations", "iter", "max_iter", "n_iterations", "rounds"),
+    "n_neighbors": ("k", "n_neighbours", "topn", "neighbors", "neighbours"),
+    "random_state": ("seed", "random_seed"),
+    "subsample": ("sample", "t"),
+    "window": ("window_size", "context", "context_size"),
+    "stop_words": ("stopwords",),
+    "lowercase": ("lower", "lower_case", "case"),
+    "pattern": ("token_pattern", "tokenizer", "regex"),
+    "standardize": ("standardise", "scale", "normalize"),
+    "paths": ("path", "files", "file", "input", "inputs", "documents"),
+    "path": ("paths", "file", "table", "input"),
+    "name_column": ("index", "index_col", "id_column", "names_column"),
+    "sets": ("set", "paths", "files"),
+    "workers": ("n_jobs", "threads", "n_workers", "processes"),
+    "memory_limit": ("memory", "max_memory"),
+    "partition_bytes": ("split_bytes", "chunk_bytes", "chunk_size", "blocksize"),
+    "oov": ("outside", "unknown"),
+}
+"""Names that other programs, and people, give to the keys of a job."""
+
+
+def suggestion(job: type[Job], parents: Sequence[str], unknown: str) -> str:
+    """Return the rest of a sentence on an unknown key: what was most likely meant, or what there is.
+
+    Parameters
+    ----------
+    job : type
+        The model of the job file.
+    parents : sequence of str
+        The sections above the key; none for an unknown section.
+    unknown : str
+        The key.
+    """
+    here = list(_model_at(job, parents).model_fields)
+    elsewhere = {f"{name}.{key}": key for name, key in _all_keys(job) if parents and name != parents[0]}
+    found = (
+        next(iter(spelled_like(unknown, here)), None)
+        or _renamed(unknown, {key: key for key in here})
+        or next((place for place, key in elsewhere.items() if key == unknown), None)
+        or _renamed(unknown, elsewhere)
+        or _nearest_place(unknown, elsewhere)
+    )
+    if not parents and found is None:
+        found = next((f"{name}.{key}" for name, key in _all_keys(job) if key == unknown), None)
+    return did_you_mean([found] if found else [], otherwise=f"the keys here are {', '.join(here)}")
+
+
+def _all_keys(job: type[Job]) -> list[tuple[str, str]]:
+    sections = {name: section_model(field) for name, field in job.model_fields.items()}
+    return [(name, key) for name, model in sections.items() if model for key in model.model_fields]
+
+
+def _nearest_place(unknown: str, places: dict[str, str]) -> str | None:
+    nearest = spelled_like(unknown, places.values(), alike=MUCH_ALIKE)
+    return next((place for place, key in places.items() if key in nearest), None)
+
+
+def _renamed(unknown: str, places: dict[str, str]) -> str | None:
+    return next((place for place, key in places.items() if unknown.lower() in OTHER_NAMES.get(key, ())), None)
+
+
+def _model_at(job: type[Job], parents: Sequence[str]) -> type[BaseModel]:
+    model: type[BaseModel] = job
+    for name in parents:
+        if name not in model.model_fields:  # the key of a table of tables, such as recipes.lsa
+            continue
+        annotation = model.model_fields[name].annotation
+        candidates = [annotation, *get_args(annotation)]
+        model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
+    return model
+
+
+JOB_BYTES = 16 << 20
+"""A job file is no larger: the longest lists of paths and settings take a hundredth."""
+
+
+def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
+    """Read and check a job file.
+
+    Parameters
+    ----------
+    path
+        A TOML file. All relative paths in it, of inputs and of workspaces, are relative to its folder, so that a job
+        means the same wherever it is started.
+    settings
+        `"section.key=value"` overrides, the value written as in TOML (a bare word is taken as a string).
+    workspace
+        Overrides `job.workspace`; a relative one is relative to the current folder.
+
+    Raises
+    ------
+    JobError
+        The file is not TOML, a key is unknown (the nearest is named), or a value is not allowed.
+    FileNotFoundError
+        There is no such file.
+    """
+    path = Path(path)
+    tree = read_sections(path)
+    return checked_job(tree, name=str(path), folder=path.parent, settings=settings, workspace=workspace)
+
+
+def read_sections(path: Path) -> dict[str, Any]:
+    """Return the sections of a job file as they stand in it, unchecked.
+
+    Raises
+    ------
+    JobError, FileNotFoundError
+        The file is not TOML, or is not there.
+    """
+    try:
+        text = read_small(path, most=JOB_BYTES).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"there is no job file or workspace {path}; {_where_jobs_are(path)}"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise JobError(
+            f"{path} is not UTF-8: line {line} holds the byte {error.object[error.start]:#04x}; save the file as UTF-8"
+        ) from None
+    return _parsed(text, name=str(path))
+
+
+def _where_jobs_are(path: Path) -> str:
+    """Return the job file beside a path that is named like it, or how one is made."""
+    there = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    nearest = [str(path.parent / name) for name in spelled_like(path.name, there)]
+    made = "distembed new SYSTEM FILE writes one, distembed demo SYSTEM brings one"
+    return did_you_mean(nearest, otherwise=made)
+
+
+def parse_job(
+    text: str,
+    *,
+    name: str,
+    folder: Path,
+    settings: tuple[str, ...] = (),
+    workspace: str | None = None,
+    recorded: bool = False,
+) -> Job:
+    """Check the text of a job file; `name` is shown in errors, `folder` is where its relative paths begin.
+
+    A job that is `recorded` in a workspace does not say how stores are reached: only its reader does, in `settings`.
+
+    Raises
+    ------
+    JobError
+        As `load_job`.
+    """
+    tree = _parsed(text, name=name)
+    if recorded and isinstance(resources := tree.get("resources"), dict):
+        resources.pop("storage_options", None)
+    return checked_job(tree, name=name, folder=folder, settings=settings, workspace=workspace)
+
+
+def _parsed(text: str, *, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(f"{name} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise JobError(
+            f"{name} holds lists or tables inside each other too deeply: no key of a job does"
+        ) from None
+
+
+def checked_job(
+    tree: dict[str, Any],
+    *,
+    name: str,
+    folder: Path,
+    settings: tuple[str, ...] = (),
+    workspace: str | None = None,
+) -> Job:
+    """Check a job given as a table of sections, which the settings change; see `parse_job`."""
+    for setting in settings:
+        _override(tree, setting)
+    if workspace is not None:
+        tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
+    model, context = _model_of(tree, name), {"folder": folder.resolve()}
+    try:
+        job = model.model_validate(tree, context=context)
+    except ValidationError as error:
+        raise JobError(public(f"{name}: {_first_fault(error, model, tree)}")) from None
+    named: dict[tuple[str, ...], str] = {}
+    while fresh := {place: why for place, why in idle_keys(job).items() if place not in named}:
+        named |= fresh
+        for place in fresh:
+            tree = without(tree, place)
+        job = model.model_validate(tree, context=context)
+    job._idle = tuple(named.values())
+    return job
+
+
+def _model_of(tree: dict[str, Any], name: str) -> type[Job]:
+    """Return the model of the system that a file asks for."""
+    section = tree.get("job")
+    system = section.get("system", DEFAULT_SYSTEM) if isinstance(section, dict) else DEFAULT_SYSTEM
+    if not isinstance(system, str) or system not in SYSTEMS:
+        raise JobError(f"{name}: job.system = {system!r} is not allowed: there are {', '.join(SYSTEMS)}")
+    return system_named(system).job
+
+
+def _override(tree: dict[str, Any], setting: str) -> None:
+    key, equals, value = setting.partition("=")
+    *tables, name = key.strip().split(".")
+    if not (equals and tables and name):
+        raise JobError(
+            f"the setting {setting!r} is not of the form section.key=value, as psdvec.n_components=50"
+        )
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    for table in tables:
+        tree = tree.setdefault(table, {})
+    tree[name] = parsed
+
+
+def _first_fault(error: ValidationError, job: type[Job], tree: dict[str, Any]) -> str:
+    """Return the first fault of a job in one sentence, with the nearest key where one is unknown.
+
+    An unknown key comes first: where a required one is missing, it is most likely that one misspelt.
+    """
+    faults = error.errors()
+    fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])
+    where = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        *parents, unknown = (str(part) for part in fault["loc"])
+        return f"unknown key {where}; {suggestion(job, parents, unknown)}"
+    if fault["type"] == "missing":
+        return f"{where} is required and not there; add it"
+    if fault["type"] == "value_error":
+        given = fault["input"]
+        value = str(given).lower() if isinstance(given, bool) else repr(given)
+        shown = "" if isinstance(given, dict) else f" = {value}"
+        return f"{where}{shown}: {fault['ctx']['error']}".removeprefix(": ")
+    return _refused_value(faults, tree)
+
+
+PLAIN = {
+    "bool_parsing": "Input should be true or false",
+    "bool_type": "Input should be true or false",
+    "int_parsing": "Input should be a valid integer",
+    "model_type": "Input should be a section with keys of its own",
+    "too_short": "Input should be a list that is not empty",
+    "tuple_type": 'Input should be a list, as ["a", "b"]',
+}
+"""What pydantic says in the words of Python, by the type of the fault, for readers of job files."""
+
+
+def _refused_value(faults: list[ErrorDetails], tree: dict[str, Any]) -> str:
+    """Return what is wrong with a value; where a key takes values of several kinds, what every kind asks for."""
+    places = [_place(tree, fault["loc"]) for fault in faults]
+    same_key = [place for place in places if place[: len(places[0])] == places[0]]
+    deepest = max(same_key, key=len)  # of a list with one bad entry, that entry
+    found = [fault for fault, place in zip(faults, places, strict=True) if place == deepest]
+    first, *others = dict.fromkeys(PLAIN.get(fault["type"], fault["msg"]) for fault in found)
+    wanted = [first.lower(), *(message.removeprefix("Input should be ") for message in others)]
+    where = ".".join(str(part) for part in deepest)
+    return f"{where} = {found[0]['input']!r} is not allowed: {', or '.join(wanted)}"
+
+
+def _place(tree: Any, parts: Sequence[int | str]) -> list[int | str]:
+    """Return the keys and indices of the place of a fault, without the names that pydantic has for kinds of values."""
+    place: list[int | str] = []
+    for part in parts:
+        if isinstance(tree, dict) and part in tree:
+            tree = tree[str(part)]
+        elif isinstance(tree, list) and isinstance(part, int):
+            tree = tree[part]
+        else:
+            continue
+        place.append(part)
+    return place

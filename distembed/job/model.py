@@ -1,0 +1,443 @@
+"""The parts common to all job files: sections that refuse unknown keys, and the places of inputs.
+
+Every section is a frozen pydantic model, so a misspelt option is an error that names the nearest real one and never
+a silent default. The sections of one system are in `config.py` of its own folder, those of a corpus in
+`distembed.stages.corpus_sections`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import reduce
+from importlib.util import find_spec
+from operator import or_
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from distembed.job.registry import DEFAULT_SYSTEM, SYSTEMS
+from distembed.job.stores import checked_options
+from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
+from distembed.urls import check_url, has_secret
+
+TWO_OR_MORE = range(2, 2**63)
+"""The whole numbers from 2 on."""
+
+
+class Only(NamedTuple):
+    """Keys that have an effect only where another key has one of some values.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        Keys of the section that declares the rule; none means all its keys but the one in `place`.
+    place : str
+        The other key, or a property, of the same section; with a section before a dot, of the job.
+    values : container
+        The values with which they have an effect, of a list or a tuple one of its items; by default every one that is
+        given: not none, false or empty.
+    words : str
+        What they need, in words, where `place` and `values` do not say it.
+    """
+
+    keys: tuple[str, ...]
+    place: str
+    values: Container[Any] = ()
+    words: str = ""
+
+    def holds(self, job: BaseModel, section: BaseModel) -> bool:
+        """Return whether the keys have an effect; a property that cannot know returns None, and they may have."""
+        value: Any = job if "." in self.place else section
+        for name in self.place.split("."):
+            value = getattr(value, name)
+        if not self.values:
+            return value is not None and value is not False and value != ()
+        found = value if isinstance(value, tuple | frozenset) else (value,)
+        return any(one in self.values for one in found)
+
+    def need(self, section: str) -> str:
+        """Return in words what the keys of a section need."""
+        place = self.place if "." in self.place else f"{section}.{self.place}".removeprefix(".")
+        if self.words:
+            return self.words
+        if self.values == (None,):
+            return f"a job without {place}"
+        values = [json.dumps(value) for value in self.values] if isinstance(self.values, tuple) else []
+        return f"{place} = {' or '.join(values)}" if values else place
+
+
+def idle_keys(job: BaseModel) -> dict[tuple[str, ...], str]:
+    """Return the keys of a job without effect that are not at their default, each with a sentence for its user.
+
+    A key is the path to it: the section, the name of a table of sections, the key.
+    """
+    found: dict[tuple[str, ...], str] = {}
+    for place, section in _sections(job, ()):
+        for rule in getattr(section, "effects", ()):
+            fields = set(type(section).model_fields)
+            keys = fields & set(rule.keys or fields - {rule.place})
+            changed = sorted(key for key in keys if not _is_default(section, key))
+            if changed and not rule.holds(job, section):
+                need = rule.need(".".join(place))
+                found |= {
+                    (*place, key): _sentence((*place, key), getattr(section, key), need) for key in changed
+                }
+    return found
+
+
+def _sections(model: BaseModel, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], BaseModel]]:
+    """Yield a model and every section in it, each with the path to it."""
+    yield place, model
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        inner = value.items() if isinstance(value, Mapping) else [("", value)]
+        for key, one in inner:
+            if isinstance(one, BaseModel):
+                yield from _sections(one, (*place, name, key) if key else (*place, name))
+
+
+def _is_default(section: BaseModel, key: str) -> bool:
+    field = type(section).model_fields[key]
+    return bool(getattr(section, key) == field.get_default(call_default_factory=True))
+
+
+def _sentence(place: tuple[str, ...], value: Any, need: str) -> str:
+    what = f"the section [{place[0]}]" if isinstance(value, BaseModel) else _setting(place, value)
+    return f"{what} has no effect: it needs {need}"
+
+
+def _setting(place: tuple[str, ...], value: Any) -> str:
+    return f"{'.'.join(place)} = {json.dumps(value, ensure_ascii=False, default=list)}"
+
+
+def without(tree: Mapping[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
+    """Return nested tables without the key at a path."""
+    first, *rest = place
+    if not rest:
+        return {key: value for key, value in tree.items() if key != first}
+    return {key: without(value, tuple(rest)) if key == first else value for key, value in tree.items()}
+
+
+SIZE = "a size, such as 64MiB"
+"""What the type of sizes is called."""
+
+
+def _parsed_size(value: Any) -> int:
+    if not isinstance(value, int | float | str):
+        raise ValueError(f"this is no size: give {SIZE}")  # noqa: TRY004 - pydantic names the key of a ValueError
+    return int(parse_bytes(value))
+
+
+Bytes = Annotated[int, BeforeValidator(_parsed_size), Field(gt=0), SIZE]
+"""A size in bytes, written `268435456` or `"256MiB"`."""
+
+
+class JobError(ValueError):
+    """A job file that cannot be run as it is written."""
+
+
+class Read(Enum):
+    """What a stage reads whose parameters hold the value of a key: the runner stamps it."""
+
+    FILES = "the files at a path, or a workspace"
+    CODE = "the source file of a module:function"
+
+
+def _located(path: str, info: ValidationInfo) -> str:
+    check_url(path)
+    if has_secret(path):
+        raise ValueError(
+            "the URL holds a password, a signature or a token, and the workspace keeps a copy of the job: "
+            "name it without, and keep keys where the store's own tools read them, or name a copy of the file"
+        )
+    return locate(path, info.context["folder"]) if info.context else path
+
+
+Place = Annotated[str, Field(min_length=1), AfterValidator(_located), "a path or a URL"]
+"""A path, taken from the folder of the job file (`folder` of the validation context), or a URL."""
+
+InputPath = Annotated[Place, Read.FILES]
+"""The place of a file, a glob, a folder or a workspace that a stage reads."""
+
+TokenPattern = Annotated[str, Read.CODE, "unicode or ascii or module:function"]
+"""A name or a regular expression of what a token is, or the `module:function` of a tokenizer."""
+
+
+def _known_system(name: str) -> str:
+    if name not in SYSTEMS:
+        raise ValueError(f"{name!r} is no system: there are {', '.join(SYSTEMS)}")
+    return name
+
+
+class Section(BaseModel):
+    """A part of a job file: frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    effects: ClassVar[tuple[Only, ...]] = ()
+    """The keys of the section that have an effect only under other settings."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _number_is_not_true(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true and false where a number is asked for: Python takes them as 1 and 0."""
+        wanted = cls.model_fields[str(info.field_name)].rebuild_annotation()
+        kinds = _innermost(wanted)
+        if _holds_bool(value) and kinds & {int, float} and bool not in kinds:
+            raise ValueError(f"true and false are no numbers: give {described(wanted)}")
+        return value
+
+
+def _innermost(annotation: Any) -> set[Any]:
+    """Return the types that a type is made of, as int and str of ``dict[str, tuple[int, ...]]``."""
+    inner = get_args(annotation)
+    if inner:
+        return set().union(*map(_innermost, inner))
+    return {annotation} if isinstance(annotation, type) else set()
+
+
+def _holds_bool(value: Any) -> bool:
+    """Return whether a value is true or false, or a list or a table with one of them."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, bool) or any(map(_holds_bool, items))
+
+
+KEPT_BY_THE_JOB = {
+    "checkpoint": "a job keeps every intermediate array in its workspace",
+    "block_memory": "the key resources.block_memory holds for all stages",
+}
+"""Options of many estimators that no section has, each with the reason."""
+
+OPTION: Any = object()
+"""The default of a key that a section declares only for its readers: `section_of` puts the option in its place."""
+
+
+def later(default: Any, **options: Any) -> Any:
+    """Return the field of a key that came after the others of its section.
+
+    At its default it is no parameter of a stage, so that a workspace that was made without it stays as it is.
+    """
+    return Field(default=default, exclude_if=lambda value: value == default, **options)
+
+
+S = TypeVar("S", bound=Section)
+
+
+def section_of(
+    *sources: Callable[..., Any], exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+) -> Callable[[type[S]], type[S]]:
+    """Return a decorator that gives a section the options of an estimator or of functions.
+
+    Each option becomes a key of its name, type, range, default and meaning. The section declares the keys that the
+    stages read by name as `OPTION`, so that a type checker knows them. A key that it declares with another default
+    is its own, and only the meaning is taken.
+
+    Parameters
+    ----------
+    sources : functions or types
+        See `distembed.options.options_of`.
+    exclude : mapping of str to str
+        The options that a job cannot set, each with the reason.
+    defaults : mapping, optional
+        The defaults that are others in a job.
+
+    Raises
+    ------
+    TypeError
+        No source has an option that is excluded, declared or given a default.
+    """
+    options: dict[str, Option] = {}
+    for source in reversed(sources):
+        options |= options_of(source)
+    changed = dict(defaults or {})
+
+    def fill(section: type[S]) -> type[S]:
+        declared = {name: section.model_fields[name] for name in section.__annotations__}
+        own = {name for name, field in declared.items() if field.default is not OPTION}
+        if strangers := {*exclude, *changed, *declared} - own - {*options}:
+            raise TypeError(f"there is no option {', '.join(sorted(strangers))} of {sources}")
+        meanings = {name: field.description for name, field in declared.items() if field.description}
+        for name in own & {*options}:
+            declared[name].description = meanings.get(name, options[name].meaning)
+        fields: dict[str, Any] = {
+            name: _field(
+                one._replace(default=changed.get(name, one.default), meaning=meanings.get(name, one.meaning))
+            )
+            for name, one in options.items()
+            if name not in own and name not in exclude
+        }
+        return create_model(
+            section.__name__,
+            __base__=section,
+            __module__=section.__module__,
+            __doc__=section.__doc__,
+            **fields,
+        )
+
+    return fill
+
+
+def _field(option: Option) -> tuple[Any, Any]:
+    kind = NonNegativeInt if option.annotation == RandomState else _written(option.annotation)
+    if option.default is not None:
+        kind = reduce(or_, [one for one in _alternatives(kind) if one is not NoneType])
+    return kind, Field(default=option.default, description=option.meaning)
+
+
+def _written(annotation: Any) -> Any:
+    """Return the part of a type that a TOML file can hold: no objects of Python, and lists that do not change."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Sequence, Iterable):
+        return tuple[inner[0], ...]  # type: ignore[valid-type]
+    if origin not in (Union, UnionType):
+        return annotation
+    kinds = [_written(one) for one in inner if get_origin(one) is not Callable]
+    return reduce(or_, [one for one in kinds if one not in (np.random.Generator, np.random.RandomState)])
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+class JobSection(Section):
+    """`[job]`: what is run and where its workspace is."""
+
+    system: Annotated[str, AfterValidator(_known_system)] = DEFAULT_SYSTEM
+    """What is run: the name of one of the systems."""
+    title: str = "distembed job"
+    """The title of the report."""
+    workspace: Place
+    """The folder or URL where everything that a run makes is kept."""
+
+
+class ShownSection(Section):
+    """`[report]`: what the report shows beside the figures of every run; each system has the keys that it reads."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_keys_of_others(cls, tree: Any) -> Any:
+        """Leave out keys that the system does not read, at the defaults that early workspaces recorded."""
+        if not isinstance(tree, Mapping):
+            return tree
+        early = {"words": [], "n_neighbors": 8, "n_map_words": 300}
+        others = {key for key in early.keys() - cls.model_fields.keys() if tree.get(key) == early[key]}
+        return {key: value for key, value in tree.items() if key not in others}
+
+
+class ListsSection(ShownSection):
+    """`[report]`: what the report shows beside the figures of every run."""
+
+    words: tuple[str, ...] = ()
+    """The words or names whose neighbors the report lists; by default a few of them."""
+    n_neighbors: int = Field(default=8, ge=1)
+    """How many neighbors of each word are listed."""
+
+
+class MapSection(ShownSection):
+    """`[report]`: what the report shows beside the figures of every run."""
+
+    n_map_words: int = Field(default=300, ge=1)
+    """How many words or names the map shows."""
+
+
+class ReportSection(MapSection, ListsSection):
+    """`[report]`: what the report shows beside the figures of every run."""
+
+
+class ResourcesSection(Section):
+    """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`."""
+
+    block_memory: Bytes = parse_bytes("64MiB")
+    """The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of results."""
+    workers: int | None = Field(default=None, ge=1)
+    """Local threads or processes; by default one per core that the process may use: a container's share, an
+    affinity.
+    """
+    memory_limit: Bytes = parse_bytes("2GiB")
+    """The memory of a process; a job whose counted sizes cannot fit it is refused."""
+    storage_options: Annotated[
+        dict[str, dict[str, Any]], AfterValidator(checked_options), "a table of options per protocol"
+    ] = {}
+    """How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
+    the others that `distembed.urls.OPTIONS` lists. None is a secret.
+    """
+
+    @property
+    def n_workers(self) -> int:
+        """Return how many workers the job asks for, by default one per core that this process may use."""
+        return self.workers or CPU_COUNT
+
+
+class Job(Section):
+    """What every job file has; `made_with` is what older runs wrote into the copy in a workspace, and is not read."""
+
+    job: JobSection
+    report: ShownSection = ShownSection()
+    resources: ResourcesSection = ResourcesSection()
+    made_with: dict[str, str] = Field(default={}, exclude=True)
+    _recorded: bool = PrivateAttr(default=False)
+    _idle: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether a command found the job in a workspace that it only reads: it opens none of its inputs."""
+        return self._recorded
+
+    def as_recorded(self) -> Self:
+        """Return the job of a workspace that is only read."""
+        job = self.model_copy()
+        job._recorded = True
+        return job
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """A sentence for each key that was set and has no effect under the settings of the job."""
+        return self._idle
+
+
+def locate(path: str, folder: Path) -> str:
+    """Return where an input is: `{package}/file` in a package, a URL as it is, else in `folder`.
+
+    A package is looked up and not imported, so it is one of the top level: to find another, Python would
+    import those that hold it.
+
+    Raises
+    ------
+    JobError
+        The package is not installed, or is not one of the top level.
+    """
+    if path.startswith("{"):
+        package, _, rest = path[1:].partition("}")
+        if not package.isidentifier():
+            raise JobError(
+                f"{path}: {{{package}}} is not the name of a top-level package; "
+                f"write {{{package.partition('.')[0]}}} and the folders below it as part of the path"
+            )
+        spec = find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise JobError(
+                f"{path} lies in the Python package {package}, which is not installed; "
+                f"type: pip install 'distembed[demo]' (or pip install {package})"
+            )
+        return str(Path(spec.submodule_search_locations[0]) / rest.lstrip("/"))
+    if "://" in path or Path(path).is_absolute():
+        return path
+    return os.path.normpath(folder / path)

@@ -1,0 +1,425 @@
+"""A commented job file for a user's own files: every key of a system, its type, its default, and what it means.
+
+What the files decide, and what a system requires beside them, are values; every other key stands as a comment with
+its default, so that the file runs as it is and says what can be changed.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import itertools
+import json
+import os
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from distembed.corpus.paths import is_hidden
+from distembed.display import plural
+from distembed.files import read_head, replacing
+from distembed.formats.delimiters import delimiter_of, separated
+from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
+from distembed.formats.names import suffix_of
+from distembed.formats.parquet import ParquetFile, read_batches
+from distembed.job import demos
+from distembed.job.inputs import is_input
+from distembed.job.keys import Key, keys_of, sentence, toml_value
+from distembed.job.model import JobError
+from distembed.urls import opened
+
+SAMPLE_BYTES = 1 << 20
+SAMPLE_RECORDS = 50
+
+FIELD_NAMES = {
+    "text_field": ("text", "body", "content", "article", "abstract", "review", "message"),
+    "id_field": ("id", "_id", "doc_id", "docid", "document_id", "uid"),
+    "title_field": ("title", "headline", "subject"),
+    "label_field": ("label", "class", "category", "topic", "section"),
+}
+"""What fields of records are mostly called."""
+
+NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?")
+DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{2,4}(?!\d)")
+"""A day, whatever the order of its parts; a time may follow."""
+
+Records = Mapping[str, list[Any]]
+"""The first values of each field."""
+
+
+class Sample(NamedTuple):
+    """The beginning of a text; `is_whole` says whether the file ends with it."""
+
+    text: str
+    encoding: str
+    is_whole: bool
+
+
+def first_file(path: str) -> str:
+    """Return the first of the files that `files_at` finds."""
+    return files_at(path)[0]
+
+
+def files_at(path: str) -> list[str]:
+    """Return the file itself, or those of a folder or a glob that are not empty, in order.
+
+    Raises
+    ------
+    FileNotFoundError
+        Nothing lies at the path, or nothing is in it.
+    """
+    if "://" in path:
+        return [path]
+    pattern = os.path.join(path, "**") if os.path.isdir(path) else path  # noqa: PTH112, PTH118
+    every = sorted(one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))  # noqa: PTH113, PTH207
+    found = [one for one in every if one == path or not is_hidden(os.path.basename(one))]  # noqa: PTH119
+    if not found and os.path.isfile(path):  # noqa: PTH113 - a name with brackets is no glob of itself
+        found = [path]
+    if not found:
+        raise FileNotFoundError(f"there is no file {path}: give a file, a folder or a quoted glob")
+    filled = [one for one in found if os.path.getsize(one)]  # noqa: PTH202
+    if not filled:
+        raise FileNotFoundError(f"{path} is empty: give a file that holds text, a table or vectors")
+    return filled
+
+
+def is_filled(path: str) -> bool:
+    """Return whether something is in a file, or may be in what is no local file."""
+    return not os.path.isfile(path) or os.path.getsize(path) > 0  # noqa: PTH113, PTH202
+
+
+def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
+    """Return the keys of a section, of those in `names`, that fit a file.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The keys that the section has.
+    path : str
+        A file, a folder, a glob or a URL.
+    """
+    known, file = set(names), first_file(path)
+    records = records_of(file)
+    if "text_field" in known:
+        found = text_fields(records) if records else text_layout(sample_of(file))
+    elif "name_column" in known and records:
+        column = next((name for name in records if not _are_numbers(records[name])), None)
+        # A table whose rows are days is one of prices.
+        dates = column is not None and _are_dates(records[column])
+        found = {"name_column": column, "transform": "return_correlation" if dates else None}
+    else:
+        found = {}
+    return {name: value for name, value in found.items() if name in known and value is not None}
+
+
+def text_fields(records: Records) -> dict[str, Any]:
+    """Return which fields hold the text, the id, the title and the class of a document, by name or by length."""
+    lowered = {name.lower(): name for name in records}
+    found = {
+        key: next((lowered[name] for name in usual if name in lowered), None)
+        for key, usual in FIELD_NAMES.items()
+    }
+    longest = longest_fields(records)
+    return found | {"text_field": found["text_field"] or (longest[0] if longest else None)}
+
+
+def longest_fields(records: Records) -> list[str]:
+    """Return the fields of text, the longest first."""
+    texts = {name: sum(len(v) for v in values if isinstance(v, str)) for name, values in records.items()}
+    return sorted((name for name in texts if texts[name]), key=lambda name: -texts[name])
+
+
+def text_layout(sample: Sample) -> dict[str, Any]:
+    """Return the layout of a text where empty lines part the documents; encodings are told file by file by the job."""
+    lines = [line.strip() for line in sample.text.splitlines()]
+    empty = lines.count("")
+    # Where single lines stand between empty ones, each is a document: as a block it would be a title and no text.
+    continued = sum(bool(line and after) for line, after in itertools.pairwise(lines))
+    is_blocks = len(lines) > 3 and empty > len(lines) / 20 and 2 * continued > empty
+    return {"layout": "blocks" if is_blocks else None}
+
+
+def sample_of(path: str) -> Sample:
+    """Return the beginning of a text file in the encoding that it seems to have."""
+    data = read_head(path, SAMPLE_BYTES + 1)
+    encoding = detect_encoding(data[:HEAD_BYTES])
+    text = decoded(data[:SAMPLE_BYTES], encoding, errors="replace")
+    return Sample(text, encoding, is_whole=len(data) <= SAMPLE_BYTES)
+
+
+def word_counts(sample: Sample) -> Counter[str]:
+    """Return how often each word stands in a sample, about as the tokenizer cuts it."""
+    return Counter(re.findall(r"[^\W\d_]+", sample.text.lower()))
+
+
+def records_of(path: str) -> Records:
+    """Return the first values of each field of JSON lines, Parquet, CSV or TSV; nothing of other files."""
+    suffix = suffix_of(path)
+    if suffix in (".parquet", ".pq"):
+        with opened(path, "rb") as file:
+            batch = next(read_batches(ParquetFile(file), SAMPLE_RECORDS), None)
+            return {} if batch is None else batch.to_pydict()
+    if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
+        return {}
+    text = sample_of(path).text
+    return _of_csv(text, path) if suffix in (".csv", ".tsv") else _of_json(text.splitlines()[:SAMPLE_RECORDS])
+
+
+def _of_json(lines: list[str]) -> Records:
+    found: dict[str, list[Any]] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        for name, value in record.items() if isinstance(record, dict) else ():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _of_csv(text: str, path: str) -> Records:
+    text, named = separated(text)
+    delimiter = named or delimiter_of(text, path)
+    rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row)
+    header = [name.strip() for name in next(rows, [])]
+    first = itertools.islice(rows, SAMPLE_RECORDS)
+    return {name: list(values) for name, values in zip(header, itertools.zip_longest(*first), strict=False)}
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    """Return whether most values are numbers; those that are not may be marks of missing ones."""
+    texts = [str(value).strip() for value in values if value not in (None, "")]
+    numbers = [text for text in texts if NUMBER.fullmatch(text) and not DATE.match(text)]
+    return not texts or 2 * len(numbers) > len(texts)
+
+
+def _are_dates(values: list[Any]) -> bool:
+    texts = [str(value).strip() for value in values if value not in (None, "")]
+    return bool(texts) and all(map(DATE.match, texts))
+
+
+Settings = dict[str, Any]
+"""Values by `section.key`."""
+
+WIDTH = 100
+FULL_SIZE_WORDS = 300
+"""With fewer words than this in a text that is read whole, the defaults of larger ones are lowered."""
+SMALL_FILES = 8
+"""More files than this are no small text."""
+MIN_COUNTS = (5, 2, 1)
+COMPONENTS = ("psdvec.n_components", "wordspaces.n_components")
+
+
+def write_new_job(system: str, files: Sequence[str], target: str | Path) -> dict[str, Any]:
+    """Write a job file for files of a user, and return the values that it sets.
+
+    Parameters
+    ----------
+    system : str
+        A name of the registry.
+    files : sequence of str
+        What the system reads, in the order of its sections; none takes the inputs of its demo.
+    target : path
+        The job file to write; a relative workspace lies beside it.
+
+    Raises
+    ------
+    JobError
+        The job file exists, or the system reads another number of files.
+    """
+    target = Path(target)
+    if target.exists():
+        raise JobError(f"{target} is there already: give another name with --to, or remove it")
+    keys = keys_of(system)
+    settings = {
+        "job.system": system,
+        "job.title": f"{system}: {_title_of(files)}",
+        "job.workspace": f"{target.stem}-workspace",
+        **(
+            settings_of_files(system, keys, files, target.parent)
+            if files
+            else _settings_of_demo(system, keys)
+        ),
+    }
+    with replacing(str(target)) as partial:
+        Path(partial).write_text(
+            job_text(keys, settings, demos.required_tables(system, keys)), encoding="utf-8"
+        )
+    return settings
+
+
+def settings_of_files(system: str, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
+    """Return where the files of a user go, and the keys of their sections that fit them."""
+    wanted = [key for key in keys if key.required and is_input(key.annotation)]
+    if len(wanted) == 1 and _takes_several(wanted[0]):
+        found = _settings_of_input(wanted[0], keys, files, folder)
+        one = len(files) == 1  # of several, the first says nothing of the size of all
+        return found | (_for_a_small_text({key.place for key in keys}, files[0]) if one else {})
+    if len(files) not in (1, len(wanted)) or (len(files) < len(wanted) and not _is_parallel(wanted)):
+        places = ", ".join(key.place for key in wanted)
+        raise JobError(
+            f"{system} reads {plural(len(wanted), 'file')}, {places}: give {len(wanted)} and not {len(files)}, "
+            f"or type: distembed demo {system}"
+        )
+    settings: Settings = {}
+    for number, key in enumerate(wanted):
+        file = files[min(number, len(files) - 1)]
+        settings |= _settings_of_input(key, keys, [file], folder)
+        if len(files) < len(wanted):
+            settings[f"{key.section}.text_field"] = _field_of_side(file, number)
+    return settings | _for_a_small_text({key.place for key in keys}, files[0])
+
+
+def _settings_of_input(key: Key, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
+    """Return where the files of one input go, and the keys of its section that fit the first of them."""
+    names = {other.name for other in keys if other.section == key.section}
+    places = [_relative(file, folder) for file in _as_glob(files)]
+    found = settings_for(names, next(filter(is_filled, files), files[0]))
+    return {
+        key.place: places if _takes_several(key) else places[0],
+        **{f"{key.section}.{name}": value for name, value in found.items()},
+    }
+
+
+def _as_glob(files: Sequence[str]) -> Sequence[str]:
+    """Return one glob in place of many files where it names these and no others: it takes later ones too."""
+    folders, suffixes = ({part(file) for file in files} for part in (os.path.dirname, _suffix))
+    if len(files) <= SMALL_FILES or len(folders) + len(suffixes) > 2 or "://" in files[0]:
+        return files
+    folder, suffix = folders.pop(), suffixes.pop()
+    pattern = os.path.join(glob.escape(folder), f"*{suffix}")  # noqa: PTH118
+    same = suffix and sorted(glob.glob(pattern)) == sorted(files)  # noqa: PTH207
+    return [pattern] if same else files
+
+
+def _suffix(file: str) -> str:
+    return os.path.splitext(file)[1]  # noqa: PTH122
+
+
+def _takes_several(key: Key) -> bool:
+    """Return whether an input is a list of files."""
+    return key.kind.startswith("a list")
+
+
+def _title_of(files: Sequence[str]) -> str:
+    """Return the names of the files as a part of a title: the first three, and how many more there are."""
+    names = [os.path.basename(file) for file in files[:3]]  # noqa: PTH119
+    more = [f"{len(files) - 3} more"] if len(files) > 3 else []
+    return ", ".join([*names, *more]) or "an example"
+
+
+def _is_parallel(wanted: Sequence[Key]) -> bool:
+    """Return whether all inputs are texts, which one file may hold in fields of its records."""
+    return all(key.name == "paths" for key in wanted)
+
+
+def _field_of_side(file: str, number: int) -> str:
+    fields = longest_fields(records_of(first_file(file)))
+    if len(fields) < 2:
+        raise JobError(f"{file} has no two fields of text: give one file for each of the two collections")
+    return fields[number]
+
+
+def _relative(file: str, folder: Path) -> str:
+    return file if "://" in file else os.path.relpath(file, folder)
+
+
+def _for_a_small_text(places: set[str], file: str) -> Settings:
+    """Return lower thresholds for a text of a few words, for which the defaults leave too few of them."""
+    paths = files_at(file)
+    if "vocabulary.min_count" not in places or suffix_of(paths[0]) in (".xml", ".parquet", ".pq"):
+        return {}
+    samples = list(map(sample_of, paths[:SMALL_FILES]))
+    counts = sum(map(word_counts, samples), Counter[str]()).values()
+    is_whole = len(paths) <= SMALL_FILES and all(sample.is_whole for sample in samples)
+    enough = {least: sum(count >= least for count in counts) for least in MIN_COUNTS}
+    least = next((least for least in MIN_COUNTS if enough[least] >= FULL_SIZE_WORDS), MIN_COUNTS[-1])
+    components = max(2, min(100, enough[least] // 3))
+    if not is_whole or (least == MIN_COUNTS[0] and components == 100):
+        return {}
+    found: Settings = {"vocabulary.min_count": least}
+    return found | {place: components for place in COMPONENTS if place in places}
+
+
+def _settings_of_demo(system: str, keys: Sequence[Key]) -> Settings:
+    """Return what the demo of a system sets, where it reads files of installed packages."""
+    tree = demos.job_of(system)
+    if tree is None or demos.has_own_inputs(system):
+        wanted = " ".join(key.place for key in keys if key.required and is_input(key.annotation))
+        raise JobError(
+            f"name the files that {system} reads ({wanted}), or type: distembed demo {system}, which brings its own"
+        )
+    places = {key.place for key in keys if key.section != "job"}
+    return {
+        f"{section}.{name}": value
+        for section, table in tree.items()
+        for name, value in table.items()
+        if f"{section}.{name}" in places
+    }
+
+
+# --- the text ----------------------------------------------------------------------------------------------------
+
+
+def job_text(keys: Sequence[Key], settings: Settings, tables: Mapping[str, Any]) -> str:
+    """Return the text of a job file.
+
+    Parameters
+    ----------
+    keys : sequence of Key
+        All keys of the system.
+    settings : mapping
+        The values that are set.
+    tables : mapping
+        The tables of tables that the system requires, by the name of their section: `{"recipes": {"lsa": {…}}}`.
+    """
+    lines = [
+        "# A job of distembed: type `distembed plan` and `distembed run` with the name of this file.",
+        "# A line that begins with # is a comment. A key that is a comment has the default that it shows.",
+        "# Paths are relative to this file.",
+    ]
+    for section, group in groupby(keys, key=lambda key: key.section):
+        found = list(group)
+        if section.endswith(".NAME"):
+            lines += _tables(section, found, tables.get(section.removesuffix(".NAME"), {}))
+        else:
+            lines += ["", *_comment(sentence(found[0].about)), f"[{section}]"]
+            lines += [line for key in found for line in _key_lines(key, settings)]
+    return "\n".join(lines) + "\n"
+
+
+def _tables(section: str, keys: list[Key], tables: Mapping[str, Any]) -> list[str]:
+    lines = ["", *_comment(f"{keys[0].about} The keys of each:")]
+    for key in keys:
+        default = "" if key.default is None else f" = {toml_value(key.default)}"
+        lines += [f"#   {key.name}{default}", *_comment(f"{key.meaning} {key.kind}", indent="#       ")]
+    for name, table in tables.items():
+        lines += ["", f"[{section.removesuffix('NAME')}{name}]"]
+        lines += [f"{key} = {toml_value(value)}" for key, value in table.items()]
+    return lines
+
+
+def _key_lines(key: Key, settings: Settings) -> list[str]:
+    comment = _comment(f"{key.meaning} {key.kind[0].upper()}{key.kind[1:]}.")
+    if key.place in settings:
+        is_default = key.default is None or key.default == settings[key.place]
+        default = "" if is_default else f"    # default: {toml_value(key.default)}"
+        return ["", *comment, f"{key.name} = {_written(settings[key.place])}{default}"]
+    return ["", *comment, f"# {key.name} = {'' if key.default is None else toml_value(key.default)}".rstrip()]
+
+
+def _written(value: Any) -> str:
+    """Return a value as TOML, a long list with a line for each of its items."""
+    text = toml_value(value)
+    if not isinstance(value, (list, tuple)) or len(text) <= WIDTH:
+        return text
+    return "\n".join(["[", *(f"    {toml_value(item)}," for item in value), "]"])
+
+
+def _comment(text: str, *, indent: str = "# ") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)

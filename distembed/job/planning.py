@@ -1,0 +1,84 @@
+"""Plans a job for the workspace that it will find: what is left to do, what it reads, and what it would replace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+from distembed.files import failures_told
+from distembed.job import provenance
+from distembed.job.inputs import look_for
+from distembed.job.model import Job
+from distembed.job.opening import existing_workspace
+from distembed.job.plan import Plan
+from distembed.job.stage import Counted, system_of
+from distembed.job.state import Standing, loss_lines, losses, standings, with_damage
+from distembed.storage.schema import StageManifest
+from distembed.storage.workspace import Workspace
+
+
+def plan_job(job: Job) -> Plan:
+    """Return the resources that a job needs; the sizes that committed stages know are exact."""
+    with failures_told(job.job.workspace):
+        workspace = existing_workspace(job)
+        found = standings(job, workspace)
+    return plan_stages(job, found, workspace)
+
+
+def plan_stages(job: Job, found: Sequence[Standing], workspace: Workspace | None) -> Plan:
+    """Return the resources that a job needs, as `plan_job` does, by where its stages were found to stand.
+
+    What is damaged is not counted, and is to be computed. It is looked for only where what is kept cannot be read: to
+    look for it reads everything.
+    """
+    with failures_told(job.job.workspace):
+        try:
+            plan = _planned(job, found, workspace)
+        except (OSError, ValueError):
+            looked = [] if workspace is None else [with_damage(standing, workspace) for standing in found]
+            if not any(standing.damaged for standing in looked):
+                raise
+            plan = _planned(job, looked, workspace)
+        return plan._replace(again=planner(workspace))
+
+
+def _planned(job: Job, found: Iterable[Standing], workspace: Workspace | None) -> Plan:
+    done = {s.spec.name: s.before for s in found if s.is_kept and isinstance(s.before, StageManifest)}
+    counted = Counted(workspace, done) if workspace is not None and done else None
+    return system_of(job).plan(job, counted)._replace(done=frozenset(done))
+
+
+def planner(workspace: Workspace | None) -> Callable[[Job], Plan]:
+    """Return what plans a job with other settings; it looks at each input once, however many it plans."""
+    look = cache(look_for(workspace))
+    return lambda job: _planned(job, standings(job, workspace, look=look), workspace)
+
+
+def check_inputs(job: Job, found: Iterable[Standing]) -> list[str]:
+    """Open what the stages to be computed read from outside, and return what was found, a sentence each.
+
+    Raises
+    ------
+    FileNotFoundError
+        A stage that is not kept has to read files that are not there.
+    OSError, ValueError, KeyError
+        An input is not what the job says of it.
+    """
+    lines: list[str] = []
+    for standing in found:
+        name, paths = standing.spec.name, ", ".join(standing.absent)
+        if standing.is_kept:
+            lines += [f"{name}: {paths} is not there and not needed, the stage is done"] if paths else []
+        elif paths:
+            raise FileNotFoundError(
+                f"stage {name} has to read {paths}, but there is no file and no distembed workspace there: bring it "
+                "back, or correct the path"
+            )
+        else:
+            lines += [f"{name}: {line}" for line in standing.spec.check(job)]
+    return lines
+
+
+def planned_losses(found: Sequence[Standing], workspace: Workspace | None) -> list[str]:
+    """Return a line for each finished stage that a run would compute again: why, and what it took."""
+    return [] if workspace is None else loss_lines(losses(found, workspace, provenance.made_with()))

@@ -1,0 +1,201 @@
+"""Systems, stages, and the context in which a stage runs.
+
+A stage is a function of a `Context`. It opens its inputs from the workspace, passes them to the estimators,
+and lets the `Stage` of the workspace write every block; a stage that is run again computes only the blocks
+that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+import dask.array as da
+import scipy.sparse as sp
+
+from distembed.costs import Cost
+from distembed.execution import Checkpoint, compute, delayed_blocks
+from distembed.job.model import Job
+from distembed.job.plan import Plan
+from distembed.job.progress import Reporter
+from distembed.job.registry import SYSTEMS
+from distembed.job.tables import MakeTable
+from distembed.job.word_vectors import table_of_vectors
+from distembed.job.workers import Workers
+from distembed.storage.schema import StageManifest
+from distembed.storage.stage import Stage
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+
+
+class Context(NamedTuple):
+    """The context in which a stage runs; `job` is the `Job` of its own system."""
+
+    job: Any
+    workspace: Workspace
+    stage: Stage
+    reporter: Reporter
+    workers: Workers
+
+    def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
+        """Return a callable that reports how many of all blocks, or of other units, are done."""
+        return partial(self.reporter.advance, task, unit=unit)
+
+
+def nothing_to_check(_job: Any) -> list[str]:
+    """Return that a stage reads nothing from outside that could be wrong."""
+    return []
+
+
+class StageSpec(NamedTuple):
+    """A stage: its name, the stages it reads, the parameters that decide its content, what runs it and its plan.
+
+    Where the parameters hold an `InputPath` of the job, the stage reads what lies there: the runner stamps it and puts
+    the stamps among the parameters. `plan` takes the job and the sizes that the system estimates of it. `check` opens
+    what the stage reads from outside and returns what it found, in sentences, or raises an error; it is called before
+    the first stage of a run, and by `plan`. A run that begins with this stage, and with no more than
+    `counted_first_bytes` of input, makes its plan after it: the plan would read all of the input for its estimates.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    parameters: Callable[[Any], dict[str, Any]]
+    run: Callable[[Context], dict[str, Any]]
+    plan: Callable[[Any, Any], Cost]
+    check: Callable[[Any], list[str]] = nothing_to_check
+    counted_first_bytes: int = -1
+
+
+class Counted(NamedTuple):
+    """A workspace and those of its committed stages that are as a job asks for them: what they know is no estimate."""
+
+    workspace: Workspace
+    stages: Mapping[str, StageManifest]
+
+
+class Sizes(Protocol):
+    """The sizes of a job that a system knows or estimates before it runs."""
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+
+
+class System(NamedTuple):
+    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and its exports.
+
+    `sizes` takes a job and the sizes that its workspace has counted, if there is one. `report` names the
+    module of the report, imported when a run ends; `exports` names that of the tables that `distembed export`
+    writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
+    `explorer` names the module whose `items` are what the page to explore shows.
+    `inference` names the module whose `infer` writes what a job says of files that it has not seen.
+    `explanation` names the module whose `explain` gives the reasons of one result.
+    """
+
+    job: type[Job]
+    stages: Callable[[Any], tuple[StageSpec, ...]]
+    sizes: Callable[[Any, Counted | None], Sizes]
+    report: str
+    exports: str = "distembed.job.tables"
+    inference: str | None = None
+    explorer: str = "distembed.views.explorer.job"
+    explanation: str | None = None
+
+    def plan(self, job: Job, counted: Counted | None) -> Plan:
+        """Return the plan of a job: that of each of its stages."""
+        sizes = self.sizes(job, counted)
+        return Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in self.stages(job)})
+
+    def page(self, job: Job, workspace: Workspace) -> str:
+        """Return the report of a finished workspace."""
+        return str(import_module(self.report).page(job, workspace))
+
+    def closing_text(self, job: Job, workspace: Workspace, where: str) -> str:
+        """Return the last lines of a run, with the place of its report."""
+        return str(import_module(self.report).closing_text(job, workspace, where))
+
+    def tables(self) -> dict[str, MakeTable]:
+        """Return the functions that make each table of a finished workspace, the main one first."""
+        tables: dict[str, MakeTable] = import_module(self.exports).TABLES
+        return tables
+
+
+def system_named(name: str) -> System:
+    """Return the system of a name, importing its module."""
+    system: System = import_module(SYSTEMS[name]).SYSTEM
+    return system
+
+
+def system_of(job: Job) -> System:
+    """Return the system that a job asks for."""
+    return system_named(job.job.system)
+
+
+def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkpoint:
+    """Return a checkpoint that stores some intermediate arrays as separate outputs, which other stages read."""
+
+    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+        if name not in names:
+            return ctx.stage.checkpoint(name, make)
+        if ctx.stage.is_stored(names[name]):
+            return ctx.stage.array(names[name])
+        array = make()
+        dims = ("word", *(f"axis_{axis}" for axis in range(1, array.ndim)))
+        progress = ctx.progress(names[name])
+        return ctx.stage.store(names[name], array, dims=dims, units="", meaning=meaning, progress=progress)
+
+    return checkpoint
+
+
+def read_as(ctx: Context, names: dict[str, str]) -> Checkpoint:
+    """Return a checkpoint that takes some intermediate arrays from the outputs of earlier stages."""
+
+    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+        return ctx.workspace.array(names[name]) if name in names else ctx.stage.checkpoint(name, make)
+
+    return checkpoint
+
+
+def makes_only_temporaries(manifest: StageManifest) -> bool:
+    """Return whether all outputs of a stage are temporary."""
+    return all(output.spec.temporary for output in manifest.outputs.values())
+
+
+def sections(*names: str) -> Callable[[Any], dict[str, Any]]:
+    """Return a function that takes the named sections of a job as parameters of a stage."""
+
+    def parameters(job: Any) -> dict[str, Any]:
+        return {name: getattr(job, name).model_dump(mode="json") for name in names}
+
+    return parameters
+
+
+def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordVectors:
+    """Return the first word vectors of a finished workspace, with the vectors of n-grams that they were made with.
+
+    Raises
+    ------
+    ValueError
+        If the rows of the workspace are sparse.
+    """
+    vectors = workspace.array("vectors")
+    if sp.issparse(vectors._meta):
+        raise ValueError(
+            f"the rows in {workspace.url} are sparse, and no word vectors: export its edges instead"
+        )
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    found = WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
+    return found if max_words is None else found.head(max_words)
+
+
+def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
+    """Return a stored sparse array, in memory: its rows have few entries."""
+    return whole_sparse(workspace.array(name))
+
+
+def whole_sparse(array: da.Array) -> sp.csr_array:
+    """Return an array of CSR chunks, in memory."""
+    blocks = compute(delayed_blocks(array).ravel().tolist())
+    return sp.csr_array(sp.vstack(blocks, format="csr"))

@@ -1,0 +1,120 @@
+"""What a workspace holds of a job: where each stage stands, and whether every file is what was written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from distembed.job import derived
+from distembed.job.model import Job
+from distembed.job.opening import existing_workspace
+from distembed.job.quantities import format_bytes, format_seconds, measured
+from distembed.job.stage import system_of
+from distembed.job.state import Standing, standings
+from distembed.job.terminal import shown
+from distembed.storage.schema import Problem, StageManifest
+from distembed.storage.verify import UNCOMMITTED
+from distembed.storage.workspace import Workspace
+
+
+def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
+    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again.
+
+    `command` is what runs the job: where there is no workspace yet, the line says to type it.
+    """
+    workspace = existing_workspace(job)
+    if workspace is None:
+        return f"{job.job.workspace}: nothing there yet; type: {command}"
+    owner = workspace.writer()
+    lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
+    found = standings(job, workspace)
+    lines += [shown(f"  {standing.spec.name:<16}{state_of(standing, workspace)}") for standing in found]
+    if job.is_recorded:
+        lines.append("the inputs were not looked at: name the job file to see whether they have changed")
+    return "\n".join([*lines, _verified_line(workspace), *map(shown, _provenance_lines(found))])
+
+
+def _verified_line(workspace: Workspace) -> str:
+    """Return when every file was last found as it was written: a reading command compares only what is small."""
+    found = workspace.verified()
+    if found is None:
+        return "not verified as a whole: distembed verify compares every file with its digest"
+    time, is_current = found
+    age = format_seconds((datetime.now(UTC) - time).total_seconds())
+    since = "" if is_current else ", and changed by a run since then"
+    return f"verified as a whole on {time:%Y-%m-%d %H:%M} UTC, {age} ago{since}"
+
+
+def state_of(standing: Standing, workspace: Workspace) -> str:
+    """Return whether a stage is finished, and with what it took; or how far it is, or why it is computed again."""
+    if standing.is_done and isinstance(standing.before, StageManifest):
+        return spent_text(standing.before.facts) + _kept(standing.before)
+    if standing.changes:
+        state = "outdated" if isinstance(standing.before, StageManifest) else "not finished"
+        return f"{state}: will be computed again because {standing.why}"
+    if standing.before is None:
+        return "not finished: not begun"
+    progress = workspace.progress(standing.spec.name)
+    parts = (f"{name} {done} of {n} blocks" for name, (done, n) in progress.items())
+    return f"not finished: {', '.join(parts) or 'begun'}"
+
+
+def spent_text(facts: Mapping[str, Any]) -> str:
+    """Return the time and the memory that a stage took, from the facts of its commit."""
+    names = ("wall_seconds", "peak_process_bytes", "peak_total_bytes")
+    numbers = (measured(facts, name) for name in names)
+    seconds, process, total = (math.nan if number is None else number for number in numbers)
+    return f"{format_seconds(seconds):>10}   peak {format_bytes(process)} per process, {format_bytes(total)} together"
+
+
+def _kept(manifest: StageManifest) -> str:
+    """Return the arrays that a stage keeps, with the bytes of each on disk."""
+    sizes = {
+        name: sum(file.size for block in record.blocks for file in block.files.values())
+        for name, record in manifest.outputs.items()
+        if record.spec.is_array and not (record.dropped or record.spec.temporary)
+    }
+    shown = ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items())
+    return f"; keeps {shown}" if shown else ""
+
+
+def _provenance_lines(found: Sequence[Standing]) -> list[str]:
+    """Return the versions that made the finished stages, one line per set of versions."""
+    stages: dict[str, list[str]] = {}
+    for standing in found:
+        if standing.is_done and standing.before is not None:
+            words = ", ".join(f"{key} {value}" for key, value in standing.before.made_with.items())
+            stages.setdefault(words or "versions that were not recorded", []).append(standing.spec.name)
+    return [f"{', '.join(names)}: made with {words}" for words, names in stages.items()]
+
+
+def _where(problem: Problem) -> str:
+    """Return the stage, the output and the block that a problem concerns, as far as it concerns one."""
+    stage, output, block = problem.stage, problem.output, problem.block
+    parts = [
+        stage and f"stage {stage}",
+        output and f"output {output}",
+        f"block {block}" if block >= 0 else "",
+    ]
+    return f" ({', '.join(filter(None, parts))})" if any(parts) else ""
+
+
+def verify_job(job: Job) -> tuple[list[str], str]:
+    """Return a sentence for each stage not committed and each bad file, and the digest of all content if there is none.
+
+    What is on disk is judged, by the settings it was made with: `planned_losses` tells where the job asks for others.
+    """
+    workspace = Workspace.open(job.job.workspace)
+    # a job whose stages differ from run to run leaves others' stages where they are
+    specs, done = system_of(job).stages(job), workspace.stages()
+    absent = [spec.name for spec in specs if spec.name not in done]
+    sentences = [f"{p.file}: {p.what}{_where(p)}" for p in workspace.verify() if p.what != UNCOMMITTED]
+    sentences += [f"stage {name} is not committed: it has no manifest" for name in absent]
+    if not workspace.writer():
+        sentences += [
+            f"{name}: not made from what the workspace holds; a run removes it"
+            for name in derived.stale(workspace)
+        ]
+    return sentences, "" if sentences else workspace.digest(spec.name for spec in specs)

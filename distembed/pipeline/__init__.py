@@ -1,1 +1,0 @@
-"""The definition of a job: configuration, stages, runner, cluster, report, command line."""

@@ -1,1 +1,0 @@
-"""Tables that leave a workspace: words, names, documents and topics, as files that pandas and Excel read."""

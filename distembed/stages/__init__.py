@@ -1,0 +1,1 @@
+"""Stages that several systems share: corpora, collections, matrices and words."""

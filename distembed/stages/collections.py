@@ -1,0 +1,411 @@
+"""Two collections of documents: their tokens and terms, and which documents of one are those of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from distembed.corpus import (
+    Corpus,
+    Partition,
+    Tokenizer,
+    Tokens,
+    Vocabulary,
+    build_vocabulary,
+    tokenize_partition,
+)
+from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.readers import documents_of
+from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.vocabulary import choose_words
+from distembed.counting.documents import count_document_terms
+from distembed.formats.parquet import whole_table
+from distembed.formats.tables import TableError, read_columns
+from distembed.job.inputs import file_sizes, recorded_bytes
+from distembed.job.stage import Context, Counted, sections
+from distembed.stages.corpus import local_scratch, words_in_memory
+from distembed.stages.corpus_sections import corpus_of
+from distembed.stages.corpus_sizes import about
+from distembed.storage.schema import StageManifest
+from distembed.storage.workspace import Workspace
+from distembed.urls import opened
+from distembed.vectors import WordVectors
+from distembed.weighting.documents import tf_idf
+
+SIDES = ("first", "second")
+
+
+def sides_of(job: Any) -> tuple[str, ...]:
+    """Return the collections that a job has: both, or the first alone."""
+    return tuple(side for side in SIDES if getattr(job, side) is not None)
+
+
+EXCERPT_CHARACTERS = 200
+"""Characters of a document's beginning that are kept, to show what was matched."""
+
+
+# ---- how large they are -----------------------------------------------------------------------------------
+
+EXPANSION = {".bz2": 3.6, ".xz": 3.85, ".zst": 3.8, ".gz": 3.0, ".parquet": 2.0}
+"""Bytes of text a byte of a compressed file holds, measured on English Wikipedia text."""
+
+BYTES_PER_TOKEN = 6.2
+"""Bytes of plain text a token takes, with what separates it from the next."""
+
+TOKENS_PER_DOCUMENT = 200
+"""Between a help page (280) and an encyclopedia's lead paragraph (70): the files of data/parallel."""
+DISTINCT_WORDS = 12
+"""Words of a vocabulary for the root of a token: Heaps' law, 10,500 words for 700,000 tokens."""
+
+
+WORDS_PER_DOCUMENT = 70
+"""Different words of such a document."""
+
+
+class ParallelSizes(NamedTuple):
+    """Documents of each collection, and of both: bytes of the files, non-zeros and words."""
+
+    n_first: int
+    n_second: int
+    input_bytes: int
+    n_nonzero: int
+    n_words: int
+    n_partitions: int
+    exact: bool  # documents and words are counted; non-zeros are estimated always
+
+    @property
+    def n_documents(self) -> int:
+        """Documents of both collections."""
+        return self.n_first + self.n_second
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        shown = "{:,}".format if self.exact else about
+        documents = " and ".join(shown(n) for n in (self.n_first, self.n_second) if n)
+        return f"{documents} documents, {shown(self.n_words)} words, {about(self.n_nonzero)} non-zeros"
+
+
+def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    read = _collections_of(job, {} if counted is None else counted.stages)
+    nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
+    first, second = (*read.n_documents, 0)[:2]
+    return ParallelSizes(
+        first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_partitions, read.exact
+    )
+
+
+class CollectionSizes(NamedTuple):
+    """Bytes and partitions of the collections together, and the documents, tokens and words of each."""
+
+    n_bytes: int
+    n_partitions: int
+    n_documents: list[int]
+    n_tokens: list[int]
+    n_words: list[int]
+    exact: bool
+
+
+def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSizes:
+    """Return how much there is to read; what committed tokens know needs no file."""
+    sides = sides_of(job)
+    if "tokens" in done:
+        facts, outputs = done["tokens"].facts, done["tokens"].outputs
+        n_partitions = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in sides)
+        documents = [int(facts[f"{side}_n_documents"]) for side in sides]
+        tokens = [int(facts[f"{side}_n_tokens"]) for side in sides]
+        words = [int(facts[f"{side}_n_words"]) for side in sides]
+        return CollectionSizes(
+            recorded_bytes(done["tokens"].parameters), n_partitions, documents, tokens, words, exact=True
+        )
+    partitions = [collection_of(job, side).partitions for side in sides]
+    sizes = [file_sizes(partition.url for partition in side) for side in partitions]
+    n_bytes = sum(size for side in sizes for size in side.values())
+    # Two texts of one record share the bytes of its file.
+    shared = 2 if len(sides) == 2 and sizes[0].keys() & sizes[1].keys() else 1
+    tokens = [sum(_tokens(url, size) for url, size in side.items()) // shared for side in sizes]
+    documents = [max(1, n // TOKENS_PER_DOCUMENT) for n in tokens]
+    words = [int(DISTINCT_WORDS * n**0.5) for n in tokens]
+    return CollectionSizes(n_bytes, sum(map(len, partitions)), documents, tokens, words, exact=False)
+
+
+def _tokens(url: str, n_bytes: int) -> int:
+    expansion = next((factor for suffix, factor in EXPANSION.items() if url.endswith(suffix)), 1.0)
+    return int(n_bytes * expansion / BYTES_PER_TOKEN)
+
+
+# ---- documents --------------------------------------------------------------------------------------------
+
+
+def collection_of(job: Any, side: str) -> Corpus:
+    """Return one of the two collections of a job, read lazily.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a path matches no file.
+    """
+    return corpus_of(getattr(job, side), side)
+
+
+def _tokenize_partition(
+    index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
+) -> dict[str, Any]:
+    """Write the tokens of a partition and the beginnings of its documents; return how much there was of each."""
+    partition = partitions[index]
+    summary = tokenize_partition(partition, tokenizer, prefix)._asdict()
+    excerpts = [_excerpt(document.text) for document in documents_of(partition)]
+    _write_table(f"{prefix}.excerpts.parquet", pa.table({"excerpt": pa.array(excerpts, pa.string())}))
+    return {name: value for name, value in summary.items() if isinstance(value, int)}
+
+
+def _write_table(target: str, table: pa.Table) -> None:
+    with opened(target, "wb") as file:
+        pq.write_table(table, file, write_page_checksum=True)
+
+
+def _excerpt(text: str) -> str:
+    """Return the beginning of a text with its white space closed up."""
+    words = " ".join(islice(text[: 4 * EXCERPT_CHARACTERS].split(), EXCERPT_CHARACTERS))
+    return words if len(words) <= EXCERPT_CHARACTERS else words[: EXCERPT_CHARACTERS - 1] + "…"
+
+
+def check_collections(job: Any) -> list[str]:
+    """Read the beginning of each file of both collections, and return what the files are taken for."""
+    return [f"{side} {line}" for side in sides_of(job) for line in inspect_corpus(collection_of(job, side))]
+
+
+def document_table(prefixes: Sequence[str]) -> pa.Table:
+    """Return id, title, label, n_tokens and excerpt of each document of some token partitions."""
+    tables = []
+    for prefix in prefixes:
+        documents, excerpts = (_read_table(f"{prefix}.{kind}.parquet") for kind in ("documents", "excerpts"))
+        tables.append(documents.append_column("excerpt", excerpts["excerpt"]))
+    return pa.concat_tables(tables)
+
+
+def _read_table(url: str) -> pa.Table:
+    with opened(url, "rb") as file:
+        return whole_table(file)
+
+
+# ---- the stages --------------------------------------------------------------------------------------------
+
+
+def side_parameters(job: Any) -> dict[str, Any]:
+    """Return both collections; not what only later stages ask of them."""
+    return {
+        side: getattr(job, side).model_dump(mode="json", exclude={"stop_words", "stop_words_file", "vectors"})
+        for side in sides_of(job)
+    }
+
+
+def run_side_tokens(ctx: Context) -> dict[str, Any]:
+    """Tokenize each partition of both collections."""
+    facts: dict[str, Any] = {}
+    for side in sides_of(ctx.job):
+        corpus = collection_of(ctx.job, side)
+        make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
+        name = f"{side}_tokens"
+        items = ctx.stage.store_files(name, len(corpus.partitions), make, progress=ctx.progress(name))
+        for what in ("n_documents", "n_tokens", "n_words"):
+            facts[f"{side}_{what}"] = sum(int(item.summary[what]) for item in items)
+    return facts
+
+
+def token_partitions(workspace: Workspace, side: str) -> tuple[str, ...]:
+    """Return the token partitions of a collection."""
+    suffix = ".documents.parquet"
+    return tuple(
+        next(path.removesuffix(suffix) for path in item.paths if path.endswith(suffix))
+        for item in workspace.files(f"{side}_tokens")
+    )
+
+
+def term_parameters(job: Any) -> dict[str, Any]:
+    """Return which words count, and the memory of a block, which lays the grid."""
+    words = [getattr(job, side).stop_words for side in sides_of(job)]
+    files = [getattr(job, side).stop_words_file for side in sides_of(job)]
+    words += [file for file in files if file is not None]
+    return {**sections("terms")(job), "stop_words": words, "block_memory": job.resources.block_memory}
+
+
+def run_terms(ctx: Context) -> dict[str, Any]:
+    """Choose the words of each collection and weigh its documents by them."""
+    facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
+    for side in sides_of(ctx.job):
+        tokens = Tokens(token_partitions(ctx.workspace, side))
+        documents = document_table(tokens.partitions)
+        with local_scratch(ctx.workspace) as scratch:
+            every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
+        vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
+        ctx.stage.store_table(f"{side}_documents", documents)
+        ctx.stage.store_table(f"{side}_vocabulary", _vocabulary_table(vocabulary))
+        counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)
+        weighted = tf_idf(
+            counts,
+            frequencies=vocabulary.document_counts,
+            n_documents=documents.num_rows,
+            sublinear=ctx.job.terms.sublinear,
+        )
+        meaning = "tf-idf of each word (column) in each document (row), rows of unit length."
+        name, dims = f"{side}_terms", ("document", "word")
+        ctx.stage.store(name, weighted, dims=dims, units="", meaning=meaning, progress=ctx.progress(name))
+        facts[f"{side}_n_words"] = len(vocabulary)
+    return facts
+
+
+def _stop_words(job: Any, side: str) -> frozenset[str]:
+    section = getattr(job, side)
+    return stop_words_of(section.stop_words, file=section.stop_words_file)
+
+
+def check_stop_words(job: Any) -> list[str]:
+    """Return how many stop words each collection leaves out, where it leaves out any."""
+    found = {side: len(_stop_words(job, side)) for side in sides_of(job)}
+    return [f"{side}: {n} stop words" for side, n in found.items() if n]
+
+
+def _chosen_words(job: Any, side: str, vocabulary: Vocabulary, n_documents: int) -> Vocabulary:
+    chosen = choose_words(
+        vocabulary.words,
+        vocabulary.document_counts,
+        n_documents=n_documents,
+        min_documents=job.terms.min_documents,
+        max_share=job.terms.max_share,
+        stop_words=_stop_words(job, side),
+    )
+    return vocabulary.take(chosen[: job.terms.max_size])
+
+
+def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
+    return pa.table(
+        {"word": vocabulary.words, "count": vocabulary.counts, "document_count": vocabulary.document_counts}
+    )
+
+
+def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
+    """Return the chosen words of a collection."""
+    return Vocabulary.from_table(workspace.table(f"{side}_vocabulary"))
+
+
+def check_vectors(job: Any) -> list[str]:
+    """Open the vectors that are given for the words of a collection."""
+    for side in sides_of(job):
+        url = getattr(job, side).vectors
+        if url is not None and Workspace.exists(url):
+            Workspace.open(url).describe("vectors")
+        elif url is not None:
+            WordVectors.load(url, max_words=1)
+    return []
+
+
+# ---- pairs ------------------------------------------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Documents that are the same.
+
+    Attributes
+    ----------
+    rows : int64, (p × 2), of the first and second collection
+    confidence : float64, (p,), in (0, 1]
+    known : bool, (p,): given to the method; the others only judge it
+    """
+
+    rows: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    known: NDArray[np.bool_]
+
+
+def find_pairs(
+    first: Sequence[str], second: Sequence[str], *, path: str | None, share: float, random_state: int
+) -> Pairs:
+    """Return the documents that two collections share, from the ids of both.
+
+    Without a file, documents with one id are a pair, and a share of them, drawn, is known. With a file of the
+    columns `first`, `second` and perhaps `confidence`, its pairs are known, and documents with one id that
+    stand in none of them are pairs to judge by.
+
+    Raises
+    ------
+    ValueError
+        If an id occurs twice in a collection, the file names one that is not there, or there is no pair.
+    """
+    places = [places_of(ids, side) for ids, side in zip((first, second), SIDES, strict=True)]
+    same = np.array([(row, places[1][name]) for name, row in places[0].items() if name in places[1]])
+    same = same.reshape(-1, 2).astype(np.int64)
+    if path is not None:
+        return _with_file(path, places, same)
+    if not len(same):
+        raise ValueError(
+            f"no document of the first collection (the first is {first[0]!r}) has the id of one of the second "
+            f"({second[0]!r}): name the fields of the ids, or give pairs.path, a table of pairs"
+        )
+    n_known = max(1, round(share * len(same)))
+    known = np.zeros(len(same), bool)
+    known[np.random.default_rng(random_state).permutation(len(same))[:n_known]] = True
+    return Pairs(same, np.ones(len(same)), known)
+
+
+def places_of(ids: Sequence[str], side: str) -> dict[str, int]:
+    """Return the row of each id of a collection.
+
+    Raises
+    ------
+    ValueError
+        If an id occurs twice.
+    """
+    places = {name: row for row, name in enumerate(ids)}
+    if len(places) < len(ids):
+        twice = next(name for row, name in enumerate(ids) if places[name] != row)
+        raise ValueError(f"the id {twice!r} occurs twice in the {side} collection: make ids unique")
+    return places
+
+
+def pair_columns(path: str) -> Mapping[str, NDArray[Any]]:
+    """Return the columns of a table of pairs.
+
+    Raises
+    ------
+    TableError
+        If it has no column of one of the collections.
+    """
+    columns = read_columns(path)
+    for side in SIDES:
+        if side not in columns:
+            raise TableError(f"{path} has no column {side!r}; it has {', '.join(map(repr, columns))}")
+    return columns
+
+
+def check_pairs(job: Any) -> list[str]:
+    """Open the table of pairs, where there is one, and return how many it has."""
+    path = job.pairs.path
+    return [] if path is None else [f"{len(pair_columns(path)[SIDES[0]]):,} pairs in {path}"]
+
+
+def _with_file(path: str, places: Sequence[dict[str, int]], same: NDArray[np.int64]) -> Pairs:
+    columns = pair_columns(path)
+    rows = np.column_stack(
+        [_rows(path, side, columns[side], place) for side, place in zip(SIDES, places, strict=True)]
+    )
+    confidence = np.asarray(columns.get("confidence", np.ones(len(rows))), np.float64)
+    free = ~(np.isin(same[:, 0], rows[:, 0]) | np.isin(same[:, 1], rows[:, 1]))
+    known = np.concatenate([np.ones(len(rows), bool), np.zeros(free.sum(), bool)])
+    return Pairs(np.concatenate([rows, same[free]]), np.concatenate([confidence, np.ones(free.sum())]), known)
+
+
+def _rows(path: str, side: str, names: NDArray[Any], places: dict[str, int]) -> NDArray[np.int64]:
+    wanted = [str(name) for name in names.tolist()]
+    absent = next((name for name in wanted if name not in places), None)
+    if absent is not None:
+        raise ValueError(f"{path} names {absent!r}, which is no id of the {side} collection")
+    return np.array([places[name] for name in wanted], np.int64)

@@ -1,0 +1,535 @@
+"""The stages that a corpus goes through in every system: token ids, vocabulary, co-occurrence counts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary, build_vocabulary, tokenize_partition
+from distembed.corpus.blocks import MAX_TOKEN_BYTES
+from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
+from distembed.corpus.phrases import names_in_words
+from distembed.corpus.tokenizer import gazetteer_of
+from distembed.corpus.vocabulary import join_slices
+from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
+from distembed.counting.documents import count_document_terms
+from distembed.counting.merging import merge_files, merge_partials
+from distembed.counting.partial_counts import PartialCounts, count_partition
+from distembed.execution import compute, map_blocks
+from distembed.formats.parquet import whole_table
+from distembed.job.inputs import file_sizes
+from distembed.job.stage import Context, StageSpec, sections
+from distembed.stages.corpus_sections import CorpusJob, CorpusSection, CountingJob, corpus_of
+from distembed.stages.corpus_sizes import CorpusSizes, RunSizes
+from distembed.storage.file_items import FileItem
+from distembed.storage.workspace import Workspace
+from distembed.urls import opened
+
+DICTIONARY_BYTES = 200 * 2**20
+"""Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
+
+SLICE_ENTRIES, SLICE_ENTRY_BYTES = 2**20, 100
+"""Words of a slice on its way from the dictionaries of partitions to the vocabulary, and the bytes of each."""
+
+VOCABULARY_BYTES = 240
+"""Bytes a word of the vocabulary takes in the stage that makes it, measured on words of six letters and more."""
+
+LOOKUP_BYTES = 400
+"""Bytes a word of the vocabulary takes in a task that reads token ids: the words, their hashes, and row ends of runs.
+
+Measured 310 to 370; the hash table doubles.
+"""
+
+DICTIONARY_SHARE = 60
+"""Bytes of a dictionary a byte of a partition may need: texts of nothing but new words, compressed four times."""
+
+DOCUMENT_BYTES = 200
+"""Bytes a document takes in the table of the documents of its partition."""
+
+MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
+"""More partitions than this share the row groups of the table of documents, each of at least so many documents."""
+
+PHRASE_COPIES = 110
+"""Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
+
+TOKEN_BYTES, STORED_ENTRY_BYTES, STORED_DOCUMENT_BYTES = 2.03, 12.7, 25
+"""Bytes on disk of a token, of a word of the dictionary of a partition, and of a document in its list.
+
+Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens (tests/benchmarks/PLANS.md).
+"""
+
+STORED_WORD_BYTES, LISTED_DOCUMENT_BYTES = 9, 17
+"""Bytes on disk of a word of the vocabulary, and of a document in the list of all: 8.9 to 9.0, and 13.5 to 18.1."""
+
+STORED_PAIR_BYTES = 1.8
+"""Bytes of a pair that is counted in whole numbers on disk, compressed.
+
+Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md). The words of short documents compress less.
+"""
+
+COUNTED_FIRST_BYTES = 8 << 20
+"""Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
+
+MERGED_FILES = 256
+"""Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
+
+ENTRY_BYTES = 200
+"""Bytes an entry of a dictionary takes while the counts of equal words are added, measured."""
+
+LEAST_ENTRIES = 2**18
+"""Entries that the vocabulary adds up at a time, however small a block is: fewer would only make more files."""
+
+
+class CorpusBased(Protocol):
+    """Sizes of a job on a corpus."""
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of its corpus."""
+
+
+class PairBased(CorpusBased, Protocol):
+    """Sizes of a job that counts the pairs of words of a corpus once."""
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
+
+    @property
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
+
+
+# --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
+
+
+def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> Cost:
+    """Return the plan of tokenizing: a partition of text and the dictionary of its partition in each task."""
+    corpus = sizes.corpus
+    partition = min(job.corpus.partition_bytes, corpus.input_bytes)
+    dictionary = min(DICTIONARY_BYTES, DICTIONARY_SHARE * partition)
+    joined = (
+        dictionary // 2 if job.corpus.phrases_file else 0
+    )  # the dictionary of words and names, beside the other
+    return Cost(
+        corpus.n_partitions,
+        corpus.input_bytes,
+        token_bytes(corpus),
+        2 * partition + dictionary + joined,
+        phrase_bytes(job.corpus),
+        exact="tokens" in corpus.counted,
+        exchange=Exchange(),
+    )
+
+
+def token_bytes(corpus: CorpusSizes) -> int:
+    """Return the bytes on disk of the token partitions: ids, dictionaries and lists of documents."""
+    entries, documents = STORED_ENTRY_BYTES * corpus.n_entries, STORED_DOCUMENT_BYTES * corpus.n_documents
+    return int(TOKEN_BYTES * corpus.n_tokens + entries + documents)
+
+
+def phrase_bytes(section: CorpusSection) -> int:
+    """Return the memory of the names that a tokenizer joins, once per process."""
+    if section.phrases_file is None:
+        return 0
+    return PHRASE_COPIES * sum(file_sizes([section.phrases_file]).values())
+
+
+def run_tokens(ctx: Context) -> dict[str, Any]:
+    """Tokenize each partition of the corpus, each with a dictionary of its own."""
+    corpus = corpus_of(ctx.job.corpus)
+    if path := corpus.tokenizer.phrases_file:
+        ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
+    make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
+    partitions = ctx.stage.store_files(
+        "tokens", len(corpus.partitions), make, progress=ctx.progress("tokens")
+    )
+    if ctx.job.corpus.bad_records == "skip":
+        ctx.stage.store_table("bad_records", _bad_records(partitions))
+    totals = _totals(partition.summary for partition in partitions)
+    if omitted := left_out(totals):
+        ctx.reporter.note(f"tokens: left out {omitted}")
+    return totals
+
+
+def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
+    """Return file, place and reason of the first bad records; a last row counts those that are not listed."""
+    suffix = ".skipped.parquet"
+    prefixes = (
+        path.removesuffix(suffix)
+        for partition in partitions
+        for path in partition.paths
+        if path.endswith(suffix)
+    )
+    found = SKIPPED_SCHEMA.empty_table()
+    for prefix in prefixes:
+        found = pa.concat_tables([found, read_partition(prefix, "skipped")])[:LISTED_RECORDS]
+        if found.num_rows == LISTED_RECORDS:
+            break
+    left = sum(partition.summary["n_bad_records"] for partition in partitions) - found.num_rows
+    more = [{"file": "", "place": "", "reason": f"{left:,} more bad records are not listed"}] if left else []
+    return pa.concat_tables([found, pa.Table.from_pylist(more, SKIPPED_SCHEMA)])
+
+
+def left_out(tokens: Mapping[str, Any]) -> str:
+    """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
+    kinds = {
+        "n_bad_records": "bad records (see the table bad_records)",
+        "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
+        "n_replaced": "bytes that are not UTF-8",
+        "n_short_segments": "documents, lines or sentences of fewer tokens than corpus.min_border_tokens",
+    }
+    return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))
+
+
+def _tokenize_partition(
+    index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
+) -> dict[str, Any]:
+    summary = tokenize_partition(partitions[index], tokenizer, prefix)._asdict()
+    return {name: value for name, value in summary.items() if isinstance(value, int)}
+
+
+def _totals(summaries: Any) -> dict[str, Any]:
+    """Add up the numbers of all partitions."""
+    totals: dict[str, Any] = {}
+    for summary in summaries:
+        for name, value in summary.items():
+            if isinstance(value, int | float):
+                totals[name] = totals.get(name, 0) + value
+    return totals
+
+
+def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a report shows of a corpus that could not be read whole: one entry, or none."""
+    omitted = left_out(tokens)
+    return {"left out": omitted} if omitted else {}
+
+
+def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
+    """Return the token partitions of a workspace."""
+    return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
+
+
+def _prefix(item: FileItem) -> str:
+    """Return what the names of a partition's files share, without the dot."""
+    return item.paths[0].removesuffix(".documents.parquet")
+
+
+def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> Cost:
+    """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
+    corpus = sizes.corpus
+    merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
+    documents = DOCUMENT_BYTES * corpus.n_documents // corpus.n_partitions
+    if corpus.n_partitions > MANY_PARTITIONS:
+        documents += DOCUMENT_BYTES * GROUP_DOCUMENTS
+    held = VOCABULARY_BYTES * corpus.n_candidates + documents
+    return Cost(
+        1,
+        token_bytes(corpus) - int(TOKEN_BYTES * corpus.n_tokens),
+        STORED_WORD_BYTES * corpus.n_words + LISTED_DOCUMENT_BYTES * corpus.n_documents,
+        merging + held,
+        exact="vocabulary" in corpus.counted,
+        exchange=Exchange(),
+    )
+
+
+def merging_bytes(n_entries: int, block_memory: int) -> int:
+    """Return the bytes that merging the dictionaries of all partitions takes."""
+    added = min(n_entries, words_in_memory(block_memory))
+    return SLICE_ENTRY_BYTES * min(n_entries, SLICE_ENTRIES) + ENTRY_BYTES * added
+
+
+def run_vocabulary(ctx: Context) -> dict[str, Any]:
+    """Merge the dictionaries of all partitions; keep the list of documents beside."""
+    options = ctx.job.vocabulary
+    tokens = tokens_of(ctx.workspace)
+    with local_scratch(ctx.workspace) as scratch:
+        vocabulary = build_vocabulary(
+            tokens,
+            min_count=options.min_count,
+            max_size=options.max_size,
+            keep=options.keep,
+            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
+            scratch=scratch,
+        )
+    table = {
+        "word": vocabulary.array,
+        "count": np.asarray(vocabulary.counts, np.int64),
+        "document_count": np.asarray(vocabulary.document_counts, np.int64),
+    }
+    ctx.stage.store_table("vocabulary", pa.table(table))
+    n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
+    ctx.stage.store_batches("documents", DOCUMENTS_SCHEMA, grouped_documents(tokens), n_rows=n_documents)
+    return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
+
+
+@contextmanager
+def local_scratch(workspace: Workspace) -> Iterator[str | None]:
+    """Yield a folder in a local workspace for temporary files, removed after; None for one at a URL.
+
+    What a killed run left there is removed first.
+    """
+    if "://" in workspace.url:
+        yield None
+        return
+    folder = workspace.path("scratch")
+    shutil.rmtree(folder, ignore_errors=True)
+    Path(folder).mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def words_in_memory(block_memory: int) -> int:
+    """Return how many entries of dictionaries the vocabulary may add up at a time: what a block takes."""
+    return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
+
+
+def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
+    """Yield id, title, label and tokens of every document, a partition at a time."""
+    for prefix in tokens.partitions:
+        with opened(f"{prefix}.documents.parquet", "rb") as file:
+            yield whole_table(file)
+
+
+def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
+    """Yield the documents of all partitions as the row groups of their table: a partition each, or several.
+
+    A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
+    """
+    tables = document_tables(tokens)
+    return join_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
+
+
+def documents_of(tokens: Tokens) -> pa.Table:
+    """Return id, title, label and tokens of every document."""
+    return pa.concat_tables(document_tables(tokens))
+
+
+def vocabulary_of(workspace: Workspace) -> Vocabulary:
+    """Return the vocabulary of a workspace."""
+    return Vocabulary.from_table(workspace.table("vocabulary"))
+
+
+# --- token ids -> counts ---------------------------------------------------------------------------------------
+
+
+def counting_options(job: CountingJob) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence in a job."""
+    return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
+
+
+def counting_parameters(job: CountingJob) -> dict[str, Any]:
+    """Return the section of counting and the memory of a block, which lays the grid."""
+    return {**sections("counting")(job), "block_memory": job.resources.block_memory}
+
+
+def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, block_memory: int) -> Cost:
+    """Return the plan of a stage whose tasks read token ids and look each up in the vocabulary."""
+    task = block_memory + LOOKUP_BYTES * corpus.n_words
+    counted = "vocabulary" in corpus.counted
+    read = int(TOKEN_BYTES * corpus.n_tokens)
+    return Cost(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
+
+
+def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> Cost:
+    """Return the plan of counting the words of documents, of which there are so many different ones in all."""
+    n_tasks = max(corpus.n_partitions, 32 * corpus.n_tokens // block_memory)
+    return plan_counting(corpus, n_tasks, written_bytes=PAIR_BYTES * n_terms, block_memory=block_memory)
+
+
+def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
+    """Count each word in each document, or in those that are kept: rising numbers of documents."""
+    counts = count_document_terms(
+        tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
+    )
+    stored = ctx.stage.store(
+        "document_terms",
+        counts if kept is None else counts[kept],
+        dims=("document", "word"),
+        units="occurrences",
+        meaning="How often a word stands in a document.",
+        progress=ctx.progress("document terms"),
+    )
+    return {"n_documents": stored.shape[0]}
+
+
+def plan_runs(corpus: CorpusSizes, runs: RunSizes, block_memory: int) -> Cost:
+    """Return the plan of counting the partitions into sorted runs."""
+    return plan_counting(corpus, corpus.n_partitions, written_bytes=runs.n_bytes, block_memory=block_memory)
+
+
+def plan_merging(corpus: CorpusSizes, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
+    """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
+    pairs = int(stored_pair_bytes(options) * n_pairs)
+    in_groups = runs.n_bytes if corpus.n_partitions > MERGED_FILES else 0
+    n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
+    return Cost(
+        runs.n_row_blocks + n_groups,
+        runs.n_bytes + in_groups,
+        pairs + in_groups,
+        options.block_memory,
+        exchange=Exchange(),
+    )
+
+
+def stored_pair_bytes(options: CooccurrenceOptions) -> float:
+    """Return the bytes on disk of a counted pair."""
+    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_VALUE_BYTES
+
+
+def plan_partial_counts(job: CountingJob, sizes: PairBased) -> Cost:
+    """Return the plan of counting the partitions."""
+    return plan_runs(sizes.corpus, sizes.runs, job.resources.block_memory)
+
+
+def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
+    """Return the plan of adding up the runs of all partitions."""
+    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.runs, counting_options(job))
+
+
+def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
+    """Count each partition of the tokens of a name into sorted runs, cut by row block."""
+    return store_runs(ctx, "partial_counts", counting_options(ctx.job), tokens=tokens)
+
+
+def store_runs(
+    ctx: Context,
+    name: str,
+    options: CooccurrenceOptions,
+    *,
+    tokens: str = "tokens",
+    task: str = "partial counts",
+) -> dict[str, Any]:
+    """Count each partition of the tokens into sorted runs, cut by row block, and store them under a name."""
+    blocks = cooccurrence_row_blocks(
+        ctx.workspace.table("vocabulary")["count"].to_numpy(),
+        window=options.window,
+        direction=options.direction,
+        block_memory=options.block_memory,
+    )
+    partitions = tokens_of(ctx.workspace, tokens).partitions
+    make = partial(
+        _count_numbered_partition,
+        workspace=ctx.workspace.url,
+        partitions=partitions,
+        options=options,
+        row_blocks=blocks,
+    )
+    ctx.stage.store_files(name, len(partitions), make, temporary=True, progress=ctx.progress(task))
+    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
+
+
+def _count_numbered_partition(
+    index: int,
+    prefix: str,
+    *,
+    workspace: str,
+    partitions: Sequence[str],
+    options: CooccurrenceOptions,
+    row_blocks: Sequence[int],
+) -> dict[str, Any]:
+    """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
+    vocabulary = vocabulary_of(Workspace.open(workspace))
+    partials = count_partition(
+        partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index
+    )
+    return {**partials._asdict(), "url": ""}
+
+
+def run_cooccurrence(ctx: Context) -> dict[str, Any]:
+    """Add the runs of all partitions, row block by row block."""
+    counts = merged_runs(ctx, "partial_counts")
+    stored = ctx.stage.store(
+        "cooccurrence",
+        counts,
+        dims=("left_word", "right_word")
+        if ctx.job.counting.direction == "left"
+        else ("word", "context_word"),
+        units="occurrences",
+        meaning=f"How often two words stand within {ctx.job.counting.window} places; see counting in job.toml.",
+        progress=ctx.progress("co-occurrence"),
+    )
+    row_nonzeros = compute(ctx.stage.row_nonzeros("cooccurrence"))
+    ctx.stage.store_table("row_nonzeros", pa.table({"n_nonzero": row_nonzeros}))
+    return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
+
+
+def merged_runs(ctx: Context, name: str) -> da.Array:
+    """Return the sum of the runs that the stage of a name has stored, lazily, row block by row block.
+
+    More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
+    """
+    row_blocks = tuple(ctx.workspace.stages()[name].facts["row_blocks"])
+    block_memory = ctx.job.resources.block_memory
+    partials, level = _partial_counts(ctx.workspace.files(name)), 0
+    while len(partials) > MERGED_FILES:
+        level += 1
+        groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
+        make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory)
+        merged, task = f"{name}_merged_{level}", f"{name.replace('_', ' ')} merged"
+        items = ctx.stage.store_files(merged, len(groups), make, temporary=True, progress=ctx.progress(task))
+        partials = _partial_counts(items)
+    return merge_partials(partials, row_blocks, block_memory=block_memory)
+
+
+def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
+    return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
+
+
+def _merge_group(
+    index: int,
+    prefix: str,
+    *,
+    groups: Sequence[Sequence[PartialCounts]],
+    row_blocks: Sequence[int],
+    block_memory: int,
+) -> dict[str, Any]:
+    """Add the runs of a group of files into one file; return what `PartialCounts` says of it but the place."""
+    merged = merge_files(groups[index], row_blocks, f"{prefix}.counts", block_memory=block_memory)
+    return {**merged._asdict(), "url": ""}
+
+
+def count_values(matrix: da.Array) -> int:
+    """Return how many values a sparse array stores."""
+    sizes = map_blocks(
+        _block_values,
+        matrix,
+        chunks=((1,) * matrix.numblocks[0], (1,)),
+        dtype=np.int64,
+        meta=np.empty((0, 0), np.int64),
+    )
+    return int(compute(sizes.sum()))
+
+
+def _block_values(block: Any) -> NDArray[np.int64]:
+    return np.array([[block.nnz]], np.int64)
+
+
+def check_corpus(job: CorpusJob) -> list[str]:
+    """Read the beginning of each file of the corpus, and return what the files are taken for."""
+    return inspect_corpus(corpus_of(job.corpus))
+
+
+TOKENS = StageSpec(
+    "tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus, COUNTED_FIRST_BYTES
+)
+VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
+PARTIAL_COUNTS = StageSpec(
+    "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_partial_counts
+)
+COOCCURRENCE = StageSpec(
+    "cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence, plan_cooccurrence
+)

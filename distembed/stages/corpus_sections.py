@@ -1,0 +1,200 @@
+"""The sections of a job file that say what a corpus is, which words it has and what is counted."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
+from distembed.corpus.paths import FORMATS, format_of, has_known_extension
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
+from distembed.job.model import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    Bytes,
+    InputPath,
+    Job,
+    Only,
+    Section,
+    TokenPattern,
+    later,
+    section_of,
+)
+from distembed.options import options_of
+
+NOT_READ_BY = {
+    "tokenizer": "its options are keys of the same section",
+    "scratch": "the token ids lie in the workspace",
+    "storage_options": "URLs and the environment say how a store is reached",
+    "section": "it is the name of the section itself",
+}
+"""Options of reading that no section has, each with the reason."""
+
+TOKENIZER_OPTIONS = frozenset(options_of(Tokenizer))
+READER_OPTIONS = frozenset(options_of(read_corpus))
+PARTITION_BYTES = options_of(read_corpus)["partition_bytes"].default
+
+
+IN_RECORDS = ("jsonl", "csv", "tsv", "parquet")
+READ_OF_FORMATS = (
+    Only(("apostrophes",), "pattern", ("unicode", "ascii")),
+    Only(("namespaces", "redirects"), "formats", ("mediawiki",), "a MediaWiki export"),
+    Only(("layout",), "formats", ("text",), "plain text"),
+    Only(("delimiter",), "formats", ("csv",), "CSV"),
+    Only(("quotes",), "formats", ("csv", "tsv"), "CSV or TSV"),
+    Only(("encoding",), "formats", ("text", "jsonl", "csv", "tsv"), "text, JSON lines, CSV or TSV"),
+    Only(
+        ("text_field", "id_field", "title_field", "label_field"),
+        "formats",
+        IN_RECORDS,
+        "JSON lines or tables",
+    ),
+)
+"""The options of reading that only some formats have."""
+
+
+class TextsSection(Section):
+    """What is said of any texts."""
+
+    effects: ClassVar[tuple[Only, ...]] = READ_OF_FORMATS
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats of the texts: all, where the names of the paths do not tell."""
+        own: Any = self
+        if own.format != "auto":
+            return (own.format,)
+        return tuple(map(format_of, own.paths)) if all(map(has_known_extension, own.paths)) else FORMATS
+
+
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
+class CorpusSection(TextsSection):
+    """`[corpus]`: the documents and how they become tokens."""
+
+    paths: tuple[InputPath, ...] = Field(min_length=1)
+    """Files, globs, folders or URLs of the text: plain text, JSON lines, Parquet or MediaWiki exports, also compressed
+    (.bz2 .gz .xz .zst).
+    """
+    text_field: str | tuple[str, ...] = OPTION
+    bad_records: Literal["error", "skip"] = OPTION
+    pattern: TokenPattern = "unicode"
+    phrases_file: InputPath | None = later(None)
+    border: Literal["document", "line", "sentence"] = OPTION
+    min_border_tokens: int = OPTION
+    partition_bytes: Bytes = PARTITION_BYTES
+    """The size of one task's input, in bytes of the file as it is stored."""
+
+
+NOT_OF_PARALLEL_TEXTS = {
+    "namespaces": "the texts of one collection are one kind of document",
+    "redirects": "the texts of one collection are one kind of document",
+    "errors": "a text with characters replaced is no parallel text",
+    "bad_records": "a record that is left out has a counterpart that is not",
+    "border": "documents are compared whole",
+    "min_border_tokens": "documents are compared whole",
+}
+
+
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
+class ParallelSection(TextsSection):
+    """One of two collections of documents; its texts may be one field of records that hold those of both."""
+
+    paths: tuple[InputPath, ...] = Field(min_length=1)
+    """Files, globs, folders or URLs of the texts."""
+    text_field: str = "text"
+    """The field of a record that holds the text of this collection."""
+    id_field: str | None = "id"
+    """The field of a record that holds its id: texts of one id are a pair."""
+    title_field: str | None = OPTION
+    label_field: str | None = OPTION
+    pattern: TokenPattern = "unicode"
+    phrases_file: InputPath | None = later(None)
+    partition_bytes: Bytes = PARTITION_BYTES
+    """The size of one task's input, in bytes of the file as it is stored."""
+
+
+# The library keeps every word by default; a vector of a word that was seen less often says little of it.
+NOT_OF_WORD_VECTORS = dict.fromkeys(
+    ("min_documents", "max_share", "stop_words"), "a word gets its vector whatever documents it is in"
+)
+
+
+@section_of(
+    build_vocabulary,
+    exclude={
+        "words_in_memory": "it follows from resources.block_memory",
+        "scratch": "temporary files lie in the workspace",
+        **NOT_OF_WORD_VECTORS,
+    },
+    defaults={"min_count": 5},
+)
+class VocabularySection(Section):
+    """`[vocabulary]`: which words get a vector."""
+
+    min_count: int = OPTION
+    max_size: int | None = OPTION
+    keep: tuple[str, ...] = OPTION
+
+
+NOT_COUNTED_BY = {
+    "block_memory": KEPT_BY_THE_JOB["block_memory"],
+    "scratch": "the sorted runs lie in the workspace",
+}
+"""Options of counting that no section has, each with the reason."""
+
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
+class CountingSection(Section):
+    """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
+
+    effects = (Only(("seed",), "subsample"),)
+
+    window: int = OPTION
+    direction: Direction = OPTION
+    subsample: float | None = OPTION
+
+    @model_validator(mode="after")
+    def _options_fit_together(self) -> Self:
+        CooccurrenceOptions(**self.model_dump())
+        return self
+
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 3, "direction": "left"})
+class LeftCountingSection(CountingSection):
+    """A section on which pairs are counted, by default as in PSDVec's paper: the three words before a word."""
+
+
+class PlanSection(Section):
+    """`[plan]`: how large a corpus will be of which only a part is there; `distembed plan` alone reads it.
+
+    The files of `corpus.paths` are then a sample of the text. A key that is left out follows from the other by the
+    sample's own bytes per token. A finished stage knows better.
+    """
+
+    bytes: Bytes | None = None
+    """The size of all files as they are stored."""
+    tokens: int | None = Field(default=None, ge=1)
+    """The tokens of the whole text."""
+
+
+class CorpusJob(Job):
+    """What every job on a corpus has: the documents, and which words they are told apart by."""
+
+    corpus: CorpusSection
+    vocabulary: VocabularySection = VocabularySection()
+    plan: PlanSection = Field(default=PlanSection(), exclude=True)
+
+
+class CountingJob(CorpusJob):
+    """A job that counts the pairs of words of a corpus once."""
+
+    counting: CountingSection = CountingSection()
+
+
+def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:
+    """Return the corpus that a section of a name describes, read lazily."""
+    tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
+    options = section.model_dump(include=set(READER_OPTIONS))
+    return read_corpus(section.paths, tokenizer=tokenizer, section=name, **options)

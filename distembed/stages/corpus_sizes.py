@@ -1,0 +1,520 @@
+"""How large a corpus is before it is read: tokens, words and pairs.
+
+Sizes that a finished stage knows exactly (tokens, words, pairs) are read from its manifest; before that they are
+estimated from a sample of the text, or of the token partitions once there are some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from distembed.corpus import Partition, Tokenizer, Tokens
+from distembed.corpus.growth_blocks import (
+    Repetition,
+    SpreadLaw,
+    expected_counts,
+    expected_pairs,
+    mean_window,
+    n_types,
+    n_types_at_least,
+    spread_law,
+)
+from distembed.corpus.repetition_blocks import repetition_of
+from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
+from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.vocabulary import empty_vocabulary, most_documents
+from distembed.costs import PAIR_BYTES
+from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums, cooccurrence_row_blocks
+from distembed.counting.runs import entry_bytes
+from distembed.display import plural
+from distembed.job.inputs import file_sizes, recorded_bytes
+from distembed.job.model import JobError
+from distembed.job.quantities import format_bytes
+from distembed.job.stage import Counted
+from distembed.stages.corpus_sections import (
+    CorpusJob,
+    CountingJob,
+    CountingSection,
+    PlanSection,
+    VocabularySection,
+    corpus_of,
+)
+from distembed.storage.schema import StageManifest
+from distembed.storage.workspace import Workspace
+
+RUN_ROW_BYTES = 4
+"""Bytes of a row in a file of runs, however many pairs it has."""
+
+
+class PairModel(NamedTuple):
+    """What the distinct pairs of a text are estimated from.
+
+    Attributes
+    ----------
+    counts : float64 array (words,)
+        The counts of its words.
+    window : float
+        The partners of each token.
+    n_tokens : float
+        The tokens that have a place in the text.
+    repetition : Repetition
+        How much the text repeats its pairs.
+    both_sides : bool
+        Whether the partners are those before and after a token.
+    """
+
+    counts: NDArray[np.float64]
+    window: float
+    n_tokens: float
+    repetition: Repetition
+    both_sides: bool = False
+
+    def most_frequent(self, n_words: int) -> PairModel:
+        """Return the model of the pairs of so many of the most frequent words."""
+        return self._replace(counts=np.sort(self.counts)[::-1][:n_words])
+
+    def mirrored(self) -> PairModel:
+        """Return the model of the pairs that occur in one order or the other, each counted in both."""
+        return self if self.both_sides else self._replace(window=2 * self.window, both_sides=True)
+
+    def n_pairs(self, share: float = 1.0) -> int:
+        """Return about how many distinct pairs a share of the text holds."""
+        n_tokens = self.n_tokens * share
+        return expected_pairs(
+            self.counts * share, self.window, n_tokens=n_tokens, spread=self.repetition.at(n_tokens)
+        )
+
+    def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
+        """Return about how many pairs the runs of all partitions hold together, each written at so many pairs.
+
+        A pair that is found in several partitions, or several times in a large one, stands in as many runs.
+        """
+        share = 1 / n_partitions
+        if self.n_pairs(share) <= run_pairs:
+            return n_partitions * self.n_pairs(share)
+        n_full, rest = divmod(share, self._share_of(run_pairs, share))
+        return n_partitions * (int(n_full) * run_pairs + self.n_pairs(rest))
+
+    def _share_of(self, n_pairs: int, most: float) -> float:
+        """Return the share of the text that holds so many distinct pairs, which is at most `most`, by bisection."""
+        least = 0.0
+        for _ in range(12):
+            middle = (least + most) / 2
+            least, most = (least, middle) if self.n_pairs(middle) > n_pairs else (middle, most)
+        return most
+
+
+class RunSizes(NamedTuple):
+    """The bytes on disk of the runs of all partitions together, and the row blocks that each is divided by."""
+
+    n_bytes: int
+    n_row_blocks: int
+
+
+def run_sizes(
+    model: PairModel,
+    word_counts: NDArray[np.float64],
+    n_partitions: int,
+    counting: CountingSection,
+    block_memory: int,
+) -> RunSizes:
+    """Return about how large the runs of all partitions are, and their row blocks.
+
+    Parameters
+    ----------
+    model : PairModel
+        How the pairs lie.
+    word_counts : float64 array (n_words,)
+        How often each word occurs, by which the rows are divided into blocks.
+    n_partitions : int
+        The partitions of the corpus.
+    counting : CountingSection
+        What counts as a pair.
+    block_memory : int
+        The bytes a task may use.
+    """
+    if not len(word_counts):
+        return RunSizes(0, 1)  # of a sample without a word that is frequent enough; the text may have some
+    options = CooccurrenceOptions(**counting.model_dump(), block_memory=block_memory)
+    row_blocks = cooccurrence_row_blocks(
+        np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),
+        window=options.window,
+        direction=options.direction,
+        block_memory=block_memory,
+    )
+    counts = np.sort(model.counts)[::-1]
+    expected = model.window * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
+    entry_bytes = _entry_bytes(len(counts), expected / n_partitions * options.units.weights.mean())
+    n_pairs = model.n_in_runs(n_partitions, run_pairs(options))
+    return RunSizes(
+        round(entry_bytes * n_pairs) + RUN_ROW_BYTES * len(counts) * n_partitions, len(row_blocks) - 1
+    )
+
+
+def run_pairs(options: CooccurrenceOptions) -> int:
+    """Return about how many pairs a run holds when it is written, which is when a quarter of a block's memory is full.
+
+    Those of a symmetric window are held in one order, and written in both.
+    """
+    sides = 2 if options.direction == "symmetric" else 1
+    return sides * options.block_memory // 4 // PAIR_BYTES
+
+
+def _entry_bytes(n_words: int, largest: NDArray[np.float64]) -> float:
+    """Return the bytes of a pair in a file of runs, where the largest count of each row block is about so large.
+
+    That is the count of its most frequent word beside the most frequent of all. The row blocks have about as many pairs
+    each.
+    """
+    return float(np.mean([entry_bytes(n_words - 1, int(count)) for count in largest]))
+
+
+class CorpusSizes(NamedTuple):
+    """What is known of a corpus; `counted` names the stages whose facts stand for estimates.
+
+    Attributes
+    ----------
+    n_entries : int
+        Words of the dictionaries of all token partitions together.
+    n_candidates : int
+        Words that occur `min_count` times, from which the `n_words` of the vocabulary are chosen.
+    n_terms : int
+        Different words of the vocabulary in each document, over all documents.
+    source : str
+        What the estimates were made from, in words.
+    """
+
+    input_bytes: int
+    n_partitions: int
+    n_tokens: int
+    n_entries: int
+    n_documents: int
+    n_candidates: int
+    n_words: int
+    n_terms: int
+    counted: frozenset[str]
+    source: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        tokens = _number(self.n_tokens, exact="tokens" in self.counted)
+        words = _number(self.n_words, exact="vocabulary" in self.counted)
+        return (
+            f"{format_bytes(self.input_bytes)} of input in {plural(self.n_partitions, 'partition')}; "
+            f"{tokens} tokens, {words} words"
+        )
+
+
+class PairSizes(NamedTuple):
+    """The sizes of a corpus whose pairs of words are counted once.
+
+    `n_nonzero` pairs are counted, in `runs` that are added up. The `model` knows how the pairs lie.
+    """
+
+    corpus: CorpusSizes
+    n_nonzero: int
+    runs: RunSizes
+    model: PairModel
+
+    def n_among(self, n_words: int) -> int:
+        """Return about how many of the pairs are of two of the most frequent words."""
+        return self._scaled(self.model.most_frequent(n_words))
+
+    def n_in_either_order(self, n_words: int) -> int:
+        """Return about how many pairs of the most frequent words occur in one order or the other, counted in both."""
+        return self._scaled(self.model.most_frequent(n_words).mirrored())
+
+    def _scaled(self, model: PairModel) -> int:
+        """Return the pairs of a model of a part, in proportion to the pairs that are counted."""
+        return round(self.n_nonzero * model.n_pairs() / max(1, self.model.n_pairs()))
+
+    @property
+    def exact(self) -> bool:
+        """Whether all of them are counted."""
+        return "cooccurrence" in self.corpus.counted
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        pairs = _number(self.n_nonzero, exact=self.exact)
+        return with_source(f"{self.corpus.sentence}, {pairs} pairs", self.corpus)
+
+
+def with_source(sentence: str, corpus: CorpusSizes) -> str:
+    """Return a sentence about sizes with what the estimates among them were made from."""
+    return f"{sentence} ({corpus.source})" if "about" in sentence and corpus.source else sentence
+
+
+def _number(n: int, *, exact: bool) -> str:
+    """Return a number in words: counted as it is, estimated to two digits."""
+    return f"{n:,}" if exact else about(n)
+
+
+def about(n: int) -> str:
+    """Return an estimated number to two digits."""
+    return f"about {_rounded(n):,}"
+
+
+def _rounded(n: float) -> int:
+    """Return a number rounded to two digits."""
+    return int(float(f"{n:.1e}"))
+
+
+# --- what a corpus holds ---------------------------------------------------------------------------------------
+
+
+class Sampled(NamedTuple):
+    """A sample of a corpus, and how many times as long as it the corpus is."""
+
+    sample: CorpusSample
+    growth: float
+
+    @property
+    def law(self) -> SpreadLaw:
+        """The law by which rare words spread."""
+        return spread_law(self.sample.counts, self.sample.document_counts, self.sample.n_documents)
+
+    def wanted(self, vocabulary: VocabularySection) -> NDArray[np.bool_]:
+        """Return which words of the sample a job takes if they occur often enough."""
+        options, sample = vocabulary.model_dump(), self.sample
+        most = most_documents(options.get("max_share", 1.0), sample.n_documents)
+        wanted: NDArray[np.bool_] = sample.document_counts <= most
+        unwanted = stop_words_of(options.get("stop_words", "none"), file=options.get("stop_words_file"))
+        if unwanted:
+            wanted &= ~pc.is_in(pc.utf8_lower(sample.words), pa.array(sorted(unwanted))).to_numpy(False)
+        return wanted
+
+    def n_words(self, vocabulary: VocabularySection) -> int:
+        """Return about how many words the vocabulary of a job holds."""
+        options, wanted, law = vocabulary.model_dump(), self.wanted(vocabulary), self.law
+        frequent = n_types_at_least(self.sample.counts[wanted], vocabulary.min_count, self.growth, law)
+        document_counts, least = self.sample.document_counts[wanted], options.get("min_documents", 1)
+        spread = n_types_at_least(document_counts, least, self.growth, law._replace(burst=1.0))
+        return max(1, min(frequent, spread, vocabulary.max_size or frequent))
+
+    def check_counts(self, vocabulary: VocabularySection) -> None:
+        """Refuse a `min_count` that no word reaches, as the stage that makes the vocabulary would.
+
+        A section that keeps some words whatever their counts is not judged.
+
+        Raises
+        ------
+        CorpusError
+            If so.
+        """
+        sample, growth = self
+        if (
+            not vocabulary.keep
+            and n_types_at_least(sample.counts, vocabulary.min_count, growth, self.law) == 0
+        ):
+            estimated = not (sample.is_whole and growth == 1)
+            largest = float(sample.counts.max(initial=0)) * growth
+            raise empty_vocabulary(
+                vocabulary.min_count, _rounded(largest) if estimated else int(largest), estimated=estimated
+            )
+
+
+def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
+    """Return the sizes of a corpus; what the committed stages know is exact."""
+    done = {} if counted is None else counted.stages
+    n_bytes, n_partitions, n_tokens = corpus_input(job, done)
+    sample, growth = found = sampled(job, counted)
+    if "tokens" not in done:
+        n_tokens = round(sample.n_tokens * growth)
+    facts = done["tokens"].facts if "tokens" in done else {}
+    n_words = found.n_words(job.vocabulary)
+    candidates = n_types_at_least(sample.counts, job.vocabulary.min_count, growth, found.law)
+    if "vocabulary" not in done:
+        found.check_counts(job.vocabulary)
+    else:
+        n_words = int(done["vocabulary"].facts["n_words"])
+        candidates = int(done["vocabulary"].facts.get("n_words_before", n_words))
+    most_spread = np.sort(sample.document_counts[found.wanted(job.vocabulary)])[::-1][:n_words]
+    return CorpusSizes(
+        input_bytes=n_bytes,
+        n_partitions=n_partitions,
+        n_tokens=n_tokens,
+        n_entries=int(
+            facts.get("n_words", n_partitions * n_types(sample.counts, growth / n_partitions, found.law))
+        ),
+        n_documents=int(facts.get("n_documents", round(sample.n_documents * growth))),
+        n_candidates=max(n_words, candidates),
+        n_words=n_words,
+        n_terms=round(float(most_spread.sum()) * growth),
+        counted=frozenset(done),
+        source=_source(sample, growth),
+    )
+
+
+def _source(sample: CorpusSample, growth: float) -> str:
+    if sample.is_whole and growth == 1:
+        return "estimated from the whole text"
+    if sample.n_bytes:
+        return f"estimated from a sample of {format_bytes(sample.n_bytes)}"
+    return f"estimated from the first {sample.n_tokens:,} tokens"
+
+
+class CorpusInput(NamedTuple):
+    """Bytes of the files of a corpus, the partitions they are read in, and their tokens where they are counted."""
+
+    n_bytes: int
+    n_partitions: int
+    n_tokens: int
+
+
+def corpus_input(job: CorpusJob, done: Mapping[str, StageManifest]) -> CorpusInput:
+    """Return how much there is to read; what committed tokens know needs no file of the corpus."""
+    if "tokens" in done:
+        manifest = done["tokens"]
+        n_partitions = len(manifest.outputs["tokens"].spec.row_blocks)
+        return CorpusInput(recorded_bytes(manifest.parameters), n_partitions, int(manifest.facts["n_tokens"]))
+    partitions = corpus_of(job.corpus).partitions
+    there = sum(file_sizes(partition.url for partition in partitions).values())
+    if job.plan == PlanSection():
+        return CorpusInput(there, len(partitions), 0)
+    n_bytes = job.plan.bytes or round(there * sampled(job, None).growth)
+    return CorpusInput(n_bytes, max(len(partitions), -(-n_bytes // job.corpus.partition_bytes)), 0)
+
+
+def sampled(job: CorpusJob, counted: Counted | None) -> Sampled:
+    """Return a sample of a corpus: of its token partitions where they are committed, else of its text."""
+    if counted is not None and "tokens" in counted.stages:
+        manifest, items = counted.stages["tokens"], counted.workspace.files("tokens")
+        prefixes = tuple(item.paths[0].removesuffix(".documents.parquet") for item in items)
+        sample = _sample_of_parts(prefixes, manifest.digest)
+        return Sampled(sample, int(manifest.facts["n_tokens"]) / max(sample.n_tokens, 1))
+    corpus = corpus_of(job.corpus)
+    sizes = file_sizes(partition.url for partition in corpus.partitions)
+    sample = _sample_of_text(corpus.partitions, corpus.tokenizer, tuple(sizes.values()))
+    if job.plan.tokens is not None:
+        growth = job.plan.tokens / max(sample.n_tokens, 1)
+    elif sample.is_whole and job.plan.bytes is None:
+        growth = 1.0
+    else:
+        growth = (job.plan.bytes or sum(sizes.values())) / max(sample.n_bytes, 1)
+    return Sampled(sample, max(1.0, growth))
+
+
+@lru_cache(maxsize=4)
+def _sample_of_text(
+    partitions: tuple[Partition, ...],
+    tokenizer: Tokenizer,
+    sizes: tuple[int, ...],  # noqa: ARG001 - tells versions apart
+) -> CorpusSample:
+    return sample_splits(partitions, tokenizer)
+
+
+@lru_cache(maxsize=4)
+def _sample_of_parts(prefixes: tuple[str, ...], digest: str) -> CorpusSample:  # noqa: ARG001 - tells versions apart
+
+    return sample_parts(Tokens(prefixes))
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------
+
+
+def pair_sizes(job: CountingJob, counted: Counted | None) -> PairSizes:
+    """Return the sizes of a corpus and of the pairs counted of it; what the committed stages know is exact."""
+    corpus = corpus_sizes(job, counted)
+    model = pair_model(job, job.counting, corpus, counted)
+    runs = run_sizes(
+        model,
+        word_counts(job, corpus, counted),
+        n_filled(corpus, counted),
+        job.counting,
+        job.resources.block_memory,
+    )
+    if counted is not None and "cooccurrence" in counted.stages:
+        return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]), runs, model)
+    return PairSizes(corpus, model.n_pairs(), runs, model)
+
+
+def pair_model(
+    job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, counted: Counted | None
+) -> PairModel:
+    """Return what the pairs of words that a section counts are estimated from."""
+    found, counts = sampled(job, counted), word_counts(job, corpus, counted)
+    _check_sums(counting, float(counts.max(initial=0)), corpus.n_tokens)
+    options = CooccurrenceOptions(**counting.model_dump())
+    mirrored = options.direction == "symmetric"
+    if options.subsample is not None:
+        counts = counts * keep_probability(counts, options.subsample)
+    return PairModel(
+        counts,
+        (1 + mirrored) * _partners(found.sample.lengths, options),
+        float(counts.sum()) if options.oov == "remove" else corpus.n_tokens,
+        _repetition(found.sample, found.wanted(job.vocabulary).tobytes(), corpus.n_words, options),
+        mirrored,
+    )
+
+
+def n_filled(corpus: CorpusSizes, counted: Counted | None) -> int:
+    """Return how many partitions hold tokens, all where that is not counted.
+
+    Of a bz2 file that is one stream, only the first partition does.
+    """
+    if counted is None or "tokens" not in counted.stages:
+        return corpus.n_partitions
+    blocks = counted.stages["tokens"].outputs["tokens"].blocks
+    return max(1, sum(block.summary.get("n_tokens", 0) > 0 for block in blocks))
+
+
+def word_counts(job: CorpusJob, corpus: CorpusSizes, counted: Counted | None) -> NDArray[Any]:
+    """Return about how often each word of the vocabulary occurs; where that is counted it is exact."""
+    if counted is not None and "vocabulary" in counted.stages:
+        return _counts_of_words(counted.workspace, counted.stages["vocabulary"].digest)
+    found = sampled(job, counted)
+    known = found.sample.counts[found.wanted(job.vocabulary)]
+    return expected_counts(known, corpus.n_words, found.growth, found.law)
+
+
+def _partners(lengths: NDArray[np.int64], options: CooccurrenceOptions) -> float:
+    """Return how many tokens before a token are its partners, on average; a window may be drawn for each token."""
+    windows = [options.window] if options.draw is None else range(1, options.window + 1)
+    return float(np.mean([mean_window(lengths, window) for window in windows]))
+
+
+@lru_cache(maxsize=16)
+def _repetition(
+    sample: CorpusSample, wanted: bytes, n_words: int, options: CooccurrenceOptions
+) -> Repetition:
+    """Measure how much a sample repeats the pairs of the words that are counted."""
+    counts = np.where(np.frombuffer(wanted, bool), sample.counts, 0)
+    order = np.argsort(-counts, kind="stable")[: min(n_words, np.count_nonzero(counts))]
+    numbers = np.full(len(counts) + 1, OUTSIDE, np.int32)
+    numbers[order], numbers[-1] = np.arange(len(order)), BORDER
+    stream = numbers[sample.ids]
+    if options.subsample is not None:
+        keep = np.append(keep_probability(counts[order], options.subsample), (1.0, 1.0))
+        stream[np.random.default_rng(options.seed).random(len(stream)) >= keep[stream]] = OUTSIDE
+    if options.oov == "remove":
+        stream = stream[stream != OUTSIDE]
+    mirrored = options.direction == "symmetric"
+    return repetition_of(stream, options.window, len(order), mirrored=mirrored)
+
+
+@lru_cache(maxsize=4)
+def _counts_of_words(
+    workspace: Workspace,
+    digest: str,  # noqa: ARG001 - tells versions apart
+) -> NDArray[Any]:
+    """Return how often each word occurs; a run asks for each of its stages, and for each table of pairs."""
+    return workspace.table("vocabulary")["count"].to_numpy().astype(float)
+
+
+def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
+    """Refuse weights whose exact sums over a text of so many tokens could be too large, before anything is counted."""
+    options = CooccurrenceOptions(**counting.model_dump())
+    try:
+        check_sums(options, round(largest_count), f"counting: in {about(n_tokens)} tokens a count")
+    except OverflowError as error:
+        raise JobError(str(error)) from None

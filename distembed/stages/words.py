@@ -1,0 +1,184 @@
+"""The scores of word vectors and the neighbors of words: how stages store them and reports read them.
+
+The evaluation is imported by the stages that use it: scipy.stats takes a second.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+
+from distembed.corpus.stop_words import stop_words_of
+from distembed.evaluation.scoring import Score
+from distembed.evaluation.sparse_space import SparseSpace, nearest_words
+from distembed.evaluation.words import score_records
+from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
+from distembed.execution import compute, delayed_blocks
+from distembed.job.model import Job
+from distembed.job.stage import Context, read_vectors
+from distembed.job.terminal import shown
+from distembed.neighbors.graphs import row_is_used
+from distembed.stages.corpus import count_values
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+
+COMMON_SHARE = 0.5
+"""A word in a larger share of the documents is taken for a stop word, in any language."""
+FEWEST_DOCUMENTS = 20
+"""Of fewer documents such a share says nothing."""
+
+
+def content_words(words: Sequence[str], common: frozenset[str] = frozenset()) -> list[str]:
+    """Return the words that are neither English stop words, nor common ones, nor single letters, in their order."""
+    left_out = stop_words_of("english") | common
+    return [word for word in words if len(word) > 1 and word not in left_out and word.lower() not in left_out]
+
+
+def common_words(workspace: Workspace) -> frozenset[str]:
+    """Return the words that stand in most documents of a job, none where it does not know in how many."""
+    done = workspace.stages()
+    n_documents = done["tokens"].facts.get("n_documents", 0) if "tokens" in done else 0
+    if n_documents < FEWEST_DOCUMENTS or "document_count" not in workspace.schema("vocabulary").names:
+        return frozenset()
+    table = workspace.table("vocabulary")
+    is_common = table["document_count"].to_numpy() > COMMON_SHARE * n_documents
+    return frozenset(table["word"].filter(is_common).to_pylist())
+
+
+WORDS_SHOWN = 5
+"""Words whose neighbors are shown where the job names none."""
+
+LISTED_ZERO_WORDS = 20
+"""Words without a value in a space that are named."""
+
+LACKING = "report.words without a vector"
+"""What the report and the end of a run call words that they cannot show."""
+
+Nearest = dict[str, list[tuple[str, float]]]
+"""The nearest words of some words, with their cosines."""
+
+
+def check_sets(job: Any) -> list[str]:
+    """Read the evaluation sets of a job, and return how many there are and which files were passed over."""
+    return set_lines(look_for_word_sets(job.evaluation.sets)) if job.evaluation.sets else []
+
+
+def set_lines(found: FoundSets) -> list[str]:
+    """Return the names of the evaluation sets that were found, and which files were passed over."""
+    names = ", ".join(word_set.name for word_set in found.sets)
+    return [f"sets: {names}", *([found.omissions] if found.omissions else [])]
+
+
+def store_scores(ctx: Context, name: str, scores: Sequence[Score]) -> None:
+    """Store scores as JSON."""
+    _store_json(ctx, name, score_records(scores))
+
+
+def read_scores(workspace: Workspace, name: str) -> list[Score]:
+    """Return the scores that a finished workspace stores under a name."""
+    return [
+        Score(
+            **{
+                **row,
+                "value": math.nan if row["value"] is None else row["value"],
+                "interval": None if row["interval"] is None else tuple(row["interval"]),
+            }
+        )
+        for row in json.loads(workspace.read_bytes(name))
+    ]
+
+
+def shown_scores(workspace: Workspace, name: str) -> list[Score]:
+    """Return the scores that a finished workspace stores under a name as a report shows them."""
+    return [score.in_report for score in read_scores(workspace, name)]
+
+
+def judged_vectors(job: Any, workspace: Workspace) -> WordVectors:
+    """Return the word vectors as the evaluation and the report see them."""
+    vectors = read_vectors(workspace)
+    section = job.evaluation
+    if not (section.remove_mean or section.n_components_removed):
+        return vectors
+    return vectors.postprocess(
+        remove_mean=section.remove_mean, n_components_removed=section.n_components_removed
+    )
+
+
+def store_nearest(ctx: Context, name: str, space: str) -> None:
+    """Store the neighbors in a space of the report's words that are known, else of the first content words."""
+    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    asked = words_shown(ctx.job.report.words, words, common_words(ctx.workspace))
+    _store_json(
+        ctx, name, nearest_words(ctx.workspace.array(space), words, asked, n=ctx.job.report.n_neighbors)
+    )
+
+
+def read_nearest(workspace: Workspace, name: str) -> Nearest:
+    """Return the neighbors that a finished workspace stores under a name."""
+    found: Nearest = json.loads(workspace.read_bytes(name))
+    return found
+
+
+def words_shown(asked: Iterable[str], words: Sequence[str], common: frozenset[str]) -> list[str]:
+    """Return the words asked for that are known, each once; where none is, the first few content words, or any."""
+    known = set(words)
+    named = [word for word in dict.fromkeys(asked) if word in known]
+    return named or content_words(words, common)[:WORDS_SHOWN] or list(words[:WORDS_SHOWN])
+
+
+def words_without_vector(job: Any, workspace: Workspace) -> list[str]:
+    """Return the words of `report.words` that the vocabulary lacks, with the spelling that it has in other case."""
+    known = set(workspace.table("vocabulary")["word"].to_pylist())
+    lacking = [word for word in dict.fromkeys(job.report.words) if word not in known]
+    others = [
+        (word, [w for w in (word.lower(), word.capitalize(), word.upper()) if w in known]) for word in lacking
+    ]
+    return [f"{word} (there is {found[0]})" if found else word for word, found in others]
+
+
+def lacking_facts(job: Job, workspace: Workspace) -> dict[str, str]:
+    """Return what a report shows of words that it was asked for and that have no vector: one entry, or none."""
+    lacking = words_without_vector(job, workspace)
+    return {LACKING: ", ".join(lacking)} if lacking else {}
+
+
+def lacking_line(job: Job, workspace: Workspace) -> str:
+    """Return the line at the end of a run on words of `report.words` without a vector, "" where all have one."""
+    return "".join(f"{what}: {shown(words)}" for what, words in lacking_facts(job, workspace).items())
+
+
+def space_facts(workspace: Workspace, space: da.Array) -> dict[str, Any]:
+    """Return how many values a space stores, and its words whose row is zeros: no evaluation tells anything of them."""
+    words = workspace.table("vocabulary")["word"]
+    rows = np.flatnonzero(~row_is_used(space, "cosine"))
+    first = [words[int(row)].as_py() for row in rows[:LISTED_ZERO_WORDS]]
+    n_values = count_values(space) if sp.issparse(space._meta) else space.shape[0] * space.shape[1]
+    return {"n_values": n_values, "n_zero_words": int(rows.size), "zero_words": ", ".join(first)}
+
+
+def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) -> WordVectors | SparseSpace:
+    """Return a space: whole (`tested` None), or a sparse one with the rows of the tested words alone.
+
+    A word of the vocabulary counts as tested if a tested word has the same lower-case form.
+    """
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    space = workspace.array(name)
+    if tested is None:
+        held = compute(space)
+        return SparseSpace(words, held, is_whole=True) if sp.issparse(held) else WordVectors(words, held)
+    wanted = {word.lower() for word in tested}
+    rows = np.array([row for row, word in enumerate(words) if word.lower() in wanted], dtype=np.int64)
+    blocks = delayed_blocks(space[rows]).ravel().tolist() if rows.size else []
+    parts = [compute(block) for block in blocks]
+    matrix = sp.csr_array(sp.vstack(parts, format="csr")) if parts else sp.csr_array((0, space.shape[1]))
+    return SparseSpace([words[row] for row in rows], matrix)
+
+
+def _store_json(ctx: Context, name: str, value: Any) -> None:
+    ctx.stage.store_bytes(name, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")

@@ -1,0 +1,136 @@
+"""Vectors of names that an imputation job has not seen, from their rows of a table like the job's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.display import plural
+from distembed.formats.tables import some
+from distembed.job.stage import read_vectors
+from distembed.job.tables import Numbers, Piece, Table
+from distembed.storage.workspace import Workspace
+from distembed.systems.imputation.job import ImputationJob
+from distembed.systems.imputation.solving import SCALES, estimator_of
+from distembed.tables.domain import read_new_rows
+from distembed.tables.known import holds_vectors
+from distembed.tables.names import folding
+from distembed.tables.rows import Domain, Scales, scales_of
+from distembed.vectors import WordVectors
+from distembed.views.export import ExportOptions, export_vectors, table_format, write_table
+from distembed.views.inference import NewFiles
+
+NEW = "inferred"
+"""The origin of a new name, beside known, imputed and other ones."""
+
+
+def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
+    """Write the vectors of a job and, after them, those of the new names of a table.
+
+    A new name is rebuilt from the nearest rows of the job's table by `LatentSemanticImputation.infer`; a name that the
+    job has already keeps its vector.
+
+    Raises
+    ------
+    ValueError
+        If the job's table has not the names in its rows, or the new one lacks a column, a number or a new name.
+    KeyError
+        If the job has no vectors yet.
+    """
+    path = _the_table(job, new)
+    known = read_vectors(workspace)
+    names = job.domain.model_copy(update={"path": path, "label_column": None, "names_label": None})
+    decimal = workspace.stages()["join"].facts.get("decimal", ".")
+    domain = read_new_rows(names, *_learned(job, workspace), decimal=decimal)
+    rows, remarks = _new_names(job, workspace, domain, known, path)
+    vectors = _vectors(job, workspace, domain.matrix[rows])
+    words = [domain.names[row] for row in rows.tolist()]
+    enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors]))
+    written = _written(
+        enlarged, [*workspace.table("vocabulary")["origin"].to_pylist(), *[NEW] * len(words)], new
+    )
+    return "; ".join([f"{plural(len(words), 'new name')}; {written}", *domain.notes, *remarks])
+
+
+def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
+    """Write words and vectors, in text and NumPy files as a table of a row per word, and return what was written."""
+    chosen = table_format(new.target)
+    if chosen is None:
+        return export_vectors(vectors, new.target, ExportOptions(space=new.space))
+    if new.space is not None:
+        raise ValueError(f"{new.target} keeps blanks as they are: leave out --space")
+    columns = pa.record_batch({"word": pa.array(vectors.words), "origin": pa.array(origins)})
+    width = vectors.vectors.shape[1]
+    contents = f"{len(vectors):,} words x {width} dimensions"
+    piece = Piece(columns, vectors.vectors)
+    write_table(
+        new.target,
+        Table(columns.schema, Numbers("vector", width, as_lists=True), len(vectors), [piece], contents),
+        format=chosen,
+    )
+    return f"{contents} in {new.target}"
+
+
+def _the_table(job: ImputationJob, new: NewFiles) -> str:
+    """Return the one table of new names, or refuse what the job cannot infer."""
+    if new.words is not None or new.min_count is not None:
+        raise ValueError(
+            "an imputation job infers the vectors of all new names of a table: leave out --words and --min-count"
+        )
+    if job.domain.transform != "none":
+        raise ValueError(
+            f"domain.transform is {job.domain.transform!r}: the names are compared by prices on the same days, so that "
+            "a new series changes the table. Add it to domain.path and run the job again"
+        )
+    if job.domain.also:
+        raise ValueError(
+            "domain.also names further tables, and infer reads one: add the new names to all tables of the job and run "
+            "it again"
+        )
+    if len(new.paths) != 1:
+        raise ValueError(
+            f"{len(new.paths)} files are given, and an imputation job reads one table of new names"
+        )
+    return new.paths[0]
+
+
+def _learned(job: ImputationJob, workspace: Workspace) -> tuple[list[str], Scales]:
+    """Return the columns that the job has read, and their scales."""
+    facts, d = workspace.stages()["join"], workspace.array("domain").shape[1]
+    if SCALES in facts.outputs:
+        table = workspace.table(SCALES)
+        return table["column"].to_pylist(), scales_of(table)
+    if not job.domain.standardize and (job.is_recorded or holds_vectors(job.domain.path, job.domain.format)):
+        columns = [f"component {number}" for number in range(d)]
+        return columns, Scales(np.zeros(d), np.ones(d), np.zeros(d))
+    raise ValueError(
+        f"{workspace.url} was made by an earlier version, which has not kept the means and spreads of the columns: run "
+        "the job again with a new --workspace"
+    )
+
+
+def _new_names(
+    job: ImputationJob, workspace: Workspace, domain: Domain, known: WordVectors, path: str
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the rows whose names have no vector in the job, and what is to be said of the others."""
+    fold = folding(ignore_case=job.matching.ignore_case, ignore_underscores=job.matching.ignore_underscores)
+    taken = {fold(name) for name in (*known.words, *workspace.table("vocabulary")["name"].to_pylist())}
+    is_new = np.array([fold(name) not in taken for name in domain.names])
+    own = [name for name, fresh in zip(domain.names, is_new.tolist(), strict=True) if not fresh]
+    if not is_new.any():
+        raise ValueError(
+            f"{path} holds no new name: {plural(len(own), 'name')} ({some(own)}) of it had a vector before"
+        )
+    remarks = [f"{plural(len(own), 'name')} ({some(own)}) had a vector already, which is kept"] if own else []
+    return np.flatnonzero(is_new), remarks
+
+
+def _vectors(job: ImputationJob, workspace: Workspace, rows: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return the vectors of new rows, (m, s), from those that the job has imputed."""
+    X, Y = workspace.array("domain"), workspace.array("known_vectors")
+    facts = workspace.stages()["vectors"].facts
+    model = estimator_of(job)
+    model.vectors_ = workspace.array("vectors")[: X.shape[0]]
+    model.method_, model.ridge_ = facts["method"], facts["ridge"]
+    return np.asarray(model.infer(rows, X, Y), np.float32)

@@ -1,0 +1,87 @@
+"""The job file of Latent Semantic Imputation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from distembed.job.model import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    Bytes,
+    Job,
+    Only,
+    ReportSection,
+    ResourcesSection,
+    Section,
+    section_of,
+)
+from distembed.manifold.imputation import LatentSemanticImputation
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+
+KEPT_BY_THE_EVALUATION = {"random_state": "the key evaluation.random_state draws the names that are hidden"}
+
+
+@section_of(
+    LatentSemanticImputation,
+    exclude={**KEPT_BY_THE_JOB, **KEPT_BY_THE_EVALUATION},
+)
+class ImputationSection(Section):
+    """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`)."""
+
+    effects = (
+        Only(("ridge",), "method", ("linear_map", "combined", "auto")),
+        Only(("lazy",), "solver", ("power",)),
+    )
+
+    min_degree: int = OPTION
+    solver: Literal["krylov", "power"] = OPTION
+    tol: float = OPTION
+    metric: Literal["euclidean", "cosine"] = OPTION
+    neighbors: Literal["exact", "approximate"] = OPTION
+    method: Literal["graph", "linear_map", "combined", "auto"] = OPTION
+    ridge: float | None = OPTION
+    kernel: Literal["linear", "rbf"] = OPTION
+
+    @property
+    def is_chosen(self) -> bool:
+        """Return whether the method or its ridge is chosen on known names that are hidden."""
+        return self.method == "auto" or (self.method != "graph" and self.ridge is None)
+
+
+class HoldOutSection(Section):
+    """`[evaluation]`: known names are hidden and imputed, to measure what the table says of the vectors.
+
+    A method or a ridge that is not given is chosen by the same names.
+    """
+
+    n_folds: int = Field(default=5, ge=2)
+    """The known names are hidden in so many turns."""
+    max_names: int = Field(default=2000, ge=2)
+    """The most known names that are hidden in all."""
+    random_state: int = Field(default=0, ge=0)
+    """The seed of the folds."""
+
+
+class ImputationResourcesSection(ResourcesSection):
+    """`[resources]` of an imputation: also the disk that the distances between all names may take.
+
+    Where 4 bytes per pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
+    (the default) they are made again by the block. The graph is the same.
+    """
+
+    distance_disk: Bytes | None = None
+    """The disk that the distances between all names may take; by default none is taken."""
+
+
+class ImputationJob(Job):
+    """A job of `system = "imputation"`: a domain table and known vectors in, the missing vectors out."""
+
+    domain: DomainSection
+    known: KnownSection
+    matching: MatchingSection = MatchingSection()
+    imputation: ImputationSection = ImputationSection()
+    evaluation: HoldOutSection = HoldOutSection()
+    report: ReportSection = ReportSection()
+    resources: ImputationResourcesSection = ImputationResourcesSection()

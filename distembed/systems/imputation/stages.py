@@ -1,0 +1,354 @@
+"""The stage that hides known names and imputes them: what the table says of the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.costs import Cost
+from distembed.display import plural
+from distembed.evaluation import imputation as methods
+from distembed.evaluation.imputation import (
+    JUDGED_NAMES,
+    Method,
+    MethodRecovery,
+    Recovery,
+    compare_methods,
+    recovery,
+)
+from distembed.execution import compute, map_blocks, persist
+from distembed.formats.tables import Floats
+from distembed.job.stage import Context, StageSpec, System, sections, stored_sparse
+from distembed.manifold.imputation_choice import (
+    LEAST_KNOWN,
+    Candidate,
+    HiddenFold,
+    best_candidate,
+    find_vectors,
+    fold_scores,
+    hold_out_folds,
+    mean_scores,
+)
+from distembed.manifold.imputation_map_blocks import Float64s
+from distembed.manifold.imputation_maps import KERNEL_FEATURES
+from distembed.systems.imputation.job import HoldOutSection, ImputationJob
+from distembed.systems.imputation.solving import (
+    SOLVE_OPTIONS,
+    WEIGHT_OPTIONS,
+    TableSizes,
+    feature_bytes,
+    graph_parameters,
+    has_labels,
+    imputation_of,
+    join_parameters,
+    label_parameters,
+    map_bytes,
+    map_columns,
+    map_options,
+    options_parameters,
+    plan_graph,
+    plan_join,
+    plan_labels,
+    plan_solving,
+    plan_vectors,
+    plan_weights,
+    run_graph,
+    run_join,
+    run_labels,
+    run_vectors,
+    run_weights,
+    table_sizes,
+    vector_parameters,
+)
+
+IMPUTATION, MAPPED, COMBINED, CHOSEN = (
+    "imputation",
+    "linear map",
+    "imputation and linear map",
+    "chosen on the other folds",
+)
+"""The methods that a job can take; each fold's ridge, and what is chosen in it, by the names of the other folds."""
+
+OWN = {"graph": IMPUTATION, "linear_map": MAPPED, "combined": COMBINED, "auto": CHOSEN}
+"""The row of the hold-out that `imputation.method` stands for."""
+
+SHUFFLED, KERNEL, RIDGE, NEAREST_8, NEAREST, MEAN = (
+    "shuffled table",
+    "kernel ridge",
+    "ridge by squared error",
+    "mean of the 8 nearest known",
+    "the nearest known",
+    "mean of the known vectors",
+)
+"""Controls: the graph of the table with its rows shuffled, and methods that know no graph."""
+
+BASELINES = {
+    KERNEL: "kernel_ridge",
+    RIDGE: "linear_map",
+    NEAREST_8: "nearest_mean",
+    NEAREST: "nearest_one",
+    MEAN: "mean_vector",
+}
+"""The function of `distembed.evaluation.imputation` that each method which knows no graph is."""
+
+KERNEL_NAMES = 2000
+"""Known names, at most, that kernel ridge is fitted to: it holds the kernel of all pairs of them."""
+
+LINEAR_NAMES = 20_000
+"""Known names, at most, that the other baselines of a fold are fitted to."""
+
+LINEAR_COPIES = 6
+"""Copies in float64 of the table and vectors of these names that the fit of the linear map holds."""
+
+
+def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
+    """Return the options of the hold-out and of the solver."""
+    return {**options_parameters({*SOLVE_OPTIONS, *map_options(job)})(job), **sections("evaluation")(job)}
+
+
+def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
+    """Return the plan of imputing hidden names: per fold vectors, table, and vectors on a shuffled graph."""
+    of_vectors, of_table = (
+        plan_solving(job, sizes, n_columns) for n_columns in (sizes.n_components, map_columns(job, sizes))
+    )
+    n_hidden, n_folds = min(job.evaluation.max_names, sizes.n_names), job.evaluation.n_folds
+    n_fitted = min(sizes.n_names, LINEAR_NAMES)
+    fitted = 8 * n_fitted * (sizes.n_features + sizes.n_components)
+    kernel = 4 * 8 * min(n_fitted, KERNEL_NAMES) ** 2
+    shared = max(of_vectors.shared_bytes, of_table.shared_bytes) + map_bytes(job, sizes)
+    return Cost(
+        n_folds * (2 * of_vectors.tasks + of_table.tasks),
+        n_folds * (2 * of_vectors.read_bytes + of_table.read_bytes),
+        4 * len(OWN | BASELINES) * n_hidden * (sizes.n_components + sizes.n_features)
+        + feature_bytes(job, sizes),
+        max(of_vectors.task_bytes, of_table.task_bytes),
+        shared + LINEAR_COPIES * fitted + kernel,
+        graphs=3 * n_folds,
+    )
+
+
+class _Fold(NamedTuple):
+    """What is found for the names that are hidden in a fold.
+
+    Attributes
+    ----------
+    hidden : what the methods of a job find them from
+    baselines : (h, s) each, by name
+    scores : the centered cosine of each name, by candidate
+    """
+
+    hidden: HiddenFold
+    baselines: dict[str, Floats]
+    scores: dict[Candidate, Float64s]
+
+
+def run_hold_out(ctx: Context) -> dict[str, Any]:
+    """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
+    vocabulary, seed = ctx.workspace.table("vocabulary"), ctx.job.evaluation.random_state
+    known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
+    _check_choice(ctx.job, known.size)
+    rows = _folds(ctx, known)
+    folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
+    hidden = np.concatenate([np.empty(0, np.int64), *rows])
+    truth = compute(ctx.workspace.array("known_vectors")[known])
+    centers = [
+        np.tile(fold.hidden.path.target_mean, (len(at), 1)) for fold, at in zip(folds, rows, strict=True)
+    ]
+    found = _found(ctx.job, folds)
+    scores = {
+        method: recovery(
+            vectors,
+            np.searchsorted(known, hidden),
+            truth,
+            labels=vocabulary["label"].take(known).to_pylist(),
+            centers=np.concatenate(centers),
+        )
+        for method, vectors in found.items()
+    }
+    ctx.stage.store_table("hold_out_names", _names_table(scores, vocabulary["word"].take(hidden), rows))
+    summary = compare_methods(scores, n_known=known.size, seed=seed) if scores else []
+    columns = {name: [getattr(row, name) for row in summary] for name in MethodRecovery._fields}
+    ctx.stage.store_table("hold_out", pa.table(columns))
+    facts = {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
+    return facts | _choice(ctx, [fold.scores for fold in folds])
+
+
+def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
+    options: HoldOutSection = ctx.job.evaluation
+    if min(known.size, options.max_names) < JUDGED_NAMES and not ctx.job.imputation.is_chosen:
+        ctx.reporter.note(
+            f"hold_out: nothing is hidden: fewer than {JUDGED_NAMES} names would judge the table"
+        )
+        return []
+    return hold_out_folds(
+        known, n_folds=options.n_folds, max_names=options.max_names, seed=options.random_state
+    )
+
+
+def _check_choice(job: ImputationJob, n_known: int) -> None:
+    """Raise ValueError where there are too few known names to choose a method by."""
+    if job.imputation.is_chosen and n_known < LEAST_KNOWN:
+        raise ValueError(
+            f"imputation.method is {job.imputation.method!r}, which is chosen on known names that are hidden, but "
+            f'{plural(n_known, "name")} matched a known vector: set imputation.method = "graph", or give at least '
+            f"{LEAST_KNOWN} known names"
+        )
+
+
+def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, Any]:
+    """Store the mean score of every candidate, and return the one to take."""
+    means = mean_scores(scores) if scores else {}
+    options = ctx.job.imputation
+    best = best_candidate(scores, options.method) if scores else Candidate("graph", 0.0)
+    if options.ridge is not None and options.method not in ("auto", "graph"):
+        best = Candidate(options.method, options.ridge)
+    columns = {
+        "method": pa.array([one.method for one in means], pa.string()),
+        "ridge": pa.array([one.ridge for one in means], pa.float64()),
+        "centered_cosine": pa.array(list(means.values()), pa.float64()),
+    }
+    ctx.stage.store_table("choice", pa.table(columns))
+    return {"method": best.method, "ridge": best.ridge}
+
+
+def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
+    """Return what every method finds for all hidden names, the job's own first, (names, s) each."""
+    if not folds:
+        return {}
+    methods = {
+        name: np.concatenate(
+            [
+                find_vectors(fold.hidden, _candidate(job, method, folds, number))
+                for number, fold in enumerate(folds)
+            ]
+        )
+        for method, name in OWN.items()
+    }
+    baselines = {
+        name: np.concatenate([fold.baselines[name] for fold in folds]) for name in folds[0].baselines
+    }
+    own = OWN[job.imputation.method]
+    return {own: methods.pop(own), **methods, **baselines}
+
+
+def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int) -> Candidate:
+    """Return what a method is in a fold: its ridge is the job's, or chosen by the names of the other folds."""
+    options = job.imputation
+    if options.method == method != "auto" and options.ridge is not None:
+        return Candidate(options.method, options.ridge)
+    return best_candidate([fold.scores for other, fold in enumerate(folds) if other != number], method)
+
+
+def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
+    """Return what every method finds for the hidden names of a fold."""
+    weights, hidden = stored_sparse(ctx.workspace, "weights"), folds[number]
+    rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
+    # The graph of a table whose rows were permuted among the known names is the graph, permuted alike.
+    order = np.arange(weights.shape[0])
+    order[known] = rng.permutation(known)
+    shuffled = weights[order][:, order]
+    fitted = rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_NAMES]
+    keep, name = ctx.stage.checkpoint, f"fold-{number}"
+    X, Y = (ctx.workspace.array(array) for array in ("domain", "known_vectors"))
+    # The features of the kernel are those of all known rows of the table, the same in every fold.
+    model = imputation_of(ctx).set_params(
+        checkpoint=lambda part, make: keep(part if part == KERNEL_FEATURES else f"{name}-{part}", make)
+    )
+    found = model.set_weights(weights).hidden_fold(X, Y, hidden)
+    baselines = {SHUFFLED: keep(f"{name}-shuffled", partial(_imputed_rows, ctx, shuffled, hidden))}
+    for place, (baseline, method) in enumerate(BASELINES.items()):
+        of_names = fitted[:KERNEL_NAMES] if baseline == KERNEL else fitted
+        make = partial(_mapped_rows, ctx, getattr(methods, method), of_names, hidden)
+        baselines[baseline] = keep(f"{name}-baseline-{place}", make)
+    ctx.progress("folds")(number + 1, len(folds))
+    scores = fold_scores(found, compute(Y[hidden]).astype(np.float64))
+    return _Fold(found, {method: compute(vectors) for method, vectors in baselines.items()}, scores)
+
+
+def _imputed_rows(ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64]) -> da.Array:
+    """Return the vectors that imputation finds for hidden names, in one block."""
+    vectors = ctx.workspace.array("known_vectors")
+    is_hidden = np.zeros((vectors.shape[0], 1), bool)
+    is_hidden[hidden] = True
+    mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
+    masked = map_blocks(_hide, vectors, mask, dtype=vectors.dtype, chunks=vectors.chunks)
+    model = (
+        imputation_of(ctx)
+        .set_params(checkpoint=persist, method="graph")
+        .set_weights(weights)
+        .fit_vectors(masked)
+    )
+    return da.from_array(compute(model.vectors_[hidden]), chunks=-1)
+
+
+def _hide(vectors: Floats, is_hidden: NDArray[np.bool_]) -> Floats:
+    return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
+
+
+def _mapped_rows(
+    ctx: Context, method: Method, fitted: NDArray[np.int64], hidden: NDArray[np.int64]
+) -> da.Array:
+    """Return the vectors that a method without a graph finds for hidden names from others, in one block."""
+    rows = np.sort(np.concatenate([fitted, hidden]))
+    X, Y = (
+        compute(ctx.workspace.array(name)[rows]).astype(np.float64) for name in ("domain", "known_vectors")
+    )
+    at = np.searchsorted(rows, hidden)
+    Y[at] = np.nan
+    return da.from_array(method(X, Y)[at].astype(np.float32), chunks=-1)
+
+
+def _names_table(
+    scores: Mapping[str, Recovery], words: pa.ChunkedArray, folds: list[NDArray[np.int64]]
+) -> pa.Table:
+    """Return a row per hidden name and method: its fold, cosine, rank and the share of neighbors of its label."""
+    fold = np.repeat(np.arange(len(folds)), [len(hidden) for hidden in folds])
+    columns: dict[str, list[Any]] = {name: [] for name in ("word", "fold", "method", *Recovery._fields)}
+    for method, score in scores.items():
+        columns["word"] += words.to_pylist()
+        columns["fold"] += fold.tolist()
+        columns["method"] += [method] * fold.size
+        for name, values in score._asdict().items():
+            columns[name] += values.tolist()
+    return pa.table(columns)
+
+
+def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
+    """Return the stages of a job; that of labels only where its tables name labels.
+
+    The vectors wait for the hidden names where these choose the method.
+    """
+    chosen = job.imputation.is_chosen
+    after = ("join", "weights", "hold_out") if chosen else ("join", "weights")
+    vectors = StageSpec("vectors", after, vector_parameters, run_vectors, plan_vectors)
+    hold_out = StageSpec("hold_out", ("join", "weights"), hold_out_parameters, run_hold_out, plan_hold_out)
+    labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
+    return (
+        StageSpec("join", (), join_parameters, run_join, plan_join),
+        StageSpec("graph", ("join",), graph_parameters, run_graph, plan_graph),
+        StageSpec(
+            "weights", ("join", "graph"), options_parameters(WEIGHT_OPTIONS), run_weights, plan_weights
+        ),
+        *((hold_out, vectors) if chosen else (vectors, hold_out)),
+        *((labels,) if has_labels(job) else ()),
+    )
+
+
+SYSTEM = System(
+    ImputationJob,
+    stages,
+    table_sizes,
+    "distembed.systems.imputation.views",
+    "distembed.systems.imputation.views",
+    inference="distembed.systems.imputation.inference",
+    explanation="distembed.systems.imputation.views",
+    explorer="distembed.systems.imputation.views",
+)

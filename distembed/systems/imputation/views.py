@@ -1,0 +1,523 @@
+"""The report of an imputation job, and the last lines that its run prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.display import plural
+from distembed.execution import compute
+from distembed.job.stage import read_vectors, stored_sparse
+from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks, words_table
+from distembed.job.terminal import neighbor_line
+from distembed.linalg.chunks import evenly_spaced
+from distembed.manifold.imputation_shares import known_shares, strongest_paths
+from distembed.stages.words import lacking_facts, lacking_line
+from distembed.storage.workspace import Workspace
+from distembed.systems.imputation.evaluation_report import (
+    chosen_method,
+    hold_out,
+    hold_out_section,
+    label_sections,
+    verdict,
+)
+from distembed.systems.imputation.job import ImputationJob
+from distembed.systems.imputation.stages import stages
+from distembed.vectors import WordVectors
+from distembed.views import report
+from distembed.views.explain import Asked, Explanation, TermTable, refuse_unknown
+from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
+
+_MEASURES = {
+    "krylov": ("worst column", "relative residual"),
+    "power": ("all columns", "share of the vectors that the sweep moved"),
+}
+"""Whose measure of convergence the curve of each solver shows, and what it is."""
+
+LISTED = 1000
+"""Imputed names whose nearest known ones the report lists, at most."""
+
+
+def page(job: ImputationJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
+    vectors = read_vectors(workspace)
+    shape = workspace.describe("vectors").spec.shape
+    summary = f"{shape[0]:,} words x {shape[1]} dimensions; content digest {workspace.digest()}."
+    return report.render_report(
+        job.job.title,
+        f"{_counts(workspace)} {chosen_method(workspace)} {verdict(workspace)} {summary}",
+        _sections(job, workspace, vectors),
+        facts=_facts(workspace) | lacking_facts(job, workspace),
+        invitation=report.invitation(workspace),
+    )
+
+
+def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
+    """Return what matched, how the solution converged, a few imputed names, and where everything is."""
+    vectors = read_vectors(workspace)
+    near = "\n".join(
+        neighbor_line(word, found)
+        for word, found in nearest_known(job, workspace, vectors, n_listed=5).items()
+    )
+    lines = (
+        _counts(workspace),
+        _convergence(workspace),
+        chosen_method(workspace),
+        hold_out(workspace),
+        near,
+        lacking_line(job, workspace),
+        report.ways_on(workspace, where, table="names", suffix="csv"),
+    )
+    return "\n\n".join(line for line in lines if line)
+
+
+def nearest_known(
+    job: ImputationJob, workspace: Workspace, vectors: WordVectors, *, n_listed: int = LISTED
+) -> dict[str, list[tuple[str, float]]]:
+    """Return the nearest known names of the imputed ones the job names, and of the first ones."""
+    table = workspace.table("vocabulary").to_pydict()
+    origin = dict(zip(table["word"], table["origin"], strict=True))
+    imputed = [word for word in vectors.words if origin[word] == "imputed"]
+    first = [word for word in job.report.words if origin.get(word) == "imputed"]
+    known = vectors.restricted(word for word in vectors.words if origin[word] == "known")
+    n = min(job.report.n_neighbors, len(known))
+    return {
+        word: [(other, float(cosine)) for other, cosine in known.most_similar(vectors[word], n=n)]
+        for word in list(dict.fromkeys([*first, *imputed]))[:n_listed]
+    }
+
+
+def _facts(workspace: Workspace) -> dict[str, Any]:
+    join = workspace.stages()["join"].facts
+    return {"names": join["n_names"], "known": join["n_known"], "imputed": join["n_imputed"]}
+
+
+def _counts(workspace: Workspace) -> str:
+    """Return how many rows were imputed, in words: a table of which nearly all names are known can gain nothing."""
+    join = workspace.stages()["join"].facts
+    imputed, left_out, unmatched = join["n_imputed"], join["n_left_out"], join["n_unmatched_words"]
+    notes = [
+        f"Note that {join['one_column']}." if join["one_column"] else "",
+        join["advice"] and f"{join['advice']}.",
+        _replaced(join.get("n_replaced", 0)),
+    ]
+    more = "".join(f" {note}" for note in notes if note)
+    return (
+        f"{plural(join['n_names'], 'name')}: {join['n_known']:,} matched a known vector, "
+        f"{imputed:,} {'was' if imputed == 1 else 'were'} imputed; "
+        f"{left_out:,} more {'was' if left_out == 1 else 'were'} left out of the table; "
+        f"{plural(unmatched, 'known vector')} {'matches' if unmatched == 1 else 'match'} no name.{more}"
+    )
+
+
+def _replaced(n_names: int) -> str:
+    """Return how many of the imputed names have a known vector that counts for nothing, "" for none."""
+    if not n_names:
+        return ""
+    verb, whose = ("has a vector", "was") if n_names == 1 else ("have vectors", "were")
+    return (
+        f"Of the imputed ones, {n_names:,} {verb} that {whose} replaced, because the name was seen less often than "
+        "known.min_count (table replaced)."
+    )
+
+
+def _convergence(workspace: Workspace) -> str:
+    facts = workspace.stages()["vectors"].facts
+    if facts["method"] == "linear_map":
+        return "No system of equations was solved."
+    recall = workspace.stages()["graph"].facts["recall"]
+    end = "converged" if facts["converged"] else "did NOT converge: raise imputation.max_iter"
+    found = "" if recall == 1.0 else f" The neighbor lists hold {recall:.1%} of the true neighbors."
+    steps = plural(facts["n_iter"], "step")
+    return f"The solution {end} in {steps}, relative residual {facts['residual']:.1e}.{found}"
+
+
+def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
+    graph, weights = stored_sparse(workspace, "graph"), stored_sparse(workspace, "weights")
+    return [
+        hold_out_section(workspace),
+        *label_sections(workspace),
+        *_maps(job, workspace, vectors),
+        _nearest_section(job, workspace, vectors),
+        _join_section(workspace),
+        *_reading_sections(workspace),
+        report.group("Convergence", [_convergence_curve(job, workspace), _convergence_section(workspace)]),
+        report.histogram(
+            np.diff(graph.indptr),
+            "Neighbors of a name",
+            xlabel="neighbors it is rebuilt from",
+            ylabel="names",
+        ),
+        report.histogram(
+            np.bincount(graph.indices, minlength=graph.shape[0]),
+            "Names rebuilt from a name",
+            xlabel="names that have it among their neighbors",
+            ylabel="names",
+        ),
+        report.histogram(
+            weights.data,
+            "Weights",
+            xlabel="weight of a neighbor",
+            ylabel="edges",
+            x_scale="log",
+            y_scale="log",
+        ),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+    ]
+
+
+def _nearest_section(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> report.Section:
+    """Show the nearest known names of the first imputed ones; the others are folded behind them."""
+    found = list(nearest_known(job, workspace, vectors).items())
+    title = "Nearest known names of the imputed ones"
+    return report.first_rows(found, lambda rows: report.neighbor_table(dict(rows), title=title))
+
+
+def _join_section(workspace: Workspace) -> report.Section:
+    """Show what matched: names to impute, names left out, known words that are no name."""
+    table = workspace.table("vocabulary").to_pydict()
+    rows = list(zip(table["origin"], table["word"], strict=True))
+    left_out = workspace.table("left_out").to_pylist()
+    lists = {
+        "to impute": [word for origin, word in rows if origin == "imputed"],
+        "left out of the table": [f"{row['name'] or 'no name'} ({row['reason']})" for row in left_out],
+        "known words kept that are no name": [word for origin, word in rows if origin == "other"],
+    }
+    shown = [
+        {"what": what, "how many": len(words), "first of them": ", ".join(words[:12]) or "–"}
+        for what, words in lists.items()
+    ]
+    title = "Names that matched and that did not"
+    sizes = {"known": float(sum(origin == "known" for origin, _ in rows))}
+    sizes |= {what: float(len(words)) for what, words in lists.items()}
+    picture = report.bar_chart(sizes, title, xlabel="names")
+    return report.group(title, [picture, report.table(title, shown, caption=_counts(workspace))])
+
+
+def _reading_sections(workspace: Workspace) -> list[report.Section]:
+    """Show what was done to the tables, and the names that nearly match; nothing where there is nothing."""
+    notes = workspace.table("reading")["note"].to_pylist()
+    misses = workspace.table("near_misses").to_pylist()
+    sections = []
+    if notes:
+        html = "".join(report.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes)
+        sections.append(report.Section("How the tables were read", html))
+    if n_replaced := workspace.stages()["join"].facts.get("n_replaced", 0):
+        rows = workspace.table("replaced").to_pylist()[:LISTED]
+        sections.append(report.table("Vectors that were replaced", rows, caption=_replaced(n_replaced)))
+    if misses:
+        caption = (
+            f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"
+            f"{f'; the first {LISTED:,}' if len(misses) > LISTED else ''}. Rename the one or the other where both are "
+            "the same; the table near_misses of the workspace has all."
+        )
+        sections.append(report.table("Names that nearly match", misses[:LISTED], caption=caption))
+    return sections
+
+
+def _convergence_section(workspace: Workspace) -> report.Section:
+    facts = workspace.stages()["vectors"].facts
+    worst = workspace.stages()["weights"].facts["worst_certificate"]
+    row = {
+        "steps": facts["n_iter"],
+        "relative residual": facts["residual"],
+        "converged": "yes" if facts["converged"] else "no",
+        "worst optimality of a row's weights": worst,
+        "recall of the neighbor lists": workspace.stages()["graph"].facts["recall"],
+    }
+    return report.table("Convergence", [row], caption=_convergence(workspace))
+
+
+def _convergence_curve(job: ImputationJob, workspace: Workspace) -> report.Section:
+    """Draw what the solver watches, step by step, and the tolerance it stopped at."""
+    table = workspace.table("convergence")
+    steps, measure = np.asarray(table["step"]), np.asarray(table["measure"])
+    what, ylabel = _MEASURES[job.imputation.solver]
+    if not steps.size:
+        return report.Section(
+            "Convergence by step", "<p>There was nothing to solve: no vector was imputed from the graph.</p>"
+        )
+    return report.line_chart(
+        {what: (steps, measure), "tolerance": ([1, steps[-1]], [job.imputation.tol] * 2)},
+        "Convergence by step",
+        xlabel="step",
+        ylabel=ylabel,
+        y_scale="log",
+        dashed=["tolerance"],
+    )
+
+
+def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
+    """Draw names by origin, and by label where the table has labels: one layout, two colorings."""
+    table = workspace.table("vocabulary").to_pydict()
+    rows = _spread(
+        [row for row, origin in enumerate(table["origin"]) if origin != "other"], job.report.n_map_words
+    )
+    words, matrix = [vectors.words[row] for row in rows], vectors.vectors[rows]
+    drawings = {"Map of known and imputed names": [table["origin"][row] for row in rows]}
+    if any(table["label"]):
+        drawings["The same map by label"] = [table["label"][row] or "none" for row in rows]
+    return report.word_maps(words, matrix, drawings, method="tsne", max_words=len(rows), noun="name")
+
+
+def _spread(rows: list[int], n_shown: int) -> list[int]:
+    """Return at most n_shown rows, evenly from first to last."""
+    return [rows[i] for i in evenly_spaced(len(rows), n_shown)]
+
+
+NAME_COLUMNS = ("name", "word", "origin", "label", "like")
+LEFT_OUT = "left out"
+COUNT = pa.field("replaced_count", pa.int64())
+"""How often a name was seen whose known vector was replaced, where the job replaces those of rare names."""
+
+
+def names_table(job: ImputationJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
+    """Return every name of the table: known, imputed, or left out and why; with its label and its vector."""
+    replaced = _replaced_counts(workspace)
+    vectors, left_out = workspace.array("vectors"), workspace.table("left_out")
+    facts = workspace.stages()["join"].facts
+    extra = [field for field in left_out.schema if field.name != "name"]
+    extra += [] if replaced is None else [COUNT]
+    schema = pa.schema([*((name, pa.string()) for name in NAME_COLUMNS), *extra])
+    width = vectors.shape[1]
+    n_rows = facts["n_names"] + left_out.num_rows
+    joined = paired(workspace.batches("vocabulary"), rows_of_blocks(vectors))
+    return Table(
+        schema,
+        Numbers("vector", width, as_lists=True),
+        n_rows,
+        _names(joined, left_out, _likes(workspace), replaced, schema),
+        f"{plural(n_rows, 'name')}: {facts['n_known']:,} known, {facts['n_imputed']:,} imputed, "
+        f"{left_out.num_rows:,} left out; vectors of {plural(width, 'dimension')}",
+    )
+
+
+def _replaced_counts(workspace: Workspace) -> dict[str, int] | None:
+    """Return by name how often those were seen whose known vector was replaced; None where no job asked for it."""
+    if "n_replaced" not in workspace.stages()["join"].facts:
+        return None
+    table = workspace.table("replaced")
+    return dict(zip(table["name"].to_pylist(), table["count"].to_pylist(), strict=True))
+
+
+def _likes(workspace: Workspace) -> dict[str, str]:
+    """Return by name the known word that is nearly spelled like it."""
+    table = workspace.table("near_misses")
+    return dict(zip(table["name"].to_pylist(), table["word"].to_pylist(), strict=True))
+
+
+def _names(
+    joined: Iterable[Piece],
+    left_out: pa.Table,
+    like: Mapping[str, str],
+    replaced: Mapping[str, int] | None,
+    schema: pa.Schema,
+) -> Iterator[Piece]:
+    """Yield the names that have a vector, then those that were left out, whose numbers are missing."""
+    width = 0
+    for piece in joined:
+        is_name = pc.not_equal(piece.columns["origin"], "other")
+        if piece.numbers is not None and pc.any(is_name).as_py():
+            kept, width = piece.columns.filter(is_name), piece.numbers.shape[1]
+            names = kept["name"].to_pylist()
+            kept = kept.append_column("like", pa.array([like.get(name) for name in names], pa.string()))
+            if replaced is not None:
+                counts = pa.array([replaced.get(name) for name in names], COUNT.type)
+                kept = kept.append_column(COUNT.name, counts)
+            yield Piece(_as(schema, kept), piece.numbers[np.asarray(is_name)])
+    for batch in left_out.to_batches():
+        origin = pa.array([LEFT_OUT] * batch.num_rows)
+        named = pa.record_batch([*batch.columns, origin], names=[*batch.schema.names, "origin"])
+        yield Piece(_as(schema, named), np.full((batch.num_rows, width), np.nan, np.float32))
+
+
+def _as(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows under a schema, with missing values for the columns that they lack."""
+    has = set(batch.schema.names)
+    columns = [
+        batch[field.name] if field.name in has else pa.nulls(batch.num_rows, field.type) for field in schema
+    ]
+    return pa.record_batch(columns, schema=schema)
+
+
+TABLES: dict[str, MakeTable] = {"names": names_table, "words": words_table}
+"""What an imputation job gives away, by the name that `--what` takes."""
+
+
+LISTED_NEIGHBORS = 20
+"""Neighbors of a name in the table, at most."""
+
+ORIGINS = {"known": "known", "imputed": "imputed", "other": "known, but no name of the table"}
+
+
+def items(job: ImputationJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
+    """Return the names of a finished workspace, evenly from first to last, with what each is rebuilt from."""
+    vectors = read_vectors(workspace)
+    used = np.flatnonzero(vectors.norms > 0)
+    rows = used[evenly_spaced(used.size, n_points)]
+    table = workspace.table("vocabulary").take(rows).to_pydict()
+    colorings = [by_category("origin", [ORIGINS[origin] for origin in table["origin"]])]
+    if any(table["label"]):
+        colorings.append(by_category("label", [label or "none" for label in table["label"]]))
+    weights = stored_sparse(workspace, "weights")
+    weights.resize(
+        (len(vectors), len(vectors))
+    )  # known words that are no name have no neighbors in the table
+    near = listed("neighbors in the table, by weight", weights, rows, longest=LISTED_NEIGHBORS)
+    others = [
+        name or "" if name != word else "" for name, word in zip(table["name"], table["word"], strict=True)
+    ]
+    return Items(
+        job.job.title,
+        "name",
+        table["word"],
+        vectors.vectors[rows],
+        colorings,
+        {"name in the table": others} if any(others) else {},
+        [near],
+    )
+
+
+class _Names(NamedTuple):
+    """The names of the table, in the order of its rows, with what the graph has of them."""
+
+    words: list[str]
+    known: NDArray[np.bool_]
+    labels: list[str]
+    weights: sp.csr_array
+    graph: sp.csr_array
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> _Names:
+        """Return the names of a workspace."""
+        weights = stored_sparse(workspace, "weights")
+        table = workspace.table("vocabulary").slice(0, weights.shape[0])
+        known = np.array(table["origin"].to_pylist(), object) == "known"
+        words, labels = (
+            ["" if one is None else one for one in table[name].to_pylist()] for name in ("word", "label")
+        )
+        return cls(words, known, labels, weights, stored_sparse(workspace, "graph"))
+
+
+def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanation:  # noqa: ARG001 - as all systems
+    """Explain the vector of an imputed name: the shares of known names that add up to it, and its neighbors.
+
+    Raises
+    ------
+    KeyError
+        If the table has no such name.
+    ValueError
+        If more than one name is asked for, or the name is not an imputed one.
+    """
+    if len(asked.names) != 1:
+        raise ValueError(
+            f"{plural(len(asked.names), 'name')} given: name one imputed name; blanks stand in quotes"
+        )
+    facts = workspace.stages()["vectors"].facts
+    if facts["method"] == "linear_map":
+        raise ValueError(
+            "the vectors of this workspace are those of a linear map of the table, and no mixtures of known ones: "
+            'imputation.method = "graph" or "combined" makes mixtures'
+        )
+    names = _Names.of(workspace)
+    row = _imputed_row(asked.names[0], names, workspace)
+    shares = known_shares(names.weights, names.known, row)
+    difference = _difference(workspace.array("vectors"), shares, row)
+    return Explanation(
+        f"{names.words[row]}: a mixture of {plural(int((shares > 0).sum()), 'known name')}",
+        [*_sentences(shares), *_departure(facts["method"], difference)],
+        {"name": names.words[row], "difference": difference},
+        [_known_table(names, shares, row, asked.n), _neighbor_table(names, row)],
+    )
+
+
+def _imputed_row(name: str, names: _Names, workspace: Workspace) -> int:
+    if name not in names.words:
+        left_out = {one["name"]: one["reason"] for one in workspace.table("left_out").to_pylist()}
+        if name in left_out:
+            raise ValueError(f"{name!r} was left out of the table: {left_out[name]}")
+        refuse_unknown("name", name, names.words)
+    row = names.words.index(name)
+    if names.known[row]:
+        raise ValueError(f"{name!r} has a known vector, which the job took as it is: choose an imputed name")
+    return row
+
+
+def _sentences(shares: NDArray[np.float64]) -> list[str]:
+    largest = -np.sort(-shares)
+    n_half = int(np.argmax(np.cumsum(largest) >= 0.5)) + 1
+    return [
+        "The imputed vector is the sum of the known vectors, each times its share. The shares add up to one; "
+        f"half of it is reached by {plural(n_half, 'name')}."
+    ]
+
+
+def _departure(method: str, difference: float) -> list[str]:
+    """Return what the linear map adds to the mixture, in a sentence, where it adds something."""
+    if method == "graph":
+        return []
+    return [
+        "To this mixture comes the linear map of what the name's row of the table differs from the same mixture of "
+        f"rows: at most {difference:.1%} of the vector's largest value in a component."
+    ]
+
+
+def _difference(vectors: da.Array, shares: NDArray[np.float64], row: int) -> float:
+    """Return the largest difference of the mixture and the stored vector, relative to the vector's largest value."""
+    mixed = np.flatnonzero(shares)
+    found, *rest = compute((vectors[[row]], vectors[mixed]))
+    value = np.asarray(found[0], np.float64)
+    mixture = shares[mixed] @ np.asarray(rest[0], np.float64)
+    return float(np.abs(mixture - value).max() / max(np.abs(value).max(), np.finfo(float).tiny))
+
+
+def _known_table(names: _Names, shares: NDArray[np.float64], row: int, n: int) -> TermTable:
+    order = np.argsort(-shares, kind="stable")[: min(n, int((shares > 0).sum()))]
+    paths = strongest_paths(names.weights, names.known, row, order.tolist())
+    rows: list[dict[str, Any]] = [
+        {
+            "known name": names.words[at],
+            "label": names.labels[at],
+            "share %": 100 * float(shares[at]),
+            "path %": 100 * path.probability,
+            "strongest path": " → ".join(names.words[step] for step in path.rows),
+        }
+        for at, path in zip(order.tolist(), paths, strict=True)
+    ]
+    if not any(names.labels):
+        rows = [{key: value for key, value in one.items() if key != "label"} for one in rows]
+    n_others = int((shares > 0).sum()) - len(order)
+    if n_others:
+        others = 100 * float(shares.sum() - shares[order].sum())
+        rows.append({"known name": f"{n_others:,} other known names", "share %": others})
+    rows.append({"known name": "sum", "share %": 100 * float(shares.sum())})
+    caption = (
+        "A share is the probability that a walk over the weights, from the name on, ends at the known name; the "
+        "strongest path is the most probable of these walks, and its percentage that of this one path."
+    )
+    return TermTable("known names", rows, {"share %": 2, "path %": 2}, caption)
+
+
+def _neighbor_table(names: _Names, row: int) -> TermTable:
+    own, near = names.weights[[row]], names.graph[[row]]
+    distance = dict(zip(near.indices.tolist(), near.data.tolist(), strict=True))
+    order = np.argsort(-own.data, kind="stable")
+    rows = [
+        {
+            "neighbor": names.words[at],
+            "origin": "known" if names.known[at] else "imputed",
+            "weight": weight,
+            "distance": distance.get(at),
+        }
+        for at, weight in zip(own.indices[order].tolist(), own.data[order].tolist(), strict=True)
+    ]
+    caption = "The names that the name is rebuilt from in the table, their weights, which sum to one, and distances."
+    return TermTable("neighbors", rows, {"weight": 3, "distance": 3}, caption)

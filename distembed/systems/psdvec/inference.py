@@ -1,0 +1,198 @@
+"""Vectors of words that a psdvec job has not seen, solved against its core words from the counts of other texts."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.corpus import Tokens, Vocabulary, build_vocabulary
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.display import plural
+from distembed.execution import compute
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
+from distembed.factorization.subwords import with_spelling
+from distembed.files import read_small
+from distembed.job.stage import read_vectors
+from distembed.job.word_vectors import read_subwords
+from distembed.stages.corpus import vocabulary_of
+from distembed.stages.corpus_sections import corpus_of
+from distembed.storage.workspace import Workspace
+from distembed.systems.psdvec.job import PSDVecJob
+from distembed.vectors import WordVectors
+from distembed.views.export import ExportOptions, export_vectors
+from distembed.views.inference import NewFiles
+from distembed.weighting.documents import select_pairs
+from distembed.weighting.pmi import marginals
+
+LISTED = 5
+"""Words that are named where several have no vector."""
+
+
+class NewWords(NamedTuple):
+    """The new words of texts.
+
+    Attributes
+    ----------
+    counted : Vocabulary
+        The words of the job and the new ones, as often as they stand in the texts.
+    words : list of str
+        The new words, in falling count.
+    remarks : list of str
+        What is to be said of words that get no vector.
+    """
+
+    counted: Vocabulary
+    words: list[str]
+    remarks: list[str]
+
+
+def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
+    """Write the vectors of a job and, after them, those of the new words of texts.
+
+    The texts are tokenized and counted as the job says, and each new word is solved against the job's core vectors by
+    `PSDVec.transform`, with the weights of the job's own fit.
+
+    Raises
+    ------
+    ValueError
+        If the texts hold no new word, or no core word.
+    KeyError
+        If the job has no vectors yet.
+    """
+    known = read_vectors(workspace)
+    model = fitted_model(job, workspace)
+    corpus = corpus_of(job.corpus.model_copy(update={"paths": texts.paths}))
+    with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
+        tokens = corpus.tokenize(folder)
+        new = _new_words(job, known, tokens, texts)
+        vectors = solved(job, model, known.words[: model.n_core_], tokens, new)
+    used = np.asarray(vectors.any(axis=1))
+    vectors = spelled(job, workspace, vectors, new.words)
+    words = [word for word, is_used in zip(new.words, used, strict=True) if is_used]
+    remarks = [*new.remarks, *_without_counts(new.words, used)]
+    if not words:
+        raise ValueError(f"no new word stands near a core word: {'; '.join(remarks)}")
+    enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors[used]]))
+    if known.subwords is not None:
+        enlarged = WordVectors(enlarged.words, enlarged.vectors, subwords=known.subwords)
+    written = export_vectors(enlarged, texts.target, ExportOptions(space=texts.space))
+    return "; ".join([f"{plural(len(words), 'new word')}; {written}", *remarks])
+
+
+def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
+    """Return the fitted estimator of a finished job, ready for `PSDVec.transform`."""
+    core = workspace.array("core_vectors")
+    n_core, counts = core.shape[0], vocabulary_of(workspace).counts
+    row_totals = np.asarray(workspace.table("row_totals")["n_pairs"])
+    model = PSDVec(**job.psdvec.options)
+    learned = workspace.stages()["vectors"].facts
+    if "noncore_scale" in learned:
+        values = {name: float(learned[name]) for name in ("noncore_cutoff", "noncore_scale", "total_count")}
+    else:  # all words are core: new words are weighed as they are
+        pairs = workspace.array("cooccurrence")
+        weighting = core_weighting(pairs, model.smoothing, model.weight_cutoff)
+        values = {
+            "noncore_cutoff": weighting.cutoff,
+            "noncore_scale": weighting.scale,
+            "total_count": float(counts.sum()),
+        }
+    return model.set_core(core, counts[:n_core], row_totals[:n_core], **values)
+
+
+def spelled(
+    job: PSDVecJob, workspace: Workspace, vectors: NDArray[np.float32], words: list[str]
+) -> NDArray[np.float32]:
+    """Return the vectors of new words as the job stores its own: with the directions of their spelling, if it has."""
+    if not (job.subwords.enabled and job.subwords.weight):
+        return vectors
+    table = read_subwords(workspace)
+    rows = da.from_array(vectors, chunks=(-1, -1))
+    return np.asarray(
+        compute(with_spelling(rows, table.compose(words), table.mean, weight=job.subwords.weight))
+    )
+
+
+def solved(
+    job: PSDVecJob, model: PSDVec, core: tuple[str, ...], tokens: Tokens, new: NewWords
+) -> NDArray[np.float32]:
+    """Return the vectors (m, d) of new words, from their counts with the core words in the texts."""
+    counts = count_cooccurrences(
+        tokens, new.counted, **job.counting.model_dump(), block_memory=job.resources.block_memory
+    )
+    n_core, n = len(core), len(core) + len(new.words)
+    rows = new.counted.index([*core, *new.words]).astype(np.int64)
+    if not (rows[:n_core] >= 0).any():
+        raise ValueError(
+            f"the texts hold none of the {n_core:,} core words of the job: are they of its language, and read as its "
+            "[corpus] says?"
+        )
+    totals = np.where(rows >= 0, marginals(counts).rows[rows], 0.0)
+    occurrences = np.where(rows >= 0, new.counted.counts[rows], 0).astype(np.float64)
+    pairs: da.Array = select_pairs(counts, rows)
+    vectors = model.transform(
+        slice_rows_and_columns(pairs, (n_core, n), (0, n_core)),
+        slice_rows_and_columns(pairs, (0, n_core), (n_core, n)),
+        occurrences[n_core:],
+        new_row_totals=totals[n_core:],
+        core_counts=occurrences[:n_core],
+        core_row_totals=totals[:n_core],
+    )
+    return np.asarray(compute(vectors))
+
+
+def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewFiles) -> NewWords:
+    """Return the words of the texts that the job lacks, or those of a list among them."""
+    found = build_vocabulary(tokens, min_count=1)
+    lacking = known.index(found.words) < 0
+    remarks: list[str] = []
+    if texts.words is not None:
+        listed = _listed(texts.words)
+        remarks = _of_the_list(listed, known, found)
+        lacking &= np.isin(np.array(found.words, object), np.array(listed, object))
+    fewest = texts.min_count or (job.vocabulary.min_count if texts.words is None else 1)
+    chosen = lacking & (found.counts >= fewest)
+    words = [found.words[row] for row in np.flatnonzero(chosen)]
+    if not words:
+        rare = f", of {plural(int(lacking.sum()), 'word')} that it lacks" if lacking.any() else ""
+        raise ValueError(
+            "; ".join(
+                [f"the texts hold no new word that stands there {fewest:,} times or more{rare}", *remarks]
+            )
+        )
+    kept = np.flatnonzero(chosen | (known.index(found.words) >= 0))
+    return NewWords(found.take(kept), words, remarks)
+
+
+def _listed(path: str) -> list[str]:
+    """Return the words of a list, one per line, each once."""
+    lines = read_small(Path(path)).decode("utf-8-sig").splitlines()
+    words = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    if not words:
+        raise ValueError(f"{path} holds no word: give one per line")
+    return words
+
+
+def _of_the_list(listed: list[str], known: WordVectors, found: Vocabulary) -> list[str]:
+    """Return which words of a list get no new vector, and why."""
+    own = [word for word in listed if word in known]
+    absent = [
+        word for word, row in zip(listed, found.index(listed), strict=True) if row < 0 and word not in own
+    ]
+    remarks = [f"{_named(own)} of the list had a vector already"] if own else []
+    return [*remarks, f"{_named(absent)} of the list do not stand in the texts"] if absent else remarks
+
+
+def _without_counts(words: list[str], used: NDArray[np.bool_]) -> list[str]:
+    left_out = [word for word, is_used in zip(words, used, strict=True) if not is_used]
+    return [f"{_named(left_out)} stood near no core word and are left out"] if left_out else []
+
+
+def _named(words: list[str]) -> str:
+    """Return how many words there are, with the first of them."""
+    return f"{plural(len(words), 'word')} ({', '.join(words[:LISTED])}{', …' if len(words) > LISTED else ''})"

@@ -1,0 +1,131 @@
+"""The job file of PSDVec."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from distembed.display import plural
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.subwords import SubwordMap
+from distembed.job.model import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    TWO_OR_MORE,
+    InputPath,
+    Only,
+    ReportSection,
+    Section,
+    section_of,
+)
+from distembed.stages.corpus_sections import CountingJob, LeftCountingSection
+from distembed.vectors.ngram_lengths import check_lengths
+
+
+@section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+class PSDVecSection(Section):
+    """`[psdvec]`: the factorization (`distembed.PSDVec`)."""
+
+    effects = (
+        Only(("n_passes", "first_passes", "block_size", "random_state"), "solver", ("krylov",)),
+        Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),
+    )
+
+    keep_pmi: bool = False
+    """Whether the workspace keeps the smoothed PMI of all pairs of words as the array `pmi`, sparse beside a constant,
+    five to six bytes for each pair that was counted. `distembed.read_pmi` opens it.
+    """
+
+    n_components: int = OPTION
+    n_core: int | None = OPTION
+    n_iter: int = OPTION
+    smoothing: float = OPTION
+    n_passes: int = OPTION
+    first_passes: int = OPTION
+    batch_words: int = OPTION
+    ridge: float | tuple[float, ...] = OPTION
+    bands: tuple[int, ...] | None = OPTION
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of the estimator, as they are written in JSON."""
+        return self.model_dump(mode="json", exclude={"keep_pmi"})
+
+    @model_validator(mode="after")
+    def _a_ridge_for_each_band(self) -> Self:
+        ridges = self.ridge if isinstance(self.ridge, tuple) else (self.ridge,)
+        n_bands = 1 if self.bands is None else len(self.bands)
+        if len(ridges) != n_bands:
+            raise ValueError(
+                f"ridge has {plural(len(ridges), 'value')} and bands has {plural(n_bands, 'size')}; give one ridge "
+                "for each band"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _core_spans_the_components(self) -> Self:
+        if self.n_core is not None and self.n_components > self.n_core:
+            raise ValueError(
+                f"n_components = {self.n_components} is more than n_core = {self.n_core}; lower it, or raise n_core"
+            )
+        return self
+
+
+@section_of(SubwordMap, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+class SubwordsSection(Section):
+    """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count."""
+
+    effects = (Only((), "enabled", (True,)),)
+
+    enabled: bool = False
+    """Whether they are learned. Words outside the vocabulary are then answered by their n-grams."""
+    weight: float = Field(default=0.6, ge=0)
+    """The weight, against a word's own direction, of the direction of its n-grams, which is added to it: see
+    `distembed.WordVectors.with_spelling`. 0 leaves the vectors as they are; the more, the better analogies of inflected
+    forms, and similarity from 1 on the worse (tests/benchmarks/SUBWORDS.md).
+    """
+    min_n: int = OPTION
+    max_n: int = OPTION
+    buckets: int | None = OPTION
+
+    @model_validator(mode="after")
+    def _lengths_rise(self) -> Self:
+        check_lengths(self.min_n, self.max_n)
+        return self
+
+
+class EvaluationSection(Section):
+    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
+
+    sets: tuple[InputPath, ...] = ()
+    """Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming."""
+    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
+    """How the words of the sets are looked up: "auto" as they are written and then in lower case."""
+    unknown: Literal["skip", "zero", "subwords"] = "skip"
+    """How items with a word outside the vocabulary count: left out, as wrong, or answered with a vector composed from
+    the word's n-grams, which `subwords.enabled` learns.
+    """
+    remove_mean: bool = False
+    """Whether the mean vector is subtracted before the evaluation."""
+    n_components_removed: int = Field(default=0, ge=0)
+    """How many of the first principal components are removed before the evaluation."""
+
+
+class PSDVecJob(CountingJob):
+    """A job of `system = "psdvec"`: a corpus in, word vectors out."""
+
+    counting: LeftCountingSection = LeftCountingSection()
+    psdvec: PSDVecSection = PSDVecSection()
+    subwords: SubwordsSection = SubwordsSection()
+    evaluation: EvaluationSection = EvaluationSection()
+    report: ReportSection = ReportSection()
+
+    @model_validator(mode="after")
+    def _composed_words_need_subwords(self) -> Self:
+        if self.evaluation.unknown == "subwords" and not self.subwords.enabled:
+            raise ValueError(
+                'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled = true, or '
+                'evaluation.unknown = "skip"'
+            )
+        return self

@@ -1,0 +1,458 @@
+"""The stages of PSDVec, after those of the corpus: counts to vectors and scores.
+
+The estimator and the evaluation are imported by the stages that use them: scikit-learn and scipy.stats take a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost, Exchange
+from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.wordsets import find_word_sets
+from distembed.execution import Checkpoint, persist
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_core import ROUND_VECTORS, slice_rows_and_columns
+from distembed.factorization.psdvec_costs import (
+    CoreOptions,
+    CoreSizes,
+    Kept,
+    core_block_values,
+    core_cost,
+    core_memory,
+    noncore_cost,
+)
+from distembed.factorization.psdvec_inputs import check_core_size
+from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
+from distembed.factorization.subwords import SubwordMap, with_spelling
+from distembed.job.stage import Context, StageSpec, System, sections
+from distembed.job.word_vectors import (
+    NGRAMS,
+    SUBWORD_MEAN,
+    SUBWORD_VECTORS,
+    SUBWORDS,
+    WEIGHT,
+    ngram_table,
+    read_subwords,
+)
+from distembed.linalg.chunks import BLOCK_MEMORY, balanced_chunks
+from distembed.linalg.eigen import BASIS, PRODUCT
+from distembed.stages.corpus import (
+    COOCCURRENCE,
+    PARTIAL_COUNTS,
+    TOKENS,
+    VOCABULARY,
+    counting_options,
+    stored_pair_bytes,
+    vocabulary_of,
+)
+from distembed.stages.corpus_sizes import PairSizes, pair_sizes
+from distembed.stages.words import check_sets, judged_vectors, store_scores
+from distembed.systems.psdvec.job import PSDVecJob
+from distembed.weighting.pmi import marginals, smoothed_pmi
+
+PMI = "pmi"
+"""The name of the stored array."""
+
+
+def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return what decides the content of the matrix, beside the counts."""
+    return {"smoothing": job.psdvec.smoothing}
+
+
+def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> Cost:
+    """Return the plan of the matrix: each block of counts is read twice, for its sums and its values."""
+    block, counts = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero
+    task, written = (
+        int(SCRATCH_FACTOR * min(block // 8 * 2, counts)),
+        int(STORED_VALUE_BYTES * sizes.n_nonzero),
+    )
+    n_blocks = sizes.runs.n_row_blocks
+    return Cost(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((PMI, written),))
+
+
+def run_pmi(ctx: Context) -> dict[str, Any]:
+    """Store the smoothed PMI of all pairs with a count, less that of pairs without one, which is the constant."""
+    counts = ctx.workspace.array("cooccurrence")
+    found = smoothed_pmi(counts, vocabulary_of(ctx.workspace).counts, smoothing=ctx.job.psdvec.smoothing)
+    ctx.stage.store(
+        PMI,
+        found.excess,
+        dims=ctx.workspace.describe("cooccurrence").spec.dims,
+        units="nats",
+        meaning="Smoothed PMI of two words, less `constant`, which is that of two words without a count.",
+        constant=found.constant,
+        progress=ctx.progress("smoothed PMI"),
+    )
+    return {}
+
+
+KEPT_PMI = StageSpec(PMI, ("cooccurrence", "vocabulary"), pmi_parameters, run_pmi, plan_pmi)
+
+
+NOT_OF_THE_MAP = {"enabled", "weight"}
+"""The keys of the section that `SubwordMap` does not take."""
+LENGTHS = 4
+"""The lengths of n-grams from 3 to 6, for which the numbers below were measured."""
+NGRAMS_PER_WORD, ROWS_PER_WORD = 40, 4
+"""N-grams of a word, and n-grams of two words or more per word: 22 and 1.9 for the 80,000 most frequent words of the
+English Wikipedia, 31 and 3.0 for the 17,800 words of German manual pages and program help."""
+NGRAM_BYTES = 24 + 16
+"""Of an n-gram of a word while they are found, and in the matrix with its transpose."""
+NAME_BYTES = 100
+"""Of an n-gram as a string, with its place in the table."""
+
+
+NONCORE = "noncore"
+"""The stage that solves the noncore words of a job before it learns n-grams from them."""
+NONCORE_VECTORS = "noncore_vectors"
+
+
+def solves_noncore_first(job: PSDVecJob) -> bool:
+    """Return whether noncore words have a stage of their own, since the map of n-grams learns from them, too."""
+    return job.subwords.enabled and job.psdvec.n_core is not None
+
+
+def solved_vectors(ctx: Context) -> da.Array:
+    """Return the vectors of all words as core and regression gave them, lazily, before their spelling is added."""
+    core = ctx.workspace.array("core_vectors")
+    if not (solves_noncore_first(ctx.job) and ctx.workspace.stages()[NONCORE].facts["n_noncore"]):
+        return core
+    return da.concatenate([core, ctx.workspace.array(NONCORE_VECTORS)])
+
+
+def n_table_rows(job: PSDVecJob, n_words: int) -> int:
+    """Return how many n-grams or buckets will have a vector, by estimate; 0 where subwords are not learned."""
+    options = job.subwords
+    if not options.enabled:
+        return 0
+    rows = ROWS_PER_WORD * n_words * max(1, (options.max_n - options.min_n + 1) / LENGTHS)
+    return int(rows if options.buckets is None else min(rows, options.buckets))
+
+
+def table_bytes(job: PSDVecJob, n_words: int) -> int:
+    """Return the bytes of the vectors of n-grams in memory, with their names, by estimate."""
+    return n_table_rows(job, n_words) * (4 * job.psdvec.n_components + NAME_BYTES)
+
+
+def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return what decides the content of the stage."""
+    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP)}
+
+
+def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> Cost:
+    """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
+    k, n_words = job.psdvec.n_components, sizes.corpus.n_words
+    rows, n_blocks = n_table_rows(job, n_words), -(-k // COLUMNS_TOGETHER)
+    lengths = (job.subwords.max_n - job.subwords.min_n + 1) / LENGTHS
+    found = int(NGRAMS_PER_WORD * lengths * n_words * NGRAM_BYTES) + rows * NAME_BYTES
+    vectors = 4 * n_words * k
+    task = COLUMNS_TOGETHER * (6 * 4 * rows + 20 * n_words)
+    return Cost(4 * n_blocks, 4 * vectors, 4 * rows * k, task, found + 2 * vectors, graphs=4, exact=False)
+
+
+def run_subwords(ctx: Context) -> dict[str, Any]:
+    """Learn the vectors of n-grams from those of all words."""
+    vocabulary = vocabulary_of(ctx.workspace)
+    model = SubwordMap(**ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=_stored(ctx))
+    model.fit(list(vocabulary.words), solved_vectors(ctx), vocabulary.counts)
+    ctx.stage.store(
+        SUBWORD_MEAN,
+        da.from_array(model.mean_, chunks=-1),
+        dims=("component",),
+        units="",
+        meaning="The vector of a word of which no n-gram is known.",
+    )
+    ctx.stage.store_table(NGRAMS, ngram_table(model.ngrams_, model.buckets_, model.n_words_))
+    score = model.validation_score_
+    return {
+        "n_ngrams": len(model.n_words_),
+        "n_collisions": model.n_collisions_,
+        "explained": None if math.isnan(score) else score,
+        "residual": float(model.residuals_.max()),
+    }
+
+
+def _stored(ctx: Context) -> Checkpoint:
+    """Return a checkpoint that stores the vectors of the n-grams as the output of the stage."""
+
+    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001 - there is one
+        if ctx.stage.is_stored(SUBWORD_VECTORS):
+            return ctx.stage.array(SUBWORD_VECTORS)
+        return ctx.stage.store(
+            SUBWORD_VECTORS,
+            make(),
+            dims=("component", "ngram"),
+            units="",
+            meaning="Vectors of character n-grams, a component per row; column j is row j of ngrams.parquet.",
+            progress=ctx.progress("subword vectors"),
+        )
+
+    return checkpoint
+
+
+# --- counts -> vectors -----------------------------------------------------------------------------------------
+
+
+NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight", "batch_words"}
+
+
+def core_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return the options of the factorization that its core depends on."""
+    options = job.psdvec.options
+    return {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
+
+
+def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
+    """Return the estimator of a job."""
+    return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
+
+
+def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
+    """Return which intermediate arrays of core mode stay in the memory of the workers because there is room."""
+    resources = ctx.job.resources
+    memory = core_memory(CoreOptions.of(ctx.job.psdvec), n_core, n_pairs, resources.block_memory)
+    if limits := ctx.workers.memory_limits():
+        return memory.kept_in_cluster(list(limits.values()))
+    return memory.kept_in_process(resources.memory_limit, resources.n_workers)
+
+
+def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
+    """Return a checkpoint that stores all intermediate arrays except those that are kept in memory.
+
+    A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
+    held Dask computes again. The vectors of each round are always stored.
+    """
+
+    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
+        state, _, number = name.rsplit("/", maxsplit=1)[-1].partition("-")
+        is_basis = bool(number) and state in (BASIS, PRODUCT)
+        in_memory = {Kept.ALL: state != ROUND_VECTORS, Kept.BASES: is_basis, Kept.NONE: False}[kept]
+        return persist(name, make) if in_memory else stored(name, make)
+
+    return keep
+
+
+def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
+    """Return the words of the core; refuse more than there are as soon as the vocabulary is counted.
+
+    Raises
+    ------
+    ValueError
+        If `n_core` or `n_components` is more than the words of a vocabulary that is done.
+    """
+    n_words = sizes.corpus.n_words
+    if "vocabulary" in sizes.corpus.counted:
+        return check_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
+    return min(job.psdvec.n_core or n_words, n_words)
+
+
+def core_sizes(job: PSDVecJob, sizes: PairSizes) -> CoreSizes:
+    """Return how many words the core has, and how many pairs there are of them."""
+    n_core = _core_size(job, sizes)
+    return CoreSizes(n_core, sizes.n_nonzero, sizes.n_among(n_core), sizes.n_in_either_order(n_core))
+
+
+def plan_core(job: PSDVecJob, sizes: PairSizes) -> Cost:
+    """Return the plan of core mode: the passes over its counts, and which intermediate arrays stay in memory."""
+    options, resources, core = CoreOptions.of(job.psdvec), job.resources, core_sizes(job, sizes)
+    memory = core_memory(options, core.n_core, core.n_pairs, resources.block_memory)
+    kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
+    pair_bytes = stored_pair_bytes(counting_options(job))
+    cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
+    return cost._replace(exact=sizes.exact)
+
+
+def run_core(ctx: Context) -> dict[str, Any]:
+    """Solve the core words jointly."""
+    counts = ctx.workspace.array("cooccurrence")
+    word_counts = vocabulary_of(ctx.workspace).counts
+    row_totals = marginals(counts).rows
+    n_core = psdvec_of(ctx).core_size(counts.shape[0])
+    row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
+    kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
+    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
+    core_counts = slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
+    if kept == Kept.ALL:
+        core_counts = core_counts.persist()
+    model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
+    model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
+    ctx.stage.store(
+        "core_vectors",
+        da.asarray(model.core_vectors_),
+        dims=("word", "component"),
+        units="",
+        meaning="Vectors of the core words; their products approximate smoothed PMI.",
+        progress=ctx.progress("core vectors"),
+    )
+    ctx.stage.store_table("row_totals", pa.table({"n_pairs": row_totals}))
+    ctx.stage.store_table("eigenvalues", pa.table({"eigenvalue": model.eigenvalues_}))
+    ctx.stage.store_table("objective", pa.table({"weighted_squared_error": model.objective_}))
+    return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
+
+
+def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
+    """Return the plan of the noncore words, solved by row block."""
+    cost = noncore_cost(
+        job.psdvec.n_components,
+        job.psdvec.batch_words,
+        core_sizes(job, sizes),
+        sizes.corpus.n_words,
+        n_blocks=sizes.runs.n_row_blocks,
+        block_memory=job.resources.block_memory,
+        stored_pair_bytes=stored_pair_bytes(counting_options(job)),
+    )
+    return cost._replace(exact=sizes.exact)
+
+
+def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> Cost:
+    """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
+    solving, vectors = plan_noncore(job, sizes), 4 * sizes.corpus.n_words * job.psdvec.n_components
+    table = table_bytes(job, sizes.corpus.n_words)
+    written = vectors + (0 if solves_noncore_first(job) else solving.written_bytes // 2)
+    return solving._replace(written_bytes=written, shared_bytes=table + vectors if table else 0)
+
+
+def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return what decides the content of the vectors, the weight of their spelling only where it is learned."""
+    spelling = {WEIGHT: job.subwords.weight} if job.subwords.enabled else {}
+    return {"psdvec": job.psdvec.options, **spelling}
+
+
+def run_vectors(ctx: Context) -> dict[str, Any]:
+    """Put the vectors of all words together, and add the directions of their spelling."""
+    if solves_noncore_first(ctx.job):
+        vectors, facts = solved_vectors(ctx), ctx.workspace.stages()[NONCORE].facts
+        facts = {name: facts[name] for name in ("n_noncore", *LEARNED) if name in facts}
+    else:
+        noncore, facts = _solve_noncore(ctx)
+        core = ctx.workspace.array("core_vectors")
+        vectors = core if noncore is None else da.concatenate([core, noncore])
+    if ctx.job.subwords.enabled and ctx.job.subwords.weight:
+        vectors = _with_spelling(ctx, vectors)
+    ctx.stage.store(
+        "vectors",
+        vectors,
+        dims=("word", "component"),
+        units="",
+        meaning="Word vectors; row i is word i of vocabulary.parquet.",
+        progress=ctx.progress("vectors"),
+    )
+    return facts
+
+
+LEARNED = ("noncore_cutoff", "noncore_scale", "total_count")
+"""What the estimator learns with the noncore words for words that come later, as strings."""
+
+
+def run_noncore(ctx: Context) -> dict[str, Any]:
+    """Solve the noncore words against the core, and store them where there are any."""
+    noncore, facts = _solve_noncore(ctx)
+    if noncore is not None:
+        ctx.stage.store(
+            NONCORE_VECTORS,
+            noncore,
+            dims=("word", "component"),
+            units="",
+            meaning="Vectors of the noncore words; row i is the i-th word after those of the core.",
+            progress=ctx.progress("noncore vectors"),
+        )
+    return facts
+
+
+def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
+    """Return the vectors of the noncore words, None where there are none, and what the estimator learned of them."""
+    core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
+    n_core, n_words = len(core), len(counts)
+    if n_core == n_words:
+        return None, {"n_noncore": 0}
+    word_counts = vocabulary_of(ctx.workspace).counts
+    row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
+    model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
+    noncore = model.fit_noncore(
+        slice_rows_and_columns(counts, (n_core, n_words), (0, n_core)),
+        slice_rows_and_columns(counts, (0, n_core), (n_core, n_words)),
+        word_counts[n_core:],
+        row_totals[n_core:],
+    )
+    learned = {name: str(getattr(model, f"{name}_")) for name in LEARNED}
+    return noncore, {"n_noncore": n_words - n_core, **learned}
+
+
+def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
+    """Return vectors with the directions that their n-grams give them added."""
+    table = read_subwords(ctx.workspace)
+    composed = table.compose(vocabulary_of(ctx.workspace).words)
+    return with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
+
+
+# --- vectors -> numbers ----------------------------------------------------------------------------------------
+
+
+SCORES = "evaluation.json"
+
+
+def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> Cost:
+    """Return the plan of the scores."""
+    n_words, n_threads = sizes.corpus.n_words, job.resources.n_workers
+    table = table_bytes(job, n_words)
+    vectors = 4 * n_words * job.psdvec.n_components
+    cosines = min(BLOCK_MEMORY, 4 * n_words**2)
+    # The vectors twice, as blocks beside the whole and then with their unit rows; the last are the items of the sets.
+    needed = 2 * vectors + n_threads * cosines + BLOCK_MEMORY
+    return Cost(1, vectors + table, 2**14, needed, table, exchange=Exchange())
+
+
+def run_evaluation(ctx: Context) -> dict[str, Any]:
+    """Score the vectors on every evaluation set."""
+    scores = []
+    if ctx.job.evaluation.sets:
+        section = ctx.job.evaluation
+        vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_word_sets(section.sets)
+        policy = Policy(section.case, section.unknown)
+        scores = evaluation.score_known(vectors, sets, policy)
+        if advice := evaluation.case_advice(vectors.words, sets, policy):
+            ctx.reporter.note(f"evaluation: {advice}")
+    store_scores(ctx, SCORES, scores)
+    return {"n_sets": len(scores)}
+
+
+def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
+    """Return the stages of a job."""
+    solved = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
+    noncore = StageSpec(NONCORE, ("core",), sections("psdvec"), run_noncore, plan_noncore)
+    map_of_ngrams = StageSpec(
+        SUBWORDS, (*solved, "vocabulary"), subword_parameters, run_subwords, plan_subwords
+    )
+    made_of = (*solved, SUBWORDS) if job.subwords.enabled else solved
+    return (
+        TOKENS,
+        VOCABULARY,
+        PARTIAL_COUNTS,
+        COOCCURRENCE,
+        *([KEPT_PMI] if job.psdvec.keep_pmi else []),
+        StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
+        *((noncore,) if NONCORE in solved else ()),
+        *((map_of_ngrams,) if job.subwords.enabled else ()),
+        StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
+        StageSpec(
+            "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
+        ),
+    )
+
+
+SYSTEM = System(
+    PSDVecJob,
+    stages,
+    pair_sizes,
+    "distembed.systems.psdvec.views",
+    inference="distembed.systems.psdvec.inference",
+    explanation="distembed.systems.psdvec.views",
+)

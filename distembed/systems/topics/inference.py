@@ -1,0 +1,116 @@
+"""The topics of documents that a topics job has not seen, read as the job has read its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.corpus import Tokens
+from distembed.counting.documents import count_document_terms
+from distembed.display import plural
+from distembed.execution import compute
+from distembed.factorization.clustering import SphericalKMeans
+from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf_blocks import column_shares, topic_shares
+from distembed.job.tables import Numbers, Piece, Table, paired, rows_of_blocks
+from distembed.stages import corpus as corpus_stages
+from distembed.stages.corpus_sections import corpus_of
+from distembed.storage.workspace import Workspace
+from distembed.systems.topics.job import TopicsJob
+from distembed.systems.topics.views import document_norms, with_topic
+from distembed.views.export import table_format, write_table
+from distembed.views.inference import NewFiles
+from distembed.weighting.documents import tf_idf
+
+MODELS: dict[str, type[NMF | OrthogonalNMF | SemanticNMF]] = {
+    "nmf": NMF,
+    "orthogonal_nmf": OrthogonalNMF,
+    "semantic_nmf": SemanticNMF,
+}
+
+
+def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
+    """Write the topics of new documents to a file; see `distembed.views.inference.infer_job`."""
+    if any(option is not None for option in (texts.words, texts.min_count, texts.space)):
+        raise ValueError(
+            "a topics job infers the topics of documents, not words: leave out --words, --min-count and --space"
+        )
+    chosen = table_format(texts.target)
+    if chosen is None:
+        raise ValueError(
+            f"the format of {texts.target} cannot be told from its name: end it in .parquet, .csv, .tsv or .npy"
+        )
+    with inferred_table(job, workspace, texts.paths) as table:
+        write_table(texts.target, table, format=chosen)
+        return f"{table.contents} in {texts.target}"
+
+
+@contextmanager
+def inferred_table(job: TopicsJob, workspace: Workspace, paths: Iterable[str]) -> Iterator[Table]:
+    """Yield the table of new documents: id, title, label, tokens, topic and the weight of each topic.
+
+    The token ids lie in a temporary folder while the table is written; nothing is added to the workspace. A document
+    that the job has seen has the topic and the weights that the job gave it.
+
+    Raises
+    ------
+    CorpusError, FileNotFoundError
+        If a file cannot be read as the job's `[corpus]` says.
+    """
+    corpus = corpus_of(job.corpus.model_copy(update={"paths": tuple(paths)}))
+    model = _model(job, workspace)
+    with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
+        tokens = corpus.tokenize(folder)
+        factors = model.transform(document_weights(job, workspace, tokens))
+        n_documents, n_topics = factors.shape
+        documents = (_documents(tokens.documents(one)) for one in tokens.partitions)
+        pieces = paired((batch for batches in documents for batch in batches), rows_of_blocks(factors))
+        yield Table(
+            with_topic(tokens.documents(tokens.partitions[0]).schema),
+            Numbers("weight", n_topics, as_lists=False),
+            n_documents,
+            (_with_topics(piece, document_norms(job, workspace)) for piece in pieces),
+            f"{plural(n_documents, 'document')} and {plural(n_topics, 'topic')}",
+        )
+
+
+def _documents(table: pa.Table) -> Iterable[pa.RecordBatch]:
+    return table.to_batches()
+
+
+def document_weights(job: TopicsJob, workspace: Workspace, tokens: Tokens) -> da.Array:
+    """Return the tf-idf of new documents by the words and the document frequencies of a job."""
+    vocabulary = corpus_stages.vocabulary_of(workspace)
+    counts = count_document_terms(tokens, vocabulary, block_memory=job.resources.block_memory)
+    return tf_idf(
+        counts,
+        frequencies=vocabulary.document_counts,
+        n_documents=workspace.array("tf_idf").shape[0],
+        **job.weighting.model_dump(),
+    )
+
+
+def _model(job: TopicsJob, workspace: Workspace) -> Any:
+    """Return the fitted model of the job's own method."""
+    if job.topics.method != "spherical_kmeans":
+        return MODELS[job.topics.method].from_workspace(workspace)
+    centers = compute(workspace.array("vectors")).astype(np.float64).T
+    model = SphericalKMeans(len(centers))
+    model.centroids_, model.n_features_in_ = centers, centers.shape[1]
+    return model
+
+
+def _with_topics(piece: Piece, norms: NDArray[np.float64]) -> Piece:
+    """Return documents with the topic of the largest weight, and their weights as shares."""
+    assert piece.numbers is not None
+    topics = pa.array(column_shares(piece.numbers, norms).ravel().astype(np.int64))
+    schema = with_topic(piece.columns.schema)
+    columns = pa.record_batch([*piece.columns.columns, topics], schema=schema)
+    return Piece(columns, topic_shares(piece.numbers, norms).astype(np.float32))

@@ -1,0 +1,186 @@
+"""The job file of topics: Semantic-NMF and its rivals on a collection of documents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from annotated_types import Ge, MinLen
+from pydantic import Field, model_validator
+
+from distembed.corpus.stop_words import Language
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
+from distembed.job.model import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    TWO_OR_MORE,
+    InputPath,
+    Only,
+    Section,
+    ShownSection,
+    section_of,
+)
+from distembed.options import PositiveInt
+from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, VocabularySection
+
+
+class DocumentsSection(Section):
+    """`[documents]`: which documents of the collection stay."""
+
+    labels: tuple[str, ...] = ()
+    """The classes whose documents stay; by default all."""
+    drop_duplicates: bool = False
+    """Whether documents of equal text are kept once."""
+
+
+class TermsSection(VocabularySection):
+    """`[vocabulary]` of a collection: words that tell documents apart."""
+
+    min_count: int = Field(default=1, ge=1)
+    min_documents: int = Field(default=2, ge=1)
+    """Words in fewer documents are left out."""
+    max_share: float = Field(default=0.5, gt=0, le=1)
+    """Words in a larger share of the documents are left out."""
+    stop_words: Language = "english"
+    """The language whose function words are left out: "english", "none", or another with ``distembed[stopwords]``."""
+    stop_words_file: InputPath | None = None
+    """A text file with further words to leave out, one per line."""
+
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10})
+class ContextSection(CountingSection):
+    """`[counting]` of a collection: the word pairs that positive PMI is computed from."""
+
+    direction: Literal["symmetric"] = "symmetric"
+
+
+class WeightingSection(Section):
+    """`[weighting]`: tf-idf of the documents (`distembed.weighting.documents.tf_idf`)."""
+
+    sublinear: bool = False
+    """Whether a count n is taken as 1 + log n."""
+    smooth: bool = True
+    """Whether one document is added to all document counts, so that no weight is infinite."""
+
+
+Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
+"""How documents are factorized."""
+
+OF_METHOD = 'topics.method or topics.compare_with = "{}"'
+
+
+# NMF stands beside Semantic-NMF here and has its updates by default; by itself, in the library, it has the faster ones.
+@section_of(
+    SemanticNMF,
+    NMF,
+    exclude={
+        "n_components": "the key n_topics holds it for every method",
+        "n_init": "the key n_starts holds it, and each start is stored",
+        "checkpoint": KEPT_BY_THE_JOB["checkpoint"],
+    },
+    defaults={"solver": "multiplicative"},
+)
+class TopicsSection(Section):
+    """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals)."""
+
+    effects = (
+        Only(("shift", "semantic_weight"), "methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
+        Only(("solver",), "methods", ("nmf",), OF_METHOD.format("nmf")),
+        Only(("init", "tol"), "methods", ("semantic_nmf", "nmf", "orthogonal_nmf"), "a method of NMF"),
+        Only(("n_topics_range",), "n_topics", ("auto",)),
+        Only(("choose",), "n_starts", TWO_OR_MORE, "topics.n_starts of 2 or more"),
+    )
+
+    method: Method = "semantic_nmf"
+    """How documents are factorized."""
+    compare_with: tuple[Method, ...] = ()
+    """Other methods, whose topics and scores stand beside."""
+    n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
+    """The number of topics; "auto": the largest of `n_topics_range` whose topics are found again by every start."""
+    n_topics_range: Annotated[tuple[PositiveInt, ...], MinLen(1)] = (5, 10, 15, 20, 30, 40, 50)
+    """The numbers that "auto" tries, each from `n_starts` starts."""
+    n_starts: int = Field(default=5, ge=1)
+    """How many starts are made; what is kept of them says `choose`."""
+    choose: Literal["consensus", "central", "objective"] = OPTION
+    shift: float = OPTION
+    """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
+    semantic_weight: float = OPTION
+    init: Literal["spherical_kmeans", "random", "nndsvd"] = OPTION
+    solver: Literal["hals", "multiplicative"] = OPTION
+    """The updates of `nmf`."""
+    n_iter: int = OPTION
+    tol: float = OPTION
+    random_state: int = OPTION
+    """The seed of the first start; each next start has the next number."""
+
+    @model_validator(mode="after")
+    def _starts_to_compare(self) -> Self:
+        if self.n_topics == "auto" and self.n_starts == 1:
+            raise ValueError(
+                'n_topics is "auto" and n_starts is 1: how stable topics are is seen between starts, so give n_starts '
+                "of 2 or more, or a number of topics"
+            )
+        return self
+
+    @property
+    def largest_n_topics(self) -> int:
+        """The number of topics, or the largest one that is tried."""
+        return max(self.n_topics_range) if self.n_topics == "auto" else self.n_topics
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Every method once, the job's own first."""
+        return tuple(dict.fromkeys((self.method, *self.compare_with)))
+
+    @property
+    def has_consensus(self) -> bool:
+        """Whether what is kept of a method is the consensus of several starts."""
+        return self.choose == "consensus" and self.n_starts > 1
+
+
+class ReferenceSection(Section):
+    """`[semantic]`: a workspace with counts of other text."""
+
+    workspace: InputPath | None = None
+    """The workspace of a job that counted word pairs; by default those of the collection itself."""
+
+
+class CoherenceSection(ReferenceSection):
+    """`[coherence]`: the text that top words are judged by; without a workspace the collection itself."""
+
+    effects = (
+        Only(("frequency_weight",), "topics.methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
+    )
+
+    n_words: int = Field(default=30, ge=2)
+    """How many of the first words of a topic are listed and judged."""
+    frequency_weight: float = Field(default=FREQUENCY_WEIGHT, ge=0, le=1)
+    """The words of a topic of `semantic_nmf` are listed by their weight times this power of the share of documents that
+    hold them, as `SemanticNMF.top_words` does. 0 lists them by weight alone, as the paper does, which puts rare words
+    first.
+    """
+
+
+class TopicsReportSection(ShownSection):
+    """`[report]` of topics: how much of each topic is shown."""
+
+    n_top_words: int = Field(default=12, ge=1)
+    """How many words of each topic are shown."""
+    n_top_documents: int = Field(default=5, ge=1)
+    """How many documents of each topic are shown."""
+    n_map_documents: int = Field(default=1000, ge=1)
+    """How many documents the map shows."""
+
+
+class TopicsJob(CountingJob):
+    """A job of `system = "topics"`: a collection of documents in, topics and clusters out."""
+
+    documents: DocumentsSection = DocumentsSection()
+    vocabulary: TermsSection = TermsSection()
+    counting: ContextSection = ContextSection()
+    weighting: WeightingSection = WeightingSection()
+    semantic: ReferenceSection = ReferenceSection()
+    topics: TopicsSection = TopicsSection()
+    coherence: CoherenceSection = CoherenceSection()
+    report: TopicsReportSection = TopicsReportSection()

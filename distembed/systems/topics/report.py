@@ -1,0 +1,509 @@
+"""The report of a topics job, and the last lines that its run prints, made from a finished workspace."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from distembed.evaluation.documents import (
+    ClusteringScores,
+    ScoreSummary,
+    same_class_cosines,
+    summarize_scores,
+)
+from distembed.execution import compute
+from distembed.factorization.consensus_blocks import STABLE
+from distembed.factorization.nmf_stored import StartRow, loss_curves
+from distembed.job.terminal import shown
+from distembed.linalg.chunks import evenly_spaced
+from distembed.stages.corpus import omissions
+from distembed.storage.workspace import Workspace
+from distembed.systems.topics.job import Method, TopicsJob
+from distembed.systems.topics.stages import stages
+from distembed.systems.topics.starts import (
+    classes_of,
+    factor_names,
+    kept_labels,
+    kept_row,
+    n_topics_of,
+    starts_of,
+)
+from distembed.views import report
+
+NAMES: dict[Method, str] = {
+    "semantic_nmf": "Semantic-NMF",
+    "nmf": "NMF",
+    "orthogonal_nmf": "orthogonal NMF",
+    "spherical_kmeans": "spherical k-means",
+}
+"""What the methods are called."""
+
+CLEARLY_MORE = 0.1
+"""A method is called clearly more stable if the mean NMI between its starts is larger by this."""
+
+
+def kept_name(job: TopicsJob, row: StartRow) -> str:
+    """Return in words what is kept of the starts of a method."""
+    if row.start is None:
+        return f"consensus of {job.topics.n_starts}, kept"
+    if job.topics.n_starts == 1:
+        return "the only one"
+    reason = "most like the others" if job.topics.choose == "central" else "of the smallest loss"
+    return f"{reason}, kept"
+
+
+def stability_of(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[float, float]]:
+    """Return the mean NMI and ARI between the starts of each method; nothing where there is one start."""
+    if job.topics.n_starts == 1:
+        return {}
+    starts = {method: starts_of(workspace, method) for method in job.topics.methods}
+    means = {
+        method: (float(np.mean([row.nmi for row in rows])), float(np.mean([row.ari for row in rows])))
+        for method, rows in starts.items()
+    }
+    return {} if np.isnan([*means.values()]).any() else means
+
+
+def stability_sentence(job: TopicsJob, workspace: Workspace) -> str:
+    """Return a warning where the starts of another method agree clearly more than those of the job's own."""
+    found = stability_of(job, workspace)
+    own = job.topics.method
+    if not found or len(found) == 1:
+        return ""
+    other = max(found, key=lambda method: found[method][0])
+    if found[other][0] < found[own][0] + CLEARLY_MORE:
+        return ""
+    return (
+        f"The starts of {NAMES[other]} agree more (mean NMI {found[other][0]:.2f}) than those of {NAMES[own]} "
+        f"({found[own][0]:.2f}): its topics hang less on where it starts; look at both, or raise n_starts."
+    )
+
+
+def stability_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
+    """Return the table of how far the starts of each method agree, and of what is kept with them."""
+    rows: list[dict[str, Any]] = []
+    for method, (nmi, ari) in stability_of(job, workspace).items():
+        kept = kept_row(workspace, method)
+        rows.append(
+            {
+                "method": NAMES[method],
+                "NMI between starts": f"{nmi:.3f}",
+                "ARI between starts": f"{ari:.3f}",
+                "NMI of what is kept": f"{kept.nmi:.3f}",
+                "what is kept": kept_name(job, kept),
+            }
+        )
+    caption = "Mean agreement of the documents' topics between two starts, without labels; 1 is equal."
+    said = stability_sentence(job, workspace)
+    return report.table("Stability", rows, caption=f"{caption} {said}".strip()) if rows else None
+
+
+def number_sentence(job: TopicsJob, workspace: Workspace) -> str:
+    """Return what number of topics was chosen, and a warning where none is stable."""
+    if job.topics.n_topics != "auto":
+        return ""
+    facts = workspace.stages()["n_topics"].facts
+    if facts["is_stable"]:
+        return (
+            f"{facts['n_topics']} topics: the largest number tried whose topics are found again by every start "
+            f"(least silhouette of a group of {STABLE} or more)."
+        )
+    return (
+        f"No number of topics is stable: for each one tried, a group of topics has a silhouette below {STABLE}. "
+        f"The starts of {facts['n_topics']} agree most, and it was taken; topics may be an accident of the start. Give "
+        "other numbers in topics.n_topics_range, or more text."
+    )
+
+
+def number_sections(job: TopicsJob, workspace: Workspace) -> list[report.Section]:
+    """Return the picture and the table of how stable each number of topics is, where it was chosen by that."""
+    if job.topics.n_topics != "auto":
+        return []
+    rows = workspace.table("n_topics").to_pylist()
+    numbers = [row["n_topics"] for row in rows]
+    curves = {
+        name: (numbers, [row[key] for row in rows])
+        for name, key in (
+            ("least silhouette", "least_silhouette"),
+            ("mean silhouette", "mean_silhouette"),
+            ("NMI between starts", "nmi"),
+        )
+    }
+    title = "Number of topics"
+    said = number_sentence(job, workspace)
+    picture = report.line_chart(curves, title, xlabel="topics", ylabel="stability", caption=said)
+    shown = [
+        {
+            "topics": row["n_topics"],
+            "least silhouette": f"{row['least_silhouette']:.2f}",
+            "mean silhouette": f"{row['mean_silhouette']:.2f}",
+            "NMI between starts": f"{row['nmi']:.2f}",
+            "ARI between starts": f"{row['ari']:.2f}",
+            "loss": f"{row['loss']:,.1f}",
+            "chosen": "yes" if row["chosen"] else "",
+        }
+        for row in rows
+    ]
+    caption = (
+        f"Means over {job.topics.n_starts} starts; silhouettes of the groups that their topics fall into."
+    )
+    return [report.group(title, [picture, report.table(title, shown, caption=caption)])]
+
+
+CLOSING_WORDS = 8
+"""Words of a topic in the last lines of a run."""
+NAME_WORDS = 3
+"""Words that stand for a document without a title."""
+DRAWN_PAIRS = 20_000
+"""Pairs of a class whose cosines are drawn in a figure."""
+BINS = np.linspace(0, 1, 41)
+"""Edges of the bins of cosines between rows of non-negative factors."""
+
+
+class Result(NamedTuple):
+    """What the page shows of what is kept of a method."""
+
+    method: Method
+    loss: NDArray[np.float64]  # of the start that is kept; of a consensus, of its start of the smallest loss
+    labels: NDArray[np.int64]
+    documents: NDArray[np.float32]  # document factors
+    words: NDArray[np.float32]  # word factors
+    topics: list[dict[str, Any]]
+
+
+def page(job: TopicsJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
+    results = [kept_result(job, workspace, method) for method in job.topics.methods]
+    summary = f"{_counts(workspace)} Content digest {workspace.digest()}."
+    return report.render_report(
+        job.job.title,
+        summary,
+        _sections(job, workspace, results),
+        facts=_facts(job, workspace),
+        invitation=report.invitation(workspace),
+    )
+
+
+def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
+    """Return what was counted, the topics with their words, the scores if there are, and where everything is."""
+    rows = topic_rows(workspace, job.topics.method)
+    topics = "\n".join(
+        f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(map(shown, row['words'][:CLOSING_WORDS]))}"
+        for row in rows
+    )
+    scores = "\n".join(_score_line(method, found) for method, found in summaries(job, workspace).items())
+    coherence = "\n".join(
+        f"{NAMES[method]:<18} coherence of the top {job.coherence.n_words} words: PMI {pmi:.2f} nats, NPMI {npmi:.3f}"
+        for method, (pmi, npmi) in mean_coherence(job, workspace).items()
+    )
+    parts = (
+        _counts(workspace),
+        topics,
+        scores,
+        coherence,
+        number_sentence(job, workspace),
+        stability_sentence(job, workspace),
+        report.ways_on(workspace, where, table="documents", suffix="csv"),
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def _score_line(method: Method, found: ScoreSummary) -> str:
+    mean, spread, kept = found.mean, found.deviation, found.kept
+    return (
+        f"{NAMES[method]:<18} {found.n_starts} starts: "
+        + "  ".join(
+            f"{name} {m:.3f} ± {s:.3f} (kept {k:.3f})"
+            for name, m, s, k in zip(("NMI", "ARI", "accuracy", "purity"), mean, spread, kept, strict=True)
+        )
+    )  # fmt: skip
+
+
+def summaries(job: TopicsJob, workspace: Workspace) -> dict[Method, ScoreSummary]:
+    """Return the scores of the starts of each method and of what is kept; nothing where there are no classes."""
+    rows = {(row["method"], row["start"]): row for row in workspace.table("scores").to_pylist()}
+    if not rows:
+        return {}
+    scores = {
+        key: ClusteringScores(*(row[name] for name in ClusteringScores._fields)) for key, row in rows.items()
+    }
+    return {
+        method: summarize_scores(
+            [scores[method, row.start] for row in starts_of(workspace, method)],
+            scores[method, kept_row(workspace, method).start],
+        )
+        for method in job.topics.methods
+    }
+
+
+def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[float, float]]:
+    """Return the mean PMI and NPMI of the topics of each method that have a pair to judge."""
+    found = {}
+    for method in job.topics.methods:
+        rows = [(row["pmi"], row["npmi"]) for row in topic_rows(workspace, method)]
+        judged = np.array([row for row in rows if not np.isnan(row).any()]).reshape(-1, 2)
+        if judged.size:
+            found[method] = (float(judged[:, 0].mean()), float(judged[:, 1].mean()))
+    return found
+
+
+def topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
+    """Return what is known of each topic of a method."""
+    return [row for row in workspace.table("topics").to_pylist() if row["method"] == method]
+
+
+def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
+    """Return what is kept of the starts of a method."""
+    curves = {start: curve for (name, start), curve in loss_curves(workspace).items() if name == method}
+    number = kept_row(workspace, method).start
+    drawn = min(curves, key=lambda start: curves[start][-1]) if number is None else number
+    words, documents = (compute(workspace.array(name)) for name in factor_names(job, method))
+    labels = kept_labels(workspace, method)
+    return Result(method, np.array(curves[drawn]), labels, documents, words, topic_rows(workspace, method))
+
+
+def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
+    done = workspace.stages()
+    return {
+        "documents": done["selection"].facts["n_documents"],
+        "words": done["vocabulary"].facts["n_words"],
+        "topics": n_topics_of(job, workspace),
+        "pairs": done["association"].facts["n_nonzero"],
+        **omissions(done["tokens"].facts),
+    }
+
+
+def _counts(workspace: Workspace) -> str:
+    """Return, in words, what was read, what was left out, and how full the matrices are."""
+    facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
+    n_documents, n_words = facts["selection"]["n_documents"], facts["vocabulary"]["n_words"]
+    left_out = facts["selection"]["n_read"] - n_documents
+    terms, pairs = facts["document_terms"]["n_nonzero"], facts["association"]["n_nonzero"]
+    return (
+        f"{n_documents:,} documents{f' ({left_out:,} left out)' if left_out else ''}, {n_words:,} of "
+        f"{facts['vocabulary']['n_words_before']:,} words; {terms:,} document terms "
+        f"({terms / (n_documents * n_words):.2%} of all cells), {pairs:,} associated pairs of words; "
+        f"{facts['topics']['n_unlabeled']:,} documents hold no word and have no topic."
+    )
+
+
+# --- sections --------------------------------------------------------------------------------------------------------
+
+
+def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> list[report.Section]:
+    own = results[0]
+    found = [
+        _topic_section(job, results),
+        *_maps(job, workspace, own),
+        _document_table(job, workspace, own),
+        *number_sections(job, workspace),
+        _score_table(job, workspace),
+        stability_table(job, workspace),
+        _coherence_section(job, workspace),
+        _loss_section(results),
+        *_cosine_sections(job, workspace, results),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+    ]  # fmt: skip
+    return [section for section in found if section is not None]
+
+
+def _topic_section(job: TopicsJob, results: list[Result]) -> report.Section:
+    """Show the sizes and the words of the topics; those of the methods compared are folded behind them."""
+    own, *others = (_topic_table(job, result) for result in results)
+    behind = [report.Section(own.title, report.folded(other.title, other.html)) for other in others]
+    return report.group(own.title, [_size_chart(results[0], own.title), own, *behind])
+
+
+def _topic_table(job: TopicsJob, result: Result) -> report.Section:
+    rows = [
+        {
+            "topic": row["topic"],
+            "documents": row["n_documents"],
+            "words": ", ".join(row["words"][: job.report.n_top_words]),
+            "PMI": None if np.isnan(row["pmi"]) else row["pmi"],
+            "NPMI": row["npmi"],
+        }
+        for row in result.topics
+    ]
+    caption = (
+        f"{_order_of_words(job, result.method)}; PMI (nats) and NPMI of the pairs of the top {job.coherence.n_words}, "
+        f"from the counts of {job.coherence.workspace or 'the collection itself'}."
+    )
+    formats = {"PMI": _three, "NPMI": _three}
+    return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
+
+
+def _order_of_words(job: TopicsJob, method: Method) -> str:
+    if method == "semantic_nmf" and job.coherence.frequency_weight:
+        return f"Words by weight times share of documents to the power of {job.coherence.frequency_weight:g}"
+    return "Words of the largest weight first"
+
+
+def _size_chart(result: Result, title: str) -> report.Section:
+    sizes = {topic_name(row): row["n_documents"] for row in result.topics}
+    return report.bar_chart(sizes, title, xlabel="documents of a topic")
+
+
+def topic_name(row: dict[str, Any]) -> str:
+    """Return the number of a topic with its first words."""
+    return f"{row['topic']}: {' '.join(row['words'][:3])}"
+
+
+def _score_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
+    rows: list[dict[str, Any]] = []
+    for method, found in summaries(job, workspace).items():
+        spread = zip(ClusteringScores._fields, found.mean, found.deviation, strict=True)
+        mean = {name: f"{value:.3f} ± {deviation:.3f}" for name, value, deviation in spread}
+        kept = {name: f"{value:.3f}" for name, value in found.kept._asdict().items()}
+        rows += [
+            {"method": NAMES[method], "start": f"mean of {found.n_starts}", **mean},
+            {"method": NAMES[method], "start": kept_name(job, kept_row(workspace, method)), **kept},
+        ]
+    caption = "Against the labels the documents came with; what is kept of the starts is chosen without them."
+    return report.table("Agreement with labels", rows, caption=caption) if rows else None
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")
+
+
+def _coherence_section(job: TopicsJob, workspace: Workspace) -> report.Section:
+    """Draw the coherence of every topic, and show its mean, method by method."""
+    drawn = [
+        report.Interval(NAMES[method], row["npmi"])
+        for method in job.topics.methods
+        for row in topic_rows(workspace, method)
+    ]
+    means = _coherence_table(job, workspace)
+    picture = report.interval_chart(drawn, means.title, xlabel="NPMI of a topic", spread=False)
+    return report.group(means.title, [picture, means])
+
+
+def _coherence_table(job: TopicsJob, workspace: Workspace) -> report.Section:
+    rows = [
+        {"method": NAMES[method], "mean PMI": pmi, "mean NPMI": npmi}
+        for method, (pmi, npmi) in mean_coherence(job, workspace).items()
+    ]
+    caption = f"Mean over topics, pairs of the top {job.coherence.n_words} words; PMI in nats."
+    return report.table("Coherence", rows, caption=caption, formats={"mean PMI": _three, "mean NPMI": _three})
+
+
+def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> report.Section:
+    """List the documents of the largest share in each topic, by title or by their weightiest words."""
+    lengths = np.linalg.norm(result.documents, axis=0)
+    shares = result.documents / np.where(lengths > 0, lengths, 1)
+    order = np.argsort(-shares, axis=0, kind="stable")[: job.report.n_top_documents]
+    names = document_names(workspace, np.unique(order))
+    labels = workspace.table("documents")["label"].to_pylist()
+    rows = [
+        {"topic": topic, "documents": "; ".join(_with_label(names[row], labels[row]) for row in column)}
+        for topic, column in enumerate(order.T.tolist())
+    ]
+    return report.table("Documents of each topic", rows, caption="Those of the largest weight first.")
+
+
+def _with_label(name: str, label: str | None) -> str:
+    return f"{name} ({label})" if label else name
+
+
+def document_names(workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
+    """Return the titles of documents, or their heaviest words where they have none."""
+    titles = workspace.table("documents").take(rows)["title"].to_pylist()
+    if all(titles):
+        return dict(zip(rows.tolist(), titles, strict=True))
+    heaviest = heaviest_words(workspace, rows, NAME_WORDS)
+    return {row: title or text for row, title, text in zip(rows.tolist(), titles, heaviest, strict=True)}
+
+
+def heaviest_words(workspace: Workspace, rows: NDArray[np.int64], n: int) -> list[str]:
+    """Return the words of the most weight in some documents, rising, the heaviest first."""
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    weights = _rows_of(workspace.array("tf_idf"), rows)
+    return [
+        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:n]])
+        for row in (weights[[place]] for place in range(len(rows)))
+    ]
+
+
+def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
+    """Return some rows of a stored matrix, rising."""
+    edges = np.cumsum([0, *matrix.chunks[0]])
+    parts = [
+        compute(matrix.blocks[block])[rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]]
+        for block in range(matrix.numblocks[0])
+        if ((rows >= edges[block]) & (rows < edges[block + 1])).any()
+    ]
+    return csr_array(vstack(parts, format="csr"))
+
+
+def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.Section]:
+    """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
+    filled = np.flatnonzero(result.labels >= 0)
+    rows = filled[evenly_spaced(filled.size, job.report.n_map_documents)]
+    matrix = result.documents[rows]
+    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    names = {row["topic"]: topic_name(row) for row in result.topics}
+    drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
+    classes = classes_of(workspace)
+    if classes is not None:
+        drawings["The same map by label"] = [str(label) for label in classes[rows]]
+    called = document_names(workspace, rows)
+    titles = [called[row] for row in rows.tolist()]
+    return report.word_maps(titles, unit, drawings, method="tsne", max_words=len(rows), noun="document")
+
+
+def _loss_section(results: list[Result]) -> report.Section:
+    return report.group(
+        "Convergence",
+        [
+            report.objective_curve(result.loss, title=NAMES[result.method], ylabel="loss")
+            for result in results
+        ],
+    )
+
+
+def _cosine_sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> list[report.Section]:
+    """Draw figure 2 of the paper: cosines of a topic's top words, and of documents of one class."""
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    place = {word: row for row, word in enumerate(words)}
+    drawn = {NAMES[result.method]: _top_word_cosines(result, place) for result in results}
+    sections = [_density(drawn, f"Cosines of a topic's top {job.coherence.n_words} words")]
+    classes = classes_of(workspace)
+    if classes is not None:
+        known = np.array([label is not None for label in classes])
+        drawn = {}
+        for result in results:
+            by_class = same_class_cosines(
+                result.documents[known], classes[known].astype(str), max_pairs=DRAWN_PAIRS
+            )
+            drawn[NAMES[result.method]] = np.concatenate(list(by_class.values()))
+        sections.append(_density(drawn, "Cosines of documents of one class"))
+    return sections
+
+
+def _top_word_cosines(result: Result, place: dict[str, int]) -> NDArray[np.float64]:
+    found = []
+    for row in result.topics:
+        vectors = result.words[[place[word] for word in row["words"]]].astype(np.float64)
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        found += [float(unit[a] @ unit[b]) for a, b in combinations(range(len(unit)), 2)]
+    return np.array(found)
+
+
+def _density(values: dict[str, NDArray[np.float64]], title: str) -> report.Section:
+    middle = (BINS[:-1] + BINS[1:]) / 2
+    curves = {
+        name: (middle, np.histogram(found, BINS)[0] / max(found.size, 1))
+        for name, found in values.items()
+        if found.size
+    }
+    means = ", ".join(f"{name} {found.mean():.2f}" for name, found in values.items() if found.size)
+    return report.line_chart(
+        curves, title, xlabel="cosine", ylabel="share of pairs", caption=f"Mean: {means}."
+    )

@@ -1,0 +1,356 @@
+"""The stages of Semantic-NMF: a collection of documents to counts, tf-idf, positive PMI, topics and scores."""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.corpus import Tokens, Vocabulary, build_vocabulary
+from distembed.corpus.selection import choose_documents, select_documents
+from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.vocabulary import choose_words
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
+from distembed.counting.documents import count_document_terms
+from distembed.evaluation.documents import clustering_scores, topic_coherence
+from distembed.execution import compute, map_blocks
+from distembed.factorization.nmf_blocks import list_words
+from distembed.job.stage import Context, StageSpec, System, sections
+from distembed.linalg.operators import transpose_row_blocks
+from distembed.stages import corpus as corpus_stages
+from distembed.storage.workspace import Workspace
+from distembed.systems.topics.job import Method, TopicsJob
+from distembed.systems.topics.starts import (
+    TopicSizes,
+    classes_of,
+    factor_names,
+    kept_labels,
+    largest_block,
+    number_parameters,
+    plan_number,
+    plan_topics,
+    rows_of,
+    run_number,
+    run_topics,
+    term_blocks,
+    topic_sizes,
+)
+from distembed.weighting.documents import select_pairs, tf_idf
+from distembed.weighting.pmi import marginals, ppmi
+
+
+class ReferenceCounts(NamedTuple):
+    """Symmetric counts of word pairs, and their sums by word."""
+
+    vocabulary: Vocabulary
+    counts: da.Array
+    totals: NDArray[np.floating[Any]]
+
+
+def pair_counts(workspace: Workspace, url: str | None) -> ReferenceCounts:
+    """Return the pair counts of the workspace at `url`, by default of this one; left contexts become both sides."""
+    other = workspace if url is None else Workspace.open(url)
+    counts = other.array("cooccurrence")
+    if other.describe("cooccurrence").spec.dims[0] == "left_word":
+        counts = _added(counts, transpose_row_blocks(counts))
+    return ReferenceCounts(corpus_stages.vocabulary_of(other), counts, marginals(counts).rows)
+
+
+def check_semantic(job: TopicsJob) -> list[str]:
+    """Open the workspace whose counts the association of words is taken from, where it is another."""
+    return _check_reference(job.semantic.workspace)
+
+
+def check_coherence(job: TopicsJob) -> list[str]:
+    """Open the workspace whose counts judge the topics, where it is another."""
+    return _check_reference(job.coherence.workspace)
+
+
+def _check_reference(url: str | None) -> list[str]:
+    if url is None:
+        return []
+    n_words = Workspace.open(url).describe("cooccurrence").spec.shape[0]
+    return [f"pair counts of {n_words:,} words in {url}"]
+
+
+def _added(left: da.Array, right: da.Array) -> da.Array:
+    return map_blocks(operator.add, left, right, dtype=left.dtype, meta=left._meta)
+
+
+def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> Cost:
+    """Return the plan of the scores: the counts of the reference are read."""
+    task = largest_block(job, sizes) + 2**26
+    return Cost(sizes.runs.n_row_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact)
+
+
+def run_evaluation(ctx: Context) -> dict[str, Any]:
+    """Judge every start by the labels that came with the documents, and top words by pairs in a reference."""
+    methods = ctx.job.topics.methods
+    scores = [row for method in methods for row in _label_scores(ctx, method)]
+    ctx.stage.store_table("scores", pa.Table.from_pylist(scores, schema=_score_columns()))
+    topics = [row for method in methods for row in _topic_rows(ctx, method)]
+    reference = pair_counts(ctx.workspace, ctx.job.coherence.workspace)
+    ids = [reference.vocabulary.index(row["words"]).tolist() for row in topics]
+    coherence = topic_coherence(
+        ids, reference.counts, reference.totals, word_counts=reference.vocabulary.counts
+    )
+    columns = {name: values.tolist() for name, values in coherence._asdict().items()}
+    rows = [row | {name: columns[name][k] for name in columns} for k, row in enumerate(topics)]
+    ctx.stage.store_table("topics", pa.Table.from_pylist(rows))
+    return {"n_scored": len(scores)}
+
+
+def _score_columns() -> pa.Schema:
+    numbers = ("loss", "nmi", "ari", "accuracy", "purity")
+    return pa.schema({"method": pa.string(), "start": pa.int64()} | dict.fromkeys(numbers, pa.float64()))
+
+
+def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
+    classes = classes_of(ctx.workspace)
+    if classes is None:
+        return []
+    known = np.array([label is not None for label in classes])
+    truth = classes[known].astype(str)
+    labels = ctx.workspace.array("labels")
+    return [
+        {"method": method, "start": row.start, "loss": row.loss}
+        | clustering_scores(truth, np.asarray(compute(labels[place]))[known])._asdict()
+        for place, row in rows_of(ctx.workspace, method).items()
+    ]
+
+
+def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
+    """Return, for each topic that is kept, its number from 0 on, its size and its top words."""
+    vocabulary = ctx.workspace.table("vocabulary")
+    words = vocabulary["word"].to_pylist()
+    shares = vocabulary["document_count"].to_numpy() / ctx.workspace.array("tf_idf").shape[0]
+    factors = compute(ctx.workspace.array(factor_names(ctx.job, method)[0]))
+    options = ctx.job.coherence
+    # the factors of the other methods are weights of tf-idf, in which frequent words are large already
+    power = options.frequency_weight if method == "semantic_nmf" else 0.0
+    order = list_words(factors, shares, options.n_words, frequency_weight=power)
+    labels = kept_labels(ctx.workspace, method)
+    sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
+    return [
+        {
+            "method": method,
+            "topic": topic,
+            "n_documents": sizes[topic],
+            "words": [words[row] for row in column if factors[row, topic] > 0],
+        }
+        for topic, column in enumerate(order)
+    ]
+
+
+# --- documents -> tokens -> vocabulary ---------------------------------------------------------------------------
+
+
+def tokens_of(job: TopicsJob, workspace: Workspace) -> Tokens:
+    """Return the token parts of the documents that stay."""
+    return corpus_stages.tokens_of(workspace, _tokens_name(job))
+
+
+def _tokens_name(job: TopicsJob) -> str:
+    return "selected_tokens" if job.documents.labels or job.documents.drop_duplicates else "tokens"
+
+
+def plan_selection(job: TopicsJob, sizes: TopicSizes) -> Cost:  # noqa: ARG001
+    """Return the plan of writing the documents that stay."""
+    tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
+    dictionary = min(corpus_stages.DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
+    return Cost(sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted)
+
+
+def run_selection(ctx: Context) -> dict[str, Any]:
+    """Leave out documents of other labels, and duplicates; list those that stay."""
+    job: TopicsJob = ctx.job
+    every = corpus_stages.tokens_of(ctx.workspace)
+    chosen = every
+    if _tokens_name(job) != "tokens":
+        masks = choose_documents(
+            every, labels=job.documents.labels, drop_duplicates=job.documents.drop_duplicates
+        )
+        make = partial(_select_partition, tokens=every, masks=masks)
+        items = ctx.stage.store_files("selected_tokens", len(masks), make, progress=ctx.progress("selection"))
+        chosen = Tokens(tuple(item.paths[0].removesuffix(".documents.parquet") for item in items))
+    documents = corpus_stages.documents_of(chosen)
+    ctx.stage.store_table("documents", documents)
+    return {"n_documents": documents.num_rows, "n_read": every.n_documents}
+
+
+def _select_partition(
+    index: int, prefix: str, *, tokens: Tokens, masks: list[NDArray[np.bool_]]
+) -> dict[str, int]:
+    return select_documents(tokens, tokens.partitions[index], masks[index], prefix)
+
+
+def run_vocabulary(ctx: Context) -> dict[str, Any]:
+    """Choose words that are neither rare, nor in most documents, nor stop words."""
+    options = ctx.job.vocabulary
+    with corpus_stages.local_scratch(ctx.workspace) as scratch:
+        every = build_vocabulary(
+            tokens_of(ctx.job, ctx.workspace),
+            min_count=options.min_count,
+            keep=options.keep,
+            words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
+            scratch=scratch,
+        )
+    chosen = choose_words(
+        every.words,
+        every.document_counts,
+        n_documents=ctx.workspace.stages()["selection"].facts["n_documents"],
+        min_documents=options.min_documents,
+        max_share=options.max_share,
+        stop_words=stop_words_of(options.stop_words, file=options.stop_words_file),
+        keep=options.keep,
+    )
+    kept = every.take(chosen[: options.max_size])
+    columns = {"word": kept.array, "count": kept.counts, "document_count": kept.document_counts}
+    ctx.stage.store_table("vocabulary", pa.table(columns))
+    return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(kept.counts.sum())}
+
+
+# --- tokens -> documents x words, words x words --------------------------------------------------------------------
+
+
+def plan_documents(job: TopicsJob, sizes: TopicSizes) -> Cost:
+    """Return the plan of counting and weighing the words of documents."""
+    terms = PAIR_BYTES * sizes.n_terms
+    return corpus_stages.plan_counting(
+        sizes.corpus,
+        2 * term_blocks(job, sizes),
+        written_bytes=2 * terms,
+        block_memory=min(job.resources.block_memory, 4 * terms),
+    )
+
+
+def run_documents(ctx: Context) -> dict[str, Any]:
+    """Count the words of each document and weigh them by tf-idf, rows of unit length."""
+    job: TopicsJob = ctx.job
+    vocabulary = corpus_stages.vocabulary_of(ctx.workspace)
+    counts = count_document_terms(
+        tokens_of(job, ctx.workspace), vocabulary, block_memory=job.resources.block_memory
+    )
+    dims = ("document", "word")
+    stored = ctx.stage.store(
+        "document_terms", counts, dims=dims, units="occurrences",
+        meaning="How often a document holds a word; rows as documents.parquet, columns as vocabulary.parquet.",
+        progress=ctx.progress("document terms"),
+    )  # fmt: skip
+    weighted = ctx.stage.store(
+        "tf_idf", tf_idf(stored, **job.weighting.model_dump()), dims=dims, units="",
+        meaning="tf-idf of the words of a document, rows of unit length.", progress=ctx.progress("tf-idf"),
+    )  # fmt: skip
+    return {"n_nonzero": corpus_stages.count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
+
+
+def run_partial_counts(ctx: Context) -> dict[str, Any]:
+    """Count the word pairs of each part."""
+    return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
+
+
+def plan_association(job: TopicsJob, sizes: TopicSizes) -> Cost:
+    """Return the plan of positive PMI."""
+    return Cost(
+        sizes.runs.n_row_blocks,
+        PAIR_BYTES * sizes.n_nonzero,
+        PAIR_BYTES * sizes.n_associated,
+        int(SCRATCH_FACTOR * largest_block(job, sizes)),
+        exact=sizes.pairs.exact,
+    )
+
+
+def run_association(ctx: Context) -> dict[str, Any]:
+    """Turn pair counts, of the collection or of another workspace, into positive PMI of its words."""
+    found = pair_counts(ctx.workspace, ctx.job.semantic.workspace)
+    rows = found.vocabulary.index(ctx.workspace.table("vocabulary")["word"]).astype(np.int64)
+    if (rows < 0).all():
+        raise ValueError(f"no word of the collection is in {ctx.job.semantic.workspace}; check its tokenizer")
+    totals = np.where(rows >= 0, found.totals[rows], 0.0)
+    counts = found.counts if ctx.job.semantic.workspace is None else select_pairs(found.counts, rows)
+    # `ppmi` makes shares of the totals it is given; the words of the collection are not all of another's
+    share = float(totals.sum() / found.totals.sum())
+    stored = ctx.stage.store(
+        "ppmi", ppmi(counts, row_totals=totals, column_totals=totals, negative_samples=share),
+        dims=("word", "context_word"), units="nat",
+        meaning="Positive pointwise mutual information of two words, not shifted.", progress=ctx.progress("PPMI"),
+    )  # fmt: skip
+    n_known = int((rows >= 0).sum())
+    return {
+        "n_nonzero": corpus_stages.count_values(stored),
+        "n_known": n_known,
+        "n_row_blocks": stored.numblocks[0],
+    }
+
+
+def document_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the section of weighting and the memory of a block, which lays the grid."""
+    return {**sections("weighting")(job), "block_memory": job.resources.block_memory}
+
+
+def topics_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the section of topics and the memory of a block, which tells what is whole."""
+    return {**sections("topics")(job), "block_memory": job.resources.block_memory}
+
+
+def evaluation_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the section of coherence, and what older tables have otherwise: topics from 1 on, p(word) of pairs."""
+    return {**sections("coherence")(job), "first_topic": 0, "probabilities": "words"}
+
+
+def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
+    """Return the stages of a job; one more where the number of topics is chosen."""
+    selected = ("tokens", "selection", "vocabulary")
+    matrices = ("document_terms", "association")
+    number: tuple[StageSpec, ...] = ()
+    if job.topics.n_topics == "auto":
+        number = (StageSpec("n_topics", matrices, number_parameters, run_number, plan_number),)
+    return (
+        corpus_stages.TOKENS,
+        StageSpec("selection", ("tokens",), sections("documents"), run_selection, plan_selection),
+        corpus_stages.VOCABULARY._replace(inputs=("tokens", "selection"), run=run_vocabulary),
+        StageSpec("document_terms", selected, document_parameters, run_documents, plan_documents),
+        corpus_stages.PARTIAL_COUNTS._replace(inputs=selected, run=run_partial_counts),
+        corpus_stages.COOCCURRENCE,
+        StageSpec(
+            "association",
+            ("cooccurrence", "vocabulary"),
+            sections("semantic"),
+            run_association,
+            plan_association,
+            check_semantic,
+        ),
+        *number,
+        StageSpec(
+            "topics",
+            (*matrices, *(spec.name for spec in number)),
+            topics_parameters,
+            run_topics,
+            plan_topics,
+        ),
+        StageSpec(
+            "evaluation",
+            ("topics", "cooccurrence", "selection"),
+            evaluation_parameters,
+            run_evaluation,
+            plan_evaluation,
+            check_coherence,
+        ),
+    )
+
+
+SYSTEM = System(
+    TopicsJob,
+    stages,
+    topic_sizes,
+    "distembed.systems.topics.report",
+    "distembed.systems.topics.views",
+    "distembed.systems.topics.inference",
+    explanation="distembed.systems.topics.views",
+    explorer="distembed.systems.topics.views",
+)

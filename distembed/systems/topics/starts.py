@@ -1,0 +1,455 @@
+"""The stage of topics: every start of every method, and the factors of the one that is kept."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.costs import PAIR_BYTES, Cost
+from distembed.execution import (
+    Checkpoint,
+    compute,
+    counted_from,
+    delayed_blocks,
+    heard_by,
+    map_blocks,
+    persist,
+    prefixed,
+)
+from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
+from distembed.factorization.consensus import topic_stability
+from distembed.factorization.consensus_blocks import (
+    Agreement,
+    central_start,
+    label_agreement,
+    largest_stable,
+    mean_agreement,
+)
+from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf_blocks import subtract_shift
+from distembed.factorization.nmf_stored import StartRow, start_rows
+from distembed.job.stage import Context, Counted
+from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, RunSizes, about, pair_sizes, with_source
+from distembed.storage.workspace import Workspace
+from distembed.systems.topics.job import Method, TopicsJob
+
+
+def n_topics_of(job: TopicsJob, workspace: Workspace) -> int:
+    """Return the number of topics: that of the job, or the one that was chosen for it."""
+    if job.topics.n_topics == "auto":
+        return int(workspace.stages()["n_topics"].facts["n_topics"])
+    return job.topics.n_topics
+
+
+def factor_names(job: TopicsJob, method: Method) -> tuple[str, str]:
+    """Return under which names the word factors and the document factors of a method are kept."""
+    prefix = "" if method == job.topics.method else f"{method}_"
+    return f"{prefix}vectors", f"{prefix}document_factors"
+
+
+def rows_of(workspace: Workspace, method: Method) -> dict[int, StartRow]:
+    """Return what is known of the starts of a method, and of their consensus, by their rows in the array of labels."""
+    return {place: row for place, row in enumerate(start_rows(workspace)) if row.method == method}
+
+
+def starts_of(workspace: Workspace, method: Method) -> list[StartRow]:
+    """Return what is known of the starts of a method, without their consensus."""
+    return [row for row in rows_of(workspace, method).values() if row.start is not None]
+
+
+def kept_row(workspace: Workspace, method: Method) -> StartRow:
+    """Return what is known of what is kept of a method."""
+    return next(row for row in rows_of(workspace, method).values() if row.kept)
+
+
+def kept_labels(workspace: Workspace, method: Method) -> NDArray[np.int64]:
+    """Return the topic of each document by what is kept of a method, (documents,)."""
+    place = next(place for place, row in rows_of(workspace, method).items() if row.kept)
+    return np.asarray(compute(workspace.array("labels")[place]))
+
+
+def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:
+    """Return the label each document came with, or None where there are not two different ones."""
+    labels = np.array(workspace.table("documents")["label"].to_pylist(), dtype=object)
+    return labels if len({label for label in labels if label is not None}) > 1 else None
+
+
+class TopicSizes(NamedTuple):
+    """Sizes of a collection: its pairs of words, the words of its documents, the pairs that are associated."""
+
+    pairs: PairSizes
+    n_terms: int
+    n_associated: int
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of its corpus."""
+        return self.pairs.corpus
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
+        return self.pairs.n_nonzero
+
+    @property
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
+        return self.pairs.runs
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        corpus = self.corpus
+        terms = f"{self.n_terms:,}" if "document_terms" in corpus.counted else about(self.n_terms)
+        pairs = f"{self.n_nonzero:,}" if self.pairs.exact else about(self.n_nonzero)
+        return with_source(f"{corpus.sentence}, {pairs} pairs, {terms} document terms", corpus)
+
+
+def topic_sizes(job: TopicsJob, counted: Counted | None) -> TopicSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    pairs = pair_sizes(job, counted)
+    done = {} if counted is None else counted.stages
+    n_terms = pairs.corpus.n_terms
+    n_associated = pairs.n_nonzero
+    if "document_terms" in done:
+        n_terms = int(done["document_terms"].facts["n_nonzero"])
+    if "association" in done:
+        n_associated = int(done["association"].facts["n_nonzero"])
+    return TopicSizes(pairs, n_terms, n_associated)
+
+
+def term_blocks(job: TopicsJob, sizes: TopicSizes) -> int:
+    """Return how many row blocks the documents make."""
+    return max(sizes.corpus.n_partitions, -(-32 * sizes.corpus.n_tokens // job.resources.block_memory))
+
+
+def largest_block(job: TopicsJob, sizes: TopicSizes) -> int:
+    """Return the bytes of the largest block of pairs."""
+    return min(job.resources.block_memory // 4, PAIR_BYTES * sizes.n_nonzero)
+
+
+POOLED_BYTES = 16
+"""Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
+
+
+class Work(NamedTuple):
+    """What all starts of a stage with one number of topics have in common."""
+
+    ctx: Context
+    X: Any
+    M: Any
+    n_topics: int
+    keeps_words: bool
+    prefix: str = ""  # of the names under which what is kept of a start is found again
+
+
+def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
+    """Return tf-idf and, where a method asks for it, shifted positive PMI, as they are held."""
+    n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
+    X = _held(ctx, ctx.workspace.array("tf_idf"), n_nonzero)
+    return X, _shifted_pmi(ctx) if "semantic_nmf" in methods else None
+
+
+def _shifted_pmi(ctx: Context) -> Any:
+    """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
+    array = ctx.workspace.array("ppmi")
+    moved = map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
+    return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
+
+
+def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
+    """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
+    size = PAIR_BYTES * n_nonzero
+    if size <= ctx.job.resources.block_memory:
+        return sp.csr_array(sp.vstack(compute(delayed_blocks(array).ravel().tolist()), format="csr"))
+    return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
+
+
+def fitted(work: Work, method: Method, number: int) -> Any:
+    """Return one start of a method, fitted; what documents hold no word is said once, by the report."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*hold no word")
+        return _fit(work, method, number)
+
+
+def _fit(work: Work, method: Method, number: int) -> Any:
+    used = (work.X, work.M) if method == "semantic_nmf" else (work.X,)
+    by_block = any(isinstance(matrix, da.Array) for matrix in used)
+    checkpoint = _named(work, f"{method}-{number:04d}") if by_block else persist
+    return _unfitted(work, method, number, checkpoint=checkpoint).fit(*used)
+
+
+def _unfitted(work: Work, method: Method, number: int, *, checkpoint: Checkpoint) -> Any:
+    """Return the estimator of a start of a method."""
+    options = work.ctx.job.topics
+    seed = options.random_state + number
+    if method == "spherical_kmeans":
+        return SphericalKMeans(work.n_topics, n_iter=options.n_iter, random_state=seed)
+    common: dict[str, Any] = {
+        "init": options.init,
+        "n_iter": options.n_iter,
+        "tol": options.tol,
+        "random_state": seed,
+        "checkpoint": checkpoint,
+    }
+    if method == "semantic_nmf":
+        # M is shifted already
+        return SemanticNMF(work.n_topics, shift=1, semantic_weight=options.semantic_weight, **common)
+    if method == "nmf":
+        return NMF(work.n_topics, solver=options.solver, **common)
+    return OrthogonalNMF(work.n_topics, **common)
+
+
+def _named(work: Work, prefix: str) -> Checkpoint:
+    """Return a checkpoint of the stage whose names begin with those of a start."""
+    return prefixed(work.ctx.stage.checkpoint, f"{work.prefix}{prefix}-")
+
+
+class Start(NamedTuple):
+    """What is kept of each start."""
+
+    labels: NDArray[np.int64]  # (documents,)
+    loss: NDArray[np.float64]  # one value per round, the less the better
+    words: da.Array | None  # (words, topics) float32 in blocks of words, where a consensus is made of them
+
+
+def start_of(work: Work, method: Method, number: int) -> Start:
+    """Return what is kept of one start: found on disk, or fitted now."""
+    model = cache(partial(fitted, work, method, number))
+    checkpoint = _named(work, f"{method}-{number:04d}")
+    with _rounds_of_start(work, method, number):
+        words = (
+            checkpoint("words", lambda: _word_blocks(work, words_of(model()))) if work.keeps_words else None
+        )
+        labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
+        loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
+        return Start(compute(labels), compute(loss), words)
+
+
+def _word_blocks(work: Work, words: NDArray[Any]) -> da.Array:
+    """Return word factors in blocks of words, of which those of all starts together are a block of memory."""
+    job = work.ctx.job
+    rows = max(1, job.resources.block_memory // (POOLED_BYTES * work.n_topics * job.topics.n_starts))
+    return da.from_array(words.astype(np.float32), chunks=(rows, -1))
+
+
+@contextmanager
+def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
+    """Report the rounds of a start as some of those of all its starts; one that is kept is fitted once more."""
+    options = work.ctx.job.topics
+    what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
+    n_rounds = (options.n_starts + (0 if work.keeps_words else 1)) * options.n_iter
+    name = f"{work.n_topics} topics" if work.prefix else method
+    show = work.ctx.progress(name, unit="rounds")
+    with heard_by(lambda _, done, __: show(done, n_rounds)):
+        with counted_from(what, number * options.n_iter, n_rounds):
+            yield
+        show(min((number + 1) * options.n_iter, n_rounds), n_rounds)
+
+
+def _is_kmeans(model: Any) -> bool:
+    return isinstance(model, SphericalKMeans)
+
+
+def words_of(model: Any) -> NDArray[Any]:
+    """Return the word factors of a model, (words, topics): of spherical k-means its centroids."""
+    return np.asarray(model.centroids_.T if _is_kmeans(model) else model.word_factors_)
+
+
+def loss_of(model: Any) -> NDArray[np.float64]:
+    """Return the objective of each round as a loss: of spherical k-means, the sum of 1 - cosine."""
+    if _is_kmeans(model):
+        return np.count_nonzero(model.labels_ >= 0) - model.objective_
+    return np.asarray(model.objective_)
+
+
+def plan_topics(job: TopicsJob, sizes: TopicSizes) -> Cost:
+    """Return the plan of all starts of a method: in one task each where both matrices are small."""
+    n_pooled = job.topics.largest_n_topics * job.topics.n_starts if job.topics.has_consensus else 0
+    return plan_starts(job, sizes, job.topics.n_starts, n_pooled=n_pooled)
+
+
+def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: int) -> Cost:
+    """Return the plan of some starts, of which so many topics are pooled at a time."""
+    block, terms, pairs = (
+        job.resources.block_memory,
+        PAIR_BYTES * sizes.n_terms,
+        PAIR_BYTES * sizes.n_associated,
+    )
+    rounds = job.topics.n_iter * n_starts
+    words = 8 * sizes.corpus.n_words * job.topics.largest_n_topics
+    pooled = sizes.corpus.n_words * n_pooled
+    small = terms <= block and pairs <= block
+    held = terms + pairs if small else largest_block(job, sizes)
+    # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
+    blocks = 4 * term_blocks(job, sizes) + 2 * sizes.runs.n_row_blocks
+    return Cost(
+        1 if small else blocks * rounds,
+        rounds * (terms + pairs),
+        words + 4 * pooled + 8 * sizes.corpus.n_documents * n_starts,
+        # as it is stored, joined, shifted, and what a round makes; topics of all starts in a block, and their cosines
+        4 * held + 6 * words + min(block, POOLED_BYTES * pooled) + 40 * n_pooled**2,
+        graphs=rounds,
+        exact={"document_terms", "association"} <= sizes.corpus.counted,
+    )
+
+
+def run_topics(ctx: Context) -> dict[str, Any]:
+    """Factorize from several starts by each method; keep every start's labels, and the factors of what is chosen."""
+    job: TopicsJob = ctx.job
+    n_topics = n_topics_of(job, ctx.workspace)
+    work = Work(ctx, *matrices(ctx, job.topics.methods), n_topics, keeps_words=job.topics.has_consensus)
+    found: dict[Method, list[Start]] = {}
+    rows: list[StartRow] = []
+    labels: list[NDArray[np.int64]] = []
+    for method in job.topics.methods:
+        found[method] = [start_of(work, method, number) for number in range(job.topics.n_starts)]
+        with _rounds_of_start(work, method, job.topics.n_starts):
+            kept = _kept(work, method, found[method])
+            _store_factors(ctx, method, kept.model, work.X)
+        rows += kept.rows
+        labels += [*(start.labels for start in found[method]), *kept.further_labels]
+    _store_losses(ctx, found)
+    if job.topics.n_starts > 1:
+        ctx.stage.store_table("starts", pa.Table.from_pylist([row._asdict() for row in rows]))
+    ctx.stage.store(
+        "labels", da.from_array(np.stack(labels), chunks=(1, -1)), dims=("start", "document"), units="",
+        meaning="Topic of each document by each start, those of a method together; -1: it holds no word.",
+    )  # fmt: skip
+    own = next(place for place, row in enumerate(rows) if row.kept)
+    sizes = np.bincount(labels[own] + 1, minlength=n_topics + 1)
+    return {"n_unlabeled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
+
+
+def _store_losses(ctx: Context, found: dict[Method, list[Start]]) -> None:
+    rows = [
+        {"method": method, "start": number, "round": place + 1, "loss": value}
+        for method, all_starts in found.items()
+        for number, start in enumerate(all_starts)
+        for place, value in enumerate(start.loss.tolist())
+    ]
+    ctx.stage.store_table("losses", pa.Table.from_pylist(rows))
+
+
+class Kept(NamedTuple):
+    """What is kept of the starts of a method, and what is known of each of them."""
+
+    model: Any
+    rows: list[StartRow]
+    further_labels: list[NDArray[np.int64]]  # those of a consensus
+
+
+def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
+    """Return the start that is chosen, or the consensus, fitted; and how far the starts agree."""
+    losses = np.array([start.loss[-1] for start in starts])
+    agreement = label_agreement(np.stack([start.labels for start in starts]))
+    chosen = _chosen(work.ctx.job, agreement, losses)
+    means = zip(mean_agreement(agreement.nmi), mean_agreement(agreement.ari), strict=True)
+    rows = [
+        StartRow(method, number, float(losses[number]), float(nmi), float(ari), number == chosen)
+        for number, (nmi, ari) in enumerate(means)
+    ]
+    if chosen is not None:
+        return Kept(fitted(work, method, chosen), rows, [])
+    model = _consensus(work, method, starts)
+    labels = np.stack([model.labels_, *(start.labels for start in starts)])
+    nmi, ari = (float(mean_agreement(table)[0]) for table in label_agreement(labels))
+    row = StartRow(method, None, float(loss_of(model)[-1]), nmi, ari, kept=True)
+    return Kept(model, [*rows, row], [model.labels_])
+
+
+def _chosen(job: TopicsJob, agreement: Agreement, losses: NDArray[np.float64]) -> int | None:
+    """Return the number of the start that is kept, None where it is the consensus."""
+    if job.topics.has_consensus:
+        return None
+    if job.topics.choose == "central":
+        return central_start(agreement.nmi, losses)
+    return int(np.argmin(losses))
+
+
+def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
+    """Return the consensus of the starts of a method."""
+    words = [start.words for start in starts if start.words is not None]
+    used = (work.X, work.M) if method == "semantic_nmf" else (work.X,)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*hold no word")
+        return _unfitted(work, method, 0, checkpoint=_named(work, method)).fit_consensus(*used, words)
+
+
+def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
+    """Store word and document factors; those of spherical k-means are centroids and cosines with them."""
+    documents = model.transform(X) if _is_kmeans(model) else model.document_factors_
+    word_name, document_name = factor_names(ctx.job, method)
+    _store_rows(ctx, word_name, words_of(model), ("word", "topic"), "Weight of each word in each topic.")
+    _store_rows(
+        ctx, document_name, documents, ("document", "topic"), "Weight of each topic in each document."
+    )
+    if method == "semantic_nmf":
+        name = "core" if method == ctx.job.topics.method else f"{method}_core"
+        _store_rows(ctx, name, model.core_, ("topic", "other_topic"), "Association of two topics' words.")
+
+
+def _store_rows(ctx: Context, name: str, rows: Any, dims: tuple[str, str], meaning: str) -> None:
+    """Store dense rows as float32, in the blocks they have."""
+    rows = rows.astype(np.float32)
+    array = rows if isinstance(rows, da.Array) else da.from_array(rows, chunks=("auto", -1))
+    ctx.stage.store(name, array, dims=dims, units="", meaning=meaning)
+
+
+def number_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the keys of topics that the number depends on, and the memory of a block, which tells what is whole."""
+    other = {"compare_with", "choose"}
+    return {
+        "topics": job.topics.model_dump(mode="json", exclude=other),
+        "block_memory": job.resources.block_memory,
+    }
+
+
+def plan_number(job: TopicsJob, sizes: TopicSizes) -> Cost:
+    """Return the plan of the starts of every number of topics that is tried."""
+    tried = job.topics.n_topics_range
+    n_starts = job.topics.n_starts
+    plan = plan_starts(job, sizes, len(tried) * n_starts, n_pooled=max(tried) * n_starts)
+    words = 4 * sizes.corpus.n_words * sum(tried) * n_starts
+    return plan._replace(written_bytes=words + 8 * sizes.corpus.n_documents * len(tried) * n_starts)
+
+
+def run_number(ctx: Context) -> dict[str, Any]:
+    """Try every number of topics from several starts, and keep the largest that is stable."""
+    job: TopicsJob = ctx.job
+    X, M = matrices(ctx, (job.topics.method,))
+    rows = [
+        _stability(Work(ctx, X, M, n_topics, keeps_words=True, prefix=f"{n_topics:05d}-"))
+        for n_topics in sorted(set(job.topics.n_topics_range))
+    ]
+    numbers, least = [row["n_topics"] for row in rows], [row["least_silhouette"] for row in rows]
+    stable = largest_stable(numbers, least)
+    chosen = numbers[int(np.argmax([row["ari"] for row in rows]))] if stable is None else stable
+    table = [row | {"chosen": row["n_topics"] == chosen} for row in rows]
+    ctx.stage.store_table("n_topics", pa.Table.from_pylist(table))
+    return {"n_topics": chosen, "is_stable": stable is not None}
+
+
+def _stability(work: Work) -> dict[str, Any]:
+    """Return how stable the topics of one number are, and how well they fit."""
+    options = work.ctx.job.topics
+    starts = [start_of(work, options.method, number) for number in range(options.n_starts)]
+    groups = topic_stability([start.words for start in starts])
+    agreement = label_agreement(np.stack([start.labels for start in starts]))
+    return {
+        "n_topics": work.n_topics,
+        "least_silhouette": groups.least,
+        "mean_silhouette": groups.mean,
+        "nmi": float(mean_agreement(agreement.nmi).mean()),
+        "ari": float(mean_agreement(agreement.ari).mean()),
+        "loss": float(np.mean([start.loss[-1] for start in starts])),
+    }

@@ -1,0 +1,442 @@
+"""What is carried from documents to documents: topics, or the values of a table, and where they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.corpus import Tokens
+from distembed.costs import Cost
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.documents import count_document_terms
+from distembed.display import plural
+from distembed.execution import compute, whole
+from distembed.factorization.lda import check_gensim, online_lda
+from distembed.factorization.lsa import LSA
+from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.formats.tables import TableError, some
+from distembed.job.inputs import file_sizes
+from distembed.job.stage import Context, sections
+from distembed.linalg.chunks import row_chunk
+from distembed.linalg.operators import row_blocks, sparse_times
+from distembed.manifold.correspondences import known_values, shared_values
+from distembed.manifold.joint_graph import prefixed
+from distembed.stages.collections import ParallelSizes, places_of, side_vocabulary, sides_of, token_partitions
+from distembed.storage.workspace import Workspace
+from distembed.systems.transfer.job import FeaturesSection, TransferJob
+from distembed.tables.known import load_vectors
+from distembed.tables.rows import Domain, read_values
+from distembed.tables.sections import TableSection
+from distembed.weighting.pmi import ppmi
+
+
+def store(ctx: Context, name: str, array: da.Array, dims: tuple[str, ...], meaning: str) -> None:
+    """Store a Dask array block by block, its progress reported under its name."""
+    ctx.stage.store(name, array, dims=dims, units="", meaning=meaning, progress=ctx.progress(name))
+
+
+def store_memory(ctx: Context, name: str, array: Any, dims: tuple[str, ...], meaning: str) -> None:
+    """Store an array that is in memory, sparse ones in row blocks of about equal size."""
+    lazy = row_blocks(array) if sp.issparse(array) else da.from_array(np.asarray(array), chunks=-1)
+    store(ctx, name, lazy, dims, meaning)
+
+
+def in_memory(rows: da.Array) -> Any:
+    """Return rows as one NumPy array, or one CSR array."""
+    if not sp.issparse(rows._meta):
+        return np.asarray(compute(rows))
+    return sp.csr_array(sp.vstack([compute(rows.blocks[i]) for i in range(rows.numblocks[0])], format="csr"))
+
+
+STORED_BYTES, VALUE_BYTES = 4, 8
+"""Bytes of a number of a row as it is stored, and as it is compared in the space of both collections."""
+EDGE_BYTES = 12
+"""Bytes of an edge of a graph: a weight and a column."""
+
+
+def term_bytes(sizes: ParallelSizes) -> int:
+    """Return the bytes of the tf-idf of both collections."""
+    return 8 * sizes.n_nonzero
+
+
+def n_chunks(job: TransferJob, sizes: ParallelSizes) -> int:
+    """Return the number of blocks of the tf-idf."""
+    return max(2, term_bytes(sizes) // max(1, job.resources.block_memory // 4))
+
+
+def row_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
+    """Return the bytes of the rows among which neighbors are sought."""
+    options = job.representation
+    return term_bytes(sizes) if options.kind == "tf_idf" else 4 * sizes.n_documents * options.n_components
+
+
+def edge_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
+    """Return the bytes of the neighbor graphs of both collections."""
+    return 2 * EDGE_BYTES * sizes.n_documents * job.alignment.n_neighbors
+
+
+def n_row_blocks(job: TransferJob, n_rows: int, value_bytes: int) -> int:
+    """Return the number of blocks of rows of a collection, between which neighbors are sought."""
+    width = value_bytes * job.representation.n_components
+    return -(-n_rows // row_chunk(n_rows, width, job.resources.block_memory))
+
+
+Floats = NDArray[np.float64]
+
+TABLE_COPIES = 8
+"""Copies of a table of features in memory while it is read: its text, its cells, and its numbers."""
+
+
+# --- the arrays ------------------------------------------------------------------------------------------------
+
+
+def has_topics(job: TransferJob) -> bool:
+    """Return whether topics are carried, and not the values of a table."""
+    return job.features.path is None
+
+
+def known_name(job: TransferJob) -> str:
+    """Return the name of the array that holds the known values of the first collection."""
+    return "topics" if has_topics(job) else "features"
+
+
+def inferred_name(job: TransferJob) -> str:
+    """Return the name of the array of inferred values: of the second collection, or of all documents of the first."""
+    if job.second is None:
+        return "inferred_features"
+    return "second_topics" if has_topics(job) else "second_features"
+
+
+def scores_name(job: TransferJob) -> str:
+    """Return the name of the table that says how well each topic or feature was inferred."""
+    return "topic_scores" if has_topics(job) else "feature_scores"
+
+
+def value_names(job: TransferJob, workspace: Workspace) -> list[str]:
+    """Return the number of each topic with its first words, or the name of each feature."""
+    if not has_topics(job):
+        return [str(name) for name in workspace.table("feature_columns")["feature"].to_pylist()]
+    words = workspace.table("topic_words")["words"].to_pylist()
+    return [f"{number} {' '.join(top[:2])}" for number, top in enumerate(words)]
+
+
+THIRDS = ("low", "middle", "high")
+
+
+def group_names(job: TransferJob, workspace: Workspace, values: Floats) -> list[str]:
+    """Return a group of each document for maps: its largest topic, or the third that its first feature is in."""
+    names = value_names(job, workspace)
+    if has_topics(job):
+        return [names[topic] for topic in values.argmax(axis=1).tolist()]
+    first = in_memory(workspace.array(known_name(job)))[:, 0]
+    bounds = np.nanquantile(first, [1 / 3, 2 / 3])
+    return [f"{names[0]}: {THIRDS[third]}" for third in np.searchsorted(bounds, values[:, 0]).tolist()]
+
+
+def scale_of(job: TransferJob, workspace: Workspace) -> Floats:
+    """Return the unit of each column: its standard deviation where columns count alike, else 1."""
+    if has_topics(job) or not job.features.standardize:
+        return np.ones(workspace.describe(known_name(job)).spec.shape[1])
+    return np.asarray(workspace.table("feature_columns")["deviation"], np.float64)
+
+
+def first_values(job: TransferJob, workspace: Workspace) -> Floats:
+    """Return the known values of the first collection in their units, (n × f), NaN where they are not known."""
+    values: Floats = in_memory(workspace.array(known_name(job))).astype(np.float64)
+    return values / scale_of(job, workspace)
+
+
+def values_to_fit(
+    job: TransferJob, workspace: Workspace, links: sp.csr_array | None
+) -> tuple[Floats, Floats]:
+    """Return the values, in their units, and the confidences of the documents of all collections.
+
+    Parameters
+    ----------
+    job : TransferJob
+    workspace : Workspace
+    links : CSR array (n × m), or None
+        Which documents of the second collection take the values of which of the first; None for one collection.
+    """
+    first = first_values(job, workspace)
+    if links is None:
+        return first, known_values(first, len(first))[1]
+    values, confidence = shared_values(first, links)
+    if job.features.second is not None:
+        given = in_memory(workspace.array("second_known_features")) / scale_of(job, workspace)
+        rows = np.flatnonzero(~np.isnan(given).any(axis=1))
+        values[len(first) + rows], confidence[len(first) + rows] = given[rows], 1.0
+    return values, confidence
+
+
+def fit_parameters(*names: str) -> Callable[[TransferJob], dict[str, Any]]:
+    """Return a function that takes sections of a job, and in which units features count, as parameters of a stage."""
+
+    def parameters(job: TransferJob) -> dict[str, Any]:
+        units = {} if has_topics(job) else {"standardize": job.features.standardize}
+        return {**sections(*names)(job), **units}
+
+    return parameters
+
+
+# --- the stage of a table --------------------------------------------------------------------------------------
+
+
+def feature_parameters(job: TransferJob) -> dict[str, Any]:
+    """Return what is read of the tables; in which units it counts is asked by later stages."""
+    return {"features": job.features.model_dump(mode="json", exclude={"standardize"})}
+
+
+def plan_features(job: TransferJob, sizes: ParallelSizes) -> Cost:
+    """Return the plan of reading the tables of values."""
+    read = sum(file_sizes(job.features.tables().values()).values())
+    return Cost(1, read, read, 0, TABLE_COPIES * read, exact=sizes.exact)
+
+
+def check_features(job: TransferJob) -> list[str]:
+    """Read the tables of values, where there are any, and return what they hold."""
+    return [
+        f"{plural(len(table.names), 'row')} of {plural(len(table.columns), 'feature')} in {job.features.tables()[side]}"
+        for side, table in _tables(job).items()
+    ]
+
+
+def _tables(job: TransferJob) -> dict[str, Domain]:
+    """Return the table of each collection that has one, the second with the columns of the first."""
+    found: dict[str, Domain] = {}
+    for side, path in job.features.tables().items():
+        columns = found["first"].columns if found else job.features.columns
+        found[side] = read_values(_section(job.features, path), key="features", columns=columns)
+    return found
+
+
+def _section(options: FeaturesSection, path: str) -> TableSection:
+    shared = set(TableSection.model_fields) - {"path"}
+    return TableSection(path=path, **options.model_dump(include=shared))
+
+
+def run_features(ctx: Context) -> dict[str, Any]:
+    """Read the values of documents, and join them with the documents by their ids."""
+    job: TransferJob = ctx.job
+    names = {"first": "features", "second": "second_known_features"}
+    facts: dict[str, Any] = {}
+    strangers: list[tuple[str, str]] = []
+    for side, table in _tables(job).items():
+        path = job.features.tables()[side]
+        ids = ctx.workspace.table(f"{side}_documents")["id"].to_pylist()
+        values, unknown = _joined(table, ids, side, path)
+        meaning = f"Values of the documents of the {side} collection; NaN: not known."
+        store_memory(ctx, names[side], values, ("document", "feature"), meaning)
+        if side == "first":
+            ctx.stage.store_table("feature_columns", _columns(table.columns, values))
+        _say(ctx, side, path, table, unknown)
+        strangers += [(path, name) for name in unknown]
+        facts[f"{side}_n_known"] = len(table.names) - len(unknown)
+        facts[f"{side}_n_unknown_ids"] = len(unknown)
+    columns = {"table": [path for path, _ in strangers], "id": [name for _, name in strangers]}
+    schema = pa.schema([("table", pa.string()), ("id", pa.string())])
+    ctx.stage.store_table("unknown_ids", pa.table(columns, schema=schema))
+    return facts
+
+
+def _joined(table: Domain, ids: list[str], side: str, path: str) -> tuple[Floats, list[str]]:
+    """Return the values of each document of a collection, NaN without one, and the ids of no document."""
+    places = places_of(ids, side)
+    found = [row for row, name in enumerate(table.names) if name in places]
+    if not found:
+        raise TableError(
+            f"no id of {path} (the first is {table.names[0]!r}) is that of a document of the {side} collection (the "
+            f"first is {ids[0]!r}): set features.name_column, or {side}.id_field"
+        )
+    values = np.full((len(ids), len(table.columns)), np.nan)
+    values[[places[table.names[row]] for row in found]] = table.matrix[found]
+    return values, [name for name in table.names if name not in places]
+
+
+def _columns(names: list[str], values: Floats) -> pa.Table:
+    """Return the name, mean and standard deviation of each column; a constant one has the deviation 1."""
+    deviation = np.nanstd(values, axis=0)
+    return pa.table(
+        {
+            "feature": names,
+            "mean": np.nanmean(values, axis=0),
+            "deviation": np.where(deviation > 0, deviation, 1.0),
+            "least": np.nanmin(values, axis=0),
+            "largest": np.nanmax(values, axis=0),
+        }
+    )
+
+
+def _say(ctx: Context, side: str, path: str, table: Domain, unknown: list[str]) -> None:
+    """Report what was done to a table, and which of its ids are no document's."""
+    for note in table.notes:
+        ctx.reporter.note(f"  features: {note}")
+    if unknown:
+        ctx.reporter.note(
+            f"warning: {plural(len(unknown), 'id')} of {path} of {len(table.names):,} name no document of the {side} "
+            f"collection: {some(unknown)} (the table unknown_ids has all)"
+        )
+
+
+def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
+    """Return the plan of the rows that neighbors are sought among."""
+    task = job.resources.block_memory + 16 * sizes.n_words * job.representation.n_components
+    rows = row_bytes(job, sizes)
+    return Cost(20 * n_chunks(job, sizes), 12 * term_bytes(sizes), rows, task, exact=sizes.exact)
+
+
+def vector_parameters(job: TransferJob) -> dict[str, Any]:
+    """Return the representation, and where word vectors are given."""
+    return {
+        **sections("representation")(job),
+        "vectors": [getattr(job, side).vectors for side in sides_of(job)],
+    }
+
+
+def run_vectors(ctx: Context) -> dict[str, Any]:
+    """Make the rows that neighbors are sought among; tf-idf rows are those of the terms."""
+    kind = ctx.job.representation.kind
+    makers = {"lsa": _lsa_rows, "psdvec": _mean_vectors}
+    if kind not in makers:
+        return {}
+    for side in sides_of(ctx.job):
+        rows = makers[kind](ctx, side)
+        store(
+            ctx,
+            f"{side}_vectors",
+            rows,
+            ("document", "component"),
+            "Where a document stands among the others.",
+        )
+    return {"n_components": int(rows.shape[1])}
+
+
+def _lsa_rows(ctx: Context, side: str) -> da.Array:
+    terms = ctx.workspace.array(f"{side}_terms")
+    options = ctx.job.representation
+    rank = min(options.n_components, min(terms.shape) - 1)
+    keep = prefixed(ctx.stage.checkpoint, side)
+    return LSA(rank, random_state=options.random_state, checkpoint=keep).fit_transform(terms)
+
+
+def _mean_vectors(ctx: Context, side: str) -> da.Array:
+    """Return the mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed."""
+    words = ctx.workspace.table(f"{side}_vocabulary")["word"].to_pylist()
+    vectors = load_vectors(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
+    table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
+    known = [row for row, word in enumerate(words) if word in vectors]
+    if not known:
+        raise ValueError(
+            f"no word of the {side} collection (the first is {words[0]!r}) has a vector in "
+            f"{getattr(ctx.job, side).vectors} (its first word is {vectors.words[0]!r})"
+        )
+    table[known] = vectors[[words[row] for row in known]]
+    return sparse_times(ctx.workspace.array(f"{side}_terms"), whole(table))
+
+
+def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
+    """Return the rows of a collection among which neighbors are sought, dense or CSR chunks."""
+    return workspace.array(f"{side}_{'terms' if job.representation.kind == 'tf_idf' else 'vectors'}")
+
+
+TOP_WORDS = 10
+"""Words that name a topic in tables."""
+
+LDA_COPIES = 8
+"""Copies of the weights of words in topics that a step of online LDA holds."""
+LDA_BATCH_BYTES = 50 << 20
+"""Memory of the documents of one step of online LDA, as lists of numbers and counts of words."""
+
+
+def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
+    """Return the plan of learning the topics of the first collection."""
+    topics, n_iter = 4 * sizes.n_first * job.topics.n_topics, job.topics.n_iter
+    task = job.resources.block_memory + 3 * topics
+    if job.topics.method == "lda":
+        task += LDA_COPIES * 4 * sizes.n_words * job.topics.n_topics + LDA_BATCH_BYTES
+    n_tasks = 3 * n_iter * n_chunks(job, sizes)
+    return Cost(n_tasks, n_iter * term_bytes(sizes), topics, task, exact=sizes.exact)
+
+
+def check_topics(job: TransferJob) -> list[str]:
+    """Raise an error if the method needs a package that is not installed."""
+    if job.topics.method == "lda":
+        check_gensim()
+    return []
+
+
+def run_topics(ctx: Context) -> dict[str, Any]:
+    """Learn the topics of the first collection and the share of each in its documents."""
+    makers = {"nmf": _nmf_topics, "semantic_nmf": _semantic_topics, "lda": _lda_topics}
+    proportions, word_weights, objective = makers[ctx.job.topics.method](ctx)
+    meaning = "Share of a topic in a document; rows sum to one, NaN: the document has no known word."
+    store_memory(ctx, "topics", proportions.astype(np.float32), ("document", "topic"), meaning)
+    words = np.array(ctx.workspace.table("first_vocabulary")["word"].to_pylist(), object)
+    top = np.argsort(-word_weights, axis=0, kind="stable")[:TOP_WORDS].T
+    share = np.nanmean(proportions, axis=0)
+    ctx.stage.store_table(
+        "topic_words", pa.table({"topic": np.arange(len(top)), "share": share, "words": words[top].tolist()})
+    )
+    ctx.stage.store_table("topic_objective", pa.table({"objective": np.asarray(objective, np.float64)}))
+    return {"n_rounds": len(objective)}
+
+
+def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+    options = ctx.job.topics
+    model = NMF(
+        options.n_topics,
+        n_iter=options.n_iter,
+        random_state=options.random_state,
+        checkpoint=ctx.stage.checkpoint,
+    ).fit(ctx.workspace.array("first_terms"))
+    return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
+
+
+def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+    options, block = ctx.job.topics, ctx.job.resources.block_memory
+    counts = count_cooccurrences(
+        Tokens(token_partitions(ctx.workspace, "first")),
+        side_vocabulary(ctx.workspace, "first"),
+        window=options.window,
+        block_memory=block,
+    )
+    model = SemanticNMF(
+        options.n_topics,
+        n_iter=options.n_iter,
+        random_state=options.random_state,
+        checkpoint=ctx.stage.checkpoint,
+    ).fit(ctx.workspace.array("first_terms"), ppmi(counts))
+    return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
+
+
+def _lda_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+    options = ctx.job.topics
+    tokens = Tokens(token_partitions(ctx.workspace, "first"))
+    words = side_vocabulary(ctx.workspace, "first")
+    make = partial(count_document_terms, tokens, words, block_memory=ctx.job.resources.block_memory)
+    found = online_lda(
+        ctx.stage.checkpoint("counts", make),
+        options.n_topics,
+        n_passes=options.n_iter,
+        random_state=options.random_state,
+        checkpoint=ctx.stage.checkpoint,
+    )
+    shares: Floats = compute(found.shares).astype(np.float64)
+    return shares, found.word_weights.astype(np.float64), found.likelihood
+
+
+def proportions_of(document_factors: Any, word_factors: Any) -> Floats:
+    """Return the share of each topic in the weight of each document, (n × k), NaN for documents without any.
+
+    z_ik ‖w_k‖₁ / Σ_k z_ik ‖w_k‖₁: columns of words are brought to sum one, as the topics of LDA are.
+    """
+    Z = np.asarray(document_factors, np.float64) * np.asarray(word_factors, np.float64).sum(axis=0)
+    sums = Z.sum(axis=1, keepdims=True)
+    return np.divide(Z, sums, out=np.full_like(Z, np.nan), where=sums > 0)

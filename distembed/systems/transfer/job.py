@@ -1,0 +1,210 @@
+"""The job file of topic transfer between parallel collections."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from distembed.corpus.paths import Format
+from distembed.corpus.stop_words import Language
+from distembed.job.model import KEPT_BY_THE_JOB, OPTION, InputPath, Job, MapSection, Only, Section, section_of
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
+from distembed.stages.collections import SIDES, sides_of
+from distembed.stages.corpus_sections import ParallelSection, TextsSection
+from distembed.tables.sections import ReadingSection
+
+
+class SideSection(ParallelSection):
+    """`[first]` or `[second]`: a collection, which words of it do not count, and where vectors of its words are."""
+
+    effects = (*TextsSection.effects, Only(("vectors",), "representation.kind", ("psdvec",)))
+
+    format: Format = "auto"
+    """What the files are; "auto" goes by the extension."""
+    stop_words: Language = "none"
+    """The language whose function words are left out: "none", "english", or another with ``distembed[stopwords]``."""
+    stop_words_file: InputPath | None = None
+    """A text file with further words to leave out, one per line."""
+    vectors: InputPath | None = None
+    """The workspace or file of vectors of its words, for `representation.kind = "psdvec"`."""
+
+
+class TransferTermsSection(Section):
+    """`[terms]`: which words of a collection count, and how (tf-idf)."""
+
+    min_documents: int = Field(default=2, ge=1)
+    """Words in fewer documents are left out."""
+    max_share: float = Field(default=0.5, gt=0, le=1)
+    """Words in a larger share of the documents are left out."""
+    max_size: int | None = Field(default=None, ge=1)
+    """The most words of a collection; by default all."""
+    sublinear: bool = True
+    """Whether a count n is taken as 1 + log n."""
+
+
+class RepresentationSection(Section):
+    """`[representation]`: the rows that neighbors are sought among."""
+
+    effects = (Only(("n_components",), "kind", ("lsa", "psdvec")), Only(("random_state",), "kind", ("lsa",)))
+
+    kind: Literal["lsa", "tf_idf", "psdvec"] = "lsa"
+    """What the rows of documents are: LSA coordinates, tf-idf, or sums of the vectors of their words."""
+    n_components: int = Field(default=150, ge=1)
+    """The dimensions of the LSA coordinates."""
+    random_state: int = Field(default=0, ge=0)
+    """The seed of the decomposition."""
+
+
+class TransferTopicsSection(Section):
+    """`[topics]`: the proportions learned on the first collection."""
+
+    effects = (Only(("window",), "method", ("semantic_nmf",)), Only((), "features.path", (None,)))
+
+    method: Literal["nmf", "semantic_nmf", "lda"] = "nmf"
+    """How the topics of the first collection are learned: "lda" is gensim's online algorithm, which reads the documents
+    in batches and needs ``distembed[lda]``.
+    """
+    n_topics: int = Field(default=20, ge=2)
+    """The number of topics."""
+    n_iter: int = Field(default=200, ge=1)
+    """The most rounds, or passes over the documents."""
+    window: int = Field(default=10, ge=1)
+    """The window of word pairs, for `method = "semantic_nmf"`."""
+    random_state: int = Field(default=0, ge=0)
+    """The seed of the start."""
+
+
+class FeaturesSection(ReadingSection):
+    """`[features]`: values of some documents from a table, which are carried to the others in place of topics."""
+
+    effects = (Only((), "path"),)
+
+    path: InputPath | None = None
+    """A table with a row per document of the first collection, its id and numbers: CSV, TSV, Parquet or npz, also
+    compressed. With it there are no topics. Documents without a row, or with an empty one, have no known values.
+    """
+    second: InputPath | None = None
+    """A table of the same columns for documents of the second collection whose values are known."""
+    columns: tuple[str, ...] = ()
+    """The columns that are taken; by default all of numbers."""
+    standardize: bool = True
+    """Whether the columns count alike, each in units of its standard deviation, as do the errors in the report; the
+    results are in the units of the table.
+    """
+
+    def tables(self) -> dict[str, str]:
+        """Return the path of the table of each collection that has one."""
+        given = zip(SIDES, (self.path, self.second), strict=True)
+        return {side: path for side, path in given if path is not None}
+
+
+class PairsSection(Section):
+    """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids."""
+
+    effects = (Only(("share", "random_state"), "path", (None,)),)
+
+    share: float = Field(default=0.05, gt=0, le=1)
+    """The share of the documents with equal ids that is taken as known."""
+    path: InputPath | None = None
+    """A file of pairs of ids, one pair per line, in place of a share."""
+    random_state: int = Field(default=0, ge=0)
+    """The seed of the draw."""
+
+
+# By default the rows of a job are LSA coordinates of both collections, in which propagation gains
+# (tests/benchmarks/TRANSFER.md); the library cannot know that the two sets it is given have common axes.
+@section_of(
+    FeaturePreservingEmbedding,
+    exclude=KEPT_BY_THE_JOB | {"metric": "the graphs of documents and the plan of their stage are by cosine"},
+    defaults={"regularization": 0.1, "propagate": True},
+)
+class AlignmentSection(Section):
+    """`[alignment]`: the estimator (`distembed.FeaturePreservingEmbedding`)."""
+
+    n_components: int = OPTION
+    n_neighbors: int = OPTION
+    correspondence_weight: float = OPTION
+    propagate: bool = OPTION
+    tol: float = OPTION
+    random_state: int = OPTION
+
+
+class TransferEvaluationSection(Section):
+    """`[evaluation]`: shares of the documents with a counterpart that are taken as known, and draws of each."""
+
+    effects = (Only(("topic_share",), "topic"),)
+
+    shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
+    """The shares of pairs taken as known, one run per share."""
+    n_seeds: int = Field(default=3, ge=1)
+    """How many draws are made of each share."""
+    printed_rounds: int = Field(default=0, ge=0)
+    """The rounds of the algorithm as the paper prints it, which is judged too; 0 leaves it out."""
+    topic: int | None = Field(default=None, ge=0)
+    """Judge on the documents of which this topic is the largest part, and their counterparts, as the paper did; by
+    default on all. Known pairs, graphs and means are then those of these documents alone.
+    """
+    topic_share: float = Field(default=0.5, gt=0, le=1)
+    """The least share of that topic in such a document."""
+    n_aligned: int = Field(default=50, ge=1)
+    """How many of the nearest documents are looked through for the counterpart."""
+
+
+class TransferJob(Job):
+    """A job of `system = "transfer"`: two collections and known pairs in, topics of the second one out.
+
+    Without a second collection, the features of some documents of the first are carried to its others.
+    """
+
+    first: SideSection
+    second: SideSection | None = None
+    terms: TransferTermsSection = TransferTermsSection()
+    representation: RepresentationSection = RepresentationSection()
+    topics: TransferTopicsSection = TransferTopicsSection()
+    features: FeaturesSection = FeaturesSection()
+    pairs: PairsSection = PairsSection()
+    alignment: AlignmentSection = AlignmentSection()
+    evaluation: TransferEvaluationSection = TransferEvaluationSection()
+    report: MapSection = MapSection()
+
+    @model_validator(mode="after")
+    def _collections_have_features(self) -> Self:
+        if self.second is None and self.features.path is None:
+            raise ValueError(
+                "there is no second collection, and nothing to carry within the first: give second.paths, or "
+                "features.path, a table with the values of some documents"
+            )
+        if self.features.second is not None and (self.features.path is None or self.second is None):
+            missing = "second.paths" if self.second is None else "features.path"
+            raise ValueError(f"features.second needs {missing}: it is a table for the second collection")
+        return self
+
+    @model_validator(mode="after")
+    def _representation_fits(self) -> Self:
+        missing = [name for name in sides_of(self) if getattr(self, name).vectors is None]
+        if self.representation.kind == "psdvec" and missing:
+            raise ValueError(
+                f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "
+                f"{missing[0]}.vectors, a workspace or a vector file"
+            )
+        if self.representation.kind == "tf_idf" and self.alignment.propagate and self.second is not None:
+            raise ValueError(
+                "alignment.propagate = true rotates one collection onto the other, and words of two languages "
+                "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _topic_is_there(self) -> Self:
+        topic = self.evaluation.topic
+        if topic is not None and self.features.path is not None:
+            raise ValueError(
+                "evaluation.topic chooses documents by topic, and features.path takes the place of topics"
+            )
+        if topic is not None and topic >= self.topics.n_topics:
+            raise ValueError(
+                f"evaluation.topic is {topic}, but there are {self.topics.n_topics} topics: choose "
+                f"0 to {self.topics.n_topics - 1}"
+            )
+        return self

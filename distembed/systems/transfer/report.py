@@ -1,0 +1,397 @@
+"""The report of a topic-transfer job, and the last lines that its run prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.evaluation.transfer import mean_interval
+from distembed.execution import compute
+from distembed.job.terminal import shown
+from distembed.linalg.chunks import evenly_spaced
+from distembed.stages.collections import SIDES, sides_of
+from distembed.storage.workspace import Workspace
+from distembed.systems.transfer.features import (
+    group_names,
+    has_topics,
+    inferred_name,
+    known_name,
+    scores_name,
+    value_names,
+)
+from distembed.systems.transfer.job import TransferJob
+from distembed.systems.transfer.stages import method_names, stages
+from distembed.views import report
+
+METHODS = {
+    "mean": "column mean",
+    "ridge": "ridge to the topics",
+    "ridge_map": "ridge map, 5 nearest",
+    "procrustes": "rotation, 5 nearest",
+    "procrustes_1": "rotation, nearest",
+    "alignment": "semisupervised alignment",
+    "printed": "embedding as the paper prints it",
+    "matching": "self-trained rotation, 5 nearest",
+    "matching_1": "self-trained rotation, nearest",
+    "embedding_given": "embedding, given pairs only",
+    "embedding": "feature-preserving embedding",
+}
+"""What the methods of `infer_by_each_method` are called."""
+
+WITHIN = {
+    "mean": "column mean",
+    "ridge": "ridge regression",
+    "nearest": "5 nearest known documents",
+    "embedding": "feature-preserving embedding",
+}
+"""What the methods of `infer_within` are called."""
+
+CURVES = ("embedding", "mean", "ridge", "nearest", "procrustes", "alignment", "matching_1", "embedding_given")
+"""Methods that the figure of accuracy draws; the table has all."""
+
+MEASURES = ("rmse", "correlation", "hellinger", "mean_reciprocal_rank", "hits_1", "hits_10")
+
+
+def label_of(job: TransferJob, method: str) -> str:
+    """Return what a method is called in tables."""
+    if job.second is None:
+        return WITHIN[method]
+    return METHODS[method] if has_topics(job) else METHODS[method].replace("topics", "features")
+
+
+def _measured(job: TransferJob) -> str:
+    """Return what the error is of, and in which unit."""
+    if has_topics(job):
+        return "RMSE of topic shares"
+    return "RMSE in deviations" if job.features.standardize else "RMSE of features"
+
+
+def _whose(job: TransferJob) -> str:
+    """Return which documents are judged."""
+    if job.second is None:
+        return "Documents whose values were hidden"
+    return "Documents of the second collection whose pair was not known"
+
+
+def _known(job: TransferJob) -> str:
+    return "pairs" if job.second is not None else "documents"
+
+
+def _measures(job: TransferJob) -> list[str]:
+    """Return the measures of a job: only shares are on the simplex, and only two collections have counterparts."""
+    retrieval = {"mean_reciprocal_rank", "hits_1", "hits_10"} if job.second is None else set()
+    simplex = set() if has_topics(job) else {"hellinger"}
+    return [name for name in MEASURES if name not in retrieval | simplex]
+
+
+def page(job: TransferJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
+    done = workspace.stages()
+    facts = {
+        **{f"{side} documents": done["tokens"].facts[f"{side}_n_documents"] for side in sides_of(job)},
+        **({"pairs known": done["pairs"].facts["n_known"]} if "pairs" in done else {}),
+        "topics" if has_topics(job) else "features": len(value_names(job, workspace)),
+    }
+    said = filter(None, [_counts(job, workspace), _convergence(job, workspace), _better(job, workspace)])
+    summary = f"{' '.join(said)} Content digest {workspace.digest()}."
+    return report.render_report(
+        job.job.title,
+        summary,
+        _sections(job, workspace),
+        facts=facts,
+        invitation=report.invitation(workspace),
+    )
+
+
+def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
+    """Return what was paired, how the solution converged, how good it is, and where everything is."""
+    accuracy = "\n".join(filter(None, [_judged(job, workspace), accuracy_text(job, workspace)]))
+    parts = [_counts(job, workspace), _convergence(job, workspace), accuracy, _better(job, workspace)]
+    parts.append(
+        f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def _judged(job: TransferJob, workspace: Workspace) -> str:
+    """Return which documents the methods are judged on, where these are not all."""
+    options, facts = job.evaluation, workspace.stages()["evaluation"].facts
+    if options.topic is None:
+        return ""
+    words = workspace.table("topic_words")["words"][options.topic].as_py()
+    return (
+        f"Judged on the {facts['n_pairs']:,} documents of which {options.topic_share:.0%} or more are topic "
+        f"{options.topic} ({' '.join(words)}), and their counterparts."
+    )
+
+
+def _better(job: TransferJob, workspace: Workspace) -> str:
+    """Return which control of one collection is better than the embedding with the most known documents, if any is."""
+    rows = accuracy(job, workspace) if job.second is None else []
+    if not rows:
+        return ""
+    errors = {row["method"]: row["rmse"].mean for row in rows if row["known"] == rows[-1]["known"]}
+    best = min(errors, key=lambda name: errors[name])
+    ours = errors[label_of(job, "embedding")]
+    if errors[best] >= ours:
+        return ""
+    return (
+        f"warning: the {best} infers these features better than the embedding, {errors[best]:.3f} against {ours:.3f} "
+        f"with {rows[-1]['known']:,} known documents: the values that this job exports are those of the embedding."
+    )
+
+
+def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
+    """Return the mean error of each method by the share of known pairs, as lines of text."""
+    rows = accuracy(job, workspace)
+    if not rows:
+        return ""
+    known = list(dict.fromkeys(row["known"] for row in rows))
+    head = f"{f'{_measured(job)}, known {_known(job)}':<34}" + "".join(f"{n:>9,}" for n in known)
+    lines = [
+        f"{label_of(job, method):<34}"
+        + "".join(f"{row['rmse'].mean:>9.4f}" for row in rows if row["method"] == label_of(job, method))
+        for method in method_names(job)
+    ]
+    return "\n".join([head, *lines])
+
+
+def accuracy(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
+    """Return the mean and 95 % interval of each measure by number of known pairs and method."""
+    table = workspace.table("scores").to_pydict()
+    known, method = np.array(table["n_known"]), np.array(table["method"])
+    rows = []
+    for n in sorted(set(known.tolist())):
+        for name in method_names(job):
+            here = (known == n) & (method == name)
+            values = {what: mean_interval(np.array(table[what])[here]) for what in MEASURES}
+            share = float(np.array(table["share"])[here][0])
+            rows.append({"share": share, "known": n, "method": label_of(job, name), **values})
+    return rows
+
+
+def _counts(job: TransferJob, workspace: Workspace) -> str:
+    facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
+    first = facts["tokens"]["first_n_documents"]
+    if job.second is None:
+        known = facts["features"]["first_n_known"]
+        return f"{first:,} documents; {known:,} had known values, {first - known:,} got theirs."
+    second, carried = facts["tokens"]["second_n_documents"], "topics"
+    if not has_topics(job):
+        first, carried = facts["features"]["first_n_known"], "known values"
+        second -= facts["features"].get("second_n_known", 0)
+    return (
+        f"{first:,} documents with {carried} and {second:,} without; {facts['pairs']['n_known']:,} of "
+        f"{facts['pairs']['n_pairs']:,} pairs were known."
+    )
+
+
+def _convergence(job: TransferJob, workspace: Workspace) -> str:
+    done = workspace.stages()
+    facts, links = done["embedding"].facts, done["links"].facts if "links" in done else {}
+    found = ""
+    if "found" in links:
+        found = (
+            f" {links['found'][-1]:,} further pairs were found; by the known ones, left out in turn, "
+            f"{links['lost_share']:.1%} of the counterparts are not among the candidates."
+        )
+    return f"The embedding {_ending(job, facts)}.{found}"
+
+
+def _ending(job: TransferJob, facts: Mapping[str, Any]) -> str:
+    """Return how the rounds ended; with no tolerance their number is what was asked for."""
+    if facts["converged"]:
+        return f"converged in {facts['n_iter']:,} rounds"
+    if job.alignment.tol == 0:
+        return f"was stopped after {facts['n_iter']:,} rounds, as alignment.max_iter says"
+    return f"did NOT converge in {facts['n_iter']:,} rounds: raise alignment.max_iter"
+
+
+def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+    values = _topic_section if has_topics(job) else _feature_section
+    curves = {"objective": "Objective of the embedding"}
+    if has_topics(job):
+        curves["topic_objective"] = "Objective of the topics"
+    return [
+        *_accuracy_sections(job, workspace),
+        *_maps(job, workspace),
+        values(job, workspace),
+        *([] if job.second is None else [_pair_section(job, workspace)]),
+        *(
+            report.objective_curve(np.asarray(workspace.table(name)["objective"]), title=title)
+            for name, title in curves.items()
+        ),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+    ]
+
+
+# --- accuracy -------------------------------------------------------------------------------------------------
+
+
+def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+    rows = accuracy(job, workspace)
+    if not rows:
+        return [report.table("Accuracy", [], caption="")]
+    shown = [
+        {
+            "known": row["known"],
+            "share": row["share"],
+            "method": row["method"],
+            **{what: row[what].mean for what in _measures(job)},
+            "rmse, 95 %": (row["rmse"].low, row["rmse"].high),
+        }
+        for row in rows
+    ]
+    caption = (
+        f"{_judged(job, workspace)} {_whose(job)}; means of {job.evaluation.n_seeds} draws of the known "
+        f"{_known(job)}. {_measured(job)}; mean correlation of a column"
+        f"{'; mean Hellinger distance of shares' if has_topics(job) else ''}"
+        f"{'' if job.second is None else '; rank of the true counterpart where a method has a common space'}."
+    )
+    return [
+        _curve(job, rows),
+        report.table(
+            "Accuracy at a glance", _glance(rows), caption=f"{_measured(job)} by known {_known(job)}."
+        ),
+        report.table("Accuracy by method", shown, caption=caption),
+    ]
+
+
+def _glance(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each method and a column for each number of known pairs."""
+    lines: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        line = lines.setdefault(row["method"], {"method": row["method"]})
+        line[f"{row['known']:,} ({row['share']:.0%})"] = row["rmse"].mean
+    return list(lines.values())
+
+
+def _curve(job: TransferJob, rows: Sequence[dict[str, Any]]) -> report.Section:
+    drawn = [label_of(job, name) for name in CURVES if name in method_names(job)]
+    series = {name: _series(rows, name) for name in drawn}
+    known, _ = series[label_of(job, "embedding")]
+    ends = [row["rmse"] for row in rows if row["method"] == label_of(job, "embedding")]
+    band = (known, np.array([end.low for end in ends]), np.array([end.high for end in ends]))
+    return report.line_chart(
+        series,
+        f"Accuracy against the number of known {_known(job)}",
+        xlabel=f"known {_known(job)}",
+        ylabel=_measured(job),
+        x_scale="log",
+        dashed=[label_of(job, "mean")],
+        band=band,
+        caption="Lower is better; the tint is the 95 % interval of the embedding.",
+    )
+
+
+def _series(rows: Sequence[dict[str, Any]], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    mine = [row for row in rows if row["method"] == name]
+    return np.array([row["known"] for row in mine]), np.array([row["rmse"].mean for row in mine])
+
+
+# --- maps and examples ----------------------------------------------------------------------------------------
+
+
+def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+    """Draw all documents in their common space: one layout, by topic or feature and by collection."""
+    rows, places, tops, sides = [], [], [], []
+    for side, values in zip(sides_of(job), shown_values(job, workspace), strict=True):
+        ids = workspace.table(f"{side}_documents")["id"].to_pylist()
+        chosen = evenly_spaced(len(ids), job.report.n_map_words)
+        chosen = chosen[np.isfinite(values[chosen]).all(axis=1)]
+        rows += [ids[row] for row in chosen.tolist()]
+        places.append(stored(workspace, f"{side}_embedding")[chosen])
+        tops += group_names(job, workspace, values[chosen])
+        sides += [f"{side} collection"] * len(chosen)
+    what = "largest topic" if has_topics(job) else "the first feature"
+    titles = {f"Both collections in one space, by {what}": tops, "The same map by collection": sides}
+    if job.second is None:
+        titles = {f"All documents, by {what}": tops}
+    points = np.concatenate(places)
+    return report.word_maps(rows, points, titles, method="tsne", max_words=len(rows), noun="document")
+
+
+def stored(workspace: Workspace, name: str) -> NDArray[Any]:
+    """Return a stored dense array, in memory."""
+    return np.asarray(compute(workspace.array(name)))
+
+
+def shown_values(job: TransferJob, workspace: Workspace) -> list[NDArray[Any]]:
+    """Return the topics or features of the documents of each collection: known ones of the first, else inferred."""
+    inferred = stored(workspace, inferred_name(job))
+    return [inferred] if job.second is None else [stored(workspace, known_name(job)), inferred]
+
+
+def _topic_section(job: TransferJob, workspace: Workspace) -> report.Section:
+    """Show each topic by its words, its share, and how well it was carried over."""
+    words = workspace.table("topic_words").to_pydict()
+    scores = {row["topic"]: row for row in workspace.table("topic_scores").to_pylist()}
+    rows = []
+    for topic, top, share in zip(words["topic"], words["words"], words["share"], strict=True):
+        score = scores.get(topic, {})
+        rows.append(
+            {
+                "topic": topic,
+                "words": " ".join(top),
+                "mean share": share,
+                "rmse": score.get("rmse"),
+                "correlation": score.get("correlation"),
+            }
+        )
+    caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
+    title = "Topics of the first collection"
+    shares = dict(zip(value_names(job, workspace), words["share"], strict=True))
+    picture = report.bar_chart(shares, title, xlabel="mean share of a topic", show=report.three_decimals)
+    return report.group(title, [picture, report.table(title, rows, caption=caption)])
+
+
+def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
+    """Show each feature of the table, and how well it was inferred."""
+    scores = {row["feature"]: row for row in workspace.table(scores_name(job)).to_pylist()}
+    rows = [
+        {**row, **{name: scores.get(number, {}).get(name) for name in ("rmse", "correlation")}}
+        for number, row in enumerate(workspace.table("feature_columns").to_pylist())
+    ]
+    caption = (
+        f"Mean, standard deviation and range of the known values; {_measured(job)} and correlation of the inferred "
+        f"ones. {_whose(job)}."
+    )
+    return report.table("Features", rows, caption=caption)
+
+
+def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
+    """Show documents of the second collection with their likeliest counterparts."""
+    first, second = (workspace.table(f"{side}_documents").to_pydict() for side in SIDES)
+    pairs = workspace.table("pairs").to_pylist()
+    truth = {second["id"][pair["second"]]: first["id"][pair["first"]] for pair in pairs}
+    known = {second["id"][pair["second"]] for pair in pairs if pair["known"]}
+    excerpts = dict(zip(first["id"], first["excerpt"], strict=True))
+    begins = dict(zip(second["id"], second["excerpt"], strict=True))
+    names = value_names(job, workspace)
+    aligned = workspace.table("aligned").to_pylist()
+    left = [row for row in aligned if row["id"] not in known and row["counterpart"]]
+    chosen = evenly_spaced(len(left), job.evaluation.n_aligned)
+    rows = [
+        {
+            "second": row["id"],
+            "begins": begins[row["id"]],
+            "likeliest counterpart": row["counterpart"],
+            "which begins": excerpts[row["counterpart"]],
+            "probability": row["probability"],
+            "right": _verdict(truth.get(row["id"]), row["counterpart"]),
+            **({"topic": names[row["topic"]]} if has_topics(job) else {}),
+        }
+        for row in (left[i] for i in chosen.tolist())
+    ]
+    caption = "Documents evenly from first to last of those whose pair was not known."
+    title = "Documents and their counterparts"
+    return report.first_rows(rows, lambda some: report.table(title, some, caption=caption))
+
+
+def _verdict(true: str | None, found: str) -> str | None:
+    """Return, in words, whether a counterpart is the true one, where that is known."""
+    return None if true is None else {True: "yes", False: "no"}[true == found]

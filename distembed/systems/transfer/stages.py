@@ -1,0 +1,349 @@
+"""The stage of topic transfer that judges every method on the pairs that are not known."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.costs import Cost
+from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
+from distembed.execution import compute, persist
+from distembed.job.stage import Context, StageSpec, System, sections, stored_sparse
+from distembed.manifold.correspondences import correspondence_matrix
+from distembed.manifold.inference import OneSet, TwoSets, infer_by_each_method, infer_within
+from distembed.neighbors.graphs import neighbor_affinity
+from distembed.stages.collections import (
+    SIDES,
+    ParallelSizes,
+    check_collections,
+    check_pairs,
+    check_stop_words,
+    check_vectors,
+    parallel_sizes,
+    run_side_tokens,
+    run_terms,
+    side_parameters,
+    term_parameters,
+)
+from distembed.stages.corpus import DICTIONARY_BYTES, LOOKUP_BYTES, VOCABULARY_BYTES, merging_bytes
+from distembed.storage.workspace import Workspace
+from distembed.systems.transfer.alignment import (
+    embedding_of,
+    fit_bytes,
+    graph_parameters,
+    link_parameters,
+    matching_bytes,
+    n_systems,
+    pair_search_tasks,
+    plan_embedding,
+    plan_graphs,
+    plan_links,
+    plan_pairs,
+    run_embedding,
+    run_graphs,
+    run_links,
+    run_pairs,
+)
+from distembed.systems.transfer.features import (
+    check_features,
+    check_topics,
+    edge_bytes,
+    feature_parameters,
+    first_values,
+    fit_parameters,
+    has_topics,
+    in_memory,
+    inferred_name,
+    known_name,
+    n_chunks,
+    plan_features,
+    plan_topics,
+    plan_vectors,
+    row_bytes,
+    rows_of,
+    run_features,
+    run_topics,
+    run_vectors,
+    scale_of,
+    scores_name,
+    term_bytes,
+    vector_parameters,
+)
+from distembed.systems.transfer.job import TransferJob
+
+Floats = NDArray[np.float64]
+
+
+HELD_COPIES = 12
+"""Copies of the rows of both collections, in float32, that the compared methods hold."""
+
+
+def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
+    """Return the plan of an embedding and a search for each draw of known pairs."""
+    n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
+    read = row_bytes(job, sizes) + edge_bytes(job, sizes)
+    task = matching_bytes(job, sizes) + fit_bytes(job, sizes)
+    n_tasks = n_draws * (n_systems(job) + pair_search_tasks(job, sizes))
+    # The controls take the rows in memory, which are read even where there is no draw.
+    held = (HELD_COPIES if n_draws else 1) * row_bytes(job, sizes)
+    return Cost(n_tasks, read, 2**14, task, held, exact=sizes.exact)
+
+
+def run_evaluation(ctx: Context) -> dict[str, Any]:
+    """Judge every method on the pairs not known, over shares and draws of the known ones."""
+    options = ctx.job.evaluation
+    sets = _two_sets(ctx)
+    table = ctx.workspace.table("pairs")
+    pairs = np.column_stack([np.asarray(table["first"]), np.asarray(table["second"])])
+    pairs = pairs[~np.isnan(sets.features[pairs[:, 0]]).any(axis=1)]
+    if options.topic is not None:
+        sets, pairs = _dominated(ctx, sets, pairs)
+    cells = [(share, seed) for share in options.shares for seed in range(options.n_seeds)]
+    rows = []
+    for done, (share, seed) in enumerate(cells if len(pairs) > 1 else []):
+        n_known = min(max(1, round(share * len(pairs))), len(pairs) - 1)
+        draw = {"share": share, "n_known": n_known, "seed": seed}
+        rows += [{**draw, **score._asdict()} for score in _scores(ctx, sets, pairs, n_known, seed)]
+        ctx.progress("evaluation")(done + 1, len(cells))
+    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, scores_schema()))
+    ctx.stage.store_table(scores_name(ctx.job), _value_scores(ctx.job, ctx.workspace))
+    return {"n_draws": len(cells) if len(pairs) > 1 else 0, "n_pairs": len(pairs)}
+
+
+def scores_schema() -> pa.Schema:
+    """Return the columns of the table of scores: a row for each draw and method."""
+    names = {"share": pa.float64(), "n_known": pa.int64(), "seed": pa.int64(), "method": pa.string()}
+    return pa.schema(names | dict.fromkeys(MethodScore._fields[1:], pa.float64()))
+
+
+def _two_sets(ctx: Context) -> TwoSets:
+    first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
+    graphs = [stored_sparse(ctx.workspace, f"{side}_graph") for side in SIDES]
+    values = first_values(ctx.job, ctx.workspace)
+    return TwoSets(first, second, (graphs[0], graphs[1]), values)
+
+
+def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[TwoSets, NDArray[np.int64]]:
+    """Return the documents dominated by a topic with their counterparts as two sets, and their pairs.
+
+    Raises
+    ------
+    ValueError
+        If these are fewer than three.
+    """
+    options = ctx.job.evaluation
+    share = sets.features[pairs[:, 0], options.topic]
+    kept = pairs[
+        (share >= options.topic_share) & (sets.features[pairs[:, 0]].argmax(axis=1) == options.topic)
+    ]
+    if len(kept) < 3:
+        raise ValueError(
+            f"{len(kept)} documents with a counterpart have {options.topic_share:g} of topic {options.topic} or more: "
+            "take another evaluation.topic, or a smaller evaluation.topic_share"
+        )
+    first, second = sets.first[kept[:, 0]], sets.second[kept[:, 1]]
+    graphs = _graph_of(ctx, first), _graph_of(ctx, second)
+    some = TwoSets(first, second, graphs, sets.features[kept[:, 0]])
+    return some, np.column_stack([np.arange(len(kept))] * 2)
+
+
+def _graph_of(ctx: Context, rows: Any) -> sp.csr_array:
+    """Return the graph of some documents, made as that of all is."""
+    options = ctx.job.alignment
+    k = min(options.n_neighbors, rows.shape[0] - 1)
+    return neighbor_affinity(rows, k, affinity=options.affinity, symmetry=options.symmetry)
+
+
+def _scores(
+    ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
+) -> list[MethodScore]:
+    """Return the scores of one draw of known pairs, kept in the stage under names of its own."""
+
+    def make() -> da.Array:
+        scores = _draw_scores(ctx, sets, pairs, n_known, seed)
+        return da.from_array(np.array([score[1:] for score in scores]), chunks=-1)
+
+    kept = compute(ctx.stage.checkpoint(f"known-{n_known}-draw-{seed}", make))
+    names = method_names(ctx.job)
+    return [MethodScore(name, *row) for name, row in zip(names, kept.tolist(), strict=True)]
+
+
+def _draw_scores(
+    ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
+) -> list[MethodScore]:
+    order = np.random.default_rng(seed).permutation(len(pairs))
+    known, left = pairs[order[:n_known]], pairs[order[n_known:]]
+    links = correspondence_matrix(known, *(graph.shape[0] for graph in sets.graphs))
+    model = embedding_of(ctx).set_params(checkpoint=persist)
+    with warnings.catch_warnings():
+        # Few known pairs leave some documents without a value; what that costs is what is measured here.
+        warnings.filterwarnings("ignore", message=".* joined to no known value")
+        found = infer_by_each_method(sets, links, model, printed_rounds=ctx.job.evaluation.printed_rounds)
+    scores = score_methods(found, sets.features[left[:, 0]], left[:, 0], left[:, 1])
+    return sorted(scores, key=lambda score: method_names(ctx.job).index(score.method))
+
+
+def method_names(job: TransferJob) -> list[str]:
+    """Return the methods that are compared, in the order of their tables."""
+    if job.second is None:
+        return ["mean", "ridge", "nearest", "embedding"]
+    dense = job.representation.kind != "tf_idf"
+    controls = ["ridge", "ridge_map", "procrustes", "procrustes_1"] if dense else []
+    matching = ["matching", "matching_1", "embedding_given"] if job.alignment.propagate else []
+    printed = ["printed"] if job.evaluation.printed_rounds else []
+    return ["mean", *controls, "alignment", *printed, *matching, "embedding"]
+
+
+def _value_scores(job: TransferJob, workspace: Workspace) -> pa.Table:
+    """Return how well each topic or feature was inferred by the embedding itself, over the pairs not known."""
+    table, known = workspace.table("pairs"), first_values(job, workspace)
+    left = ~np.asarray(table["known"]) & ~np.isnan(known[np.asarray(table["first"])]).any(axis=1)
+    inferred = np.asarray(compute(workspace.array(inferred_name(job)))) / scale_of(job, workspace)
+    rows = np.asarray(table["second"])[left]
+    return scores_by_column(job, inferred[rows], known[np.asarray(table["first"])[left]])
+
+
+def scores_by_column(job: TransferJob, inferred: Floats, true: Floats) -> pa.Table:
+    """Return how well each topic or feature was inferred, without a row where there is nothing to judge."""
+    what = "topic" if has_topics(job) else "feature"
+    schema = pa.schema([(what, pa.int64()), ("rmse", pa.float64()), ("correlation", pa.float64())])
+    if not len(true):
+        return schema.empty_table()
+    scores = score_transfer(inferred, true)
+    columns = [np.arange(true.shape[1]), scores.topic_rmse, scores.topic_correlation]
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
+
+
+Rows = NDArray[np.int64]
+
+CONTROL_COPIES = 4
+"""Copies of the rows in float64 that ridge regression and the search for the nearest documents hold."""
+
+
+def plan_hold_out(job: TransferJob, sizes: ParallelSizes) -> Cost:
+    """Return the plan of an embedding and the controls for each draw of known documents."""
+    n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
+    rows = row_bytes(job, sizes)
+    task = fit_bytes(job, sizes) + CONTROL_COPIES * 2 * rows
+    return Cost(n_draws * n_systems(job), rows + edge_bytes(job, sizes), 2**14, task, exact=sizes.exact)
+
+
+def run_hold_out(ctx: Context) -> dict[str, Any]:
+    """Judge every method on documents whose values are hidden, over shares and draws of those that are not."""
+    options, values = ctx.job.evaluation, first_values(ctx.job, ctx.workspace)
+    have = np.flatnonzero(~np.isnan(values).any(axis=1))
+    cells = [(share, seed) for share in options.shares for seed in range(options.n_seeds)]
+    rows, inferred = [], np.empty((0, values.shape[1]))
+    for done, (share, seed) in enumerate(cells if have.size > 2 else []):
+        n_known = min(max(2, round(share * have.size)), have.size - 1)
+        hidden = np.random.default_rng(seed).permutation(have)[n_known:]
+        draw = {"share": share, "n_known": n_known, "seed": seed}
+        scores, inferred = _kept(ctx, values, hidden, f"known-{n_known}-draw-{seed}")
+        rows += [{**draw, **score._asdict()} for score in scores]
+        ctx.progress("evaluation")(done + 1, len(cells))
+    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, scores_schema()))
+    true = values[hidden] if rows else inferred
+    ctx.stage.store_table(scores_name(ctx.job), scores_by_column(ctx.job, inferred, true))
+    return {"n_draws": len(rows) // len(method_names(ctx.job)), "n_judged": int(have.size)}
+
+
+def _kept(ctx: Context, values: Floats, hidden: Rows, name: str) -> tuple[list[MethodScore], Floats]:
+    """Return the scores of one draw, and what the embedding infers, kept in the stage under a name."""
+    names = method_names(ctx.job)
+
+    def make() -> da.Array:
+        scores, inferred = _hidden_scores(ctx, values, hidden)
+        numbers = np.array([score[1:] for score in scores])
+        return da.from_array(np.concatenate([numbers.ravel(), inferred.ravel()]), chunks=-1)
+
+    kept = compute(ctx.stage.checkpoint(name, make))
+    n = len(names) * (len(MethodScore._fields) - 1)
+    numbers = kept[:n].reshape(len(names), -1).tolist()
+    scores = [MethodScore(name, *row) for name, row in zip(names, numbers, strict=True)]
+    return scores, kept[n:].reshape(hidden.size, -1)
+
+
+def _hidden_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[MethodScore], Floats]:
+    known = values.copy()
+    known[hidden] = np.nan
+    rows = in_memory(rows_of(ctx.job, ctx.workspace, "first"))
+    model = embedding_of(ctx).set_params(checkpoint=persist)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* joined to no known value")
+        found = infer_within(OneSet(rows, stored_sparse(ctx.workspace, "first_graph"), known), model)
+    scores = score_methods(
+        {name: (guess, None) for name, guess in found.items()}, values[hidden], None, hidden
+    )
+    order = method_names(ctx.job)
+    return sorted(scores, key=lambda score: order.index(score.method)), found["embedding"][hidden]
+
+
+def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> Cost:
+    """Return the plan of tokenizing both collections."""
+    text = min(job.first.partition_bytes, sizes.input_bytes)
+    task = 2 * text + DICTIONARY_BYTES
+    return Cost(sizes.n_partitions, 2 * sizes.input_bytes, 4 * term_bytes(sizes), task)
+
+
+def plan_terms(job: TransferJob, sizes: ParallelSizes) -> Cost:
+    """Return the plan of choosing words and weighing documents."""
+    terms, block = term_bytes(sizes), job.resources.block_memory
+    choosing = merging_bytes(sizes.n_words, block) + (VOCABULARY_BYTES + LOOKUP_BYTES) * sizes.n_words
+    return Cost(n_chunks(job, sizes), 4 * terms, terms, block + choosing, exact=sizes.exact)
+
+
+def stages(job: TransferJob) -> tuple[StageSpec, ...]:
+    """Return the stages of a job: pairs and links of documents only where there are two collections."""
+    fit = fit_parameters("alignment")
+    judge = fit_parameters("evaluation", "alignment")
+    pairs = StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs, check_pairs)
+    links = StageSpec("links", ("vectors", "pairs"), link_parameters, run_links, plan_links)
+    fitted = (known_name(job), "graphs", "links")
+    found = (
+        StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens, check_collections),
+        StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms, check_stop_words),
+        pairs,  # before all that takes long: an id that occurs twice, or a faulty file of pairs, is found here
+        StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors, check_vectors),
+        _values_stage(job),
+        StageSpec("graphs", ("terms", "vectors"), graph_parameters, run_graphs, plan_graphs),
+        links,
+        StageSpec("embedding", fitted, fit, run_embedding, plan_embedding),
+        StageSpec("evaluation", ("embedding", "pairs"), judge, run_evaluation, plan_evaluation),
+    )
+    return found if job.second is not None else _of_one_collection(found)
+
+
+def _values_stage(job: TransferJob) -> StageSpec:
+    """Return the stage that finds what is carried: topics, or the values of a table."""
+    if has_topics(job):
+        return StageSpec(
+            "topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics, check_topics
+        )
+    return StageSpec("features", ("terms",), feature_parameters, run_features, plan_features, check_features)
+
+
+def _of_one_collection(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
+    """Return the stages without those that join two collections, and with the evaluation of one."""
+    gone = {"pairs", "links"}
+    rest = [
+        spec._replace(inputs=tuple(name for name in spec.inputs if name not in gone))
+        for spec in stages
+        if spec.name not in gone
+    ]
+    return (*rest[:-1], rest[-1]._replace(run=run_hold_out, plan=plan_hold_out))
+
+
+SYSTEM = System(
+    TransferJob,
+    stages,
+    parallel_sizes,
+    "distembed.systems.transfer.report",
+    "distembed.systems.transfer.views",
+    explorer="distembed.systems.transfer.views",
+)

@@ -1,0 +1,413 @@
+"""The job file of word spaces: recipes for spaces, and how they are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from distembed.corpus.stop_words import Language
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.job.model import KEPT_BY_THE_JOB, InputPath, ListsSection, Only, Section, section_of
+from distembed.spelling import did_you_mean, spelled_like
+from distembed.stages.corpus_sections import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
+
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
+class HalSection(CountingSection):
+    """`[hal]`: what HAL counts after a word; what stands before it is counted likewise."""
+
+    direction: Literal["left"] = "left"
+
+
+Method = Literal[
+    "counts",
+    "ppmi",
+    "tf_idf",
+    "log_entropy",
+    "lsa",
+    "lpp",
+    "eigenmaps",
+    "random_projection",
+    "psdvec",
+    "first_components",
+]
+
+
+METHOD_OPTIONS: dict[str, tuple[str, ...]] = {
+    "counts": ("n_columns", "stop_words"),
+    "ppmi": ("n_columns", "stop_words", "context_smoothing", "negative_samples"),
+    "tf_idf": (),
+    "log_entropy": (),
+    "lsa": ("n_components", "exponent", "n_dropped", "add_contexts", "random_state", "sweep"),
+    "lpp": (
+        "n_components", "n_neighbors", "threshold", "affinity", "symmetry", "graph_of", "solver", "svd_components",
+        "alpha", "constant_column", "unit_rows", "random_state", "sweep",
+    ),
+    "eigenmaps": ("n_components", "n_neighbors", "threshold", "affinity", "symmetry", "random_state", "sweep"),
+    "random_projection": ("n_components", "random_state"),
+    "psdvec": ("n_components", "smoothing", "n_iter", "random_state"),
+    "first_components": ("n_components",),
+}  # fmt: skip
+"""The options that each method of a recipe has."""
+
+
+ACCURACY = "it is how exactly the space is computed, and the library's default is exact enough for scores"
+OWN_JOB = 'it is a key of a job of system = "psdvec"; recipes compare spaces by few options'
+NOT_IN_RECIPES: dict[str, dict[str, str]] = {
+    "lsa": dict.fromkeys(("n_passes", "oversampling", "tol"), ACCURACY)
+    | {"dtype": "spaces are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    "lpp": dict.fromkeys(("tol", "max_iter"), ACCURACY)
+    | {
+        "degree": 'the power of affinity = "polynomial" is the paper\'s',
+        **KEPT_BY_THE_JOB,
+    },
+    "psdvec": dict.fromkeys(
+        ("n_core", "ridge", "bands", "background_weight", "uniform_weight", "weight_cutoff", "core_ridge",
+         "solver", "n_passes", "first_passes", "block_size", "batch_words"),
+        OWN_JOB,
+    )
+    | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+}  # fmt: skip
+"""The options of the estimators that no recipe has, each with the reason."""
+
+
+COUNTED: dict[str, tuple[str, ...]] = {
+    "documents": ("counts", "tf_idf", "log_entropy"),
+    "contexts": ("counts", "ppmi", "psdvec"),
+    "bigrams": ("counts", "ppmi", "psdvec"),
+    "hal": ("counts", "ppmi"),
+}
+"""The tables of counts, and the methods that make a space of each; the other methods reduce a space."""
+
+
+SPARSE_METHODS = ("counts", "ppmi", "tf_idf", "log_entropy")
+"""Methods whose spaces are sparse: as many columns as there are documents or words."""
+
+
+WORD_COLUMNS = ("contexts", "bigrams")
+"""The tables of counts whose columns are the words of the rows."""
+
+
+GRAPH_METHODS = ("lpp", "eigenmaps")
+"""Methods that start from a graph of neighbors."""
+
+
+ORDERED_METHODS = ("lsa", "lpp", "eigenmaps")
+"""Methods whose first components are the space that the method makes of so many."""
+
+
+LATER_OPTIONS = (
+    "threshold", "solver", "svd_components", "constant_column", "add_contexts", "negative_samples",
+)  # fmt: skip
+"""Options that are no parameter of a stage at their defaults: a space made before there were any stays as it is."""
+
+
+class RecipeSection(Section):
+    """`[recipes.NAME]`: a space, made of counts or of another recipe's space by one method."""
+
+    of: str
+    """What the space is made of: documents, contexts, bigrams, hal, or the name of another recipe."""
+    method: Method
+    """How it is made."""
+    title: str = ""
+    """What tables call it; by default its name."""
+    n_columns: int | None = Field(default=None, ge=1)
+    """Keep so many columns, those of the highest entropy; by default all."""
+    stop_words: Literal["keep", "drop"] | Language = "keep"
+    """Whether to "keep" or "drop" the columns of English function words; or the language of those that are dropped."""
+    context_smoothing: float = Field(default=1.0, gt=0)
+    """The power of the context counts in positive PMI; 0.75 is common."""
+    negative_samples: float = Field(default=1.0, gt=0)
+    """N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing, 5 is common."""
+    n_components: int = Field(default=300, ge=1)
+    """The dimensions of the space."""
+    exponent: float = 1.0
+    """The power of the singular values: 1 is LSA, 0 the singular vectors alone, 0.5 is common for positive PMI."""
+    n_dropped: int = Field(default=0, ge=0)
+    """How many of the first dimensions are dropped."""
+    add_contexts: bool = False
+    """Whether the vector of a word as a context is added to its own, where columns are words."""
+    n_neighbors: int = Field(default=20, ge=1)
+    """The neighbors that each word is joined to in the graph."""
+    threshold: float | None = Field(default=None, ge=0, lt=1)
+    """Join words with a larger cosine than this instead of the nearest ones."""
+    affinity: Literal["cosine", "binary", "gaussian", "local", "polynomial"] = "cosine"
+    """The weight of an edge between neighbors."""
+    symmetry: Literal["union", "mutual"] = "union"
+    """Which edges stay: those that either word lists, or those that both list."""
+    graph_of: str | None = None
+    """The recipe whose space the neighbors are sought in; by default the one that `of` names."""
+    solver: Literal["spectral_regression", "eigen"] = "spectral_regression"
+    """How LPP is solved: by regression on the graph's eigenvectors, or as an eigenproblem after PCA."""
+    svd_components: int | None = Field(default=None, ge=1)
+    """The singular vectors of the PCA before the eigenproblem, as many as n_components at least."""
+    alpha: float = Field(default=0.01, gt=0)
+    """The ridge of the regression of LPP."""
+    constant_column: bool = False
+    """Whether the regression has a column of ones, as the program of its authors has."""
+    unit_rows: bool = False
+    """Whether rows are brought to unit length before the regression."""
+    smoothing: float = Field(default=0.02, gt=0, lt=1)
+    """The Jelinek-Mercer smoothing of PSDVec."""
+    n_iter: int = Field(default=4, ge=1)
+    """The rounds of PSDVec."""
+    random_state: int = Field(default=0, ge=0)
+    """The seed of the decomposition."""
+    sweep: tuple[int, ...] = ()
+    """Smaller numbers of components, rising: the spaces of the first so many components are made and scored as well, as
+    recipes NAME_50 and so on of the method "first_components".
+    """
+
+    @model_validator(mode="after")
+    def _method_has_the_options(self) -> Self:
+        known, fields = METHOD_OPTIONS[self.method], type(self).model_fields
+        for option in sorted(self.model_fields_set - {"of", "method", "title", *known}):
+            if getattr(self, option) == fields[option].default:
+                continue  # the copy of a job in its workspace says every option
+            raise ValueError(
+                f"method {self.method!r} has no {option}; it has {', '.join(known) or 'no options'}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sweep_rises(self) -> Self:
+        if list(self.sweep) != sorted(set(self.sweep)) or not all(
+            0 < k < self.n_components for k in self.sweep
+        ):
+            raise ValueError(
+                f"sweep is {list(self.sweep)}; give different numbers from 1 to {self.n_components - 1}, below "
+                "n_components, the smallest first"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _options_fit_together(self) -> Self:
+        if self.threshold is not None and self.affinity == "local":
+            raise ValueError(
+                'threshold joins words by their cosine, affinity = "local" needs nearest ones: leave one out'
+            )
+        if self.solver == "spectral_regression":
+            if self.svd_components is not None:
+                raise ValueError('svd_components belongs to solver = "eigen"; leave it out')
+            return self
+        if self.constant_column:
+            raise ValueError('constant_column belongs to the regression: leave it out with solver = "eigen"')
+        if self.svd_components is None or self.svd_components < self.n_components:
+            raise ValueError(
+                f'solver = "eigen" needs svd_components, {self.n_components} (n_components) or more; it is '
+                f"{self.svd_components}"
+            )
+        return self
+
+    @property
+    def uses_eigenmaps(self) -> bool:
+        """Return whether the space is made from the eigenvectors of its graph."""
+        return self.method in GRAPH_METHODS and self.solver == "spectral_regression"
+
+    @property
+    def graph_source(self) -> str:
+        """Return the space whose neighbors the graph joins."""
+        return self.graph_of or self.of
+
+    @property
+    def neighbors_name(self) -> str:
+        """Return the name of the neighbors that the graph joins."""
+        return f"neighbors_{self.graph_source}_{self._limit}"
+
+    @property
+    def _limit(self) -> str:
+        return str(self.n_neighbors) if self.threshold is None else f"above_{self.threshold}"
+
+    @property
+    def eigenmaps_name(self) -> str:
+        """Return the name of the eigenvectors of the graph."""
+        parts = (self.graph_source, self._limit, self.affinity, self.symmetry, self.n_components)
+        return "eigenmaps_" + "_".join(map(str, (*parts, self.random_state)))
+
+    def options(self, *others: str) -> dict[str, Any]:
+        """Return the options of the method, and the sources it reads."""
+        names = {"of", "method", *METHOD_OPTIONS[self.method], *others}
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        unset = {name for name in LATER_OPTIONS if getattr(self, name) == defaults[name]}
+        return self.model_dump(mode="json", include=names - unset - {"sweep"})
+
+
+class WordSpacesSection(Section):
+    """`[wordspaces]`: which recipes are made and scored, in the order of the tables; by default all.
+
+    The space named by `vectors`, a dense one, is what `distembed neighbors` and `distembed export` read.
+    `n_components` is that of recipes that do not say.
+    """
+
+    spaces: tuple[str, ...] = ()
+    """The recipes that are made and scored, in the order of the tables; by default all."""
+    n_components: int = Field(default=300, ge=1)
+    """The dimensions of recipes that do not say."""
+    vectors: str | None = None
+    """The recipe that `distembed neighbors` and `distembed export` read."""
+
+
+class ScoringSection(Section):
+    """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare."""
+
+    effects = (Only(("keep_words",), "sets"),)
+
+    sets: tuple[InputPath, ...] = ()
+    """Files or folders of evaluation sets."""
+    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
+    """How the words of the sets are looked up: "auto" as they are written and then in lower case."""
+    keep_words: bool = True
+    """Whether the words of the sets are in the vocabulary however rare they are."""
+
+
+class WordSpacesJob(CorpusJob):
+    """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores side by side out."""
+
+    effects = tuple(
+        Only((table,), "tables", (table,), f"a recipe that is made of {table}")
+        for table in ("contexts", "bigrams", "hal")
+    )
+
+    contexts: CountingSection = CountingSection()
+    bigrams: LeftCountingSection = LeftCountingSection()
+    hal: HalSection = HalSection()
+    recipes: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], RecipeSection] = Field(min_length=1)
+    wordspaces: WordSpacesSection = WordSpacesSection()
+    evaluation: ScoringSection = ScoringSection()
+    report: ListsSection = ListsSection()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _components_of_all(cls, tree: Any) -> Any:
+        """Give recipes without a number of components that of `[wordspaces]`, and add those of their sweeps."""
+        try:
+            default = tree.get("wordspaces", {}).get("n_components")
+            recipes = {name: _with_components(recipe, default) for name, recipe in tree["recipes"].items()}
+            return {**tree, "recipes": _with_sweeps(recipes)}
+        except (KeyError, TypeError, AttributeError):  # nothing to give, or a fault that the fields will name
+            return tree
+
+    @model_validator(mode="after")
+    def _recipes_fit_together(self) -> Self:
+        for name in self.wordspaces.spaces:
+            if name not in self.recipes:
+                raise ValueError(f"wordspaces.spaces names {name!r}, {_nearest(name, self.recipes)}")
+        for name, recipe in self.recipes.items():
+            _check_sources(name, recipe, self.recipes)
+        vectors, needed = self.wordspaces.vectors, self.needed()
+        if vectors is not None and (vectors not in needed or self.recipes[vectors].method in SPARSE_METHODS):
+            dense = [name for name in needed if self.recipes[name].method not in SPARSE_METHODS]
+            raise ValueError(
+                f"wordspaces.vectors is {vectors!r}; name a dense space of the job: {', '.join(dense)}"
+            )
+        return self
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """Return the recipes whose spaces are scored."""
+        chosen = self.wordspaces.spaces or tuple(self.recipes)
+        swept = (each for name in chosen for each in (*self.swept(name), name))
+        return tuple(dict.fromkeys(swept))
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the tables of counts that recipes are made of."""
+        return tuple({self.recipes[name].of for name in self.needed()} & COUNTED.keys())
+
+    def swept(self, name: str) -> tuple[str, ...]:
+        """Return the recipes of the sweep of one, that of the fewest components first."""
+        return tuple(f"{name}_{k}" for k in self.recipes[name].sweep)
+
+    def title_of(self, name: str) -> str:
+        """Return what a space is called in the tables."""
+        return self.recipes[name].title or name
+
+    def needed(self) -> tuple[str, ...]:
+        """Return the recipes to make, those that others start from first."""
+        order: dict[str, None] = {}
+        for name in self.spaces:
+            self._add_needed(name, order, ())
+        return tuple(order)
+
+    def _add_needed(self, name: str, order: dict[str, None], path: tuple[str, ...]) -> None:
+        if name in path:
+            raise ValueError(f"recipes.{name} starts from itself: {' <- '.join([*path, name])}")
+        recipe = self.recipes[name]
+        for source in (recipe.of, recipe.graph_source):
+            if source not in COUNTED:
+                self._add_needed(source, order, (*path, name))
+        order[name] = None
+
+
+def _with_components(recipe: dict[str, Any], default: int | None) -> dict[str, Any]:
+    reduces = "n_components" in METHOD_OPTIONS.get(recipe.get("method", ""), ())
+    return {"n_components": default, **recipe} if reduces and default is not None else recipe
+
+
+def _with_sweeps(recipes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the recipes, each after those of its sweep."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, recipe in recipes.items():
+        title = recipe.get("title") or name
+        for k in recipe.get("sweep", ()):
+            made = {"of": name, "method": "first_components", "n_components": k, "title": f"{title}, {k}"}
+            there = recipes.get(f"{name}_{k}", made)
+            if any(there.get(key) != value for key, value in made.items()):
+                raise ValueError(
+                    f"recipes.{name}_{k} bears the name of a space of recipes.{name}.sweep; rename it"
+                )
+            found[f"{name}_{k}"] = made
+        found[name] = recipe
+    return found
+
+
+def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSection]) -> None:
+    if name in COUNTED:
+        raise ValueError(f"recipes.{name} bears the name of a table of counts; choose another name")
+    if recipe.of in COUNTED:
+        allowed = COUNTED[recipe.of]
+    else:
+        counting = {method for methods in COUNTED.values() for method in methods}
+        allowed = tuple(method for method in METHOD_OPTIONS if method not in counting)
+    for source in (recipe.of, recipe.graph_source):
+        if source not in recipes and source not in COUNTED:
+            raise ValueError(
+                f"recipes.{name} starts from {source!r}, {_nearest(source, [*recipes, *COUNTED])}"
+            )
+    if recipe.method not in allowed:
+        raise ValueError(
+            f"recipes.{name} makes {recipe.method!r} of {recipe.of!r}; of that there is {', '.join(allowed)}"
+        )
+    if recipe.add_contexts and not _has_word_columns(recipes.get(recipe.of)):
+        raise ValueError(
+            f"recipes.{name}: add_contexts = true needs columns that are the words of the rows, which those of "
+            f"{recipe.of!r} are not: start from a recipe of {' or '.join(WORD_COLUMNS)} with all its columns"
+        )
+    if recipe.method == "first_components" and recipes[recipe.of].method not in ORDERED_METHODS:
+        raise ValueError(
+            f"recipes.{name} takes first components of {recipe.of!r}, which is {recipes[recipe.of].method!r}: only "
+            f"those of {', '.join(ORDERED_METHODS)} are in an order"
+        )
+    if recipe.graph_source in COUNTED and recipe.method in GRAPH_METHODS:
+        raise ValueError(
+            f"recipes.{name}: graph_of = {recipe.graph_of!r} is a table of counts; name a recipe"
+        )
+
+
+def _has_word_columns(recipe: RecipeSection | None) -> bool:
+    """Return whether the columns of the space of a recipe are the words of its rows."""
+    return (
+        recipe is not None
+        and recipe.of in WORD_COLUMNS
+        and recipe.method in SPARSE_METHODS
+        and (recipe.n_columns, recipe.stop_words) == (None, "keep")
+    )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that there is no such recipe, and which is spelled most like it."""
+    known = list(known)
+    advice = did_you_mean(spelled_like(name, known, alike=0.4), otherwise=f"there are {', '.join(known)}")
+    return f"which is not there; {advice}"

@@ -1,0 +1,190 @@
+"""The methods of recipes: from counts, or from another space, to a space of words, lazily.
+
+The graphs of neighbors and their eigenvectors are those that stages of their own have stored.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+
+from distembed.corpus.stop_words import stop_words_of
+from distembed.execution import Checkpoint, map_blocks
+from distembed.factorization.lsa import LSA, with_contexts
+from distembed.factorization.psdvec import PSDVec
+from distembed.job.stage import Context, read_as
+from distembed.linalg.chunks import balanced_rows
+from distembed.linalg.csr import unit_rows
+from distembed.linalg.operators import transpose_row_blocks
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph, random_projection
+from distembed.stages.corpus import vocabulary_of
+from distembed.systems.wordspaces.job import COUNTED, RecipeSection
+from distembed.weighting.documents import log_entropy, tf_idf
+from distembed.weighting.pmi import ppmi
+from distembed.weighting.spaces import chosen_columns, hal_space
+
+TABLES = {
+    "documents": ("document_terms",),
+    "contexts": ("contexts",),
+    "bigrams": ("bigrams",),
+    "hal": ("hal_following", "hal_preceding"),
+}
+"""The stored tables of each kind of counts."""
+
+
+def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
+    """Return the space or table of counts that a recipe starts from."""
+    if recipe.of == "documents":
+        return ctx.workspace.array("document_terms")
+    if recipe.of == "hal":
+        return hal_space(*(ctx.workspace.array(table) for table in TABLES["hal"]))
+    return ctx.workspace.array(recipe.of if recipe.of in COUNTED else f"spaces/{recipe.of}")
+
+
+def _chosen(ctx: Context, recipe: RecipeSection, matrix: da.Array) -> da.Array:
+    words = vocabulary_of(ctx.workspace).words
+    without = stop_words_of({"keep": "none", "drop": "english"}.get(recipe.stop_words, recipe.stop_words))
+    return chosen_columns(matrix, words, n_columns=recipe.n_columns, without=without)
+
+
+def _by_word(ctx: Context, documents: da.Array) -> da.Array:
+    """Return documents x words as words x documents, in row blocks of about equal bytes."""
+    sizes = vocabulary_of(ctx.workspace).document_counts
+    # a task holds the pieces of its block, and the block they make
+    chunks = balanced_rows(sizes, ctx.job.resources.block_memory // 4)
+    return transpose_row_blocks(documents, row_chunks=chunks)
+
+
+def _counts(ctx: Context, recipe: RecipeSection) -> da.Array:
+    source = source_of(ctx, recipe)
+    if recipe.of == "documents":
+        return _by_word(ctx, source)
+    return _chosen(ctx, recipe, source)
+
+
+def _ppmi(ctx: Context, recipe: RecipeSection) -> da.Array:
+    source, smoothing = source_of(ctx, recipe), recipe.context_smoothing
+    made = ppmi(source, context_smoothing=smoothing, negative_samples=recipe.negative_samples)
+    return _chosen(ctx, recipe, made)
+
+
+def _tf_idf(ctx: Context, recipe: RecipeSection) -> da.Array:
+    # documents of unit length: idf alone scales whole rows here, which no cosine of words can see
+
+    return _by_word(ctx, tf_idf(source_of(ctx, recipe)))
+
+
+def _log_entropy(ctx: Context, recipe: RecipeSection) -> da.Array:
+    return _by_word(ctx, log_entropy(source_of(ctx, recipe)))
+
+
+def _lsa(ctx: Context, recipe: RecipeSection) -> da.Array:
+    model = LSA(
+        recipe.n_components + recipe.n_dropped,
+        exponent=recipe.exponent,
+        random_state=recipe.random_state,
+        checkpoint=ctx.stage.checkpoint,
+    )
+    made: da.Array = model.fit_transform(source_of(ctx, recipe))
+    if recipe.add_contexts:
+        made = with_contexts(model, made)
+    return made[:, recipe.n_dropped :]
+
+
+def _random_projection(ctx: Context, recipe: RecipeSection) -> da.Array:
+    source = source_of(ctx, recipe)
+    made: da.Array = random_projection(source, recipe.n_components, random_state=recipe.random_state)
+    return made
+
+
+def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
+    model = PSDVec(
+        recipe.n_components,
+        smoothing=recipe.smoothing,
+        n_iter=recipe.n_iter,
+        random_state=recipe.random_state,
+        checkpoint=ctx.stage.checkpoint,
+    )
+    model.fit(source_of(ctx, recipe), vocabulary_of(ctx.workspace).counts)
+    return da.asarray(model.vectors_)
+
+
+def _first_components(ctx: Context, recipe: RecipeSection) -> da.Array:
+    source = source_of(ctx, recipe)
+    if source.shape[1] < recipe.n_components:
+        raise ValueError(
+            f"n_components is {recipe.n_components} but {recipe.of} has {source.shape[1]} components: choose fewer"
+        )
+    return source[:, : recipe.n_components]
+
+
+def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) -> sp.csr_array:
+    """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
+    return neighborhood_graph(
+        ctx.workspace.array(f"spaces/{recipe.graph_source}"),
+        n_neighbors=recipe.n_neighbors,
+        threshold=recipe.threshold,
+        affinity=recipe.affinity,
+        symmetry=recipe.symmetry,
+        block_memory=ctx.job.resources.block_memory,
+        checkpoint=checkpoint,
+    )
+
+
+def graph_arrays(recipe: RecipeSection) -> dict[str, str]:
+    """Return the array that the graph of a recipe is stored as, under the name that its search has for it."""
+    name = "neighbors" if recipe.threshold is None else "threshold-graph"
+    return {name: f"neighbors/{recipe.neighbors_name}"}
+
+
+def _shared(ctx: Context, recipe: RecipeSection) -> Checkpoint:
+    return read_as(ctx, {**graph_arrays(recipe), "eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}"})
+
+
+def _eigenmaps(ctx: Context, recipe: RecipeSection) -> da.Array:
+    kept = ctx.workspace.array(f"eigenmaps/{recipe.eigenmaps_name}")
+    return kept[:-1].rechunk((ctx.workspace.array(f"spaces/{recipe.of}").chunks[0], -1))
+
+
+def _lpp(ctx: Context, recipe: RecipeSection) -> da.Array:
+    rows = source_of(ctx, recipe)
+    if recipe.unit_rows:
+        rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
+    shared = _shared(ctx, recipe)
+    model = LocalityPreservingProjection(
+        recipe.n_components,
+        n_neighbors=recipe.n_neighbors,
+        affinity=recipe.affinity,
+        symmetry=recipe.symmetry,
+        solver=recipe.solver,
+        svd_components=recipe.svd_components,
+        alpha=recipe.alpha,
+        constant_column=recipe.constant_column,
+        random_state=recipe.random_state,
+        block_memory=ctx.job.resources.block_memory,
+        checkpoint=shared,
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message=".*rows of X are zero", category=UserWarning
+        )  # facts name them
+        made: da.Array = model.fit(rows, graph=neighbor_graph(ctx, recipe, shared)).transform(rows)
+    return made
+
+
+METHODS: dict[str, Callable[[Context, RecipeSection], da.Array]] = {
+    "counts": _counts,
+    "ppmi": _ppmi,
+    "tf_idf": _tf_idf,
+    "log_entropy": _log_entropy,
+    "lsa": _lsa,
+    "lpp": _lpp,
+    "eigenmaps": _eigenmaps,
+    "random_projection": _random_projection,
+    "psdvec": _psdvec,
+    "first_components": _first_components,
+}

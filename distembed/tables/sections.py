@@ -1,0 +1,117 @@
+"""The sections of a job file that say which tables are read, and how their names match."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from distembed.job.model import InputPath, Only, Section, later
+
+
+class PlaceSection(Section):
+    """Where a table lies."""
+
+    path: InputPath
+    """The table: CSV, TSV, Parquet or npz, also compressed."""
+
+
+class ReadingSection(Section):
+    """How any table is read, and what becomes of faults in it."""
+
+    name_column: str | None = None
+    """The column of names, or of dates; by default the first."""
+    drop: tuple[str, ...] = ()
+    """Columns that are left out."""
+    delimiter: str = "auto"
+    """What separates the columns of a text file; "auto" finds it."""
+    encoding: str = "auto"
+    """The encoding of a text file; "auto" finds it."""
+    decimal: Literal["auto", ".", ","] = "auto"
+    """The decimal sign of numbers; "auto" finds it."""
+    missing: Literal["refuse", "median", "drop_row", "drop_column"] = "refuse"
+    """What becomes of empty cells: the table is refused, they get the median of their column, or their row or column is
+    left out.
+    """
+    duplicates: Literal["refuse", "first", "mean"] = "refuse"
+    """What becomes of a name that comes twice: the table is refused, the first row is taken, or the mean of its
+    rows.
+    """
+
+
+class TableSection(ReadingSection, PlaceSection):
+    """What is said of any table: where it lies, how it is read, and what becomes of faults in it."""
+
+
+class DomainSection(TableSection):
+    """`[domain]`: the table of what is known of every name; see `distembed.tables.domain`."""
+
+    effects = (
+        Only(("names_from", "names_to", "names_label"), "names"),
+        Only(("first", "last", "max_missing"), "transform", ("return_correlation",)),
+    )
+
+    also: tuple[InputPath, ...] = later(())
+    """Further tables or vector files: names that stand in all of them are kept, with the columns of all."""
+    format: Literal["auto", "vectors", "table"] = later("auto")
+    """What the file is; "auto" takes .bin, .vec, .safetensors and workspaces for vectors, text by its first line, and
+    the others for tables.
+    """
+    max_words: int | None = later(None, ge=1)
+    """Read only the first so many vectors of a vector file."""
+    columns: tuple[str, ...] = ()
+    """The columns that are taken; by default all of numbers."""
+    transform: Literal["none", "return_correlation"] = "none"
+    """"none": a row is a name and its columns are features. "return_correlation": a column is a name, and its rows are
+    prices whose returns are correlated.
+    """
+    first: str | None = None
+    """The first row that is taken, by its name or date."""
+    last: str | None = None
+    """The last row that is taken, by its name or date."""
+    max_missing: float = later(0.0, ge=0, lt=1)
+    """The share of its prices that a name may lack where prices are turned into returns: the gaps get the mean of the
+    day, and names with more are left out.
+    """
+    standardize: bool | None = None
+    """Whether columns are brought to mean 0 and variance 1; by default where they are features of a table."""
+    names: InputPath | None = None
+    """A table that gives each name of the domain table another name."""
+    names_from: str = "from"
+    """The column of it that holds the names of the domain table."""
+    names_to: str = "to"
+    """The column of it that holds the names of the known vectors."""
+    names_label: str | None = None
+    """The column of it that holds a class for the report."""
+    label_column: str | None = None
+    """The column of the domain table that holds a class for the report."""
+
+
+class KnownSection(TableSection):
+    """`[known]`: the vectors there are, a vector file or a table with a column of names."""
+
+    format: Literal["auto", "vectors", "table"] = "auto"
+    """What the file is; "auto" goes by its name."""
+    max_words: int | None = Field(default=None, ge=1)
+    """Read only the first so many vectors of a file."""
+    keep_others: bool = True
+    """Whether vectors of names that the domain table lacks are written too."""
+    min_count: int | None = later(None, ge=1)
+    """How often a name must have been seen for its vector to count as known: rarer ones are imputed again."""
+    counts: InputPath | None = later(None)
+    """A table or a workspace that says how often each name was seen; by default the known vectors' own workspace, or a
+    column of their table.
+    """
+    counts_name: str | None = later(None)
+    """The column of names in the table of counts; by default the first."""
+    counts_column: str = later("count")
+    """The column of counts, in the table of counts or else in that of the known vectors."""
+
+
+class MatchingSection(Section):
+    """`[matching]`: which differences of spelling two names may have and still be one."""
+
+    ignore_case: bool = False
+    """Whether upper and lower case are taken as equal."""
+    ignore_underscores: bool = True
+    """Whether underscores and blanks are taken as equal."""

@@ -1,0 +1,421 @@
+"""Why two words of a finished workspace are near: contexts, their counts and PMI, and passages of the corpus."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from itertools import chain, zip_longest
+from typing import Any, NamedTuple, NoReturn
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.corpus.concordance import Pair, Passage, find_passages
+from distembed.display import plural
+from distembed.evaluation.contexts import ContextTerm, SimilarityExplanation, explain_similarity
+from distembed.execution import compute, delayed_blocks
+from distembed.job.model import Job
+from distembed.job.quantities import format_number, with_typeset_sign
+from distembed.job.stage import read_vectors, system_of, whole_sparse
+from distembed.job.terminal import shown
+from distembed.spelling import did_you_mean, spelled_like
+from distembed.stages.corpus import tokens_of
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+from distembed.views.report.page import Section, escaped, marked, paragraph, render_report
+from distembed.views.report.tables import table
+from distembed.weighting.pmi import marginals
+
+
+class TermTable(NamedTuple):
+    """A table of an explanation.
+
+    Attributes
+    ----------
+    title : str
+    rows : sequence of mappings
+        Column to value; None where there is no value.
+    decimals : mapping of column to int
+        The decimals that a column of fractions is written with; other numbers are written as they are.
+    caption : str
+        What the columns are.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    decimals: Mapping[str, int]
+    caption: str = ""
+
+
+class Passages(NamedTuple):
+    """Passages of the corpus under a heading."""
+
+    title: str
+    lines: Sequence[Passage]
+
+
+class Explanation(NamedTuple):
+    """Why a result is what it is.
+
+    Attributes
+    ----------
+    title : str
+    sentences : sequence of str
+    facts : mapping
+        The numbers of the sentences, for programs.
+    tables : sequence of TermTable
+    passages : sequence of Passages
+    """
+
+    title: str
+    sentences: Sequence[str]
+    facts: Mapping[str, Any]
+    tables: Sequence[TermTable] = ()
+    passages: Sequence[Passages] = ()
+
+
+class Asked(NamedTuple):
+    """What `distembed explain` was asked: the names, and how many terms and passages are shown."""
+
+    names: tuple[str, ...]
+    n: int
+    n_passages: int
+
+
+def explain_job(job: Job, asked: Asked) -> Explanation:
+    """Return why a result of a finished job is what it is.
+
+    Raises
+    ------
+    ValueError
+        If the system explains nothing, or the names that were asked for cannot be explained.
+    KeyError, FileNotFoundError
+        If the job has not come so far, or does not know a name.
+    """
+    module = system_of(job).explanation
+    if module is None:
+        raise ValueError(
+            f"results of the system {job.job.system} are not explained: "
+            "explain takes psdvec, topics and imputation jobs"
+        )
+    explained: Explanation = import_module(module).explain(job, Workspace.open(job.job.workspace), asked)
+    return explained
+
+
+COMPARED = 20_000
+"""Names, at most, that an unknown one is compared with: a tenth of a second."""
+
+
+def refuse_unknown(what: str, name: str, names: Sequence[str]) -> NoReturn:
+    """Raise KeyError for a name that is not there, with up to three that are spelt like it, or the first ones."""
+    close = spelled_like(name, names[:COMPARED], n=3)
+    advice = did_you_mean([*map(repr, close)], otherwise=f"the first are {', '.join(names[:3])}")
+    raise KeyError(f"there is no {what} {name!r} among {len(names):,}; {advice}")
+
+
+LEFT_TOKENS = 9
+"""Tokens before the first word that is marked in a passage on a terminal."""
+
+
+def as_text(explanation: Explanation) -> str:
+    """Return an explanation as lines of text: sentences, aligned tables, passages with the words in brackets."""
+    parts = [explanation.title, *explanation.sentences]
+    for one in explanation.tables:
+        parts += ["", f"{one.title}:", _aligned(one)]
+    for group in explanation.passages:
+        parts += ["", f"{group.title}:", *map(_line, group.lines)]
+    return "\n".join(shown(line) for part in parts for line in part.split("\n"))
+
+
+def as_json(explanation: Explanation) -> str:
+    """Return an explanation as JSON: its numbers whole, its passages as lists of words."""
+    record = {
+        "title": explanation.title,
+        "sentences": list(explanation.sentences),
+        **explanation.facts,
+        "tables": {one.title: [dict(row) for row in one.rows] for one in explanation.tables},
+        "passages": {group.title: [p._asdict() for p in group.lines] for group in explanation.passages},
+    }
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
+def as_page(explanation: Explanation) -> str:
+    """Return an explanation as one HTML page."""
+    tables = [
+        table(one.title, one.rows, caption=one.caption, formats=_formats(one)) for one in explanation.tables
+    ]
+    passages = [_passages_section(group) for group in explanation.passages]
+    return render_report(explanation.title, " ".join(explanation.sentences), [*tables, *passages])
+
+
+def _formats(one: TermTable) -> Mapping[str, Callable[[Any], str]]:
+    return {column: partial(fixed, decimals=decimals) for column, decimals in one.decimals.items()}
+
+
+def fixed(value: float, *, decimals: int) -> str:
+    """Return a number with so many decimals and a typeset minus sign."""
+    return with_typeset_sign(f"{value:.{decimals}f}")
+
+
+def _aligned(one: TermTable) -> str:
+    columns = list(dict.fromkeys(name for row in one.rows for name in row))
+    formats = _formats(one)
+    cells = [columns] + [[_cell(row.get(name), formats.get(name)) for name in columns] for row in one.rows]
+    texts = [any(isinstance(row.get(name), str) for row in one.rows) for name in columns]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
+    return "\n".join(_justified(line, widths, texts) for line in cells)
+
+
+def _justified(line: Sequence[str], widths: Sequence[int], texts: Sequence[bool]) -> str:
+    """Return one line of a table, texts at the left of their columns and numbers at the right."""
+    cells = (
+        cell.ljust(width) if is_text else cell.rjust(width)
+        for cell, width, is_text in zip(line, widths, texts, strict=True)
+    )
+    return "  " + "  ".join(cells).rstrip()
+
+
+def _cell(value: Any, show: Callable[[Any], str] | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return shown(value)
+    return (show or format_number)(value)
+
+
+def _line(passage: Passage) -> str:
+    """Return a passage as one line, the words that were looked for in brackets, with its document."""
+    first = max(min(passage.marked, default=0) - LEFT_TOKENS, 0)
+    words = (
+        f"[{word}]" if place in passage.marked else word
+        for place, word in enumerate(passage.words)
+        if place >= first
+    )
+    return f"  {' '.join(words)}  ({passage.title or passage.document})"
+
+
+def _passages_section(group: Passages) -> Section:
+    lines = [
+        f"<li>{' '.join(_word(passage, place) for place in range(len(passage.words)))} "
+        f"<small>{escaped(passage.title or passage.document)}</small></li>"
+        for passage in group.lines
+    ]
+    return Section(group.title, f"<ul>{''.join(lines)}</ul>" if lines else paragraph("No passage was found."))
+
+
+def _word(passage: Passage, place: int) -> str:
+    word = marked(passage.words[place])
+    return f"<b>{word}</b>" if place in passage.marked else word
+
+
+CONTEXTS_SEARCHED = 5
+"""Contexts, the largest ones, whose passages are shown."""
+
+LOWERING = 3
+"""Contexts shown that pull the two words apart."""
+
+NO_TOKENS = "The token partitions are not in the workspace any more: run the job again to see passages."
+
+
+def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explanation:
+    """Explain the cosine of two words of a workspace by their contexts.
+
+    Parameters
+    ----------
+    workspace : Workspace
+        With the arrays `vectors` and `core_vectors` of a psdvec job, and its counts.
+    asked : Asked
+        Two words.
+    window : int
+        The window of the counts, in which passages are looked for.
+
+    Raises
+    ------
+    UnknownWordError, ValueError
+        If a word has no vector or a vector of zeros, or the words are not two different ones.
+    """
+    first, second = two_words(asked.names)
+    vectors = read_vectors(workspace)
+    contexts = vectors.head(workspace.array("core_vectors").shape[0])
+    found = explain_similarity(
+        vectors, first, second, contexts=contexts, n=asked.n, n_lowering=min(LOWERING, asked.n)
+    )
+    counts = WordCounts.of(workspace, vectors)
+    passages, remark = _passages(workspace, found, window, asked.n_passages)
+    sentences = [*_sentences(found), *counts.remarks(first, second), remark]
+    return Explanation(
+        f"{first} and {second}: cosine {found.cosine:.3f}",
+        [sentence for sentence in sentences if sentence],
+        _facts(found),
+        [_table(found, counts)],
+        passages,
+    )
+
+
+def two_words(names: Sequence[str]) -> tuple[str, str]:
+    """Return the two words that were asked for.
+
+    Raises
+    ------
+    ValueError
+        If there are not two.
+    """
+    if len(names) != 2:
+        raise ValueError(
+            f"{plural(len(names), 'word')} given: name the two words whose similarity is to be explained"
+        )
+    return names[0], names[1]
+
+
+def _facts(found: SimilarityExplanation) -> dict[str, Any]:
+    terms = {name: [one._asdict() for one in getattr(found, name)] for name in ("raising", "lowering")}
+    return {**found._asdict(), **terms}
+
+
+def _sentences(found: SimilarityExplanation) -> Iterator[str]:
+    half = f"; half of it is reached by the {found.n_half:,} largest" if found.n_half > 1 else ""
+    yield f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word{half}."
+
+
+class WordCounts(NamedTuple):
+    """The counts of a workspace, with what PMI needs.
+
+    Attributes
+    ----------
+    pairs : Dask array (n, n) of csr_array row blocks
+    totals, shares : (n,) float64
+        Pairs with the word on the left, and the word's share of all occurrences.
+    vectors : WordVectors
+        Whose words the rows are.
+    two_sided : bool
+        Whether a cell holds both orders of its words.
+    """
+
+    pairs: da.Array
+    totals: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    vectors: WordVectors
+    two_sided: bool
+
+    @classmethod
+    def of(cls, workspace: Workspace, vectors: WordVectors) -> WordCounts:
+        """Return the counts of a workspace."""
+        pairs = workspace.array("cooccurrence")
+        occurrences = workspace.table("vocabulary")["count"].to_numpy().astype(np.float64)
+        stored = "row_totals" in {name for stage in workspace.stages().values() for name in stage.outputs}
+        totals: Any = workspace.table("row_totals")["n_pairs"].to_numpy() if stored else marginals(pairs).rows
+        two_sided = workspace.describe("cooccurrence").spec.dims[0] != "left_word"
+        return cls(pairs, totals, occurrences / occurrences.sum(), vectors, two_sided)
+
+    def together(self, words: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
+        """Return how often each word stands in the window of each other one, in both orders, (words, others)."""
+        rows, columns = self.vectors.index(words), self.vectors.index(others)
+        cells = self._cells(rows, columns)
+        return cells if self.two_sided else cells + self._cells(columns, rows).T
+
+    def expected(self, words: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
+        """Return the same for words that are independent of each other."""
+        rows, columns = self.vectors.index(words), self.vectors.index(others)
+        forward = np.outer(self.totals[rows], self.shares[columns])
+        return forward if self.two_sided else forward + np.outer(self.shares[rows], self.totals[columns])
+
+    def _cells(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return some rows and columns; a word without a row of its own was not counted."""
+        known, places = np.unique(rows[rows >= 0], return_inverse=True)
+        cells = np.zeros((len(rows), len(columns)))
+        if known.size:
+            kept = whole_sparse(self.pairs[known])[:, np.maximum(columns, 0)].toarray()
+            cells[rows >= 0] = np.where(columns >= 0, kept[places], 0)
+        return cells
+
+    def remarks(self, first: str, second: str) -> list[str]:
+        """Return what is to be remarked on the counts of two words: that no context has been counted with both."""
+        rows = self.vectors.index([first, second])
+        if (rows < 0).any() or self._shared(whole_sparse(self.pairs[np.unique(rows)])):
+            return []
+        if not self.two_sided:
+            columns = [sp.csr_array(compute(block))[:, rows] for block in delayed_blocks(self.pairs).ravel()]
+            left = sp.csr_array(sp.vstack(columns).T)
+            right = whole_sparse(self.pairs[np.unique(rows)])
+            if self._shared(left + right[[0, 1] if rows[0] < rows[1] else [1, 0]]):
+                return []
+        return [
+            "No context was counted with both words: what makes them near is that their contexts are themselves near."
+        ]
+
+    @staticmethod
+    def _shared(pair: sp.csr_array) -> bool:
+        return bool(np.intersect1d(pair[[0]].indices, pair[[1]].indices).size)
+
+
+def _table(found: SimilarityExplanation, counts: WordCounts) -> TermTable:
+    """Return the contexts with their terms, counts and PMI; the column of terms adds up to the cosine."""
+    named = [*found.raising, *found.lowering]
+    words, contexts = [found.first, found.second], [one.word for one in named]
+    together, expected = counts.together(words, contexts), counts.expected(words, contexts)
+    rows = [_row(one, found, together[:, j], expected[:, j]) for j, one in enumerate(named)]
+    n_others = found.n_contexts - len(named)
+    sums = {
+        f"other contexts that raise it (of {n_others:,})": found.other_raising,
+        "other contexts that lower it": found.other_lowering,
+        "outside the contexts": found.rest if abs(found.rest) > 1e-6 else 0.0,
+        "cosine": found.cosine,
+    }
+    rows += [
+        {"context": name, "term": value, "%": 100 * value / found.cosine}
+        for name, value in sums.items()
+        if value
+    ]
+    decimals = {"term": 4, "%": 1, **{f"PMI {word}": 2 for word in words}}
+    caption = (
+        "The terms add up to the cosine. Counts are of pairs within the window, in both orders; PMI is in nats, "
+        "log of the count over that of independent words."
+    )
+    return TermTable("contexts", rows, decimals, caption)
+
+
+def _row(
+    one: ContextTerm,
+    found: SimilarityExplanation,
+    together: NDArray[np.float64],
+    expected: NDArray[np.float64],
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"context": one.word, "term": one.term, "%": 100 * one.term / found.cosine}
+    for word, count, chance in zip(
+        (found.first, found.second), together.tolist(), expected.tolist(), strict=True
+    ):
+        row[f"with {word}"] = count
+        row[f"PMI {word}"] = math.log(count / chance) if count and chance else None
+    return row
+
+
+def _passages(
+    workspace: Workspace, found: SimilarityExplanation, window: int, n: int
+) -> tuple[list[Passages], str]:
+    """Return passages of both words with their largest contexts, and what there is to say where there are none."""
+    words = found.first, found.second
+    contexts = [one.word for one in found.raising if one.word not in words][:CONTEXTS_SEARCHED]
+    # The words are contexts of each other: one pair is enough to show where.
+    pairs = [words, *((word, context) for context in contexts for word in words)]
+    if not n:
+        return [], ""
+    try:
+        lines = find_passages(tokens_of(workspace), pairs, window=window, n=n)
+    except (KeyError, FileNotFoundError):
+        return [], NO_TOKENS
+    together = Passages(" and ".join(words), lines[words][:n])
+    others = (
+        Passages(f"passages with {context}", _of_both(lines, found, context)[:n]) for context in contexts
+    )
+    return [group for group in (together, *others) if group.lines], ""
+
+
+def _of_both(lines: dict[Pair, list[Passage]], found: SimilarityExplanation, context: str) -> list[Passage]:
+    """Return the passages of a context, those of both words in turn."""
+    sides = (lines.get((word, context), []) for word in (found.first, found.second))
+    return [one for one in chain.from_iterable(zip_longest(*sides)) if one is not None]

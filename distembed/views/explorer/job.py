@@ -1,0 +1,179 @@
+"""What the page shows of word vectors: the most frequent words, colored by frequency and by group."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+
+from distembed.display import plural
+from distembed.execution import one_blas_thread
+from distembed.job import derived
+from distembed.job.model import Job
+from distembed.job.opening import VectorFile, job_of, load_vectors, parse_source
+from distembed.job.run import report_job
+from distembed.job.stage import read_vectors, system_of
+from distembed.stages.words import common_words, content_words
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+from distembed.vectors.streams import writing
+from distembed.views.explorer.items import MAX_POINTS, Coloring, Items, by_category, by_quantity
+from distembed.views.explorer.page import check_extra, lay_out, render_page
+
+N_GROUPS = 16
+"""Groups of words of a page."""
+
+GROUP_COMPONENTS = 50
+"""Principal components by which words are grouped."""
+
+NAMING_WORDS = 3
+"""Words that name a group: the most frequent of those near its middle."""
+
+MIDDLE = 0.25
+"""The share of a group's words that is near its middle."""
+
+
+def items(job: Any, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
+    """Return the most frequent words of a finished workspace with their counts."""
+    vectors = read_vectors(workspace)
+    table = workspace.table("vocabulary")
+    counts = np.asarray(table["count"]) if "count" in table.column_names else None
+    return word_items(
+        vectors, title=job.job.title, counts=counts, common=common_words(workspace), n_points=n_points
+    )
+
+
+def word_items(
+    vectors: WordVectors,
+    *,
+    title: str,
+    counts: NDArray[Any] | None = None,
+    common: frozenset[str] = frozenset(),
+    n_points: int = MAX_POINTS,
+) -> Items:
+    """Return the first words of some vectors, those without a value left out.
+
+    Parameters
+    ----------
+    vectors : WordVectors
+        The most frequent words first.
+    title : str
+        The title of the page.
+    counts : array (n_words,), optional
+        How often each word occurs.
+    common : frozenset of str
+        Words that get no label on the map, as stop words get none.
+    n_points : int
+        Words shown, at most.
+    """
+    rows = np.flatnonzero(vectors.norms > 0)[:n_points]
+    names = [vectors.words[row] for row in rows.tolist()]
+    matrix = vectors.vectors[rows]
+    frequency = (
+        by_quantity("rank in the file", -(rows + 1.0))._replace(key=_rank_key(rows))
+        if counts is None
+        else by_quantity("frequency", counts[rows], logarithmic=True)
+    )
+    content = set(content_words(names, common))
+    labeled = np.array([name in content for name in names], dtype=bool)
+    facts = {} if counts is None else {"count": [f"{count:,}" for count in counts[rows].tolist()]}
+    left_out = len(vectors) - len(names)
+    note = (
+        f"The {plural(left_out, 'rarer word')} of the file {'is' if left_out == 1 else 'are'} left out."
+        if left_out
+        else ""
+    )
+    colorings = [*_groups(names, matrix, labeled), frequency]
+    return Items(title, "word", names, matrix, colorings, facts, labeled=labeled, note=note)
+
+
+def _rank_key(rows: NDArray[np.int64]) -> list[str]:
+    return [f"{rows[place] + 1:,}" for place in (-1, len(rows) // 2, 0)] if rows.size else ["", "", ""]
+
+
+def _groups(names: list[str], matrix: NDArray[np.float32], labeled: NDArray[np.bool_]) -> list[Coloring]:
+    """Return a coloring by groups of words that are near one another, none where there are few words."""
+    if len(names) < 20 * N_GROUPS:
+        return []
+    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    with one_blas_thread():
+        rank = min(GROUP_COMPONENTS, *unit.shape)
+        places = PCA(rank, svd_solver="covariance_eigh").fit_transform(unit.astype(np.float64))
+        model = KMeans(N_GROUPS, n_init=1, random_state=0).fit(places)
+    far = np.linalg.norm(places - model.cluster_centers_[model.labels_], axis=1)
+    called = [
+        _group_name(names, np.flatnonzero(model.labels_ == group), far, labeled) for group in range(N_GROUPS)
+    ]
+    return [by_category("group of near words", [called[group] for group in model.labels_.tolist()])]
+
+
+def _group_name(
+    names: list[str], members: NDArray[np.int64], far: NDArray[np.float64], labeled: NDArray[np.bool_]
+) -> str:
+    """Return the most frequent words of the middle of a group; stop words name only a group that has no others."""
+    able = members[labeled[members]] if labeled[members].sum() >= NAMING_WORDS else members
+    middle = able[far[able] <= np.quantile(far[able], MIDDLE)] if able.size > 4 * NAMING_WORDS else able
+    return ", ".join(names[row] for row in middle[:NAMING_WORDS].tolist())
+
+
+def write_explorer(source: str, target: str | None = None, *, n_points: int = MAX_POINTS) -> str:
+    """Write the page to explore what a job made, or the words of a vector file, and return in words what was written.
+
+    Parameters
+    ----------
+    source : str
+        A finished workspace, a job file or a vector file.
+    target : str, optional
+        The file or URL, which appears whole or not at all; by default the page lies beside the report of the
+        workspace, which then links to it.
+    n_points : int
+        Words or documents shown, at most.
+
+    Raises
+    ------
+    ImportError
+        If the libraries of the page are not installed.
+    ValueError
+        If a vector file comes without a target, or nothing has a vector.
+    KeyError, FileNotFoundError
+        If the job has not come so far.
+    """
+    check_extra()
+    opened = parse_source(source)
+    if isinstance(opened, VectorFile):
+        if target is None:
+            raise ValueError(
+                f"{source} is a vector file, which has no report: name the page with --to page.html"
+            )
+        items = word_items(load_vectors(opened, max_words=n_points), title=source, n_points=n_points)
+        return _write(items, target)
+    job = job_of(opened)
+    workspace = Workspace.open(job.job.workspace)
+    items = import_module(system_of(job).explorer).items(job, workspace, n_points=n_points)
+    return _keep(items, job) if target is None else _write(items, target)
+
+
+def _write(items: Items, target: str) -> str:
+    """Write the page into a file of its own."""
+    page = _page(items)
+    with writing(target) as file:
+        file.write(page.encode())
+    return f"{plural(len(items.names), items.noun)} in {target}"
+
+
+def _keep(items: Items, job: Job) -> str:
+    """Write the page beside the report, and the report with a link to it."""
+    page = _page(items, report="index.html")
+    with Workspace.create(job.job.workspace, owner=f"page of {job.job.title}") as workspace:
+        place = derived.keep(workspace, derived.EXPLORER, page.encode())
+    return f"{plural(len(items.names), items.noun)} in {place}, linked from {report_job(job)}"
+
+
+def _page(items: Items, *, report: str | None = None) -> str:
+    if not items.names:
+        raise ValueError(f"{items.title} has no {items.noun} with a vector: there is nothing to explore")
+    return render_page(items, lay_out(items), report=report)

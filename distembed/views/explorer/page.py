@@ -1,0 +1,252 @@
+"""The page as one HTML file: BokehJS, the data and the program of the page inline, and nothing fetched."""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from distembed.display import plural
+from distembed.execution import compute, one_blas_thread
+from distembed.neighbors.search import nearest_neighbors
+from distembed.views.explorer.items import Coloring, Items, NeighborList
+from distembed.views.report.page import escaped, printable
+
+LISTED = 10
+"""Neighbors of a point on the page."""
+
+GRAPH_NEIGHBORS = 15
+"""Neighbors that hold a point in its place: t-SNE with equal weights on 15 neighbors draws what perplexity 30 does."""
+
+FEWEST = 12
+"""Of fewer points the principal components are drawn."""
+
+EXTRA = 'pip install "distembed[explore]"'
+"""What installs the libraries that the page needs."""
+
+
+def check_extra() -> None:
+    """Check that the libraries of the page are installed, before minutes of work.
+
+    Raises
+    ------
+    ImportError
+        If one is not.
+    """
+    lacking = [name for name in ("openTSNE", "bokeh") if find_spec(name) is None]
+    if lacking:
+        raise ImportError(f"the page to explore needs {' and '.join(lacking)}: {EXTRA}")
+
+
+class Layout(NamedTuple):
+    """Where the points are, float32 (n, 2), and the nearest of each by cosine."""
+
+    points: NDArray[np.float32]
+    nearest: NeighborList
+
+
+def lay_out(items: Items, *, seed: int = 0) -> Layout:
+    """Find the exact neighbors of every point by cosine, and places on the plane that keep neighbors together.
+
+    The places are those of t-SNE on the graph of the 15 nearest neighbors, from the principal components on. Equal
+    input gives equal places on one kind of processor.
+
+    Raises
+    ------
+    ImportError
+        As `check_extra`.
+    """
+    vectors = np.asarray(items.vectors, dtype=np.float32)
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    n = len(vectors)
+    if n < 2:
+        return Layout(np.zeros((n, 2), np.float32), _listing(np.empty((n, 0)), np.empty((n, 0))))
+    near = nearest_neighbors(vectors, min(max(LISTED, GRAPH_NEIGHBORS), n - 1), metric="cosine")
+    rows, distances = (compute(part) for part in (near.indices, near.distances))
+    start = _principal_plane(vectors)
+    points = start if n < FEWEST else _embedded(start, rows, distances, seed)
+    return Layout(points.astype(np.float32), _listing(rows[:, :LISTED], 1 - distances[:, :LISTED]))
+
+
+def _listing(rows: Any, cosines: Any) -> NeighborList:
+    return NeighborList("nearest by cosine", rows.astype(np.int32), cosines.astype(np.float32))
+
+
+def _principal_plane(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the first two principal components, 1 in standard deviation along the first."""
+    rank = min(2, *vectors.shape)
+    points = np.zeros((len(vectors), 2))
+    if not np.ptp(vectors, axis=0).any():  # equal vectors have no variance to explain
+        return points
+    with one_blas_thread():
+        points[:, :rank] = PCA(rank, svd_solver="covariance_eigh").fit_transform(vectors.astype(np.float64))
+    scale = points[:, 0].std()
+    return points / scale if scale > 0 else points
+
+
+def _embedded(
+    start: NDArray[np.float64], rows: NDArray[np.int64], distances: NDArray[np.float64], seed: int
+) -> NDArray[np.float64]:
+    """Return the places of t-SNE: 250 rounds that pull neighbors together, 500 that spread them."""
+    check_extra()
+    from openTSNE import TSNEEmbedding, affinity  # noqa: PLC0415 - an optional extra
+    from openTSNE.nearest_neighbors import PrecomputedNeighbors  # noqa: PLC0415 - an optional extra
+
+    k = min(GRAPH_NEIGHBORS, rows.shape[1])
+    graph = PrecomputedNeighbors(rows[:, :k].astype(np.int32), distances[:, :k])
+    method = "fft" if len(rows) > 2000 else "bh"  # interpolation pays from some thousand points on
+    with one_blas_thread():
+        embedding = TSNEEmbedding(
+            1e-4 * start,
+            affinity.Uniform(knn_index=graph, k_neighbors=k),
+            negative_gradient_method=method,
+            random_state=seed,
+            n_jobs=1,
+        )
+        embedding.optimize(250, exaggeration=12, momentum=0.5, inplace=True)
+        embedding.optimize(500, momentum=0.8, inplace=True)
+    return np.asarray(embedding)
+
+
+STEPS = 10_000
+"""Figures of neighbors are stored as 16-bit numbers in steps of 1/10,000."""
+
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+_LIBRARIES = ("bokeh", "bokeh-gl", "bokeh-api")
+
+
+def render_page(items: Items, layout: Layout, *, report: str | None = None) -> str:
+    """Return the page as HTML text; equal input gives equal text.
+
+    Parameters
+    ----------
+    items : Items
+        What is shown.
+    layout : Layout
+        Where the points are, and their neighbors.
+    report : str, optional
+        The address of the report that the page links to.
+
+    Raises
+    ------
+    ImportError
+        As `check_extra`.
+    """
+    here = files("distembed.views.explorer")
+    program, style = (here.joinpath(name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
+    return _PAGE.format(
+        policy=_POLICY,
+        title=escaped(items.title),
+        summary=escaped(_summary(items)),
+        link=f' <a href="{escaped(report)}">The report</a>' if report else "",
+        noun=escaped(items.noun),
+        data=_data(items, layout),
+        style=style,
+        libraries="\n".join(f"<script>{text}</script>" for text in _libraries()),
+        program=program,
+    )
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}: explore</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<p>{summary}{link}</p>
+</header>
+<form id="tools" role="search" autocomplete="off">
+<div class="field"><label for="search">Search</label>
+<input id="search" type="text" role="combobox" aria-expanded="false" aria-controls="found" aria-autocomplete="list"
+ placeholder="a {noun}" spellcheck="false">
+<ul id="found" role="listbox" aria-label="{noun}s found" hidden></ul></div>
+<div class="field"><label for="coloring">Color by</label><select id="coloring"></select></div>
+<div class="buttons"><button type="button" id="nearer" aria-label="zoom in">+</button>
+<button type="button" id="farther" aria-label="zoom out">−</button>
+<button type="button" id="whole">whole map</button></div>
+</form>
+<p id="message" role="status"></p>
+<main>
+<div id="stage"><div id="map"></div><div id="key"></div></div>
+<aside id="panel" aria-live="polite"><p class="hint">Click a point, or search for a {noun}, to see its neighbors.
+Keys: / search, + and − zoom, 0 the whole map, arrows move, Esc lets go.</p></aside>
+</main>
+<script type="application/json" id="data">{data}</script>
+{libraries}
+<script>
+{program}
+</script>
+</body>
+</html>
+"""
+
+
+def _summary(items: Items) -> str:
+    sentence = (
+        f"{plural(len(items.names), items.noun)} on a map that keeps neighbors together: distances between "
+        "far points, directions and the axes mean nothing. Neighbors are exact, among those shown."
+    )
+    return f"{sentence} {items.note}".strip()
+
+
+def _libraries() -> list[str]:
+    """Return the text of the scripts of Bokeh that the page uses."""
+    check_extra()
+    folder = files("bokeh") / "server" / "static" / "js"
+    return [(folder / f"{name}.min.js").read_text(encoding="utf-8") for name in _LIBRARIES]
+
+
+def _data(items: Items, layout: Layout) -> str:
+    """Return the data as JSON that HTML may hold."""
+    labeled = np.ones(len(items.names), bool) if items.labeled is None else items.labeled
+    value = {
+        "noun": items.noun,
+        "names": [printable(name) for name in items.names],
+        "x": _packed(layout.points[:, 0], "<f4"),
+        "y": _packed(layout.points[:, 1], "<f4"),
+        "labeled": _packed(labeled, "u1"),
+        "colorings": [_coloring(coloring) for coloring in items.colorings],
+        "facts": {name: [printable(text) for text in texts] for name, texts in items.facts.items()},
+        "lists": [_listed(found) for found in (layout.nearest, *items.lists)],
+        "steps": STEPS,
+    }
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _coloring(coloring: Coloring) -> dict[str, Any]:
+    return {
+        "name": coloring.name,
+        "codes": _packed(coloring.codes, "u1"),
+        "palette": coloring.palette,
+        "key": [printable(text) for text in coloring.key],
+        "quantity": coloring.is_quantity,
+    }
+
+
+def _listed(found: NeighborList) -> dict[str, Any]:
+    steps = np.rint(np.clip(found.values, -1, 1) * STEPS)
+    return {
+        "title": found.title,
+        "k": found.rows.shape[1],
+        "rows": _packed(found.rows, "<i4"),
+        "values": _packed(np.nan_to_num(steps), "<i2"),
+    }
+
+
+def _packed(values: NDArray[Any], dtype: str) -> str:
+    """Return numbers as base64 text, least significant byte first."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")

@@ -1,0 +1,418 @@
+"""Tables as files, written some rows at a time: Parquet, comma- and tab-separated values, NumPy's npy, Zarr."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import zarr
+from numpy.typing import NDArray
+
+from distembed.factorization.subwords import SubwordMap
+from distembed.files import partial_name
+from distembed.formats.names import compression_of, suffix_of
+from distembed.formats.tables import FORMULA
+from distembed.job.model import Job
+from distembed.job.opening import VectorFile, job_of, load_vectors, open_job, parse_source
+from distembed.job.stage import read_vectors, system_of
+from distembed.job.tables import PIECE_VALUES, MakeTable, Numbers, Piece, Table, vectors_table
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+from distembed.vectors.files import SUBWORD_FORMATS, Format, vector_format
+from distembed.vectors.streams import writing
+
+TableFormat = Literal["parquet", "csv", "tsv", "npy"]
+
+TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
+"""The formats of tables; each is the end of a file's name without its dot."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Begins a CSV file, since Excel reads one without it in the code page of the machine; pandas passes over it."""
+
+LISTS = pa.list_(pa.float32())
+"""The column of lists of a Parquet file: of fixed size, pyarrow before 26 cannot read it where a list is missing."""
+
+
+def table_format(path: str) -> TableFormat | None:
+    """Return the format of a table that the end of a file's name stands for, None for another end."""
+    suffix = suffix_of(path).removeprefix(".")
+    return suffix if suffix in TABLE_FORMATS else None
+
+
+def write_table(
+    path: str,
+    table: Table,
+    *,
+    format: TableFormat,  # noqa: A002 - as pandas has it
+    escape: bool = True,
+) -> None:
+    """Write a table to a file or URL, which appears whole or not at all.
+
+    Parameters
+    ----------
+    path : str
+        Text is compressed by the end of the name (.gz, .bz2, .xz, .zst).
+    table : Table
+    format : {"parquet", "csv", "tsv", "npy"}
+        "npy" holds the numbers alone, float32 (rows, width), in the order of the rows.
+    escape : bool
+        Put an apostrophe before a text of "csv" and "tsv" that begins with one of ``= + - @``, a tab or a carriage
+        return, perhaps after apostrophes: a spreadsheet program would compute it. `read_table` takes it away again.
+
+    Raises
+    ------
+    ValueError
+        If "npy" is asked of a table without numbers, or a Parquet or npy file is to be compressed as a whole.
+    """
+    if format in ("parquet", "npy") and compression_of(path):
+        raise ValueError(
+            f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
+        )
+    if format == "npy" and table.numbers is None:
+        raise ValueError(
+            f"{path}: an npy file holds numbers alone, and this table has none beside its columns "
+            f"{', '.join(table.schema.names)}; choose .parquet, .csv or .tsv"
+        )
+    is_escaped = escape and format in ("csv", "tsv")
+    with writing(path) as file, _WRITERS[format](file, table) as write:
+        for piece in table.pieces:
+            write(_escaped(piece) if is_escaped else piece)
+
+
+def _escaped(piece: Piece) -> Piece:
+    columns = [
+        pc.replace_substring_regex(column, FORMULA, r"'\1") if pa.types.is_string(column.type) else column
+        for column in piece.columns.columns
+    ]
+    return piece._replace(columns=pa.record_batch(columns, schema=piece.columns.schema))
+
+
+Write = Callable[[Piece], None]
+
+
+@contextmanager
+def _parquet(file: IO[bytes], table: Table) -> Iterator[Write]:
+    schema = _schema(table, as_lists=table.numbers is not None and table.numbers.as_lists)
+    with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
+        yield lambda piece: writer.write_batch(_batch(piece, table.numbers, schema))
+
+
+@contextmanager
+def _csv(file: IO[bytes], table: Table) -> Iterator[Write]:
+    file.write(BYTE_ORDER_MARK)
+    with _separated(file, table, ",") as write:
+        yield write
+
+
+@contextmanager
+def _tsv(file: IO[bytes], table: Table) -> Iterator[Write]:
+    with _separated(file, table, "\t") as write:
+        yield write
+
+
+@contextmanager
+def _separated(file: IO[bytes], table: Table, delimiter: str) -> Iterator[Write]:
+    schema = _schema(table, as_lists=False)
+    with pacsv.CSVWriter(file, schema, write_options=pacsv.WriteOptions(delimiter=delimiter)) as writer:
+        yield lambda piece: writer.write_batch(_batch(piece, table.numbers, schema))
+
+
+@contextmanager
+def _npy(file: IO[bytes], table: Table) -> Iterator[Write]:
+    assert table.numbers is not None
+    shape = (table.n_rows, table.numbers.width)
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    yield lambda piece: _write_numbers(file, piece.numbers)
+
+
+def _write_numbers(file: IO[bytes], numbers: NDArray[np.float32] | None) -> None:
+    assert numbers is not None
+    file.write(np.ascontiguousarray(numbers, "<f4").data)
+
+
+_WRITERS: dict[TableFormat, Any] = {"parquet": _parquet, "csv": _csv, "tsv": _tsv, "npy": _npy}
+
+
+def _schema(table: Table, *, as_lists: bool) -> pa.Schema:
+    """Return the columns of a file."""
+    fields = [pa.field(field.name, field.type) for field in table.schema]
+    if table.numbers is not None:
+        name, width, _ = table.numbers
+        if as_lists:
+            fields.append(pa.field(name, LISTS))
+        else:
+            fields += [pa.field(f"{name}_{place}", pa.float32()) for place in range(width)]
+    return pa.schema(fields, metadata=table.schema.metadata)
+
+
+def _batch(piece: Piece, numbers: Numbers | None, schema: pa.Schema) -> pa.RecordBatch:
+    """Return some rows as a file has them; numbers that are NaN become missing values."""
+    columns = list(piece.columns.columns)
+    if piece.numbers is not None and numbers is not None:
+        is_list = schema.field(len(columns)).name == numbers.name
+        columns += [_lists(piece.numbers)] if is_list else _columns(piece.numbers)
+    return pa.record_batch(columns, schema=schema)
+
+
+def _lists(numbers: NDArray[np.float32]) -> pa.Array:
+    """Return the list of each row, which is missing where the first number is NaN."""
+    missing = np.isnan(numbers[:, 0])
+    ends = np.cumsum(~missing) * numbers.shape[1]
+    values = np.ascontiguousarray(numbers[~missing] if missing.any() else numbers)
+    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()), mask=pa.array(missing))
+
+
+def _columns(numbers: NDArray[np.float32]) -> list[pa.Array]:
+    return [pa.array(column, from_pandas=True) for column in np.ascontiguousarray(numbers.T)]
+
+
+# --- Zarr groups -----------------------------------------------------------------------------------------------
+
+
+def write_zarr(target: str, table: Table, *, names: str) -> None:
+    """Write a Zarr group with the arrays ``vectors`` and ``ids``, which appears whole or not at all.
+
+    Parameters
+    ----------
+    target : str
+        A local folder. A Zarr group that is there is replaced.
+    table : Table
+        Its numbers become ``vectors``, float32 (rows, width).
+    names : str
+        The column that becomes ``ids``, text (rows,).
+
+    Raises
+    ------
+    ValueError
+        If the target is a URL.
+    FileExistsError
+        If there is something at the target that is no Zarr group.
+    """
+    place = Path(target)
+    if "://" in target:
+        raise ValueError(f"{target}: a Zarr group is written to a local folder; name one, or write .parquet")
+    if place.exists() and not (place / "zarr.json").exists():
+        raise FileExistsError(f"{target} is there and is no Zarr group; name another place")
+    partial = Path(partial_name(str(place)))
+    try:
+        _write_group(partial, table, names)
+        if place.exists():
+            shutil.rmtree(place)
+        partial.rename(place)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_group(place: Path, table: Table, names: str) -> None:
+    assert table.numbers is not None
+    n, width = table.n_rows, table.numbers.width
+    step = max(1, PIECE_VALUES // width)
+    group = zarr.open_group(place, mode="w-")
+    vectors = group.create_array(
+        "vectors", shape=(n, width), chunks=(step, width), dtype="f4", dimension_names=("text", "component")
+    )
+    ids = group.create_array("ids", shape=(n,), chunks=(step,), dtype=str, dimension_names=("text",))
+    first = 0
+    for labels, numbers in _chunks(table.pieces, names, step):
+        rows = slice(first, first + len(labels))
+        vectors[rows], ids[rows] = numbers, np.array(labels, dtype=object)
+        first += len(labels)
+
+
+def _chunks(
+    pieces: Iterable[Piece], names: str, step: int
+) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
+    """Yield names and numbers by `step` rows, the last time by fewer."""
+    labels: list[str] = []
+    held: list[NDArray[np.float32]] = []
+    for piece in pieces:
+        assert piece.numbers is not None
+        labels += piece.columns[names].to_pylist()
+        held.append(piece.numbers)
+        while len(labels) >= step:
+            rows = np.concatenate(held)
+            yield labels[:step], rows[:step]
+            labels, held = labels[step:], [rows[step:].copy()]
+    if labels:
+        yield labels, np.concatenate(held)
+
+
+VECTOR_FORMATS: tuple[str, ...] = tuple(
+    name for name in get_args(Format) if name not in ("auto", *TABLE_FORMATS)
+)
+"""The formats that hold words and vectors, and nothing else."""
+
+
+class ExportOptions(NamedTuple):
+    """What of a source is written, and how.
+
+    Attributes
+    ----------
+    what : str, optional
+        "words", "names", "documents" or "topics"; by default the main one of the system, and the words where the
+        file is of a format for word vectors.
+    format : str, optional
+        One of `TABLE_FORMATS` and `VECTOR_FORMATS`; by default the end of the file's name tells.
+    space : str, optional
+        Written in place of blanks inside words, in the formats that end a word at a blank.
+    max_words : int, optional
+        Keep only the first words. The others are composed by those who read the file, where there is a table of
+        n-grams and the format keeps it.
+    buckets : int, optional
+        Learn vectors of character n-grams from all the words, in so many buckets that n-grams share, in place of the
+        table that is there. A table of 20,000 buckets is as large as 20,000 words.
+    half : bool
+        Write float16 in place of float32 ("safetensors").
+    escape : bool
+        As in `distembed.views.export.write_table`.
+    """
+
+    what: str | None = None
+    format: str | None = None
+    space: str | None = None
+    max_words: int | None = None
+    buckets: int | None = None
+    half: bool = False
+    escape: bool = True
+
+
+def export_source(source: str, target: str, options: ExportOptions) -> str:
+    """Export a finished job, as `export_job` does, or a file of word vectors, as `export_vectors` does.
+
+    Parameters
+    ----------
+    source : str
+        A workspace, a job file, or a file whose name ends as those of word vectors do.
+    target, options
+        As in those functions.
+
+    Raises
+    ------
+    ValueError
+        As in those functions, or if a table is asked of a file of word vectors.
+    """
+    opened = open_job(source) if vector_format(source) is None else parse_source(source)
+    if not isinstance(opened, VectorFile):
+        return export_job(job_of(opened), target, options)
+    if options.what not in (None, "words"):
+        raise ValueError(f"{source} is a file of word vectors and has no {options.what}: leave out --what")
+    return export_vectors(load_vectors(opened), target, options)
+
+
+def export_job(job: Job, target: str, options: ExportOptions) -> str:
+    """Write one table of a finished job to a file or URL, and return in words what was written.
+
+    Parameters
+    ----------
+    job : Job
+    target : str
+        The file, which appears whole or not at all; a table is written some rows at a time.
+    options : ExportOptions
+
+    Raises
+    ------
+    ValueError
+        If the system has no such table, the format cannot be told, or does not fit the table.
+    KeyError, FileNotFoundError
+        If the job has not come so far.
+    """
+    tables, workspace = system_of(job).tables(), Workspace.open(job.job.workspace)
+    what, chosen = _choice(job, tables, target, options)
+    if chosen in VECTOR_FORMATS:
+        return export_vectors(read_vectors(workspace), target, options._replace(format=chosen))
+    _refuse_options(options, ("space", "max_words", "buckets", "half"), chosen)
+    table = tables[what](job, workspace)
+    write_table(target, table, format=chosen, escape=options.escape)  # type: ignore[arg-type]
+    return f"{table.contents} in {target}"
+
+
+def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) -> str:
+    """Write word vectors to a file or URL, and return in words what was written and what was left out.
+
+    Raises
+    ------
+    ValueError
+        If the format cannot be told, or does not do what the options ask.
+    """
+    whole = vectors if options.buckets is None else _with_buckets(vectors, options.buckets)
+    kept = whole if options.max_words is None else whole.head(options.max_words)
+    chosen = options.format or vector_format(target) or table_format(target)
+    if chosen in TABLE_FORMATS and chosen not in get_args(Format):
+        _refuse_options(options, ("space", "half"), chosen)
+        write_table(target, vectors_table(kept), format=chosen, escape=options.escape)
+    else:
+        kept.save(target, format=chosen, space=options.space, half=options.half)  # type: ignore[arg-type]
+    size = f"{len(kept):,} words x {kept.vectors.shape[1]} dimensions in {target}"
+    if kept.subwords is None:
+        return size
+    if chosen not in SUBWORD_FORMATS:
+        return (
+            f"{size}; {kept.subwords.contents} are left out, which {' and '.join(SUBWORD_FORMATS)} files hold: "
+            "unknown words have no vector there"
+        )
+    return f"{size}, with {kept.subwords.contents} for other words{_loss(whole, kept)}"
+
+
+def _refuse_options(options: ExportOptions, names: Sequence[str], format: str) -> None:  # noqa: A002
+    """Raise ValueError for an option of word vectors that a table does not have."""
+    for name in names:
+        value = getattr(options, name)
+        if value not in (None, False):
+            raise ValueError(
+                f"{name} is {value!r}, but {format} keeps words and numbers as they are: leave it out, or "
+                f"choose one of the formats {', '.join(VECTOR_FORMATS)}"
+            )
+
+
+def _with_buckets(vectors: WordVectors, n_buckets: int) -> WordVectors:
+    """Return word vectors with a table of n-grams in buckets that is learned from them."""
+    min_n, max_n = (3, 6) if vectors.subwords is None else (vectors.subwords.min_n, vectors.subwords.max_n)
+    model = SubwordMap(min_n, max_n, buckets=n_buckets, validation_fraction=0.0)
+    table = model.fit(vectors.words, vectors.vectors).table_
+    return WordVectors(vectors.words, vectors.vectors, subwords=table)
+
+
+def _loss(vectors: WordVectors, kept: WordVectors) -> str:
+    """Return how near the composed vectors of the words that were not kept are to their own, in words."""
+    left_out = list(vectors.words[len(kept) :])
+    if not left_out:
+        return ""
+    cosines = vectors.composed_similarities(left_out)
+    return (
+        f"; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
+        f"{np.median(cosines):.2f}"
+    )
+
+
+def _choice(
+    job: Job, tables: Mapping[str, MakeTable], target: str, options: ExportOptions
+) -> tuple[str, str]:
+    """Return the name of the table that is written, and the format."""
+    chosen = options.format or table_format(target) or vector_format(target)
+    if chosen not in (*TABLE_FORMATS, *VECTOR_FORMATS):
+        raise ValueError(
+            f"the format of {target} cannot be told from its name: end it in .parquet, .csv (which Excel opens), "
+            ".tsv or .npy (word vectors also .txt, .bin, .glove, .safetensors or .fasttext.bin), or give --format, "
+            f"one of {', '.join((*TABLE_FORMATS, *VECTOR_FORMATS))}"
+        )
+    name = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
+    if name not in tables:
+        raise ValueError(
+            f"a job of the system {job.job.system} has no table of {name}: give --what {' or '.join(tables)}"
+        )
+    if chosen in VECTOR_FORMATS and name != "words":
+        raise ValueError(
+            f"{chosen} files hold words and vectors only, not {name}: write {name} to a file that ends in "
+            ".parquet, .csv, .tsv or .npy"
+        )
+    return name, chosen

@@ -1,0 +1,343 @@
+"""Maps of a report: points of the plane with as many labels as fit, and words placed by their vectors."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+
+from distembed.display import plural
+from distembed.execution import one_blas_thread
+from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, Drawing, html_figure
+from distembed.views.report.page import Floats, Section, paragraph, short
+
+_MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
+_MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points
+_MAX_VECTOR_POINTS = 2500  # more points than this are embedded as a picture, to keep the file small
+_MAX_FREE_POINTS = 400  # labels keep off this many points, each with so much around it
+_POINT_HALF = 2.0
+
+
+def scatter_map(
+    points: ArrayLike,
+    title: str,
+    *,
+    labels: Sequence[str] | None = None,
+    groups: Sequence[object] | None = None,
+    xlabel: str = "first coordinate",
+    ylabel: str = "second coordinate",
+    caption: str = "",
+) -> Section:
+    """Draw points of the plane, colored by group, with as many labels as fit without overlap.
+
+    Parameters
+    ----------
+    points
+        Shape (n, 2). Rows with a value that is not finite are left out.
+    title
+        Title of the section.
+    labels
+        A text for each point, the most important first: a label that would cover an earlier one is left out.
+    groups
+        A group for each point. The seven largest groups get a color of their own, the rest share gray.
+    xlabel, ylabel
+        Quantity and unit of each axis.
+    caption
+        What the figure shows.
+
+    Raises
+    ------
+    ValueError
+        If `points` is not (n, 2), or `labels` or `groups` has another length.
+    """
+    array = np.asarray(points, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"points have shape {array.shape}; a map needs (n, 2)")
+    _check_length("labels", labels, len(array))
+    _check_length("groups", groups, len(array))
+    kept = np.flatnonzero(np.isfinite(array).all(axis=1)).tolist()
+    if not kept:
+        return Section(title, paragraph("Nothing to draw: there is no point with finite coordinates."))
+    placed = map_drawing(
+        array[kept],
+        [labels[i] for i in kept] if labels is not None else [],
+        [groups[i] for i in kept] if groups is not None else [None] * len(kept),
+    )
+    said = plural(len(kept), "point") + (f", {len(placed.labels)} labeled." if labels is not None else ".")
+    full = f"{caption} {said} Across: {xlabel}. Up: {ylabel}.".strip()
+    shown = ", ".join(placed.labels[:12])
+    alt = f"{title}. Map of {said}" + (f" Among them: {shown}." if shown else "")
+    return Section(
+        title, html_figure(placed.drawing.draw, alt=alt, caption=full, size=placed.drawing.size, layout=None)
+    )
+
+
+class DrawnMap(NamedTuple):
+    """A map, and the labels that fit on it, the most important first."""
+
+    drawing: Drawing
+    labels: list[str]
+
+
+def map_drawing(points: Floats, labels: Sequence[str], groups: Sequence[object]) -> DrawnMap:
+    """Return the drawing of points of the plane, all of them finite; see `scatter_map`."""
+    colors, key = _group_colors(groups)
+    placed = _place(points, [short(label) for label in labels], key)
+
+    def draw(axes: Any) -> None:
+        _draw_map(axes, placed, colors)
+        _draw_key(axes, key)
+
+    size = (placed.width / 72, placed.height / 72)
+    return DrawnMap(Drawing(draw, size, layout=None), [spot.text for spot in placed.labels])
+
+
+def _check_length(name: str, values: Sequence[object] | None, n: int) -> None:
+    if values is not None and len(values) != n:
+        raise ValueError(f"{len(values)} {name} were given for {n} points; give one for each")
+
+
+class _Map(NamedTuple):
+    """Points in the units of an SVG, the size of the drawing, and the labels that fit."""
+
+    width: float
+    height: float
+    x: Floats
+    y: Floats
+    labels: list[_Spot]
+
+
+def _place(points: Floats, names: Sequence[str], key: Collection[str]) -> _Map:
+    """Fit points to the page's width at one scale for both axes, and choose the labels, none where the key is."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    extent = np.where(high > low, high - low, 1.0)
+    width = WIDE[0] * 72
+    height = float(np.clip((width - _MAP_MARGIN) * extent[1] / extent[0], *_MAP_HEIGHTS)) + _MAP_MARGIN / 2
+    size = np.array([width, height])
+    scale = ((size - [_MAP_MARGIN, _MAP_MARGIN / 2]) / extent).min()
+    placed = size / 2 + (points - (low + high) / 2) * scale
+    labels = _thin_labels(placed, names, size, _key_boxes(key, size))
+    return _Map(width, height, placed[:, 0], placed[:, 1], labels)
+
+
+class _Spot(NamedTuple):
+    point: int
+    text: str
+    x: float
+    y: float
+    align: str
+
+
+def _thin_labels(placed: Floats, names: Sequence[str], size: Floats, taken: Floats) -> list[_Spot]:
+    """Place labels in order beside their points, leaving out each that would cover an earlier one or `taken`.
+
+    A label covers no other point either, up to `_MAX_FREE_POINTS` of them: of more hardly any label would be left.
+    """
+    spots: list[_Spot] = []
+    if len(placed) <= _MAX_FREE_POINTS:
+        taken = np.vstack([taken, np.hstack([placed - _POINT_HALF, placed + _POINT_HALF])])
+    for point, name in enumerate(names):
+        if not name:
+            continue
+        for spot in _candidates(point, name, *placed[point].tolist()):
+            box = _box(spot)
+            inside = box.min() >= 0 and bool(np.all(box[2:] <= size))
+            if inside and not _covers(taken, box):
+                taken = np.vstack([taken, box])
+                spots.append(spot)
+                break
+    return spots
+
+
+def _candidates(point: int, name: str, x: float, y: float) -> list[_Spot]:
+    gap = 4.0
+    beside = [_Spot(point, name, x + gap, y, "left"), _Spot(point, name, x - gap, y, "right")]
+    above = [_Spot(point, name, x, y + 9.0, "center"), _Spot(point, name, x, y - 9.0, "center")]
+    corners = [
+        _Spot(point, name, x + side, y + rise, align)
+        for side, align in ((gap, "left"), (-gap, "right"))
+        for rise in (6.0, -6.0)
+    ]
+    return [*beside, *above, *corners]
+
+
+def _box(spot: _Spot) -> Floats:
+    """Return left, bottom, right, top of a label; its width is counted in characters: no font is known."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in spot.text)
+    width = (0.58 * (len(spot.text) - wide) + 1.02 * wide) * (FONT_SIZE - 1) + 2
+    left = spot.x - {"left": 0.0, "center": width / 2, "right": width}[spot.align]
+    half = 0.69 * (FONT_SIZE - 1)
+    return np.array([left, spot.y - half, left + width, spot.y + half])
+
+
+def _key_boxes(key: Collection[str], size: Floats) -> Floats:
+    """Return left, bottom, right, top of each line of the key in the upper right corner."""
+    lines = [
+        _Spot(0, short(name), size[0] - 4, size[1] - 12 - 1.72 * (FONT_SIZE - 1) * row, "right")
+        for row, name in enumerate(key)
+    ]
+    boxes = np.array([_box(line) for line in lines]).reshape(-1, 4)
+    return boxes + np.array([-16, -4, 4, 4])
+
+
+def _covers(taken: Floats, box: Floats) -> bool:
+    """Return whether a box overlaps one of those taken."""
+    return bool(np.any((taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)))
+
+
+def _group_colors(groups: Sequence[object]) -> tuple[list[str], dict[str, str]]:
+    """Return a color for each point, and the key: group name to color, largest group first."""
+    sizes: dict[str, int] = {}
+    for group_ in map(str, groups):
+        sizes[group_] = sizes.get(group_, 0) + 1
+    if len(sizes) < 2:
+        return [COLORS[0]] * len(groups), {}
+    ranked = sorted(sizes, key=lambda name: (-sizes[name], name))
+    whole = ranked if len(ranked) <= len(COLORS) else ranked[: len(COLORS) - 1]
+    key = dict(zip(whole, COLORS, strict=False))
+    colors = [key.get(str(group_), MUTED) for group_ in groups]
+    if len(whole) < len(ranked):
+        key[f"{len(ranked) - len(whole)} others"] = MUTED
+    return colors, key
+
+
+def _draw_map(axes: Any, drawing: _Map, colors: list[str]) -> None:
+    axes.set(xlim=(0, drawing.width), ylim=(0, drawing.height))
+    axes.set_axis_off()
+    many = len(colors) > _MAX_VECTOR_POINTS
+    alpha = np.full(len(colors), 0.4 if many or drawing.labels else 0.75)  # points without a name stand back
+    alpha[[spot.point for spot in drawing.labels]] = 0.95
+    size = 4 if many else 13
+    axes.scatter(drawing.x, drawing.y, s=size, c=colors, alpha=alpha, linewidths=0, rasterized=many)
+    for _, text, x, y, align in drawing.labels:
+        axes.text(x, y, text, ha=align, va="center_baseline", fontsize=FONT_SIZE - 1)
+
+
+def _draw_key(axes: Any, key: Mapping[str, str]) -> None:
+    if not key:
+        return
+    for name, color in key.items():
+        axes.plot([], [], linestyle="none", marker="o", markersize=5, color=color, label=short(name))
+    axes.legend(loc="upper right", fontsize=FONT_SIZE - 1, handletextpad=0.1, borderaxespad=0.2)
+
+
+def word_map(
+    words: Sequence[str],
+    vectors: ArrayLike,
+    *,
+    title: str = "Map of frequent words",
+    groups: Sequence[object] | None = None,
+    method: Literal["pca", "tsne"] = "pca",
+    max_words: int = 400,
+    noun: str = "most frequent word",
+    seed: int = 0,
+) -> Section:
+    """Draw words on the plane by their vectors, the most frequent with their names.
+
+    Parameters
+    ----------
+    words
+        Most frequent first.
+    vectors
+        Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand.
+    title
+        Title of the section.
+    groups
+        A group for each word, to color it by.
+    method
+        "pca", the first two principal components, or "tsne", which keeps neighbors together.
+    max_words
+        Words shown, from the first on.
+    noun
+        What a word is, in the caption.
+    seed
+        Seed of t-SNE.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of words and of rows differ, or `vectors` is not two-dimensional.
+    """
+    (drawn,) = word_maps(
+        words, vectors, {title: groups}, method=method, max_words=max_words, noun=noun, seed=seed
+    )
+    return drawn
+
+
+def word_maps(
+    words: Sequence[str],
+    vectors: ArrayLike,
+    drawings: Mapping[str, Sequence[object] | None],
+    *,
+    method: Literal["pca", "tsne"] = "pca",
+    max_words: int = 400,
+    noun: str = "most frequent word",
+    seed: int = 0,
+) -> list[Section]:
+    """Draw one layout of words several times, each time in the colors of other groups.
+
+    Parameters
+    ----------
+    words, vectors, method, max_words, noun, seed
+        As for `word_map`. The layout is computed once.
+    drawings
+        The title of each section, with a group for each word to color it by, or None.
+
+    Raises
+    ------
+    ValueError
+        As for `word_map`.
+    """
+    matrix = np.asarray(vectors, dtype=np.float64)
+    if matrix.ndim != 2 or len(words) != len(matrix):
+        raise ValueError(
+            f"{len(words)} words came with vectors of shape {matrix.shape}; give one row for each word"
+        )
+    matrix = matrix[:max_words]
+    known = np.flatnonzero(np.isfinite(matrix).all(axis=1)).tolist()
+    points, axes_are = plane(matrix[known], method, seed)
+    return [
+        scatter_map(
+            points,
+            title,
+            labels=[words[i] for i in known],
+            groups=None if groups is None else [groups[i] for i in known],
+            xlabel=axes_are[0],
+            ylabel=axes_are[1],
+            caption=f"The {plural(len(known), noun)} with a vector.",
+        )
+        for title, groups in drawings.items()
+    ]
+
+
+def plane(matrix: Floats, method: str, seed: int) -> tuple[Floats, tuple[str, str]]:
+    """Project rows onto the plane; return the points and what the axes are."""
+    n, d = matrix.shape
+    if n < 2 or d == 2:
+        points = np.zeros((n, 2))
+        points[:, : min(d, 2)] = matrix[:, :2]
+        return points, ("first coordinate, no unit", "second coordinate, no unit")
+    if not matrix.size or np.all(matrix == matrix[0]):
+        return np.zeros((n, 2)), ("all vectors are equal", "all vectors are equal")
+    with one_blas_thread():
+        if method == "tsne" and n >= 5 and d > 2:
+            model = TSNE(perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=seed, n_jobs=1)
+            return model.fit_transform(matrix).astype(np.float64), (
+                "first t-SNE axis, no unit",
+                "second, no unit",
+            )
+        return _principal_plane(matrix)
+
+
+def _principal_plane(matrix: Floats) -> tuple[Floats, tuple[str, str]]:
+    total = float(matrix.var(axis=0).sum())
+    points = np.zeros((len(matrix), 2))
+    rank = min(2, *matrix.shape)
+    points[:, :rank] = PCA(rank, svd_solver="full").fit_transform(matrix)
+    share = 100 * points.var(axis=0) / total
+    return points, (f"first principal component ({share[0]:.1f} % of variance)", f"second ({share[1]:.1f} %)")

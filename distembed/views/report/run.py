@@ -1,0 +1,107 @@
+"""The facts of a run: time, memory and disk of each stage, its settings, and the next commands to type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from distembed.display import plural
+from distembed.job import derived
+from distembed.job.quantities import format_bytes, format_seconds, measured
+from distembed.job.stage import StageSpec
+from distembed.job.terminal import shown
+from distembed.storage.workspace import Workspace
+from distembed.views.report.figures import bar_chart
+from distembed.views.report.page import Section, escaped, folded, group
+from distembed.views.report.tables import Row, as_mapping, table
+
+
+class Stage(NamedTuple):
+    """What one stage of a job took: wall clock in seconds, peak memory and disk in bytes, blocks."""
+
+    stage: str
+    wall_seconds: float | None
+    peak_bytes: int | None
+    disk_bytes: int | None
+    blocks: int | None
+
+
+def stage_table(stages: Iterable[Row], *, title: str = "Time and memory") -> Section:
+    """Show what each stage took, with a bar chart of its time.
+
+    Parameters
+    ----------
+    stages
+        `Stage` records, or mappings with its keys: stage, wall_seconds, peak_bytes, disk_bytes, blocks.
+        A value that was not measured is None.
+    title
+        Title of the section.
+    """
+    rows = [dict(as_mapping(stage)) for stage in stages]
+    seconds = {str(row["stage"]): row["wall_seconds"] for row in rows if row.get("wall_seconds") is not None}
+    bars = bar_chart(seconds, title, xlabel="wall clock (seconds)", show=format_seconds)
+    names = {"wall_seconds": "wall time", "peak_bytes": "peak memory", "disk_bytes": "on disk"}
+    shown = [{names.get(key, key): value for key, value in row.items()} for row in rows]
+    formats = {"wall time": format_seconds, "peak memory": format_bytes, "on disk": format_bytes}
+    total = f"{format_seconds(sum(seconds.values()))} in all." if seconds else ""
+    return group(title, [bars, table(title, shown, caption=total, formats=formats)])
+
+
+def parameter_table(job: Mapping[str, Any], *, title: str = "Parameters") -> Section:
+    """Show the settings of a job; nested tables are written with dots, as in TOML."""
+    rows = [{"setting": key, "value": value} for key, value in _flat(job)]
+    caption = "As run, with every default filled in."
+    whole = table(title, rows, formats={"value": _setting}, caption=caption)
+    return Section(title, folded(plural(len(rows), "setting"), whole.html))
+
+
+def _flat(job: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in job.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else _setting(value)
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_setting, value)) or "(empty)"
+    return "–" if value is None else str(value)
+
+
+def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[Stage]:
+    """Return what each stage took and wrote, in the order they ran."""
+    rows = []
+    done = workspace.stages()
+    for name in (spec.name for spec in specs):
+        manifest = done[name]
+        records = manifest.outputs.values()
+        size = sum(
+            file.size for record in records for block in record.blocks for file in block.files.values()
+        )
+        blocks = sum(len(record.blocks) for record in records)
+        facts = manifest.facts
+        seconds, peak = (measured(facts, name) for name in ("wall_seconds", "peak_process_bytes"))
+        rows.append(Stage(name, seconds, None if peak is None else round(peak), size, blocks))
+    return rows
+
+
+def ways_on(workspace: Workspace, where: str, *, table: str = "vectors", suffix: str = "txt") -> str:
+    """Return where the report is and what to type next; `table` is what the file of an export is called."""
+    url = shown(workspace.url)
+    return (
+        f"report     {shown(where)}\n{table:<10} distembed export {url} --to {table}.{suffix}\n"
+        f"neighbors  distembed neighbors {url} WORD ..."
+    )
+
+
+def invitation(workspace: Workspace) -> str:
+    """Return, as markup, the link to the page to explore, or what to type to have it."""
+    if derived.is_kept(workspace, derived.EXPLORER):
+        page = PurePosixPath(derived.EXPLORER).name
+        return f'<p class="explore"><a href="{page}">Explore: a map with search and neighbors</a></p>'
+    line = f"distembed explore {shown(workspace.url)}"
+    return f'<p class="explore note">A map with search and neighbors: <code>{escaped(line)}</code></p>'

@@ -1,0 +1,361 @@
+"""Tables of a report: rows of any columns, evaluation scores, nearest words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from html import escape
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from distembed.display import plural
+from distembed.evaluation.scoring import FEW_KNOWN, Score
+from distembed.job.quantities import format_number
+from distembed.views.report.figures import Interval, interval_chart, line_chart, spread_points
+from distembed.views.report.page import (
+    Floats,
+    Section,
+    escaped,
+    finite_values,
+    folded,
+    group,
+    is_number,
+    marked,
+    paragraph,
+    printable,
+    short,
+)
+
+Row: TypeAlias = "Mapping[str, Any] | NamedTuple"
+
+
+def as_mapping(row: Row) -> Mapping[str, Any]:
+    """Return a row of a table as a mapping of column to value."""
+    return row if isinstance(row, Mapping) else row._asdict()
+
+
+def _interval(ends: Iterable[float], show: Callable[[Any], str]) -> str:
+    shown = [escape(show(end)) for end in ends]
+    return "–" if set(shown) == {"–"} else f"[{', '.join(shown)}]"
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_number, value))
+
+
+def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool) -> str:
+    """Write one cell; None and NaN are an en dash, pairs are intervals, numbers keep to the right."""
+    is_figure = value is None or is_number(value) or _is_pair(value)
+    kind = ' class="w"' if wide else ' class="n"' if is_figure else ""
+    if value is None:
+        text = "–"
+    elif _is_pair(value):
+        text = _interval(value, show or format_number)
+    elif show or is_number(value):
+        text = escape(printable((show or format_number)(value)))
+    else:
+        text = marked(value)
+    return f"<td{kind}>{text}</td>"
+
+
+WIDE_TEXT = 24
+"""Characters of a text that has a line of its own, under the other cells of its row, on a narrow screen."""
+
+
+def _wide_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> set[str]:
+    """Return the columns of long texts, none where they are all or nothing of a table."""
+    wide = {
+        name
+        for name in columns
+        if any(isinstance(row.get(name), str) and len(row[name]) > WIDE_TEXT for row in rows)
+    }
+    return wide if len(wide) < len(columns) else set()
+
+
+def _table(
+    rows: Sequence[Mapping[str, Any]], caption: str, formats: Mapping[str, Callable[[Any], str]]
+) -> str:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    numeric = {
+        name for name in columns if any(is_number(row.get(name)) or _is_pair(row.get(name)) for row in rows)
+    }
+    wide = _wide_columns(rows, columns)
+    kinds = {name: " class=w" if name in wide else " class=n" if name in numeric else "" for name in columns}
+    head = "".join(f'<th scope="col"{kinds[name]}>{escaped(name.replace("_", " "))}</th>' for name in columns)
+    body = "\n".join(
+        f"<tr>{''.join(_cell(row.get(name), formats.get(name), wide=name in wide) for name in columns)}</tr>"
+        for row in rows
+    )
+    legend = f"<caption><span>{escaped(caption)}</span></caption>" if caption else ""
+    return (
+        f'<div class="scroll" tabindex="0"><table{_folding(wide, columns)}>{legend}<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _folding(wide: Collection[str], columns: Sequence[str]) -> str:
+    """Return the attributes of a table whose long texts have a line of their own on a narrow screen."""
+    return f' class="folds" style="--n:{len(columns) - len(wide)}"' if wide else ""
+
+
+def table(
+    title: str,
+    rows: Iterable[Row],
+    *,
+    caption: str = "",
+    formats: Mapping[str, Callable[[Any], str]] | None = None,
+) -> Section:
+    """Show rows as a table whose columns are their keys, in order of first appearance.
+
+    Parameters
+    ----------
+    title
+        Title of the section.
+    rows
+        Mappings or named tuples. Underscores in a key become spaces, None and NaN an en dash, a pair of
+        numbers an interval.
+    caption
+        What the rows are, and the units of the columns.
+    formats
+        For some columns, the function that writes a value as text.
+    """
+    mappings = [as_mapping(row) for row in rows]
+    html = _table(mappings, caption, formats or {}) if mappings else paragraph("No rows.")
+    return Section(title, html)
+
+
+def first_rows(
+    rows: Sequence[Any], make: Callable[[Sequence[Any]], Section], *, n_shown: int = 10
+) -> Section:
+    """Show the first of many rows, and fold the others behind them.
+
+    Parameters
+    ----------
+    rows
+        What the lines of a table are made from.
+    make
+        Makes the table of some of them.
+    n_shown
+        Rows shown at once.
+    """
+    first = make(rows[:n_shown])
+    if len(rows) <= n_shown:
+        return first
+    rest = folded(f"{plural(len(rows) - n_shown, 'row')} more", make(rows[n_shown:]).html)
+    return group(first.title, [first, Section(first.title, rest)])
+
+
+def three_decimals(value: float) -> str:
+    """Return a number with three decimals and a typeset minus sign, an en dash for NaN."""
+    return "–" if not math.isfinite(value) else f"{value:.3f}".replace("-", "−")
+
+
+def score_table(scores: Iterable[Row], *, title: str = "Evaluation") -> Section:
+    """Show evaluation scores, one row per set: set, task, metric, score, known, total, policy, interval."""
+    rows = [dict(as_mapping(score)) for score in scores]
+    caption = f"Known: items whose words all have vectors, of the total. {FEW_KNOWN}"
+    formats = {"value": three_decimals, "score": three_decimals, "interval": three_decimals}
+    return table(title, rows, caption=caption, formats=formats)
+
+
+def neighbor_table(
+    neighbors: Mapping[str, Sequence[tuple[str, float]]],
+    *,
+    title: str = "Nearest words",
+    measure: str = "cosine",
+) -> Section:
+    """Show the nearest words of each word with their similarity, nearest first."""
+    if not neighbors:
+        return Section(title, paragraph("No words were asked for."))
+    body = "\n".join(
+        f'<tr><th scope="row">{marked(short(word))}</th><td class="near">{_nearest(near)}</td></tr>'
+        for word, near in neighbors.items()
+    )
+    said = f"Nearest first; the figure is the {escape(measure)} to the word at the left."
+    caption = f"<caption><span>{said}</span></caption>"
+    rows = f'<table class="folds" style="--n:1">{caption}<tbody>{body}</tbody></table>'
+    return Section(title, f'<div class="scroll" tabindex="0">{rows}</div>')
+
+
+def _nearest(near: Sequence[tuple[str, float]]) -> str:
+    pairs = (
+        f"<span>{marked(word)} <small>{three_decimals(float(score))}</small></span>" for word, score in near
+    )
+    return " ".join(pairs) or "–"
+
+
+def zipf_curve(counts: ArrayLike, *, title: str = "Rank and frequency", first_rank: int = 10) -> Section:
+    """Draw word counts against rank on logarithmic axes, with a fitted power law.
+
+    The exponent s of count = c / rank^s is the least-squares slope over ranks spaced evenly in their
+    logarithm, from `first_rank` on: the most frequent words lie below the line (Mandelbrot's shift).
+
+    Parameters
+    ----------
+    counts
+        Occurrences of each word, in any order; zeros are left out.
+    title
+        Title of the section.
+    first_rank
+        First rank used by the fit.
+    """
+    ordered = np.sort(finite_values(counts))[::-1]
+    ordered = ordered[ordered > 0]
+    ranks = np.arange(1.0, ordered.size + 1)
+    series: dict[str, Any] = {"counts": (ranks, ordered)}
+    said = f"{plural(ordered.size, 'word')}, {format_number(float(ordered.sum()))} occurrences."
+    fit = _power_law(ranks[first_rank - 1 :], ordered[first_rank - 1 :])
+    if fit is not None:
+        exponent, scale = fit
+        name = f"fit, exponent {exponent:.2f}"
+        series[name] = (ranks, scale * ranks**-exponent)
+        said += f" Dashed: count ∝ rank^−{exponent:.2f}, fitted from rank {first_rank} on."
+    dashed = [name for name in series if name != "counts"]
+    axes: dict[str, Any] = {"xlabel": "rank of the word", "ylabel": "occurrences"}
+    return line_chart(series, title, x_scale="log", y_scale="log", caption=said, dashed=dashed, **axes)
+
+
+def _power_law(ranks: Floats, counts: Floats) -> tuple[float, float] | None:
+    """Fit count = scale * rank^-exponent; None where too few different values are left to fit."""
+    chosen = spread_points(ranks.size, "log")
+    if np.unique(counts[chosen]).size < 3:
+        return None
+    slope, intercept = np.polyfit(np.log(ranks[chosen]), np.log(counts[chosen]), 1)
+    return -float(slope), math.exp(intercept)
+
+
+def count_sparsity(
+    row_nnz: ArrayLike, n_words: int, *, title: str = "Sparsity of the counts", bins: int = 60
+) -> Section:
+    """Draw how many different words each word occurs with, against its rank.
+
+    Parameters
+    ----------
+    row_nnz
+        Non-zero counts in each row, the most frequent word first.
+    n_words
+        Columns of the matrix.
+    title
+        Title of the section.
+    bins
+        Ranks are put into at most this many bins of equal width in the logarithm; the median and the middle
+        four fifths of each are drawn.
+    """
+    nnz = np.asarray(row_nnz, dtype=np.float64).ravel()
+    if not nnz.size:
+        return Section(title, paragraph("Nothing to draw: the matrix has no rows."))
+    edges = np.unique(np.rint(np.geomspace(1, nnz.size + 1, bins + 1)).astype(np.int64)) - 1
+    parts = [nnz[low:high] for low, high in pairwise(edges)]
+    ranks = np.sqrt((edges[:-1] + 1.0) * edges[1:])
+    low, median, high = (np.array([np.percentile(part, q) for part in parts]) for q in (10, 50, 90))
+    total = float(nnz.sum())
+    filled = f"{100 * total / (nnz.size * n_words):.3g} %" if n_words else "none"
+    caption = f"{format_number(total)} non-zero counts in {nnz.size:,} × {n_words:,}: {filled} filled. "
+    caption += "Line: median of the words near a rank; tint: four fifths of them."
+    band = (ranks, np.maximum(low, 0.5), high)
+    return line_chart(
+        {"": (ranks, median)},
+        title,
+        xlabel="rank of the word",
+        ylabel="non-zero counts in its row",
+        x_scale="log",
+        y_scale="log",
+        caption=caption,
+        band=band,
+    )
+
+
+def eigenvalue_spectrum(eigenvalues: ArrayLike, *, title: str = "Eigenvalues") -> Section:
+    """Draw eigenvalues in falling order, on a logarithmic axis if they are positive and span a decade."""
+    values = np.sort(finite_values(eigenvalues))[::-1]
+    wide = bool(values.size and values[-1] > 0 and values[0] > 10 * values[-1])
+    caption = f"{plural(values.size, 'eigenvalue')}, {int((values < 0).sum()):,} of them negative."
+    axes: dict[str, Any] = {"xlabel": "rank of the eigenvalue", "ylabel": "eigenvalue"}
+    return line_chart({"": values}, title, y_scale="log" if wide else "linear", caption=caption, **axes)
+
+
+def objective_curve(
+    objective: ArrayLike, *, title: str = "Objective", ylabel: str = "objective", xlabel: str = "round"
+) -> Section:
+    """Draw the value of an objective after each round."""
+    values = np.asarray(objective, dtype=np.float64).ravel()
+    finite = finite_values(values)
+    if not finite.size:
+        return Section(title, paragraph("Nothing to draw: there is no finite value."))
+    change = 100 * (finite[-1] / finite[0] - 1) if finite[0] else math.nan
+    caption = f"From {format_number(float(finite[0]))} to {format_number(float(finite[-1]))}"
+    caption += f" ({change:+.2f} %)".replace("-", "−") if finite.size > 1 and math.isfinite(change) else ""
+    return line_chart({"": values}, title, xlabel=xlabel, ylabel=ylabel, caption=f"{caption}.")
+
+
+PARTED = ("separation", "priming effect", "priming", "normed priming")
+"""How tasks begin whose metrics are parts of a set, such as relations: their mean stands for the set."""
+
+
+def score_sections(scores: Sequence[Score], *, title: str = "Evaluation") -> Section:
+    """Show the scores as a picture and a line per set; relations and further metrics are folded behind it.
+
+    Parameters
+    ----------
+    scores : sequence of Score
+        Those of one set and task stand together.
+    title : str
+        Title of the section.
+    """
+    if not scores:
+        return score_table([], title=title)
+    parts = [list(own) for _, own in groupby(scores, key=lambda score: (score.set, score.task))]
+    lines = [set_score(own) for own in parts]
+    tasks = Counter(line.set for line in lines)
+    called = [f"{line.set}, {line.task}" if tasks[line.set] > 1 else line.set for line in lines]
+    chart = interval_chart(
+        [
+            Interval(name, line.value, line.interval, line.task)
+            for name, line in zip(called, lines, strict=True)
+        ],
+        title,
+        xlabel="score of a set, with its 95 % interval",
+        caption=_how_to_read(scores),
+    )
+    summary = score_table(map(_row, lines), title=title)
+    every = folded(f"All {len(scores)} scores, by relation and metric", score_table(map(_row, scores)).html)
+    return group(title, [chart, summary, *([Section(title, every)] if len(scores) > len(lines) else [])])
+
+
+def set_score(scores: Sequence[Score]) -> Score:
+    """Return the score that stands for a set: its first metric, or the mean over its relations or priming effects."""
+    if len(scores) == 1 or not scores[0].task.startswith(PARTED):
+        return scores[0]
+    effects = [score for score in scores if " effect" in score.metric]
+    judged = [score for score in effects or scores if np.isfinite(score.value)]
+    value = float(np.mean([score.value for score in judged])) if judged else np.nan
+    known, total = (sum(getattr(score, name) for score in effects or scores) for name in ("known", "total"))
+    metric = f"mean of {len(judged)}"
+    return scores[0]._replace(metric=metric, value=value, known=known, total=total, interval=None)
+
+
+def _row(score: Score) -> dict[str, Any]:
+    composed = {"composed": score.composed} if score.composed else {}
+    return {
+        "set": score.set,
+        "value": score.value,
+        "interval": score.interval,
+        "known": score.known,
+        **composed,
+        "total": score.total,
+        "task": score.task,
+        "metric": score.metric,
+    }
+
+
+def _how_to_read(scores: Iterable[Score]) -> str:
+    policies = ", ".join(dict.fromkeys(score.policy for score in scores))
+    return (
+        "Spearman's correlation for similarity, accuracy for analogies, synonyms and outliers, purity for categories; "
+        "of sets with relations the mean over them (areas under the curve for separation, where 0.5 is chance). "
+        f"Words: {policies}."
+    )

@@ -1,0 +1,116 @@
+"""The vectors of a job, or of a file, as a static model folder with a card that says where they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from distembed.display import first_words, plural
+from distembed.encoding.encoder import TextEncoder
+from distembed.encoding.static import model_card, unreadable_words, write_static_model
+from distembed.evaluation.words import SCORE_HEADINGS, score_rows
+from distembed.job.model import Job
+from distembed.job.opening import VectorFile, job_of, parse_source
+from distembed.job.stage import system_of
+from distembed.stages.words import shown_scores
+from distembed.storage.workspace import Workspace
+from distembed.views.texts import open_encoder
+
+STATIC = "static:"
+"""How the name of a target begins that is a model folder."""
+
+PLACES = {"paths", "sets", "path"}
+"""Keys of a job that hold places of one machine, which are none of a reader's."""
+
+SECTIONS = ("vocabulary", "counting", "psdvec", "subwords")
+"""The sections of a job that a card shows, where the job has them."""
+
+
+def export_static(source: str, target: str, **options: Any) -> str:
+    """Write vectors as a folder for sentence-transformers and model2vec, and return in words what was written.
+
+    Parameters
+    ----------
+    source : str
+        A workspace, a job file or a vector file. A workspace gives the counts of the words and the tokenizer.
+    target : str
+        "static:" and the folder.
+    **options
+        Those of `TextEncoder`; None stands for the default.
+
+    Raises
+    ------
+    ValueError, FileExistsError, FileNotFoundError
+        As `write_static_model`, and where there are no vectors at `source`.
+    """
+    folder = Path(target.removeprefix(STATIC))
+    opened = parse_source(source)
+    job = None if isinstance(opened, VectorFile) else job_of(opened)
+    encoder = open_encoder(opened if job is None else job, unknown="skip", **options)
+    card = model_card(folder.absolute().name, encoder, about=_about(job, encoder))
+    write_static_model(target.removeprefix(STATIC), encoder, card=card)
+    n_words, d = encoder.rows_.shape
+    weights = f", weights from {encoder.counts_source_}" if encoder.weighting == "sif" else ""
+    notes = [
+        f"{plural(n_words, 'word')} x {plural(d, 'dimension')} in {folder}{weights}",
+        "load it with SentenceTransformer(DIR) or StaticModel.from_pretrained(DIR), compare by cosine",
+        *_left_out(encoder),
+    ]
+    return "; ".join(notes)
+
+
+def _left_out(encoder: TextEncoder) -> list[str]:
+    """Return what the folder does not hold of the vectors, in sentences."""
+    notes = []
+    if getattr(encoder.vectors, "subwords", None) is not None:
+        notes.append("the n-grams are left out: these libraries compose no words")
+    if lost := unreadable_words(encoder):
+        notes.append(
+            f"{len(lost):,} of {plural(len(encoder.vectors), 'word')} never come out of a text as the tokenizer cuts "
+            f"it ({first_words(lost)})"
+        )
+    return notes
+
+
+def _about(job: Job | None, encoder: TextEncoder) -> str:
+    """Return the sections of a card on the corpus, the settings, the scores and what is left out."""
+    about = [f"## Left out\n\n{'; '.join(left)}.\n" for left in [_left_out(encoder)] if left]
+    if job is not None:
+        workspace = Workspace.open(job.job.workspace)
+        about = [_corpus(job, workspace), _settings(job, workspace), _scores(workspace), *about]
+    return "\n".join(filter(None, about))
+
+
+def _corpus(job: Job, workspace: Workspace) -> str:
+    section, done = getattr(job, "corpus", None), workspace.stages()
+    if section is None or "tokens" not in done:
+        return ""
+    facts = done["tokens"].facts
+    files = ", ".join(f"`{str(path).rsplit('/', 1)[-1]}`" for path in section.paths)
+    size = f"{plural(facts['n_documents'], 'document')}, {plural(facts['n_tokens'], 'token')}"
+    return f"## Corpus\n\n{job.job.title or 'A corpus'}: {size}, from {files}.\n"
+
+
+def _settings(job: Job, workspace: Workspace) -> str:
+    """Return the sections of the job that decide the vectors, and the digest that a run with them has."""
+    whole = job.model_dump(mode="json", exclude_none=True)
+    shown = {
+        name: {key: value for key, value in whole[name].items() if key not in PLACES}
+        for name in SECTIONS
+        if name in whole
+    }
+    digest = workspace.digest(spec.name for spec in system_of(job).stages(job))
+    return f"## Settings\n\n```toml\n{tomli_w.dumps(shown)}```\n\nDigest of the job: `{digest}`.\n"
+
+
+def _scores(workspace: Workspace) -> str:
+    """Return the scores of the word vectors that a job has stored, as a table of Markdown."""
+    done = workspace.stages()
+    if "evaluation" not in done or "evaluation.json" not in done["evaluation"].outputs:
+        return ""
+    rows = [SCORE_HEADINGS[:-1], ("---",) * (len(SCORE_HEADINGS) - 1)]
+    rows += [row[:-1] for row in score_rows(shown_scores(workspace, "evaluation.json"))]
+    lines = "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in rows)
+    return f"## Scores of the word vectors\n\nBefore the weights were folded in.\n\n{lines}\n"

@@ -1,0 +1,302 @@
+"""Text vectors at the command line: an encoder from a workspace, texts to a file of vectors, the texts nearest to one.
+
+The vectors of a partition are written by one task into a workspace beside the target, which keeps what a killed
+run has finished. When all are there they are joined into the target, and the workspace is removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from distembed.corpus import Corpus, Partition, Tokenizer
+from distembed.corpus.tokenizer import gazetteer_of
+from distembed.display import plural
+from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
+from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
+from distembed.files import naming_a_full_disk
+from distembed.formats.parquet import ParquetFile
+from distembed.job.inputs import stamps_at
+from distembed.job.opening import Source, VectorFile, job_of, load_vectors, refuse_recorded
+from distembed.job.progress import Reporter
+from distembed.job.provenance import made_with
+from distembed.job.tables import Numbers, Piece, Table
+from distembed.job.trust import check_code
+from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
+from distembed.storage.file_items import FileItem
+from distembed.storage.schema import new_digest
+from distembed.storage.workspace import Workspace
+from distembed.urls import opened, public, url_to_fs
+from distembed.vectors import WordVectors
+from distembed.vectors.streams import check_folder
+from distembed.views.export import TABLE_FORMATS, table_format, write_table, write_zarr
+
+UNFINISHED = ".unfinished"
+"""The end of the name of the workspace that holds what is done of a file of text vectors."""
+
+ENCODER_KEY = b"distembed.encoder"
+"""The key of the digest of the encoder in the metadata of a Parquet file of text vectors."""
+
+VECTOR = "vector"
+COUNTED = ("n_tokens", "n_known")
+
+
+class Summary(NamedTuple):
+    """What was encoded: numbers of texts, tokens, known tokens, and texts without a known word."""
+
+    n_texts: int
+    n_tokens: int
+    n_known: int
+    n_without_words: int
+
+
+# --- the encoder ---------------------------------------------------------------------------------------------
+
+
+def open_encoder(
+    source: Source, *, vectors: WordVectors | None = None, allow_code: bool = False, **options: Any
+) -> TextEncoder:
+    """Return the encoder of a vector file, a workspace or a job file.
+
+    A workspace gives the counts of its words and the tokenizer of its job; a vector file has neither.
+
+    Parameters
+    ----------
+    source : Job, Workspace or VectorFile
+    vectors : WordVectors, optional
+        The vectors of the source, or its first ones, or others of its words, where they have been read.
+    allow_code : bool
+        Let a job's tokenizer be a Python function.
+    **options
+        Those of `TextEncoder`. Without `unknown`, words are composed where the vectors have a table of n-grams.
+
+    Raises
+    ------
+    JobError
+        If the job names a Python function as its tokenizer and `allow_code` is False.
+    FileNotFoundError, ValueError, KeyError
+        If there are no vectors at `source`, or not yet.
+    """
+    vectors = load_vectors(source) if vectors is None else vectors
+    chosen: dict[str, Any] = {"unknown": "skip" if vectors.subwords is None else "subwords"}
+    if not isinstance(source, VectorFile):
+        job = job_of(source)
+        check_code(job, allow_code=allow_code)
+        refuse_recorded(job)
+        chosen |= _of_workspace(job, len(vectors))
+    chosen |= {name: value for name, value in options.items() if value is not None}
+    return TextEncoder(vectors, **chosen).fit()
+
+
+def _of_workspace(job: Any, n_words: int) -> dict[str, Any]:
+    """Return the counts and the tokenizer that a job knows of its words."""
+    found: dict[str, Any] = {}
+    table = Workspace.open(job.job.workspace).table("vocabulary")
+    if "count" in table.column_names:
+        found["counts"] = table["count"].to_numpy()[:n_words]
+    if hasattr(job, "corpus"):
+        found["tokenizer"] = Tokenizer(**job.corpus.model_dump(include=set(TOKENIZER_OPTIONS)))
+    return found
+
+
+def encoder_digest(encoder: TextEncoder) -> str:
+    """Return a digest of everything that the vector of a text depends on."""
+    digest = new_digest(np.ascontiguousarray(encoder.rows_).tobytes())
+    digest.update("\n".join(encoder.vectors.words).encode("utf-8", "surrogatepass"))
+    digest.update(f"{encoder.tokenizer_}{encoder.unknown}".encode())
+    if encoder.tokenizer_.phrases_file is not None:
+        digest.update("\n".join(gazetteer_of(encoder.tokenizer_).words).encode())
+    if encoder.unknown == "subwords" and encoder.vectors.subwords is not None:
+        digest.update(encoder.vectors.subwords.vectors.tobytes())
+    return digest.hexdigest()
+
+
+# --- texts to vectors ----------------------------------------------------------------------------------------
+
+
+def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Reporter) -> str:
+    """Write the vectors of texts to a file or a Zarr folder, and return in words what was written.
+
+    The same call after a kill goes on with the partitions that are not finished.
+
+    Parameters
+    ----------
+    encoder : TextEncoder
+        A fitted one.
+    corpus : Corpus
+        The texts.
+    target : str
+        A file that ends in .parquet, .csv, .tsv or .npy, or a folder that ends in .zarr.
+    reporter : Reporter
+
+    Raises
+    ------
+    ValueError
+        If the end of the target's name is none of these.
+    OSError
+        If another run is writing it, or it cannot be written.
+    """
+    ending = _ending(target)
+    check_folder(target, str(Path(url_to_fs(target)[1]).absolute()))
+    digest = encoder_digest(encoder)
+    scratch = f"{target}{UNFINISHED}"
+    with (
+        naming_a_full_disk(target),
+        Workspace.create(scratch, owner=f"distembed encode --to {target}") as workspace,
+    ):
+        stage = workspace.stage(
+            "texts",
+            parameters={
+                "encoder": digest,
+                "partitions": [public(repr(each)) for each in corpus.partitions],
+                "files": _stamped(corpus),
+            },
+            inputs={},
+            made_with=made_with(),
+        )
+        make = partial(_encode_partition, encoder=encoder, partitions=corpus.partitions)
+        parts = stage.store_files(
+            "texts",
+            len(corpus.partitions),
+            make,
+            progress=partial(reporter.advance, "encode", unit="partitions"),
+        )
+        total = Summary(
+            *np.sum([[part.summary[name] for name in Summary._fields] for part in parts], axis=0).tolist()
+        )
+        reporter.close()
+        if not total.n_texts:
+            raise ValueError(
+                f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}"
+            )
+        table = _joined(parts, total, encoder.n_features_out_, digest)
+        if ending == "zarr":
+            write_zarr(target, table, names="id")
+        else:
+            write_table(target, table, format=ending)  # type: ignore[arg-type]
+    filesystem, path = url_to_fs(scratch)
+    filesystem.rm(path, recursive=True)
+    return f"{summary_line(total, encoder)}\n{table.contents} in {target}"
+
+
+def summary_line(total: Summary, encoder: TextEncoder) -> str:
+    """Return what was known of the texts, and by what their words are weighted, as a sentence."""
+    share = total.n_known / max(total.n_tokens, 1)
+    weights = f"; weights from {encoder.counts_source_}" if encoder.weighting == "sif" else ""
+    lost = f"; {without_words(total.n_without_words, total.n_texts)}" if total.n_without_words else ""
+    composed = " or composed" if encoder.unknown == "subwords" else ""
+    return f"{share:.1%} of {plural(total.n_tokens, 'token')} known{composed}{weights}{lost}"
+
+
+def _ending(target: str) -> str:
+    found = "zarr" if target.rstrip("/").endswith(".zarr") else table_format(target)
+    if found is None:
+        raise ValueError(
+            f"the format of {target} cannot be told from its name: end it in .parquet, .zarr, "
+            f"{', '.join(f'.{name}' for name in TABLE_FORMATS if name != 'parquet')}"
+        )
+    return found
+
+
+def _stamped(corpus: Corpus) -> dict[str, str]:
+    """Return the size and the version of each file of texts, by its name."""
+    urls = dict.fromkeys(partition.url for partition in corpus.partitions)
+    return {url: json.dumps(stamps_at(url)) for url in urls}
+
+
+def _encode_partition(
+    index: int, prefix: str, *, encoder: TextEncoder, partitions: Sequence[Partition]
+) -> Mapping[str, int]:
+    """Write the texts of a partition, their counts and their vectors as one Parquet file."""
+    schema = pa.schema([*_heads(), pa.field(VECTOR, pa.list_(pa.float32(), encoder.n_features_out_))])
+    totals = np.zeros(len(Summary._fields), np.int64)
+    with (
+        opened(f"{prefix}.parquet", "wb") as file,
+        pq.ParquetWriter(
+            file, schema, compression="none", use_dictionary=False, write_page_checksum=True
+        ) as out,
+    ):
+        for rows in encode_texts(encoder, partitions[index]):
+            out.write_batch(_batch(rows, schema))
+            known = rows.encoded.n_known
+            totals += [len(known), rows.encoded.n_tokens.sum(), known.sum(), (known == 0).sum()]
+    return Summary(*totals.tolist())._asdict()
+
+
+def _heads() -> list[pa.Field]:
+    texts = [pa.field(name, pa.string()) for name in ("id", "title", "label", "snippet")]
+    return [*texts, *(pa.field(name, pa.int64()) for name in COUNTED)]
+
+
+def _batch(rows: TextRows, schema: pa.Schema) -> pa.RecordBatch:
+    vectors, *counts = rows.encoded
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    return pa.record_batch([*rows.heads.columns, *map(pa.array, counts), lists], schema=schema)
+
+
+def _joined(parts: Sequence[FileItem], total: Summary, n_components: int, digest: str) -> Table:
+    """Return the table of all texts, read from the parts as it is written."""
+    schema = pa.schema(_heads(), metadata={ENCODER_KEY: digest.encode()})
+    pieces = (piece for part in parts for path in part.paths for piece in _pieces(path, schema))
+    contents = f"{plural(total.n_texts, 'text')} x {plural(n_components, 'component')}"
+    return Table(schema, Numbers(VECTOR, n_components, as_lists=True), total.n_texts, pieces, contents)
+
+
+def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
+    """Yield the rows of a Parquet file of text vectors, a row group at a time."""
+    with opened(path, "rb") as file:
+        parquet = ParquetFile(file)
+        for group in range(parquet.num_row_groups):
+            for batch in parquet.read_row_group(group, use_threads=False).to_batches():
+                yield Piece(pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors_of(batch))
+
+
+def vectors_of(batch: pa.RecordBatch) -> NDArray[np.float32]:
+    """Return the vectors (rows, d) of a record batch of texts, whose lists may be of fixed or of variable size."""
+    values = batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(values).reshape(batch.num_rows, len(values) // max(1, batch.num_rows))
+
+
+# --- the nearest texts ---------------------------------------------------------------------------------------
+
+
+def is_encoded(path: str) -> bool:
+    """Return whether a file is one that `encode_files` has written as Parquet."""
+    if not path.endswith(".parquet"):
+        return False
+    with opened(path, "rb") as file:
+        return ENCODER_KEY in (pq.read_schema(file).metadata or {})
+
+
+def search_encoded(encoder: TextEncoder, paths: Sequence[str], query: str, n: int) -> list[FoundText]:
+    """Return the n texts nearest to a query in files that `encode_files` has written, a row group at a time.
+
+    Raises
+    ------
+    ValueError
+        If the query has no known word, or a file was made by another encoder.
+    """
+    vector, digest = query_vector(encoder, query), encoder_digest(encoder).encode()
+    for path in paths:
+        with opened(path, "rb") as file:
+            if pq.read_schema(file).metadata[ENCODER_KEY] != digest:
+                raise ValueError(
+                    f"{path} was encoded by other vectors, or with other options, than the query would be: give the "
+                    "workspace and the options it was encoded with, or encode it again"
+                )
+    schema = pa.schema(_heads())
+    return nearest((_rows(piece) for path in paths for piece in _pieces(path, schema)), vector, n)
+
+
+def _rows(piece: Piece) -> TextRows:
+    counts = (piece.columns[name].to_numpy() for name in COUNTED)
+    assert piece.numbers is not None
+    return TextRows(piece.columns, EncodedTexts(piece.numbers, *counts))
