@@ -369,8 +369,11 @@ def test_plan_knows_every_stage_and_writes_nothing(finished: Finished) -> None:
 
 def test_a_fault_is_one_sentence_and_loses_nothing(finished: Finished, copy: Path) -> None:
     for setting, (code, sentence) in SYSTEMS[finished.system].wrong.items():
+        before = times(copy)
         done = run("run", *finished.job, "--workspace", copy, "--replace", "--set", setting)
         assert done.exit_code == code, (setting, done.output)
+        if code == 2:  # the settings are wrong by themselves
+            assert times(copy) == before, setting
         assert sentence in done.stderr, setting
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     again = run("run", *finished.job, "--workspace", copy)
