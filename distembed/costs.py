@@ -6,6 +6,7 @@ job (`distembed.job.plan`) is made of these. It has no formulas of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 WORKER_BYTES = 500 * 2**20
@@ -25,21 +26,14 @@ TASK_NETWORK_BYTES = 5_000
 
 
 class Exchange(NamedTuple):
-    """The bytes of a stage that workers send each other; what they read and write they exchange with the store.
-
-    Attributes
-    ----------
-    n_blocks : int
-        Row blocks, of which a worker has one at least if it takes part.
-    gathered_bytes : int
-        Bytes of the arrays of which every worker gets all, from the workers that hold a part.
-    moved_bytes : int
-        Bytes that are needed on one worker each, whichever has made them.
-    """
+    """The bytes of a stage that workers send each other; what they read and write they exchange with the store."""
 
     n_blocks: int = 1
+    """Row blocks, of which a worker has one at least if it takes part."""
     gathered_bytes: int = 0
+    """Bytes of the arrays of which every worker gets all, from the workers that hold a part."""
     moved_bytes: int = 0
+    """Bytes that are needed on one worker each, whichever has made them."""
 
     def sent_bytes(self, n_workers: int) -> int:
         """Return the bytes that so many workers send: an array is put together on one, which the others get it from."""
@@ -48,23 +42,24 @@ class Exchange(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a stage takes: bytes read and written in total, the peak bytes of one task, and those shared by all tasks.
-
-    `tasks` are those of all `graphs` that the stage computes one after the other. If a cost is not `exact`,
-    its memory was derived from estimated sizes: too much of it is a warning, not a reason to refuse the job.
-    `keeps` names the matrices that the job asks to keep beside its results, with the bytes of each on disk, and
-    `exchange` is what workers send each other, where that is known.
-    """
+    """What a stage takes."""
 
     tasks: int
+    """The tasks of all graphs."""
     read_bytes: int
     written_bytes: int
     task_bytes: int
+    """Peak bytes of one task."""
     shared_bytes: int = 0
+    """Bytes that all tasks share."""
     graphs: int = 1
+    """Graphs that are computed one after the other."""
     exact: bool = True
+    """Whether counted sizes decide the memory; with estimated ones too much of it is a warning, and no refusal."""
     keeps: tuple[tuple[str, int], ...] = ()
+    """The matrices that the job asks to keep beside its results, with the bytes of each on disk."""
     exchange: Exchange | None = None
+    """What workers send each other, where that is known."""
 
     @property
     def tasks_per_graph(self) -> int:
@@ -80,3 +75,23 @@ class Cost(NamedTuple):
         if self.exchange is None:
             return None
         return TASK_NETWORK_BYTES * self.tasks + self.exchange.sent_bytes(n_workers)
+
+
+def add_costs(costs: Iterable[Cost]) -> Cost:
+    """Return what several computations take one after the other: their work in sum, their memory at its largest.
+
+    Parameters
+    ----------
+    costs : iterable of Cost
+        None of them keeps a matrix.
+    """
+    every = list(costs)
+    tasks, read, written, task, shared, graphs, exact, _, exchanges = zip(*every, strict=True)
+    known = [exchange for exchange in exchanges if exchange is not None]
+    sent = None
+    if len(known) == len(every):
+        blocks, gathered, moved = zip(*known, strict=True)
+        sent = Exchange(max(blocks), sum(gathered), sum(moved))
+    return Cost(
+        sum(tasks), sum(read), sum(written), max(task), max(shared), sum(graphs), all(exact), exchange=sent
+    )

@@ -32,3 +32,12 @@ def first_words(words: Sequence[str], *, n: int = 3) -> str:
 def plural(n: int, noun: str) -> str:
     """Return a number with its noun: "1 word", "2 words"."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def first_repeat(names: Iterable[str]) -> tuple[str, int, int] | None:
+    """Return the first name that stands twice, and both of its places; None where all are different."""
+    places: dict[str, int] = {}
+    repeats = (
+        (name, place, row) for row, name in enumerate(names) if (place := places.setdefault(name, row)) < row
+    )
+    return next(repeats, None)

@@ -226,17 +226,12 @@ def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> It
     """
     partial = partial_name(path)
     try:
-        yield partial
-        _rename(partial, path, filesystem, durable=durable)
-    except BaseException as error:
-        full = _disk_full(path, error)  # before the partial file is gone, and with it the lack of room
+        with naming_a_full_disk(path):  # before the partial file is gone, and with it the lack of room
+            yield partial
+            _rename(partial, path, filesystem, durable=durable)
+    except BaseException:
         with contextlib.suppress(OSError):
-            if filesystem is None:
-                Path(partial).unlink()
-            else:
-                filesystem.rm_file(partial)
-        if full is not None:
-            raise full from error
+            (filesystem or LocalFileSystem()).rm_file(partial)
         raise
 
 
@@ -260,15 +255,13 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     partial, previous = Path(partial_name(str(path))), Path(partial_name(str(path)))
     partial.mkdir()
     try:
-        yield partial
-        if path.exists():
-            path.rename(previous)
-        partial.rename(path)
-    except BaseException as error:
-        full = _disk_full(str(path), error)
+        with naming_a_full_disk(str(path)):
+            yield partial
+            if path.exists():
+                path.rename(previous)
+            partial.rename(path)
+    except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
-        if full is not None:
-            raise full from error
         raise
     shutil.rmtree(previous, ignore_errors=True)
 
@@ -290,15 +283,11 @@ def naming_a_full_disk(path: str) -> Iterator[None]:
         raise
 
 
-def _number_in(text: str) -> int | None:
-    """Return the number of the error of the system that a library written in Rust tells in its text."""
-    found = re.search(r"\(os error (\d+)\)", text)
-    return int(found[1]) if found else None
-
-
 def _disk_full(path: str, error: BaseException) -> DiskFullError | None:
     """Return the error for a disk without room for `path`; None for an error of another kind."""
-    number = error.errno if isinstance(error, OSError) else _number_in(str(error))
+    number = error.errno if isinstance(error, OSError) else None
+    if told := re.search(r"\(os error (\d+)\)", str(error)):  # as libraries that are written in Rust tell it
+        number = number or int(told[1])
     if isinstance(error, DiskFullError) or number not in (errno.ENOSPC, errno.EDQUOT):
         return None
     folder = Path(path).absolute().parent

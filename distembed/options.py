@@ -8,15 +8,16 @@ and the numpydoc section "Parameters" or "Attributes" its meaning. The estimator
 from __future__ import annotations
 
 import inspect
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic_core import SchemaError
 
 PositiveInt = Annotated[int, Ge(1)]
 NonNegativeInt = Annotated[int, Ge(0)]
@@ -29,16 +30,15 @@ Fraction = Annotated[float, Gt(0), Lt(1)]
 RandomState = int | np.random.Generator | np.random.RandomState | None
 """What an estimator takes as `random_state`."""
 
-_BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool], str]] = {
-    Ge: ("ge", operator.ge, "of {} or more"),
-    Gt: ("gt", operator.gt, "above {}"),
-    Le: ("le", operator.le, "of at most {}"),
-    Lt: ("lt", operator.lt, "below {}"),
+_BOUNDS: dict[type, str] = {
+    Ge: "of {.ge} or more",
+    Gt: "above {.gt}",
+    Le: "of at most {.le}",
+    Lt: "below {.lt}",
 }
-_NUMBERS: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 _NAMES: dict[Any, str] = {
-    bool: "true or false", str: "a text", NoneType: "none", np.random.Generator: "a NumPy Generator",
-    np.random.RandomState: "a NumPy RandomState",
+    int: "an integer", float: "a number", bool: "true or false", str: "a text", NoneType: "none",
+    np.random.Generator: "a NumPy Generator", np.random.RandomState: "a NumPy RandomState",
 }  # fmt: skip
 
 
@@ -94,25 +94,30 @@ def check_options(estimator: Any) -> None:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Return whether a value is of a type and within its range; a type that is not a value's is taken to fit."""
-    inner, origin = get_args(annotation), get_origin(annotation)
-    if origin is Annotated:
-        bounds = (_BOUNDS[type(mark)][1](value, _bound(mark)) for mark in inner[1:] if type(mark) in _BOUNDS)
-        return fits(value, inner[0]) and all(bounds)
-    if origin in (Union, UnionType):
-        return any(fits(value, one) for one in inner)
-    if origin is Literal:
-        return isinstance(value, str) and value in inner
-    if origin in (tuple, Sequence, Iterable):
-        return np.iterable(value) and not isinstance(value, str) and all(fits(v, inner[0]) for v in value)
-    return _is_a(value, annotation)
+    """Return whether a value is of a type and within its range; a type that pydantic does not know is taken to fit."""
+    adapter = _adapter(annotation)
+    if adapter is None:
+        return True
+    try:
+        adapter.validate_python(_plain(value))
+    except ValidationError:
+        return False
+    return True
 
 
-def _is_a(value: Any, kind: Any) -> bool:
-    is_bool = isinstance(value, bool | np.bool_)
-    if kind in _NUMBERS:
-        return isinstance(value, _NUMBERS[kind][0]) and not is_bool
-    return is_bool if kind is bool else kind not in _NAMES or isinstance(value, kind)
+@cache
+def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
+    try:
+        return TypeAdapter(annotation, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+    except (PydanticSchemaGenerationError, SchemaError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers of NumPy, also those in a list, as numbers of Python."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def described(annotation: Any) -> str:
@@ -136,21 +141,16 @@ def described(annotation: Any) -> str:
         return f"a list, each {described(inner[0])}"
     if origin in (dict, Mapping):
         return f"a table, each {described(inner[1])}"
-    number = _NUMBERS.get(annotation)
-    return number[1] if number else _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
+    return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
 def _described_range(kind: Any, marks: Sequence[Any]) -> str:
     if get_origin(kind) in (Union, UnionType):  # a range is that of the numbers
-        kinds = (Annotated[one, *marks] if one in _NUMBERS else one for one in get_args(kind))
+        kinds = (Annotated[one, *marks] if one in (int, float) else one for one in get_args(kind))
         return ", or ".join(map(described, kinds))
     named = next((mark for mark in marks if isinstance(mark, str)), None)
-    words = (_BOUNDS[type(mark)][2].format(_bound(mark)) for mark in marks if type(mark) in _BOUNDS)
+    words = (_BOUNDS[type(mark)].format(mark) for mark in marks if type(mark) in _BOUNDS)
     return named or " ".join([described(kind), " and ".join(words)]).strip()
-
-
-def _bound(mark: Any) -> Any:
-    return getattr(mark, _BOUNDS[type(mark)][0])
 
 
 # --- meanings --------------------------------------------------------------------------------------------------

@@ -145,13 +145,19 @@ def _check_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: 
             raise TypeError(
                 f"Sparse data was passed for {name}, but dense data is required: densify its blocks"
             )
-        _check_dask_layout(X, name, min_rows)
-        return X
-    refuse_collection(X, name)
-    return checks.check_array(
-        X, accept_sparse="csr" if sparse else False, ensure_all_finite=False, ensure_min_samples=min_rows,
+        if np.isnan(X.shape).any():
+            raise ValueError(f"{name} has chunks of unknown size: call {name}.compute_chunk_sizes() first")
+        if X.dtype.kind not in "fiubc":
+            raise ValueError(f"{name} has dtype {X.dtype}: give numbers")
+    else:
+        refuse_collection(X, name)
+    # A Dask array is checked by one zero of its type and shape, which takes no memory.
+    checked = checks.check_array(
+        np.broadcast_to(np.zeros((), X.dtype), X.shape) if isinstance(X, da.Array) else X,
+        accept_sparse="csr" if sparse else False, ensure_all_finite=False, ensure_min_samples=min_rows,
         estimator=estimator, input_name=name,
     )  # fmt: skip
+    return X if isinstance(X, da.Array) else checked
 
 
 def array_of(X: Any, name: str) -> Any:
@@ -227,23 +233,3 @@ def _place(block: Any, wrong: Any) -> tuple[int, int]:
         return int(cells.row[first]), int(cells.col[first])
     row, column = np.unravel_index(first, block.shape)
     return int(row), int(column)
-
-
-def _check_dask_layout(X: da.Array, name: str, min_rows: int) -> None:
-    """Apply scikit-learn's rules on shape and type to a Dask array."""
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array instead: {name} has shape {X.shape}. "
-            "Reshape your data to rows and columns."
-        )
-    if np.isnan(X.shape).any():
-        raise ValueError(f"{name} has chunks of unknown size: call {name}.compute_chunk_sizes() first")
-    if X.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}")
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {X.dtype}: give numbers")
-    for found, least, what in ((X.shape[0], min_rows, "sample"), (X.shape[1], 1, "feature")):
-        if found < least:
-            raise ValueError(
-                f"Found array with {found} {what}(s) (shape={X.shape}) while a minimum of {least} is required."
-            )

@@ -26,8 +26,14 @@ from threadpoolctl import threadpool_limits
 import distembed as de
 from distembed.evaluation.bias import AssociationTest, WordList
 from distembed.evaluation.contexts import similarity_terms
-from distembed.evaluation.imputation import hold_out, kernel_ridge, linear_map, nearest_mean, recovery
-from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
+from distembed.evaluation.imputation import (
+    hold_out,
+    kernel_ridge,
+    linear_map,
+    nearest_mean,
+    neighbor_label_accuracy,
+    recovery,
+)
 from distembed.evaluation.sentence_files import ClassifiedTexts, SentencePairs
 from distembed.evaluation.sparse_space import nearest_words
 from distembed.evaluation.transfer import score_retrieval

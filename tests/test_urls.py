@@ -12,7 +12,7 @@ from fsspec.registry import known_implementations
 
 import distembed as de
 from distembed import urls
-from distembed.vectors.streams import reading
+from distembed.formats.streams import reading
 
 CARRIERS = {"file", "local", "memory", "s3", "gs", "gcs", "az", "abfs", "http", "https"}
 

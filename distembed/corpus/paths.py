@@ -11,25 +11,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from distembed.files import depth_told, failures_told
-from distembed.formats.names import suffix_of
+from distembed.formats.names import TEXT_FORMATS, suffix_of
 from distembed.urls import check_regular, url_to_fs
 
 Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)[1:]
-EXTENSIONS = {
-    ".xml": "mediawiki",
-    ".txt": "text",
-    ".text": "text",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
 OF_WIKIPEDIA = ".xml-p"
 """What stands in Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242."""
 
@@ -115,12 +101,12 @@ def is_hidden(name: str) -> bool:
 
 def has_known_extension(url: str) -> bool:
     """Return whether the name of a file, without the extension of a compression, speaks of a format."""
-    return suffix_of(url) in EXTENSIONS or OF_WIKIPEDIA in url
+    return suffix_of(url) in TEXT_FORMATS or OF_WIKIPEDIA in url
 
 
 def format_of(url: str) -> str:
     """Return the format that the name of a file suggests, with or without the extension of a compression."""
-    return EXTENSIONS.get(suffix_of(url), "mediawiki" if OF_WIKIPEDIA in url else "text")
+    return TEXT_FORMATS.get(suffix_of(url), "mediawiki" if OF_WIKIPEDIA in url else "text")
 
 
 def check_file_name(path: str) -> None:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.evaluation import bias_blocks
+from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Case, Policy, Space, cosine_table, text_table, word_rows
 from distembed.evaluation.wordsets import PACKAGED_SETS, WordSetError
 from distembed.files import read_small
@@ -158,10 +158,10 @@ def _association(
     if any(part.size < max(1, min_known * whole.size) for part, whole in zip(known, rows, strict=True)):
         return Association(*names, math.nan, math.nan, 0, False, *counts)
     x, y = (associations(vectors, targets, known[2], known[3]) for targets in known[:2])
-    found = bias_blocks.permutation_test(
+    found = blocks.permutation_test(
         x, y, max_exact=MAX_EXACT, n_samples=n_permutations, generator=np.random.default_rng(policy.seed)
     )
-    return Association(*names, bias_blocks.effect_size(x, y), *found, *counts)
+    return Association(*names, blocks.effect_size(x, y), *found, *counts)
 
 
 def associations(

@@ -1,7 +1,9 @@
-"""Mathematics of one block of evaluation: the best answers to analogies, ranks, purity."""
+"""Mathematics of evaluation: analogies, ranks, purity, associations and priming, bias, and terms of a similarity."""
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +11,10 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
+
+Floats = NDArray[np.floating]
+Float64s = NDArray[np.float64]
+Int64s = NDArray[np.int64]
 
 TIE = 1e-12
 """Cosines nearer than this are equal: products of unit rows in another order differ by less."""
@@ -19,9 +25,9 @@ class Answers(NamedTuple):
     """The best word of a block for each question and its score, by 3CosAdd and by 3CosMul."""
 
     add_score: NDArray[np.float32]
-    add_row: NDArray[np.int64]
+    add_row: Int64s
     mul_score: NDArray[np.float32]
-    mul_row: NDArray[np.int64]
+    mul_row: Int64s
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
@@ -41,7 +47,7 @@ def _first_of(values: NDArray[np.float32], wanted: np.float32) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _answer(scores: NDArray[np.float32], excluded: NDArray[np.int64], first: int) -> tuple[np.float32, int]:
+def _answer(scores: NDArray[np.float32], excluded: Int64s, first: int) -> tuple[np.float32, int]:
     """Return the largest score outside the excluded rows, and its row; of equal ones the first."""
     for row in excluded:
         if first <= row < first + scores.size:
@@ -53,11 +59,11 @@ def _answer(scores: NDArray[np.float32], excluded: NDArray[np.int64], first: int
 @njit(cache=True, nogil=True)
 def _scan(
     cosines: NDArray[np.float32],
-    questions: NDArray[np.int64],
-    excluded: NDArray[np.int64],
+    questions: Int64s,
+    excluded: Int64s,
     first: int,
     epsilon: np.float32,
-) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.float32], Int64s, NDArray[np.float32], Int64s]:
     n, one = len(questions), np.float32(1)
     add_score, mul_score = np.empty(n, np.float32), np.empty(n, np.float32)
     add_row, mul_row = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -76,8 +82,8 @@ def _scan(
 def best_answers(
     block: NDArray[np.float32],
     asked: NDArray[np.float32],
-    questions: NDArray[np.int64],
-    excluded: NDArray[np.int64],
+    questions: Int64s,
+    excluded: Int64s,
     first: int,
 ) -> Answers:
     r"""Return the best answer to each analogy among the words of one block.
@@ -117,17 +123,17 @@ def better(left: Answers, right: Answers) -> Answers:
 
 def _wins(
     score: NDArray[np.float32],
-    row: NDArray[np.int64],
+    row: Int64s,
     other: NDArray[np.float32],
-    other_row: NDArray[np.int64],
+    other_row: Int64s,
 ) -> NDArray[np.bool_]:
     return (score > other) | ((score == other) & (row < other_row))
 
 
 @njit(cache=True, nogil=True)
 def _sparse_dots(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float32], pairs: NDArray[np.int64]
-) -> NDArray[np.float64]:
+    indptr: Int64s, indices: NDArray[np.int32], data: NDArray[np.float32], pairs: Int64s
+) -> Float64s:
     dots = np.zeros(len(pairs))
     for i in range(len(pairs)):
         p, q = indptr[pairs[i, 0]], indptr[pairs[i, 1]]
@@ -144,12 +150,12 @@ def _sparse_dots(
     return dots
 
 
-def sparse_dots(rows: csr_array, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+def sparse_dots(rows: csr_array, pairs: Int64s) -> Float64s:
     """Return the dot product of each pair of rows, float64 (p,); `rows` has sorted indices, pairs (p, 2)."""
     return _sparse_dots(rows.indptr.astype(np.int64), rows.indices, rows.data, pairs)
 
 
-def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+def spearman(x: Float64s, y: Float64s) -> Float64s:
     """Return Spearman's correlation along the last axis, ties with their mean rank; NaN for a constant.
 
     Equal to scipy.stats.spearmanr, for many samples at once.
@@ -162,7 +168,7 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float
     return np.divide(covariance, spread, out=np.full_like(spread, np.nan), where=spread > 0)
 
 
-def tied_ranks(cosines: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+def tied_ranks(cosines: Float64s, wanted: Int64s) -> Float64s:
     """Return the rank of one column in each row, float64 (r,): 1 is the largest, and equal ones count half.
 
     Parameters
@@ -175,7 +181,7 @@ def tied_ranks(cosines: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArr
     return 1 + np.count_nonzero(above > TIE, axis=1) + (equal - 1) / 2
 
 
-def in_majority(clusters: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.bool_]:
+def in_majority(clusters: Int64s, classes: Int64s) -> NDArray[np.bool_]:
     r"""Return for each item whether its class is the most frequent of its cluster; both are int64 (n,) from 0.
 
     Their mean is the purity :math:`\frac1n \sum_k \max_j |cluster_k \cap class_j|`; among equally frequent
@@ -186,13 +192,13 @@ def in_majority(clusters: NDArray[np.int64], classes: NDArray[np.int64]) -> NDAr
     return np.asarray(table.argmax(axis=1)[clusters] == classes)
 
 
-def choose(cosines: NDArray[np.float64]) -> float:
+def choose(cosines: Float64s) -> float:
     """Return 1 where the first cosine is the largest, 1/k where k tie for it, 0 where another is larger."""
     top = cosines.max()
     return float(1.0 / np.count_nonzero(cosines == top)) if cosines[0] == top else 0.0
 
 
-def outlier_position(similarities: NDArray[np.float64]) -> int:
+def outlier_position(similarities: Float64s) -> int:
     """Return how many words of a group are strictly more similar to the rest than the last one, the outlier.
 
     `similarities` is (n + 1, n + 1) and symmetric. The similarity of a word to the rest is its mean over the
@@ -201,3 +207,185 @@ def outlier_position(similarities: NDArray[np.float64]) -> int:
     """
     rest = similarities.sum(axis=1) - np.diag(similarities)
     return int(np.count_nonzero(rest[:-1] > rest[-1]))
+
+
+# ---- associations and priming --------------------------------------------------------------------------------
+#
+# Letters: W_ab is the share of people who answer word b to cue a; S1, S2, S3 are the strengths of association of
+# Jurgens and Stevens (2010), section 4.2, after Steyvers, Shiffrin and Nelson (2004).
+
+
+def associative_strengths(cues: Int64s, targets: Int64s, shares: Float64s) -> dict[str, Float64s]:
+    r"""Return the three strengths of each pair by their names, float64 (n,) each.
+
+    .. math:: S1_{ab} = W_{ab}, \quad S2_{ab} = W_{ab} + W_{ba}, \quad
+              S3_{ab} = S2_{ab} + \sum_c S2_{ac} S2_{cb}
+
+    c runs over the cues. W is 0 where nobody answered and for words that were no cue. Only the listed pairs
+    of S2² are computed.
+
+    Parameters
+    ----------
+    cues, targets : int64 (n,)
+        Words as numbers from 0; no pair twice.
+    shares : float64 (n,)
+        W of each pair.
+    """
+    n_words = int(max(cues.max(), targets.max())) + 1
+    W = csr_array((shares, (cues, targets)), shape=(n_words, n_words))
+    S2 = csr_array(W + W.T)
+    through_cues = S2[:, np.unique(cues)]
+    direct = np.asarray(S2[cues, targets]).ravel()
+    indirect = np.asarray(through_cues[cues].multiply(through_cues[targets]).sum(axis=1)).ravel()
+    return {"S1": shares, "S2": direct, "S3": direct + indirect}
+
+
+def unrelated_cosines(cosines: Float64s, target_ids: Int64s) -> Float64s:
+    """Return for each prime its mean cosine with the targets of all other pairs, NaN if there are none.
+
+    A pair with the same target word does not count as another pair. Padó and Lapata (2007), section 4.1.
+
+    Parameters
+    ----------
+    cosines : array (m, m)
+        The cosine of prime i with the target of pair j.
+    target_ids : int64 array (m,)
+        Equal numbers for equal target words.
+    """
+    other = target_ids[:, None] != target_ids
+    n_others = other.sum(axis=1)
+    sums = np.where(other, cosines, 0).sum(axis=1)
+    return np.divide(sums, n_others, out=np.full(len(sums), np.nan), where=n_others > 0)
+
+
+def cosines_with_all_primes(cosines: Float64s, prime_ids: Int64s) -> Float64s:
+    """Return for the target of each pair its mean cosine with all primes, each prime once and its own included.
+
+    S-Space's `AbstractWordPrimingTest`.
+
+    Parameters
+    ----------
+    cosines : array (m, m)
+        The cosine of prime i with the target of pair j.
+    prime_ids : int64 array (m,)
+        Equal numbers for equal primes.
+    """
+    _, first = np.unique(prime_ids, return_index=True)
+    return np.asarray(cosines[np.sort(first)].mean(axis=0)) if first.size else np.empty(0)
+
+
+def chance_of_larger(values: Float64s, others: Float64s) -> float:
+    """Return the share of pairs (value, other) in which the value is larger, a tie counting half.
+
+    The area under the ROC curve; sklearn.metrics.roc_auc_score is the equivalent.
+    """
+    ranks = stats.rankdata(np.concatenate([values, others]))[: len(values)]
+    below = ranks.sum() - len(values) * (len(values) + 1) / 2
+    return float(below / (len(values) * len(others)))
+
+
+# ---- bias ----------------------------------------------------------------------------------------------------
+#
+# Letters, as in Caliskan, Bryson and Narayanan (2017): X and Y are two sets of target words, A and B two sets of
+# attribute words; s(w, A, B) is the mean cosine of w with A minus that with B.
+
+ROUNDING = 1e-12
+"""Sums nearer than this are equal: sums of the same numbers in another order differ by less."""
+SAMPLES_AT_ONCE = 2**12
+
+
+def effect_size(x: Float64s, y: Float64s) -> float:
+    r"""Return the effect size of two groups of associations, NaN where all are equal.
+
+    .. math:: d = \frac{\mathrm{mean}_{x \in X} s(x, A, B) - \mathrm{mean}_{y \in Y} s(y, A, B)}
+                       {\mathrm{std}_{w \in X \cup Y} s(w, A, B)}
+
+    The standard deviation is that of the population (divisor n), as in the package `wefe`.
+
+    Parameters
+    ----------
+    x, y : float64 (n,), float64 (m,)
+        s(w, A, B) of the words of X and of Y.
+    """
+    spread = np.concatenate([x, y]).std()
+    return float((x.mean() - y.mean()) / spread) if spread > ROUNDING else float("nan")
+
+
+def permutation_test(
+    x: Float64s, y: Float64s, *, max_exact: int, n_samples: int, generator: np.random.Generator
+) -> tuple[float, int, bool]:
+    r"""Return the p-value of the difference of means, the number of partitions looked at, and whether they are all.
+
+    The p-value is one-sided, under a random partition of X ∪ Y.
+
+    .. math:: p = \Pr_i\left[ s(X_i, Y_i, A, B) \ge s(X, Y, A, B) \right]
+
+    (X_i, Y_i) are the partitions into sets of the sizes of X and Y. Where there are at most `max_exact` of them, all
+    are looked at; otherwise `n_samples` random ones and the observed one. The observed partition counts in either
+    case, so that p is never 0.
+
+    Parameters
+    ----------
+    x, y : float64 (n,), float64 (m,)
+        s(w, A, B) of the words of X and of Y.
+    max_exact : int
+        The number of partitions up to which all are looked at.
+    n_samples : int
+        The number of random partitions where there are more.
+    generator : numpy.random.Generator
+        What draws them.
+    """
+    pooled = np.concatenate([x, y])
+    exact = comb(pooled.size, x.size) <= max_exact
+    sums = _all_sums(pooled, x.size) if exact else _sampled_sums(pooled, x.size, n_samples, generator)
+    reached = np.count_nonzero(sums >= x.sum() - ROUNDING)
+    n_seen = sums.size + (0 if exact else 1)
+    return float((reached + (0 if exact else 1)) / n_seen), n_seen, exact
+
+
+def _all_sums(pooled: Float64s, size: int) -> Float64s:
+    """Return the sum of X_i of every partition, which orders them as the difference of means does."""
+    chosen = np.array(list(combinations(range(pooled.size), size)), dtype=np.int64)
+    return np.asarray(pooled[chosen].sum(axis=1))
+
+
+def _sampled_sums(pooled: Float64s, size: int, n_samples: int, generator: np.random.Generator) -> Float64s:
+    parts = []
+    for start in range(0, n_samples, SAMPLES_AT_ONCE):
+        order = generator.random((min(SAMPLES_AT_ONCE, n_samples - start), pooled.size))
+        chosen = np.argpartition(order, size - 1, axis=1)[:, :size]
+        parts.append(pooled[chosen].sum(axis=1))
+    return np.concatenate(parts)
+
+
+# ---- the similarity of two words as a sum over context words -------------------------------------------------
+#
+# Symbols: U the vectors of the contexts (c × d), u_j its rows; L = UᵀU; v, w the vectors of two words. The rows
+# u_j L^-1/2 form a tight frame (sum_j L^-1/2 u_jᵀ u_j L^-1/2 = I), and so
+#
+#     v · w = sum_j (v L^-1/2 u_jᵀ) (w L^-1/2 u_jᵀ)
+#
+# for every v and w in the span of U. Where U holds the vectors of all words, v_i L^-1/2 u_jᵀ is the cell (i, j) of the
+# positive semidefinite square root of V Vᵀ, the fitted association of word i with word j.
+
+SMALLEST_EIGENVALUE = 1e-9
+"""Directions of a smaller share of the largest eigenvalue count as absent: float32 vectors do not resolve them."""
+
+
+def inverse_root(gram: Floats) -> Float64s:
+    """Return ``L^-1/2`` (d, d), float64, on the directions that L has, zero on the others."""
+    values, directions = np.linalg.eigh(np.asarray(gram, np.float64))
+    present = values > SMALLEST_EIGENVALUE * max(values[-1], 0.0)
+    kept = directions[:, present]
+    return np.asarray((kept / np.sqrt(values[present])) @ kept.T)
+
+
+def strengths(contexts: Floats, turned: Float64s) -> Float64s:
+    """Return ``v L^-1/2 u_jᵀ`` of every context and word, float64 (contexts, words), from ``v L^-1/2`` (words, d)."""
+    return np.asarray(contexts.astype(np.float64) @ turned.T)
+
+
+def unit_products(first: Float64s, second: Float64s, lengths: Float64s) -> Float64s:
+    """Return ``a_kj b_kj / length_k`` for each pair k and context j, float64 (contexts, pairs); 0 for a length of 0."""
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return first * second * scale

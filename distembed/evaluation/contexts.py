@@ -2,7 +2,7 @@
 
 Vectors that fit an association matrix, as those of `PSDVec` fit PMI, are coordinates without names. The rotation into
 the coordinates of the context words changes no product and gives each coordinate a name: see
-`distembed.evaluation.context_blocks` for the formula.
+`distembed.evaluation.blocks` for the formula.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.evaluation import context_blocks as blocks
+from distembed.evaluation import blocks
 from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.linalg.operators import gram
 from distembed.vectors.word_vectors import WordVectors

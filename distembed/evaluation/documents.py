@@ -131,7 +131,9 @@ def topic_coherence(
     if known.size and known[-1] >= n_words:
         raise ValueError(f"Word id {known[-1]} is not a row of the {n_words} × {counts.shape[1]} counts.")
     counts = whole_rows(counts) if isinstance(counts, da.Array) else counts
-    sums = np.asarray(_row_sums(counts) if totals is None else totals, dtype=np.float64)
+    if totals is None:
+        totals = compute(of_each_row(row_sums, counts)) if isinstance(counts, da.Array) else row_sums(counts)
+    sums = np.asarray(totals, dtype=np.float64)
     if sums.shape != (n_words,):
         raise ValueError(f"Totals have shape {sums.shape}; give one for each of {n_words} words.")
     joint = _submatrix(counts, known)
@@ -157,10 +159,6 @@ def _coherence(words: list[int], joint: Floats, shares: Floats) -> tuple[float, 
     normal[met] = np.divide(pmi, surprise, out=np.ones_like(pmi), where=surprise > 0)
     mean_pmi = float(pmi.mean()) if pmi.size else np.nan
     return mean_pmi, float(normal.mean()) if normal.size else np.nan, len(pairs), int(met.sum())
-
-
-def _row_sums(counts: Any) -> Floats:
-    return compute(of_each_row(row_sums, counts)) if isinstance(counts, da.Array) else row_sums(counts)
 
 
 def _submatrix(counts: Any, words: NDArray[np.int64]) -> Floats:

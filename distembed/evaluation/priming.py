@@ -19,18 +19,17 @@ A cue, a pair or a first word counts once; intervals are over these items.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.evaluation import blocks, priming_blocks
+from distembed.evaluation import blocks
 from distembed.evaluation.scoring import (
     Policy,
     Score,
     Space,
-    bootstrap_interval,
+    correlation_score,
     cosine_table,
     known_and_used,
     known_cosines,
@@ -53,36 +52,16 @@ CONTROL = "random"
 OPPOSITES, ALIKE = "Antonym", "Synonym"
 
 
-class PrimingEffect(NamedTuple):
-    """Mean cosine of related (R) and of unrelated (U) primes and targets, and R - U with its interval."""
-
-    related: float
-    unrelated: float
-    effect: float
-    interval: tuple[float, float] | None
-
-
-class RelationPriming(NamedTuple):
-    """Priming of one relation: the effect by the paper's rule and by S-Space's, the mean priming in ms."""
-
-    relation: str
-    effect: PrimingEffect
-    sspace: PrimingEffect
-    milliseconds: tuple[float, float]
-    known: int
-    total: int
-
-
 def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy) -> list[Score]:
     """Return the mean correlation over cues for S1, S2 and S3, by each rule of `TARGETS_NEEDED`.
 
     A cue whose strengths or cosines are all equal has no correlation: left out, or 0 with unknown="zero".
     """
-    rows = row_table(vectors, norms.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, norms.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     cues, targets = _number_words(norms.pairs)
     groups = _groups(cues, used, 1 if policy.unknown == "zero" else min(TARGETS_NEEDED.values()))
-    strengths = priming_blocks.associative_strengths(cues, targets, norms.strengths)._asdict()
+    strengths = blocks.associative_strengths(cues, targets, norms.strengths)
     points = {
         measure: np.array([blocks.spearman(values[g], cosines[g]) for g in groups])
         for measure, values in strengths.items()
@@ -107,10 +86,7 @@ def _association_score(
     points = points[defined] if policy.unknown == "skip" else np.where(defined, points, 0)
     if policy.unknown == "skip":
         counts = points.size, counts[1]
-    set_name, *task_metric = names
-    return mean_score(
-        set_name, (task_metric[0], task_metric[1]), points, counts, policy, max_items=MAX_BOOTSTRAP_ITEMS
-    )
+    return mean_score(names[0], names[1:], points, counts, policy, max_items=MAX_BOOTSTRAP_ITEMS)
 
 
 def _number_words(pairs: Sequence[tuple[str, str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -132,77 +108,49 @@ def _groups(keys: NDArray[np.int64], used: NDArray[np.bool_], least: int) -> lis
 
 
 def evaluate_priming(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
-    """Return R, U and E of each relation by both rules, and the correlation of cosine with priming in ms."""
-    rows = priming_by_relation(vectors, priming, policy)
-    scores = [
-        Score(priming.name, task, f"{row.relation} {part}", value, row.known, row.total, str(policy), ends)
-        for row in rows
-        for task, part, value, ends in (
-            *_parts(row.effect, ""),
-            *_parts(row.sspace, SSPACE),
-        )
-    ]
+    """Return R, U and E of each relation by both rules, and the correlation of cosine with priming in ms.
+
+    The most frequent relation comes first; a pair counts in each of its own.
+    """
+    rows = row_table(vectors, priming.pairs, policy)
+    words = np.column_stack(_number_words(priming.pairs))
+    members: dict[str, list[int]] = {}
+    for i, names in enumerate(priming.relations):
+        for name in names:
+            members.setdefault(name, []).append(i)
+    scores = list[Score]()
+    for relation in sorted(members, key=lambda name: (-len(members[name]), name)):
+        of = members[relation]
+        scores += _relation_scores(vectors, (priming.name, relation), rows[of], words[of], policy)
     return [*scores, *_priming_correlations(vectors, priming, policy)]
 
 
-def _parts(found: PrimingEffect, rule: str) -> list[tuple[str, str, float, tuple[float, float] | None]]:
-    """Return the task, the end of the metric, the value and the interval of R, U and E."""
-    task = f"priming effect{rule}"
-    return [
-        (task, f"related{rule}", found.related, None),
-        (task, f"unrelated{rule}", found.unrelated, None),
-        (task, f"effect{rule}", found.effect, found.interval),
-    ]
-
-
-def priming_by_relation(
-    vectors: Space, priming: PrimingSet, policy: Policy | None = None
-) -> list[RelationPriming]:
-    """Return the priming of each relation, the most frequent first; a pair counts in each of its own."""
-    policy = policy or Policy()
-    rows = row_table(vectors, priming.pairs, policy).reshape(-1, 2)
-    words = np.column_stack(_number_words(priming.pairs))
-    found = [
-        _relation_priming(vectors, relation, members, (rows, words, priming.milliseconds), policy)
-        for relation, members in _members(priming.relations).items()
-    ]
-    return sorted(found, key=lambda row: (-row.total, row.relation))
-
-
-def _members(relations: Iterable[Iterable[str]]) -> dict[str, NDArray[np.int64]]:
-    members: dict[str, list[int]] = {}
-    for i, names in enumerate(relations):
-        for name in names:
-            members.setdefault(name, []).append(i)
-    return {name: np.array(places) for name, places in members.items()}
-
-
-def _relation_priming(
+def _relation_scores(
     vectors: Space,
-    relation: str,
-    members: NDArray[np.int64],
-    table: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    names: tuple[str, str],
+    rows: NDArray[np.int64],
+    words: NDArray[np.int64],
     policy: Policy,
-) -> RelationPriming:
-    rows, words, milliseconds = table[0][members], table[1][members], table[2][members]
+) -> list[Score]:
+    """Return R, U and E of one relation of a set, by the rule of the papers and by that of S-Space."""
     known, used = known_and_used(rows, policy)
     cosines, (primes, targets) = cosine_table(vectors, rows[used, 0], rows[used, 1]), words[used].T
-    effects = [
-        _priming_effect(np.diag(cosines), unrelated, policy)
-        for unrelated in (
-            priming_blocks.unrelated_cosines(cosines, targets),
-            priming_blocks.cosines_with_all_primes(cosines, primes),
-        )
-    ]
-    first, second = (_mean(column) for column in milliseconds[used].T)
-    return RelationPriming(relation, effects[0], effects[1], (first, second), int(known.sum()), len(members))
-
-
-def _priming_effect(
-    related: NDArray[np.float64], unrelated: NDArray[np.float64], policy: Policy
-) -> PrimingEffect:
-    effect = mean_score("", ("", ""), (related - unrelated)[np.isfinite(unrelated)], (0, 0), policy)
-    return PrimingEffect(_mean(related), _mean(unrelated), effect.value, effect.interval)
+    related, counts = np.diag(cosines), (int(known.sum()), len(rows))
+    by_rule = {
+        "": blocks.unrelated_cosines(cosines, targets),
+        SSPACE: blocks.cosines_with_all_primes(cosines, primes),
+    }
+    set_name, relation = names
+    scores = list[Score]()
+    for rule, unrelated in by_rule.items():
+        task = f"priming effect{rule}"
+        scores += [
+            Score(set_name, task, f"{relation} {part}{rule}", _mean(values), *counts, str(policy), None)
+            for part, values in (("related", related), ("unrelated", unrelated))
+        ]
+        effects = (related - unrelated)[np.isfinite(unrelated)]
+        scores.append(mean_score(set_name, (task, f"{relation} effect{rule}"), effects, counts, policy))
+    return scores
 
 
 def _mean(values: NDArray[np.float64]) -> float:
@@ -211,24 +159,16 @@ def _mean(values: NDArray[np.float64]) -> float:
 
 
 def _priming_correlations(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
-    rows = row_table(vectors, priming.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, priming.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
-    scores = []
+    scores = list[Score]()
     for delay, milliseconds in zip(DELAYS, priming.milliseconds.T, strict=True):
         measured = np.isfinite(milliseconds)
-        value, ends = _correlation(cosines[used & measured], milliseconds[used & measured], policy)
+        x, y = cosines[used & measured], milliseconds[used & measured]
         counts = int((known & measured).sum()), len(known)
-        scores.append(Score(priming.name, "priming", f"{delay} spearman", value, *counts, str(policy), ends))
+        names = priming.name, "priming", f"{delay} spearman"
+        scores.append(correlation_score(names, x, y, counts, policy, max_items=MAX_BOOTSTRAP_ITEMS))
     return scores
-
-
-def _correlation(
-    x: NDArray[np.float64], y: NDArray[np.float64], policy: Policy
-) -> tuple[float, tuple[float, float] | None]:
-    value = float(blocks.spearman(x, y)) if x.size > 1 else float("nan")
-    return value, bootstrap_interval(
-        lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy, max_items=MAX_BOOTSTRAP_ITEMS
-    )
 
 
 # -------------------------------------------------------------------------------------------------- antonyms
@@ -245,7 +185,7 @@ def evaluate_antonyms(vectors: Space, antonyms: AntonymSet, policy: Policy) -> l
             f"{antonyms.name} asks for ranks among all words, and the sparse space holds some of them: give all "
             "words, and is_whole=True"
         )
-    rows = row_table(vectors, antonyms.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, antonyms.pairs, policy)
     known, used = known_and_used(rows, policy)
     points = np.zeros(len(rows))
     ranks = [_neighbor_ranks(vectors, rows[known][:, sides]) for sides in ([0, 1], [1, 0])]
@@ -273,7 +213,7 @@ def evaluate_relations(vectors: Space, pairs: RelationSet, policy: Policy) -> li
     A set with antonyms and synonyms has "Antonym over Synonym" as well. Known and total are pairs of the
     relation; a first word counts when it has a known pair on both sides.
     """
-    rows = row_table(vectors, pairs.pairs, policy).reshape(-1, 2)
+    rows = row_table(vectors, pairs.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     first_words, _ = _number_words(pairs.pairs)
     relations = np.array(pairs.relations)
@@ -310,4 +250,4 @@ def _separations(
     mine = relations == relation
     theirs = ~mine if control == "others" else relations == control
     sides = ((cosines[g[mine[g]]], cosines[g[theirs[g]]]) for g in groups)
-    return np.array([priming_blocks.chance_of_larger(a, b) for a, b in sides if a.size and b.size])
+    return np.array([blocks.chance_of_larger(a, b) for a, b in sides if a.size and b.size])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from distembed.evaluation import blocks
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.execution import one_blas_thread
 from distembed.vectors import WordVectors
@@ -182,6 +183,25 @@ def mean_score(
         lambda draw: points[draw].mean(axis=1), points.size, policy, max_items=max_items
     )
     return Score(set_name, *task_metric, value, *counts, str(policy), interval)
+
+
+def correlation_score(
+    names: tuple[str, str, str],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    counts: tuple[int, int],
+    policy: Policy,
+    *,
+    max_items: int = MAX_BOOTSTRAP_PAIRS,
+) -> Score:
+    """Score Spearman's correlation of x and y; `names` are the set, the task and the metric."""
+    value = float(blocks.spearman(x, y)) if x.size > 1 else math.nan
+    interval = None
+    if not math.isnan(value):
+        interval = bootstrap_interval(
+            lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy, max_items=max_items
+        )
+    return Score(*names, value, *counts, str(policy), interval)
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:

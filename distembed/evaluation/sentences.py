@@ -22,7 +22,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,7 @@ from sklearn.svm import LinearSVC
 
 from distembed.encoding.blocks import pair_cosines
 from distembed.encoding.encoder import TextEncoder
-from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Policy, Score, bootstrap_interval, mean_score
+from distembed.evaluation.scoring import Policy, Score, correlation_score, mean_score
 from distembed.evaluation.sentence_files import (
     ClassifiedTexts,
     SentencePairs,
@@ -60,12 +59,8 @@ MAX_ITERATIONS = 300
 """Iterations of a logistic regression, at most: standardized vectors need some fifty."""
 
 
-class Split(NamedTuple):
-    """The items that a model is trained on, that choose its regularization, and that it is tested on, int64 each."""
-
-    train: NDArray[np.int64]
-    choose: NDArray[np.int64]
-    test: NDArray[np.int64]
+Split = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""The items that a model is trained on, that choose its regularization, and that it is tested on."""
 
 
 def evaluate_sentences(
@@ -134,13 +129,10 @@ def score_pairs(encoder: TextEncoder, pairs: SentencePairs, seed: int) -> Score:
     """Return Spearman's correlation of cosine with human score over all pairs."""
     n = len(pairs.first)
     encoded = encoder.encode([*pairs.first, *pairs.second])
-    x, y = pair_cosines(encoded.vectors[:n], encoded.vectors[n:]), pairs.scores
-    value = float(blocks.spearman(x, y)) if n > 1 and encoded.n_known.any() else math.nan
-    interval = None
-    if not math.isnan(value):
-        interval = bootstrap_interval(lambda draw: blocks.spearman(x[draw], y[draw]), n, Policy(seed=seed))
+    cosines = pair_cosines(encoded.vectors[:n], encoded.vectors[n:])
     counts = int(encoded.n_known.sum()), int(encoded.n_tokens.sum())
-    return Score(pairs.name, "sentences", "spearman", value, *counts, "", interval)
+    names = pairs.name, "sentences", "spearman"
+    return correlation_score(names, cosines, pairs.scores, counts, Policy(seed=seed))
 
 
 def score_classes(encoder: TextEncoder, texts: ClassifiedTexts, seed: int) -> Score:
@@ -149,13 +141,8 @@ def score_classes(encoder: TextEncoder, texts: ClassifiedTexts, seed: int) -> Sc
     right = _right_labels(encoded.vectors.astype(np.float64), texts, seed, _regression, STRENGTHS)
     tested = ~np.isnan(right)
     counts = int(encoded.n_known[tested].sum()), int(encoded.n_tokens[tested].sum())
-    return mean_score(
-        texts.name,
-        ("classification", "accuracy"),
-        right[tested],
-        counts,
-        Policy(seed=seed),
-    )
+    task = "classification", "accuracy"
+    return mean_score(texts.name, task, right[tested], counts, Policy(seed=seed))
 
 
 def evaluate_bags(sets: Iterable[SentenceSet] | str | Path, *, seed: int = 0) -> list[Score]:
@@ -206,7 +193,7 @@ def _right_labels(
         for message in ("The least populated class", "The number of unique classes"):
             warnings.filterwarnings("ignore", message=message, category=UserWarning)
         for split in _splits(texts, classes, seed):
-            right[split.test] = _right(inputs, classes, split, model, strengths)
+            right[split[2]] = _right(inputs, classes, split, model, strengths)
     return right
 
 
@@ -216,14 +203,14 @@ def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> It
         for k, test in enumerate(folds):
             choose = folds[(k + 1) % len(folds)]
             train = np.setdiff1d(np.arange(len(classes)), np.concatenate([test, choose]))
-            yield Split(train, choose, test)
+            yield train, choose, test
         return
     train, choose, test = (np.flatnonzero(np.array(texts.parts) == part) for part in ("train", "dev", "test"))
     if not train.size:
         raise ValueError(f"the set {texts.name} has no text in its part train: give it some, or no parts")
     if not choose.size:
         train, choose = _tenth(train, classes, seed)
-    yield Split(train, choose, test)
+    yield train, choose, test
 
 
 def _folds(classes: NDArray[np.int64], seed: int) -> list[NDArray[np.int64]]:
@@ -259,33 +246,24 @@ def _right(
     strengths: Sequence[float],
 ) -> NDArray[np.bool_]:
     """Return which tested texts get their label from the model of the strength that does best on the chosen ones."""
+    train, choose, test = split
     found = [
-        _fit(model(strength), inputs[split.train], classes[split.train]).score(
-            inputs[split.choose], classes[split.choose]
-        )
+        _fit(model(strength), inputs[train], classes[train]).score(inputs[choose], classes[choose])
         for strength in strengths
     ]
-    every = np.concatenate([split.train, split.choose])
+    every = np.concatenate([train, choose])
     best = _fit(model(strengths[int(np.argmax(found))]), inputs[every], classes[every])
-    if not split.test.size:
+    if not test.size:
         return np.zeros(0, np.bool_)
-    return np.asarray(best.predict(inputs[split.test]) == classes[split.test])
+    return np.asarray(best.predict(inputs[test]) == classes[test])
 
 
 def _fit(model: Any, inputs: NDArray[Any], classes: NDArray[np.int64]) -> Any:
     """Return a fitted model: of the most frequent label where the texts have nothing to learn from."""
-    is_learnable = np.unique(classes).size > 1 and (inputs.dtype != object or _has_common_word(inputs))
-    return (model if is_learnable else DummyClassifier()).fit(inputs, classes)
-
-
-def _has_common_word(texts: NDArray[Any]) -> bool:
-    words_of, seen = TfidfVectorizer().build_analyzer(), set[str]()
-    for text in texts:
-        words = set(words_of(text))
-        if words & seen:
-            return True
-        seen |= words
-    return False
+    try:
+        return model.fit(inputs, classes)
+    except ValueError:  # one label only, or no word in two texts
+        return DummyClassifier().fit(inputs, classes)
 
 
 def _regression(strength: float) -> Any:

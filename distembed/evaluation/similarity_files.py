@@ -55,11 +55,8 @@ class Columns(NamedTuple):
     width: int
 
 
-class ScoredPairs(NamedTuple):
-    """Word pairs and their scores."""
-
-    pairs: list[tuple[str, str]]
-    scores: list[float]
+ScoredPairs = tuple[list[tuple[str, str]], list[float]]
+"""Word pairs and their scores."""
 
 
 def parse_number(field: str) -> float | None:
@@ -193,7 +190,7 @@ def _word_columns(header: list[str]) -> tuple[int, int] | None:
 
 
 def _pairs(lines: Sequence[tuple[int, str]], delimiter: str, columns: Columns) -> ScoredPairs:
-    found = ScoredPairs([], [])
+    pairs, scores = list[tuple[str, str]](), list[float]()
     for (number, line), row in zip(lines, _rows(lines, delimiter), strict=True):
         score = parse_number(row[columns.score]) if len(row) == columns.width else None
         if score is None or not (row[columns.first] and row[columns.second]):
@@ -201,6 +198,6 @@ def _pairs(lines: Sequence[tuple[int, str]], delimiter: str, columns: Columns) -
             if delimiter == "," and len(row) > columns.width:
                 remedy = f"; where scores have commas, {NEITHER}"
             raise PairsError(number, line, f"two words and a score{remedy}")
-        found.pairs.append((row[columns.first], row[columns.second]))
-        found.scores.append(score)
-    return found
+        pairs.append((row[columns.first], row[columns.second]))
+        scores.append(score)
+    return pairs, scores

@@ -3,14 +3,14 @@
 Protocol, that of Turian, Ratinov and Bengio (2010):
 
 - The tagger is a linear-chain conditional random field with a penalty on squared weights, `tagging_blocks`. Its
-  features are those of `tagging_features`, and the vectors of the words from two before to two after; the row
+  features are those described there, and the vectors of the words from two before to two after; the row
   "without vectors" has the first only. A word without a vector has zeros.
 - The vectors are scaled so that all values of their file have the standard deviation of one of `SCALES`. The weight of
   the penalty, one of `PENALTIES`, is chosen without vectors, then the scale with that penalty, both by F1 on the
   development part, or on a tenth of the sentences of the training part where there is none. For the choice taggers are
   fitted to `MAX_CHOOSING` other sentences of the training part; the tested one is fitted to all of it.
 - The score is the F1 of all spans of the test part; its interval resamples sentences.
-- Tags are read in any scheme of `distembed.evaluation.spans` and learned as IOB2.
+- Tags are read in any scheme of `distembed.evaluation.tagged_files` and learned as IOB2.
 """
 
 from __future__ import annotations
@@ -26,19 +26,28 @@ from scipy.optimize import OptimizeResult, minimize
 from scipy.sparse import csr_array
 
 from distembed.evaluation.scoring import Policy, Score, bootstrap_interval, form_to_compose, word_rows
-from distembed.evaluation.spans import f1, iob2, span_counts
-from distembed.evaluation.tagged_files import TaggedSet, TaggedWords, find_tagged_sets, sentences_of
+from distembed.evaluation.tagged_files import (
+    TaggedSet,
+    TaggedWords,
+    f1,
+    find_tagged_sets,
+    iob2,
+    sentences_of,
+    span_counts,
+)
 from distembed.evaluation.tagging_blocks import (
+    PLACES,
     TaggingInput,
     Weights,
     best_tags,
+    feature_matrix,
     flat,
+    neighbors_at,
     penalized_loss,
     reshape_like,
     tag_scores,
     zero_weights,
 )
-from distembed.evaluation.tagging_features import PLACES, feature_matrix, neighbors_at
 from distembed.evaluation.wordsets import FORMATS_PAGE
 from distembed.execution import one_blas_thread, tell
 from distembed.vectors import WordVectors

@@ -47,9 +47,10 @@ from distembed.evaluation.scoring import (
     Score,
     Space,
     Unknown,
-    bootstrap_interval,
+    correlation_score,
     cosine_table,
     form_to_compose,
+    known_and_used,
     known_cosines,
     mean_score,
     row_table,
@@ -323,14 +324,11 @@ def _limit(
 
 def evaluate_similarity(vectors: Space, pairs: SimilaritySet, policy: Policy) -> list[Score]:
     """Return Spearman's correlation of cosine with human score; pairs are known when both words are."""
-    rows = row_table(vectors, pairs.pairs, policy).reshape(-1, 2)
-    known, cosines = (rows >= 0).all(axis=1), known_cosines(vectors, rows)
-    used = known if policy.unknown == "skip" else np.ones_like(known)
+    rows = row_table(vectors, pairs.pairs, policy)
+    (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     x, y = cosines[used], pairs.scores[used]
-    value = float(blocks.spearman(x, y)) if x.size > 1 else math.nan
-    interval = bootstrap_interval(lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy)
     counts = int(known.sum()), len(rows)
-    return [Score(pairs.name, "similarity", "spearman", value, *counts, str(policy), interval)]
+    return [correlation_score((pairs.name, "similarity", "spearman"), x, y, counts, policy)]
 
 
 # ----------------------------------------------------------------------------------------------- analogies
@@ -345,7 +343,7 @@ def evaluate_analogies(vectors: Space, questions: AnalogySet, policy: Policy) ->
     """
     if isinstance(vectors, SparseSpace):
         raise TypeError(f"{questions.name} asks for analogies, which need word vectors, not a sparse space")
-    rows = row_table(vectors, questions.questions, policy).reshape(-1, 4)
+    rows = row_table(vectors, questions.questions, policy)
     known = (rows >= 0).all(axis=1)
     counts = int(known.sum()), len(rows)
     answers = answer_analogies(vectors, rows[known, :3]) if known.any() else None
@@ -407,9 +405,7 @@ def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> li
         for question, options in zip(choices.questions, choices.options, strict=True)
     ]
     points = np.array([choice_credit(vectors, each, options=policy.synonym_options) for each in rows])
-    known = points >= 0
-    used = points[known] if policy.unknown == "skip" else np.maximum(points, 0)
-    counts = int(known.sum()), len(points)
+    known, used, counts = _points_used(points, policy)
     accuracy = mean_score(choices.name, ("synonym", "accuracy"), used, counts, policy)
     if policy.synonym_options == "all":
         return [accuracy]
@@ -419,6 +415,15 @@ def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> li
     chance = left[known] if policy.unknown == "skip" else left
     value = float(chance.mean()) if chance.size else math.nan
     return [accuracy, accuracy._replace(metric="chance", value=value, interval=None)]
+
+
+def _points_used(
+    points: NDArray[np.float64], policy: Policy
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], tuple[int, int]]:
+    """Return which items are known, those not below 0, the points that count, and the items known and all."""
+    known = points >= 0
+    used = points[known] if policy.unknown == "skip" else np.maximum(points, 0)
+    return known, used, (int(known.sum()), len(points))
 
 
 def choice_credit(vectors: Space, rows: NDArray[np.int64], *, options: Options = "all") -> float:
@@ -466,9 +471,7 @@ def evaluate_outliers(vectors: Space, groups: OutlierSet, policy: Policy) -> lis
         for group, outliers in zip(groups.groups, groups.outliers, strict=True)
     ]
     relative = np.array([position for group in positions for position in group])
-    known = relative >= 0
-    used = relative[known] if policy.unknown == "skip" else np.maximum(relative, 0)
-    counts = int(known.sum()), len(relative)
+    _, used, counts = _points_used(relative, policy)
     return [
         mean_score(groups.name, ("outlier", "accuracy"), (used == 1).astype(np.float64), counts, policy),
         mean_score(groups.name, ("outlier", "OPP"), used, counts, policy),
@@ -480,14 +483,11 @@ def _outlier_positions(vectors: Space, group: NDArray[np.int64], outliers: NDArr
     group = group[group >= 0]
     if group.size < 2:
         return [-1.0] * len(outliers)
+    places = [np.append(group, outlier) for outlier in outliers]
     return [
-        -1.0 if outlier < 0 else _outlier_position(vectors, np.append(group, outlier)) / group.size
-        for outlier in outliers
+        blocks.outlier_position(cosine_table(vectors, rows, rows)) / group.size if rows[-1] >= 0 else -1.0
+        for rows in places
     ]
-
-
-def _outlier_position(vectors: Space, rows: NDArray[np.int64]) -> int:
-    return blocks.outlier_position(cosine_table(vectors, rows, rows))
 
 
 _EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {

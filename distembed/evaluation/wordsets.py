@@ -271,7 +271,7 @@ def _recognize(path: Path) -> WordSet | None:
         return table
     header = _header(lines[0][1], ",")
     if header in _CSV_READERS:
-        return _CSV_READERS[header](path, _csv_rows(path, len(header)))
+        return _CSV_READERS[header](path, _named_rows(path, header[1:], ","))
     return _scored_pairs(path, lines) or _recognize_by_line(path, lines)
 
 
@@ -290,7 +290,7 @@ def _scored_pairs(path: Path, lines: Lines) -> SimilaritySet | None:
         found = read_scored_pairs(lines)
     except PairsError as error:
         raise _bad_line(path, error.line, error.text, error.expected) from error
-    return None if found is None else SimilaritySet(stem(path), found.pairs, np.array(found.scores))
+    return None if found is None else SimilaritySet(stem(path), found[0], np.array(found[1]))
 
 
 def _read_table(path: Path, first_line: str) -> WordSet | None:
@@ -372,15 +372,6 @@ def _read_synonyms(path: Path, lines: Lines) -> SynonymSet:
     return SynonymSet(stem(path), questions, options)
 
 
-def _csv_rows(path: Path, width: int) -> CsvRows:
-    """Return the rows below the header, without the index column, each with its line."""
-    _, rows = _header_and_rows(path, ",")
-    for number, row in rows:
-        if len(row) != width:
-            raise _bad_line(path, number, ",".join(row), f"{width} columns")
-    return [(number, row[1:]) for number, row in rows]
-
-
 def _named_rows(path: Path, columns: Sequence[str], delimiter: str) -> CsvRows:
     """Return the fields of the named columns of each row below the header, with its line."""
     header, rows = _header_and_rows(path, delimiter)
@@ -412,6 +403,12 @@ def _header_and_rows(path: Path, delimiter: str) -> tuple[list[str], CsvRows]:
     return rows[0][1], rows[1:]
 
 
+def _check_rows(path: Path, rows: CsvRows, is_whole: Callable[[list[str]], bool], expected: str) -> None:
+    for number, row in rows:
+        if not is_whole(row):
+            raise _bad_line(path, number, "\t".join(row), expected)
+
+
 def _csv_analogies(path: Path, rows: CsvRows) -> AnalogySet:
     return AnalogySet(stem(path), [(r[1], r[2], r[3], r[4]) for _, r in rows], [r[0] for _, r in rows])
 
@@ -438,24 +435,23 @@ def _word_list(path: Path, number: int, literal: str) -> tuple[str, ...]:
 
 def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
     rows = [(number, row) for number, row in rows if row[1]]  # the norms have an answer that was no word
-    for number, row in rows:
-        if not (row[0] and _is_number(row[2]) and 0 <= float(row[2]) <= 1):
-            raise _bad_line(path, number, "\t".join(row), "cue, target and a share between 0 and 1")
+    _check_rows(
+        path,
+        rows,
+        lambda row: bool(row[0]) and _is_number(row[2]) and 0 <= float(row[2]) <= 1,
+        "cue, target and a share between 0 and 1",
+    )
     strengths = np.array([float(row[2]) for _, row in rows])
     return AssociationSet(stem(path), [(row[0], row[1]) for _, row in rows], strengths)
 
 
 def _tsv_antonyms(path: Path, rows: CsvRows) -> AntonymSet:
-    for number, row in rows:
-        if not all(row):
-            raise _bad_line(path, number, "\t".join(row), "a word and its antonym")
+    _check_rows(path, rows, all, "a word and its antonym")
     return AntonymSet(stem(path), [(row[0], row[1]) for _, row in rows])
 
 
 def _relation_set(path: Path, rows: CsvRows) -> RelationSet:
-    for number, row in rows:
-        if not all(row):
-            raise _bad_line(path, number, "\t".join(row), "two words and their relation")
+    _check_rows(path, rows, all, "two words and their relation")
     known = [row for _, row in rows if row[2] != "?"]
     return RelationSet(stem(path), [(row[0], row[1]) for row in known], [row[2] for row in known])
 

@@ -14,36 +14,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import (
-    DocumentClusterer,
-    Facts,
-    check_clusters,
-    check_nonnegative,
-)
+from distembed.factorization.clustering import DocumentClusterer, Facts, check_clusters, check_nonnegative
 from distembed.factorization.consensus import consensus_words
 from distembed.factorization.consensus_blocks import central_start, label_agreement
-from distembed.factorization.nmf_consensus import (
+from distembed.factorization.nmf_rounds import (
     Choose,
+    Factors,
+    Fit,
+    Init,
+    Round,
+    descend,
     fit_documents,
     plain_refit,
 )
-from distembed.factorization.nmf_rounds import (
-    Factors,
-    Fit,
-    Round,
-    descend,
-)
-from distembed.factorization.nmf_starts import Init
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, row_blocks, total
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState
 from distembed.typing import Floats, InMemory, MatrixLike
-from distembed.validation import (
-    like_input,
-    new_matrix,
-    seed_of,
-    training_matrix,
-)
+from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
 def column_norms(factors: Array) -> NDArray[np.float64]:
@@ -66,16 +54,17 @@ def _choose_start(
     every = list(ends)
     if choose == "consensus":
         words = [end.factors.words for end in every]
-        found = _consensus(words, refit, converged=all(end.converged for end in every))
+        found = consensus_fit(words, refit, converged=all(end.converged for end in every))
         return found._replace(n_iter=max(end.n_iter for end in every))
     labels = [compute(_labels(end.factors.documents, column_norms(end.factors.documents))) for end in every]
     agreement = label_agreement(np.stack([one.ravel() for one in labels]))
     return every[central_start(agreement.nmi, np.array([end.objective[-1] for end in every]))]
 
 
-def _consensus(
+def consensus_fit(
     starts: Sequence[Array], refit: Callable[[NDArray[np.float64]], Factors], *, converged: bool
 ) -> Fit:
+    """Return the factors of the word factors that several starts have in common."""
     factors = refit(consensus_words(starts))
     return Fit(factors, compute(factors.objective).ravel(), converged, n_iter=0)
 
@@ -179,12 +168,10 @@ class DocumentFactorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix, facts = self._documents(X)
-            self._learn_consensus(starts, partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares))
+            refit = partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares)
+            self._learn(consensus_fit(starts, refit, converged=True))
             self._keep_kind(X)
         return self
-
-    def _learn_consensus(self, starts: Sequence[Floats | da.Array], refit: Callable[..., Factors]) -> None:
-        self._learn(_consensus(starts, refit, converged=True))
 
     def _learn(self, fit: Fit) -> None:
         Z = fit.factors.documents
@@ -275,8 +262,7 @@ class DocumentFactorization(DocumentClusterer):
 
     def _solve_documents(self, matrix: Array) -> Array:
         """Return the document factors of row blocks; documents that a job has seen keep those of the job."""
-        W = self.word_factors_
-        found = fit_documents(matrix, W)
+        found = fit_documents(matrix, self.word_factors_)
         seen: SeenDocuments | None = getattr(self, "seen_", None)
         return found if seen is None else seen.replace_seen(found, matrix)
 
@@ -351,16 +337,13 @@ class DocumentFactorization(DocumentClusterer):
         [1, 1, 1, 1, 1, 0, 0, 0, 0]
         """
         stored = read_topics(workspace, cls._method)
-        model = cls(stored.word_factors.shape[1])
-        model.word_factors_, model.n_features_in_ = stored.word_factors, stored.word_factors.shape[0]
-        model.word_shares_ = stored.word_shares
-        model.document_factors_, model.labels_ = stored.document_factors, stored.labels
+        n_words, n_topics = stored["word_factors_"].shape
+        model = cls(n_topics)
+        model.n_features_in_ = n_words
+        for name, value in stored.items():
+            setattr(model, name, value)
         with one_blas_thread():
-            model.document_norms_ = column_norms(stored.document_factors)
-        model.objective_, model.n_iter_ = stored.objective, len(stored.objective)
-        model.seen_ = stored.seen
-        if stored.core is not None:
-            model.core_ = stored.core
+            model.document_norms_ = column_norms(stored["document_factors_"])
         return model
 
     def top_words(

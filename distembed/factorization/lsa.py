@@ -13,7 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.execution import Checkpoint, one_blas_thread, persist, whole
+from distembed.linalg.costs import triplets_cost
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import UNCERTAIN, SingularTriplets, largest_singular_triplets, scaled_power
 from distembed.options import NonNegativeFloat, NonNegativeInt, PositiveInt, RandomState, check_options
@@ -248,3 +250,34 @@ def with_contexts(model: LSA, vectors: da.Array) -> da.Array:
             "where both are the same words"
         )
     return vectors + da.from_array(contexts.astype(vectors.dtype), chunks=vectors.chunks)
+
+
+def lsa_cost(
+    model: LSA, shape: tuple[int, int], nnz: int, *, block_bytes: int, value_bytes: int = PAIR_BYTES
+) -> Cost:
+    """Return what `LSA.fit_transform` takes, with the vectors of the rows as they are stored.
+
+    Parameters
+    ----------
+    model : LSA
+        Its checkpoint stores what it is given, unless it is `persist`.
+    shape, nnz : (int, int), int
+        The rows and the columns of X, and its stored values.
+    block_bytes : int
+        Bytes of a row block of X.
+    value_bytes : int
+        Bytes of a stored value with its column.
+    """
+    itemsize = np.dtype(model.dtype).itemsize
+    cost = triplets_cost(
+        shape,
+        nnz,
+        model.n_components,
+        n_passes=model.n_passes,
+        oversampling=model.oversampling,
+        itemsize=itemsize,
+        value_bytes=value_bytes,
+        block_bytes=block_bytes,
+        is_stored=model.checkpoint is not persist,
+    )
+    return cost._replace(written_bytes=cost.written_bytes + itemsize * shape[0] * model.n_components)

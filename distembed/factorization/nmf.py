@@ -5,15 +5,15 @@ NMF: Lee & Seung (2001), and hierarchical alternating least squares, Cichocki & 
 Orthogonal NMF: Yoo & Choi, "Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel
 manifolds", IDEAL 2008.
 
-What the three share is in `document_factors`, the rounds are in `nmf_rounds`, what they start from in
-`nmf_starts`, and the mathematics of a block in `nmf_blocks`.
+What the three share is in `document_factors`, their starts and rounds are in `nmf_rounds`, and the mathematics of a
+block in `nmf_blocks`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self, overload
+from typing import Annotated, ClassVar, Literal, Self, overload
 
 import dask.array as da
 import numpy as np
@@ -23,11 +23,21 @@ from numpy.typing import NDArray
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative
-from distembed.factorization.document_factors import DocumentFactorization
-from distembed.factorization.nmf_consensus import Choose, semantic_refit
-from distembed.factorization.nmf_matrices import alike, semantic_matrix
-from distembed.factorization.nmf_rounds import Fit, nmf_round, orthogonal_round, semantic_round
-from distembed.factorization.nmf_starts import Init, orthogonal_start, plain_start, semantic_start
+from distembed.factorization.document_factors import DocumentFactorization, consensus_fit
+from distembed.factorization.nmf_rounds import (
+    Choose,
+    Fit,
+    Init,
+    alike,
+    nmf_round,
+    orthogonal_round,
+    orthogonal_start,
+    plain_start,
+    semantic_matrix,
+    semantic_refit,
+    semantic_round,
+    semantic_start,
+)
 from distembed.factorization.row_lifts import Array
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, InMemory, MatrixLike
@@ -273,15 +283,6 @@ class OrthogonalNMF(DocumentFactorization):
         return self
 
 
-class _Matrices(NamedTuple):
-    """The two matrices of Semantic-NMF as they are factorized."""
-
-    documents: Array
-    words: Array
-    mean: float  # of the documents
-    squares: tuple[float, float]
-
-
 class SemanticNMF(DocumentFactorization):
     """Factorize documents × words jointly with words × words, sharing the word factors.
 
@@ -465,20 +466,19 @@ class SemanticNMF(DocumentFactorization):
         """
         with one_blas_thread():
             matrix, semantic, _, squares = self._matrices(X, M)
-            weight = float(self.semantic_weight)
-            self._learn_consensus(
-                starts, partial(semantic_refit, self.checkpoint, matrix, semantic, squares, weight)
-            )
+            both = (matrix, semantic, squares, float(self.semantic_weight))
+            refit = partial(semantic_refit, self.checkpoint, *both)
+            self._learn(consensus_fit(starts, refit, converged=True))
             self._keep_kind(X)
         return self
 
-    def _matrices(self, X: MatrixLike, M: MatrixLike) -> _Matrices:
+    def _matrices(self, X: MatrixLike, M: MatrixLike) -> tuple[Array, Array, float, tuple[float, float]]:
         """Return X and M, checked and shifted, with the mean of X and the sums of squares of both."""
         matrix, facts = self._documents(X)
         semantic = semantic_matrix(M, matrix.shape[1], self.shift)
         matrix, semantic = alike(matrix, semantic)
         squares = (facts.sum_of_squares, check_nonnegative(semantic, name="M").sum_of_squares)
-        return _Matrices(matrix, semantic, facts.mean, squares)
+        return matrix, semantic, facts.mean, squares
 
     @overload  # type: ignore[override]
     def fit_transform(self, X: da.Array, M: MatrixLike) -> da.Array: ...
@@ -540,6 +540,3 @@ class SemanticNMF(DocumentFactorization):
     def _learn(self, fit: Fit) -> None:
         super()._learn(fit)
         self.core_ = compute(fit.factors.core)
-
-
-__all__ = ["NMF", "OrthogonalNMF", "SemanticNMF"]

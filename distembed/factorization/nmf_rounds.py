@@ -1,4 +1,4 @@
-"""The state of a non-negative factorization, the rounds that improve it, and the descent through them.
+"""The rounds of a non-negative factorization: what it starts from, its state, the updates, the descent through them.
 
 A round is one pass over the row blocks of X and one over those of M, which needs no n × d and no d × d dense
 matrix: the product M W that ends a round (for the core and the objective) is the one that begins the next.
@@ -7,9 +7,10 @@ The papers are those of `distembed.factorization.nmf`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import dask
 import dask.array as da
@@ -17,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import Checkpoint, compute, persist, tell
+from distembed.execution import Checkpoint, compute, map_blocks, persist, tell
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.row_lifts import Array, each, total
+from distembed.factorization.clustering import check_nonnegative, spherical_kmeans, unit_rows
+from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
+from distembed.validation import check_matrix, refuse_collection
 
 Floats = NDArray[np.float64]
 
@@ -197,3 +200,202 @@ def joint_loss(
     """Return the objective of Semantic-NMF, (1, 1)."""
     semantic = blocks.word_loss(squares[1], MW, W, S)
     return np.array([[blocks.document_loss(squares[0], XZ, ZZ, W) + weight * semantic]])
+
+
+# --- the starts ------------------------------------------------------------------------------------------
+
+
+Init = Literal["spherical_kmeans", "random", "nndsvd"]
+"""Where factors start."""
+
+KMEANS_ROUNDS, SEEDING_SAMPLE = 50, 20_000
+"""Most rounds of the spherical k-means that factors start from, and the documents that its seeds are drawn from."""
+NNDSVD_PASSES, NNDSVD_OVERSAMPLING = 8, 10
+"""Passes over X for singular vectors, and columns beside those that are asked for."""
+
+#: Added to the 0/1 memberships of spherical k-means, since a multiplicative update never leaves zero
+#: (Ding, Li & Jordan, PAMI 2010, section 3.3, start k-means-based factorizations so).
+MEMBERSHIP_FLOOR = 0.2
+
+
+def plain_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
+    """Return the factors before the first round of NMF, made by `init`, see `Init`."""
+    Z, W = _start_factors(X, rank, init, seed, mean)
+    return Factors(Z, W, np.eye(rank), np.zeros_like(W), np.zeros((1, 1)))
+
+
+def orthogonal_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
+    """Return the factors before the first round of orthogonal NMF, whose `carried` is Xᵀ Z."""
+    factors = plain_start(X, rank, init, mean, seed)
+    XZ = total(blocks.transposed_times, X, factors.documents, shape=(X.shape[1], rank))
+    return factors._replace(carried=XZ)
+
+
+def semantic_start(M: Array, plain: Callable[..., Factors], seed: tuple[int, ...]) -> Factors:
+    """Return the factors before the first round of Semantic-NMF, whose `carried` is M W."""
+    factors = plain(seed)
+    MW = compute(times(M, factors.words))
+    return factors._replace(core=blocks.fit_core(factors.words, MW), carried=MW)
+
+
+def _start_factors(X: Array, rank: int, init: str, seed: tuple[int, ...], mean: float) -> tuple[Array, Array]:
+    if init == "random":
+        return _random_start(X, rank, seed, mean)
+    if init == "nndsvd":
+        return _nndsvd_start(X, rank, mean)
+    return _kmeans_start(X, rank, seed)
+
+
+def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return the memberships, lifted by `MEMBERSHIP_FLOOR`, and the lifted centroids of spherical k-means."""
+    found = spherical_kmeans(
+        unit_rows(X), rank, n_iter=KMEANS_ROUNDS, tol=1e-4, seed=seed, sample=SEEDING_SAMPLE
+    )
+    member = partial(blocks.membership, rank=rank, floor=MEMBERSHIP_FLOOR, dtype=X.dtype)
+    Z = each(member, found.labels, columns=rank, dtype=X.dtype)
+    W = found.centroids.T
+    return Z, W + MEMBERSHIP_FLOOR * W.mean(axis=0)
+
+
+def _random_start(X: Array, rank: int, seed: tuple[int, ...], mean: float) -> tuple[Array, Array]:
+    """Return even document factors and word factors from |N(0, mean / k)|: the first update breaks ties."""
+    scale = np.sqrt(mean / rank)
+    W = scale * np.abs(np.random.default_rng(seed).standard_normal((X.shape[1], rank)))
+    return each(partial(_even_rows, rank=rank, value=scale), X, columns=rank, dtype=X.dtype), W
+
+
+def _even_rows(X: csr_array, *, rank: int, value: float) -> Floats:
+    return np.full((X.shape[0], rank), value, X.dtype)
+
+
+def _nndsvd_start(X: Array, rank: int, mean: float) -> tuple[Array, Array]:
+    """Return the signed parts of the leading singular vectors, zeros set to the mean of X.
+
+    Boutsidis & Gallopoulos (2008), variant NNDSVDa, which multiplicative updates need.
+    """
+    if rank > min(X.shape):
+        raise ValueError(
+            f"n_components is {rank} but X of {X.shape[0]} × {X.shape[1]} has {min(X.shape)} singular vectors: choose "
+            f'at most {min(X.shape)}, or another init than "nndsvd"'
+        )
+    V, values = _right_singular_vectors(X, rank)
+    positive, negative = np.sqrt(compute(total(blocks.sign_parts, X, V, shape=(2, rank)))) / values
+    up, down = np.linalg.norm(np.maximum(V, 0), axis=0), np.linalg.norm(np.minimum(V, 0), axis=0)
+    sign = np.where(positive * up >= negative * down, 1.0, -1.0)
+    document_norm, word_norm = np.where(sign > 0, (positive, up), (negative, down))
+    strength = np.sqrt(values * document_norm * word_norm)
+    part = np.maximum(V * sign, 0) * strength / word_norm
+    scale = (sign * strength / (values * document_norm)).reshape(1, -1)
+    Z = each(partial(blocks.signed_part, floor=mean), X, V, scale, columns=rank, dtype=X.dtype)
+    return Z, np.where(part > 0, part, mean)
+
+
+def _right_singular_vectors(X: Array, rank: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the leading right singular vectors (d, k) and values by subspace iteration on XᵀX."""
+    width = min(rank + NNDSVD_OVERSAMPLING, *X.shape)
+    basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], width)))
+    for _ in range(NNDSVD_PASSES):
+        image = compute(total(_squared_times, X, basis, shape=basis.shape))
+        basis, _ = np.linalg.qr(image)
+    image = compute(total(_squared_times, X, basis, shape=basis.shape))
+    projected = basis.T @ image
+    eigenvalues, rotation = np.linalg.eigh((projected + projected.T) / 2)
+    leading = np.argsort(eigenvalues)[::-1][:rank]
+    values = np.sqrt(np.maximum(eigenvalues[leading], np.finfo(np.float64).tiny))
+    return basis @ rotation[:, leading], values
+
+
+def _squared_times(X: csr_array, V: Floats) -> NDArray[Any]:
+    return blocks.transposed_times(X, blocks.times(X, V))
+
+
+# --- the factors of given words ----------------------------------------------------------------------------
+
+
+Choose = Literal["consensus", "central", "objective"]
+"""What is kept of several starts."""
+
+#: Most sweeps of the convex problem of document factors for fixed words, which stops by itself when it has settled.
+SOLVING_SWEEPS = 500
+
+
+def fit_documents(X: Array, words: NDArray[Any]) -> Array:
+    """Return argmin over Z >= 0 of ``‖X - Z Wᵀ‖`` for fixed words, by row blocks; lazy where X is a Dask array."""
+    solve = partial(blocks.solve_documents, sweeps=SOLVING_SWEEPS)
+    return each(solve, X, words, blocks.gram(words), columns=words.shape[1], dtype=X.dtype)
+
+
+def _keep_documents(checkpoint: Checkpoint, X: Array, words: Floats) -> Array:
+    """Return the document factors of given word factors, kept where they are lazy: several results are made of them."""
+    Z = fit_documents(X, words)
+    return checkpoint("consensus-documents", lambda: Z) if isinstance(Z, da.Array) else Z
+
+
+def plain_refit(checkpoint: Checkpoint, X: Array, squares: float, words: Floats) -> Factors:
+    """Return the factors of given word factors: document factors solved for them, and the loss."""
+    Z = _keep_documents(checkpoint, X, words)
+    XZ, ZZ = document_sums(X, Z)
+    loss = each(partial(document_loss, squares), XZ, ZZ, words, rows=1, columns=1)
+    return Factors(Z, words, np.eye(words.shape[1]), XZ, loss)
+
+
+def semantic_refit(
+    checkpoint: Checkpoint,
+    X: Array,
+    M: Array,
+    squares: tuple[float, float],
+    weight: float,
+    words: Floats,
+) -> Factors:
+    """Return the factors of given word factors: document factors and the core solved for them, and the loss."""
+    Z = _keep_documents(checkpoint, X, words)
+    XZ, ZZ = document_sums(X, Z)
+    MW = compute(times(M, words))
+    S = blocks.fit_core(words, MW)
+    loss = each(partial(joint_loss, squares, weight), XZ, ZZ, words, MW, S, rows=1, columns=1)
+    return Factors(Z, words, S, MW, loss)
+
+
+# --- words × words -----------------------------------------------------------------------------------------
+
+
+def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
+    """Return the shifted M as row blocks; an M of other words, or one that is not symmetric, is an error."""
+    refuse_collection(M, "M")
+    if getattr(M, "shape", None) != (n_words, n_words):
+        raise ValueError(
+            f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "
+            f"vocabulary, so that M is {n_words} × {n_words}."
+        )
+    matrix = row_blocks(check_matrix(M, name="M", finite=False))
+    if check_nonnegative(matrix, name="M").is_counts:
+        warnings.warn(
+            "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
+            "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
+            stacklevel=3,
+        )
+    _check_symmetric(matrix)
+    if shift == 1:
+        return matrix
+    if isinstance(matrix, da.Array):
+        return map_blocks(blocks.subtract_shift, matrix, shift=shift, dtype=matrix.dtype, meta=matrix._meta)
+    return blocks.subtract_shift(matrix, shift=shift)
+
+
+def _check_symmetric(M: Array) -> None:
+    """Raise ValueError unless uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides."""
+    probes = np.random.default_rng(0).random((M.shape[0], 2))
+    image = compute(times(M, probes))
+    one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
+    if abs(one - other) > 1e-5 * abs(one):
+        raise ValueError(
+            f"M is not symmetric (uᵀMv = {one:.8g}, vᵀMu = {other:.8g} for random u, v); "
+            "count in a symmetric window, or pass (M + M.T) / 2."
+        )
+
+
+def alike(X: Array, M: Array) -> tuple[Array, Array]:
+    """Return both matrices in memory or both as Dask arrays."""
+    if isinstance(X, da.Array) == isinstance(M, da.Array):
+        return X, M
+    return one_lazy_block(X), one_lazy_block(M)

@@ -77,20 +77,8 @@ def _digests(matrix: Array) -> NDArray[np.uint64]:
     return compute(each(blocks.row_digests, matrix, columns=1, dtype=np.uint64)).ravel()
 
 
-class StoredTopics(NamedTuple):
-    """What is kept of the starts of a method, as it is stored."""
-
-    word_factors: NDArray[np.float64]
-    word_shares: NDArray[np.float64]
-    document_factors: da.Array
-    core: NDArray[np.float64] | None
-    labels: NDArray[np.int64]
-    objective: NDArray[np.float64]
-    seen: SeenDocuments
-
-
-def read_topics(store: TopicStore, method: str) -> StoredTopics:
-    """Read what a topics job has kept of the starts of a method.
+def read_topics(store: TopicStore, method: str) -> dict[str, Any]:
+    """Return what a topics job has kept of the starts of a method, as the attributes of an estimator.
 
     Raises
     ------
@@ -110,15 +98,19 @@ def read_topics(store: TopicStore, method: str) -> StoredTopics:
     prefix = "" if method == rows[0].method else f"{method}_"
     factors = store.array(f"{prefix}document_factors")
     number = rows[kept].start
-    return StoredTopics(
-        compute(store.array(f"{prefix}vectors")).astype(np.float64),
-        store.table("vocabulary")["document_count"].to_numpy() / factors.shape[0],
-        factors,
-        compute(store.array(f"{prefix}core")).astype(np.float64) if method == "semantic_nmf" else None,
-        np.asarray(compute(store.array("labels")[kept])),
-        np.array([rows[kept].loss] if number is None else loss_curves(store)[method, number]),
-        SeenDocuments.of(store.array("tf_idf"), factors),
-    )
+    objective = np.array([rows[kept].loss] if number is None else loss_curves(store)[method, number])
+    found = {
+        "word_factors_": compute(store.array(f"{prefix}vectors")).astype(np.float64),
+        "word_shares_": store.table("vocabulary")["document_count"].to_numpy() / factors.shape[0],
+        "document_factors_": factors,
+        "labels_": np.asarray(compute(store.array("labels")[kept])),
+        "objective_": objective,
+        "n_iter_": len(objective),
+        "seen_": SeenDocuments.of(store.array("tf_idf"), factors),
+    }
+    if method == "semantic_nmf":
+        found["core_"] = compute(store.array(f"{prefix}core")).astype(np.float64)
+    return found
 
 
 class StartRow(NamedTuple):

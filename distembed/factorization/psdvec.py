@@ -23,7 +23,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_core import Rounds, factorize, slice_rows_and_columns
+from distembed.factorization.psdvec_core import (
+    CoreWords,
+    NewWords,
+    count_in_corpus,
+    factorize,
+    noncore_vectors,
+    noncore_weighting,
+    slice_rows_and_columns,
+)
+from distembed.factorization.psdvec_costs import CoreOptions, rounds_of
 from distembed.factorization.psdvec_inputs import (
     check_core_size,
     check_counted,
@@ -32,14 +41,6 @@ from distembed.factorization.psdvec_inputs import (
     check_prior,
     check_square,
     ridge_of_words,
-)
-from distembed.factorization.psdvec_noncore import (
-    CoreWords,
-    NewWords,
-    NoncoreOptions,
-    count_in_corpus,
-    noncore_vectors,
-    noncore_weighting,
 )
 from distembed.linalg.operators import row_blocks
 from distembed.options import (
@@ -52,7 +53,7 @@ from distembed.options import (
     check_options,
 )
 from distembed.typing import InMemory, MatrixLike, VectorLike
-from distembed.validation import like_input, refuse_collection, seed_of, training_matrix
+from distembed.validation import like_input, refuse_collection, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
 
 Floats = NDArray[np.floating]
@@ -239,7 +240,9 @@ class PSDVec(BaseEstimator):
             raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
         # `marginals` finds NaN, infinite and negative counts in the pass that sums them.
         matrix = training_matrix(self, counts, name="counts", finite=False)
-        word_counts = self._check_input(matrix, word_counts)
+        check_square(matrix.shape)
+        check_options(self)
+        word_counts = check_length(word_counts, matrix.shape[0], "word_counts")
         n_core = self.core_size(matrix.shape[0])
         with one_blas_thread():
             every = row_blocks(matrix)
@@ -290,12 +293,14 @@ class PSDVec(BaseEstimator):
     def _learn_core(self, counts: da.Array, word_counts: Floats, row_totals: Floats) -> PSDVec:
         self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
-            core = factorize(counts, word_counts, row_totals, self._rounds())
-        self.core_vectors_: Floats | da.Array = core.vectors
-        self.vectors_: Floats | da.Array = core.vectors
-        self.objective_, self.eigenvalues_ = core.objective, core.eigenvalues
-        self.ranks_, self.n_core_ = core.ranks, counts.shape[0]
-        _, self.weight_cutoff_, self.weight_scale_ = core.weighting
+            vectors, objective, self.eigenvalues_, weighting = factorize(
+                counts, word_counts, row_totals, self
+            )
+        self.core_vectors_: Floats | da.Array = vectors
+        self.vectors_: Floats | da.Array = vectors
+        self.objective_, self.n_core_ = np.array(objective), counts.shape[0]
+        self.ranks_ = [one.rank for one in rounds_of(CoreOptions.of(self), self.n_core_)]
+        _, self.weight_cutoff_, self.weight_scale_ = weighting
         self.noncore_cutoff_, self.noncore_scale_ = self.weight_cutoff_, self.weight_scale_
         self.total_count_ = float(self.core_counts_.sum())
         return self
@@ -526,8 +531,7 @@ class PSDVec(BaseEstimator):
             )
 
     def _solve_words(self, words: NewWords, core: CoreWords, weighting: PairWeighting) -> da.Array:
-        options = NoncoreOptions(self.background_weight, self.uniform_weight, self.batch_words)
-        return noncore_vectors(words, core, weighting, options)
+        return noncore_vectors(words, core, weighting, self)
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)
@@ -555,15 +559,6 @@ class PSDVec(BaseEstimator):
 
     def _core(self) -> CoreWords:
         return CoreWords(self.core_vectors_, self.core_counts_, self.core_row_totals_, self.total_count_)
-
-    def _rounds(self) -> Rounds:
-        options = {name: getattr(self, name) for name in Rounds._fields}
-        return Rounds(**options | {"random_state": seed_of(self.random_state)})
-
-    def _check_input(self, counts: Any, word_counts: Any) -> Floats:
-        check_square(counts.shape)
-        check_options(self)
-        return check_length(word_counts, counts.shape[0], "word_counts")
 
     def core_size(self, n: int) -> int:
         """Return how many of `n` words are core words, after checking `n_core` and `n_components`.

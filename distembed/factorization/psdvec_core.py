@@ -1,27 +1,25 @@
-"""The rounds of PSDVec: core vectors as a weighted low-rank positive semidefinite approximation, solved by EM."""
+"""PSDVec over row blocks: the rounds of the core, solved by EM, and the regressions of the noncore words against it.
+
+Each round of the core is a weighted low-rank positive semidefinite approximation; each noncore word is a ridge
+regression against the fixed core vectors, by its counts with core words.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, summed, tell
+from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, summed, tell, whole
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_costs import CoreOptions, Round, rounds_of
-from distembed.factorization.psdvec_lifts import (
-    PairCounts,
-    first_row_of,
-    first_sparse_part,
-    irreducible_error,
-    symmetric_target,
-    symmetric_weights,
-    weighting_of,
-)
+from distembed.factorization.psdvec_inputs import check_length
+from distembed.linalg.chunks import batches
 from distembed.linalg.csr import column_range
 from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import (
@@ -29,8 +27,11 @@ from distembed.linalg.operators import (
     column_powers,
     empty_csr,
     gathered,
+    gram,
     transpose_row_blocks,
 )
+from distembed.typing import VectorLike
+from distembed.validation import seed_of
 from distembed.weighting.pmi import CutoffRule, corner_count, largest_count, weight_cutoff
 
 Floats = NDArray[np.floating]
@@ -39,20 +40,103 @@ ROUND_VECTORS = "vectors"
 """What a checkpoint keeps of a round for the next one, and for a run that resumes, under this name."""
 
 
-class Rounds(NamedTuple):
-    """The parameters of `PSDVec` that concern the rounds of its core mode."""
+# --- pairs of words ---------------------------------------------------------------------------------------------
 
-    n_components: int
-    n_iter: int
-    smoothing: float
-    weight_cutoff: CutoffRule
-    core_ridge: float
-    solver: Literal["krylov", "dense"]
-    n_passes: int
-    first_passes: int
-    block_size: int | None
-    random_state: int
-    checkpoint: Checkpoint
+
+class PairCounts(NamedTuple):
+    """Counts between row words and column words, in both orders, with their words' totals."""
+
+    forward: da.Array
+    backward: da.Array
+    """Row word left of column word, and right of it. Dask arrays (n, m) of csr_array row blocks."""
+    rows: Floats
+    columns: Floats
+    """Bigrams with the word on the left, and its share of all occurrences. Shape (n, 2), (m, 2) float64."""
+
+
+def weighting_of(smoothing: float, cutoff: float, largest: float) -> PairWeighting:
+    """Return the weighting whose largest weight is 1, given the largest count that has one."""
+    scale = min(float(np.sqrt(largest)), cutoff)
+    return PairWeighting(smoothing, cutoff, scale or 1.0)
+
+
+def _lift(
+    function: Callable[..., Any],
+    pairs: PairCounts,
+    weighting: PairWeighting,
+    *others: da.Array,
+    chunks: Any = None,
+    meta: Any = None,
+    **options: Any,
+) -> da.Array:
+    """Apply a function to the row blocks of pairs; by default its result is sparse and has their shape."""
+    meta = empty_csr() if meta is None else meta
+    rows = pairs.forward.chunks[0]
+    return map_blocks(
+        function,
+        pairs.forward,
+        pairs.backward,
+        da.from_array(pairs.rows, chunks=(rows, 2)),
+        whole(pairs.columns),
+        *others,
+        weighting=weighting,
+        chunks=chunks or (rows, (pairs.forward.shape[1],)),
+        dtype=meta.dtype,
+        meta=meta,
+        **options,
+    )
+
+
+def _weigh(
+    weighting: PairWeighting, forward: Any, backward: Any, own: Floats, facing: Floats
+) -> blocks.Pairs:
+    return blocks.weigh_pairs(
+        forward, backward, own[:, 0], own[:, 1], facing[:, 0], facing[:, 1], weighting=weighting
+    )
+
+
+def _weigh_off_diagonal(
+    forward: Any, backward: Any, own: Floats, facing: Floats, *, weighting: PairWeighting, block_info: Any
+) -> blocks.Pairs:
+    forward, backward = (_block_off_diagonal(block, block_info) for block in (forward, backward))
+    return _weigh(weighting, forward, backward, own, facing)
+
+
+def _block_off_diagonal(block: Any, block_info: Any = None) -> Any:
+    return blocks.without_core_diagonal(block, _first_row_of(block_info))
+
+
+def _first_row_of(block_info: Any) -> int:
+    return int(block_info[0]["array-location"][0][0])
+
+
+def _first_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
+    base = float(np.log(weighting.smoothing))
+    return blocks.first_sparse_part(_weigh(weighting, *pairs), _first_row_of(block_info), base)
+
+
+def _weights_block(*pairs: Any, block_info: Any = None, **options: Any) -> Any:
+    return blocks.symmetric_weights(_weigh_off_diagonal(*pairs, block_info=block_info, **options))
+
+
+def _target_block(*pairs: Any, block_info: Any = None, **options: Any) -> Any:
+    return blocks.symmetric_target(_weigh_off_diagonal(*pairs, block_info=block_info, **options))
+
+
+def _error_block(*pairs: Any, block_info: Any = None, **options: Any) -> Any:
+    return blocks.irreducible_error(_weigh_off_diagonal(*pairs, block_info=block_info, **options))[None]
+
+
+def slice_rows_and_columns(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
+    """Return rows and columns of a sparse matrix of row blocks, lazily."""
+    part = matrix[slice(*rows)]
+    chunks = (part.chunks[0], (columns[1] - columns[0],))
+    return map_blocks(
+        column_range, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
+    )
+
+
+# --- the core ---------------------------------------------------------------------------------------------------
 
 
 class CoreProblem(NamedTuple):
@@ -63,28 +147,11 @@ class CoreProblem(NamedTuple):
     """Ws and S, on the same support. Dask arrays (n, n) of csr_array row blocks, float32."""
     irreducible: da.Array
     """The weighted squared error that no symmetric matrix can fit. Dask array (1,)."""
-    weighting: PairWeighting
-    """How counts become weights."""
 
 
-class Core(NamedTuple):
-    """The core vectors, and how the rounds that computed them went."""
-
-    vectors: da.Array
-    """The core vectors. Dask array (n, d) float32."""
-    objective: Floats
-    """The weighted squared error after each round. Float64 array (n_iter,)."""
-    eigenvalues: Floats
-    """The eigenvalues of the last round, with negative ones as zero: the squared lengths of the columns of `vectors`.
-    Float64 array (d,).
-    """
-    ranks: list[int]
-    """The rank of each round."""
-    weighting: PairWeighting
-    """How counts became weights."""
-
-
-def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds) -> Core:
+def factorize(
+    counts: da.Array, word_counts: Floats, row_totals: Floats, options: Any
+) -> tuple[da.Array, list[float], Floats, PairWeighting]:
     """Run the rounds of core mode: A_t from V_(t-1), its best positive semidefinite approximation, the objective.
 
     Parameters
@@ -93,44 +160,56 @@ def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds:
         The counts of the core words.
     word_counts, row_totals : (n,) arrays
         The occurrences and the bigram totals of the core words over the whole vocabulary.
-    rounds : Rounds
-        The parameters.
+    options : PSDVec
+        The estimator, for its options.
+
+    Returns
+    -------
+    tuple
+        The core vectors, (n, d) float32, the objective after each round, the eigenvalues of the last round with
+        negative ones as zero, (d,) float64, and how counts became weights.
     """
-    planned = rounds_of(CoreOptions.of(rounds), counts.shape[0])
-    ranks, passes = [one.rank for one in planned], [0, *(one.n_passes for one in planned)]
-    sparse, problem = _core_problem(counts, word_counts, row_totals, rounds)
+    planned = rounds_of(CoreOptions.of(options), counts.shape[0])
+    seed, passes = seed_of(options.random_state), [0, *(one.n_passes for one in planned)]
+    weighting = core_weighting(counts, options.smoothing, options.weight_cutoff)
+    sparse, problem = _core_problem(counts, word_counts, row_totals, weighting, options.checkpoint)
     objective: list[float] = []
     vectors: da.Array | None = None
     for number, one in enumerate(planned, start=1):
-        keep = prefixed(rounds.checkpoint, f"core/round-{number}/")
+        keep = prefixed(options.checkpoint, f"core/round-{number}/")
         with counted_from("passes", sum(passes[:number]), sum(passes)):
-            vectors = keep(ROUND_VECTORS, partial(_round, sparse, one, vectors, rounds, keep))
+            vectors = keep(ROUND_VECTORS, partial(_round, sparse, one, vectors, options, seed, keep))
         if number == 1:
             # Not before: the first round's basis is the largest array of all, and does without them.
-            problem = _keep_problem(problem, rounds.checkpoint)
-        sparse = residual_of(problem, vectors)
-        if number < len(ranks):
+            problem = _keep_problem(problem, options.checkpoint)
+        sparse = _residual_of(problem, vectors)
+        if number < len(planned):
             sparse = keep("residual", partial(_given, sparse))
-        objective.append(compute(keep("objective", partial(objective_of, problem, sparse)))[0])
+        objective.append(compute(keep("objective", partial(_objective_of, problem, sparse)))[0])
         tell("passes", sum(passes[: number + 1]), sum(passes))
     assert vectors is not None
-    values = compute(column_powers(vectors, 2))
-    return Core(vectors, np.array(objective), values, ranks, problem.weighting)
+    return vectors, objective, compute(column_powers(vectors, 2)), weighting
 
 
 def _core_problem(
-    counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds
+    counts: da.Array,
+    word_counts: Floats,
+    row_totals: Floats,
+    weighting: PairWeighting,
+    checkpoint: Checkpoint,
 ) -> tuple[da.Array, CoreProblem]:
     """Return the sparse part of A_1 and the input of the rounds, all lazy."""
-    pairs = _pairs_of_core(counts, row_totals, word_counts, rounds.checkpoint)
-    weighting = core_weighting(counts, rounds.smoothing, rounds.weight_cutoff)
+    total = word_counts.sum()
+    words = np.stack([row_totals, word_counts / total if total else word_counts], axis=1)
+    backward = checkpoint("core/counts-transposed", lambda: transpose_row_blocks(counts))
+    pairs = PairCounts(counts, backward, words, words)
+    chunks = ((1,) * counts.numblocks[0], (1,))
     problem = CoreProblem(
-        symmetric_weights(pairs, weighting),
-        symmetric_target(pairs, weighting),
-        irreducible_error(pairs, weighting),
-        weighting,
+        _lift(_weights_block, pairs, weighting),
+        _lift(_target_block, pairs, weighting),
+        _lift(_error_block, pairs, weighting, chunks=chunks, meta=np.empty((0, 0))).sum(axis=0),
     )
-    return first_sparse_part(pairs, weighting), problem
+    return _lift(_first_block, pairs, weighting), problem
 
 
 def core_weighting(counts: da.Array, smoothing: float, rule: CutoffRule) -> PairWeighting:
@@ -141,35 +220,35 @@ def core_weighting(counts: da.Array, smoothing: float, rule: CutoffRule) -> Pair
 
 
 def _keep_problem(problem: CoreProblem, checkpoint: Checkpoint) -> CoreProblem:
-    return problem._replace(
-        weights=checkpoint("core/weights", partial(_given, problem.weights)),
-        target=checkpoint("core/target", partial(_given, problem.target)),
-        irreducible=checkpoint("core/irreducible", partial(_given, problem.irreducible)),
+    kept = (
+        checkpoint(f"core/{name}", partial(_given, array))
+        for name, array in zip(CoreProblem._fields, problem, strict=True)
     )
+    return CoreProblem(*kept)
 
 
 def _round(
-    sparse: da.Array, one: Round, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+    sparse: da.Array, one: Round, before: da.Array | None, options: Any, seed: int, keep: Checkpoint
 ) -> da.Array:
     """Return V = U sqrt(max(Λ, 0)) of the matrix of one round.
 
     In the first round its sparse part is not stored yet; in later rounds it is the residual stored before.
     """
     kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
-    constant = float(np.log(rounds.smoothing)) / 2 if before is None else 0.0
+    constant = float(np.log(options.smoothing)) / 2 if before is None else 0.0
     matrix = SparsePlusLowRank(kept, factor=before, constant=constant)
-    found = _eigenpairs(matrix, one, before, rounds, keep)
+    found = _eigenpairs(matrix, one, before, options, seed, keep)
     # Beside the huge negative eigenvalue of the constant, a positive one this small is its rounding error.
     noise = np.finfo(np.float32).eps * abs(constant) * kept.shape[0]
     values = np.where(found.values > noise, found.values, 0)
-    lengths = np.sqrt(values / (1 + rounds.core_ridge))
+    lengths = np.sqrt(values / (1 + options.core_ridge))
     return found.vectors * lengths.astype(np.float32)
 
 
 def _eigenpairs(
-    matrix: SparsePlusLowRank, one: Round, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+    matrix: SparsePlusLowRank, one: Round, before: da.Array | None, options: Any, seed: int, keep: Checkpoint
 ) -> Eigenpairs:
-    if rounds.solver == "dense":
+    if options.solver == "dense":
         return dense_eigenpairs(matrix, one.rank)
     # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
     # from the start, it takes no precision from the others.
@@ -181,12 +260,12 @@ def _eigenpairs(
         start=start,
         block_size=one.block_size,
         n_passes=one.n_passes,
-        random_state=rounds.random_state,
+        random_state=seed,
         checkpoint=keep,
     )
 
 
-def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
+def _objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
     """Return the weighted squared error (1,) from a residual: the irreducible part plus sum R²/Ws."""
     chunks = ((1,) * left_over.numblocks[0], (1,))
     parts = map_blocks(
@@ -200,10 +279,10 @@ def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
     return problem.irreducible + summed(parts)
 
 
-def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
+def _residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
     """Return R = S - Ws∘(V Vᵀ), lazily, in the row blocks of S."""
     return map_blocks(
-        _residual,
+        blocks.residual,
         problem.target,
         problem.weights,
         vectors,
@@ -214,36 +293,93 @@ def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
     )
 
 
-def _pairs_of_core(
-    counts: da.Array, row_totals: Floats, word_counts: Floats, checkpoint: Checkpoint
-) -> PairCounts:
-    total = word_counts.sum()
-    unigram = word_counts / total if total else word_counts
-    backward = checkpoint("core/counts-transposed", lambda: transpose_row_blocks(counts))
-    return PairCounts(counts, backward, row_totals, row_totals, unigram, unigram)
-
-
-def slice_rows_and_columns(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
-    """Return rows and columns of a sparse matrix of row blocks, lazily."""
-    part = matrix[slice(*rows)]
-    chunks = (part.chunks[0], (columns[1] - columns[0],))
-    return map_blocks(
-        column_range, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
-    )
-
-
 def _given(array: da.Array) -> da.Array:
     """Return an array that has been built already, for a checkpoint that expects a function."""
     return array
 
 
-def _block_off_diagonal(block: Any, block_info: Any = None) -> Any:
-    return blocks.without_core_diagonal(block, first_row_of(block_info))
-
-
-def _residual(target: Any, weights: Any, own: Floats, everyone: Floats) -> Any:
-    return blocks.residual(target, weights, own, everyone)
-
-
 def _weighted_squares(difference: Any, weights: Any) -> Floats:
     return blocks.weighted_squares(difference, weights)[None]
+
+
+# --- the noncore words -------------------------------------------------------------------------------------------
+
+
+class NewWords(NamedTuple):
+    """Words that are solved against the core."""
+
+    rows: da.Array
+    """Their counts with the new word on the left of the core word. Dask array (m, n_core) of csr_array row blocks."""
+    columns: da.Array
+    """The counts with the new word on the right. Dask array (n_core, m) of csr_array row blocks."""
+    counts: Floats
+    row_totals: Floats
+    """Their occurrences, and the bigrams with the word on the left. Shape (m,), float64."""
+    ridge: Floats
+    """The ridge of each word. Shape (m,), float64."""
+    prior: da.Array | None = None
+    """The vectors that the ridge draws them towards; zero where there is none. Dask array (m, d)."""
+
+
+class CoreWords(NamedTuple):
+    """The core words that others are solved against."""
+
+    vectors: Any
+    """Their vectors, in memory or as a Dask array. Array (n_core, d)."""
+    counts: Floats
+    row_totals: Floats
+    """Their occurrences, and the bigrams with the word on the left. Shape (n_core,), float64."""
+    total_count: float
+    """The occurrences of all words, core and noncore."""
+
+
+def count_in_corpus(core: CoreWords, counts: VectorLike | None, row_totals: VectorLike | None) -> CoreWords:
+    """Return the core words with their counts or totals in another corpus than that of the fit.
+
+    The occurrences of all words of the other corpus are estimated from those of its core words.
+    """
+    n = len(core.counts)
+    here = core.counts if counts is None else check_length(counts, n, "core_counts")
+    totals = core.row_totals if row_totals is None else check_length(row_totals, n, "core_row_totals")
+    own, found = float(core.counts.sum()), float(here.sum())
+    return CoreWords(core.vectors, here, totals, core.total_count * (found / own) if own else found)
+
+
+def noncore_weighting(words: NewWords, smoothing: float, rule: CutoffRule) -> PairWeighting:
+    """Return how the counts of new words with core words become weights."""
+    # The cut-off comes from the counts of core words left of new ones, as in the program, and the
+    # largest weight from both orders.
+    cutoff = weight_cutoff(words.columns, rule, corner=corner_count(words.columns))
+    return weighting_of(smoothing, cutoff, max(largest_count(words.columns), largest_count(words.rows)))
+
+
+def noncore_vectors(words: NewWords, core: CoreWords, weighting: PairWeighting, options: Any) -> da.Array:
+    """Return the vectors (m, d) of new words, float32, lazily, in batches of words.
+
+    Each is a ridge regression against the core vectors, drawn towards its row of the prior, or towards zero.
+    `options` is the estimator.
+    """
+    forward = words.rows.rechunk((batches(words.rows.shape[0], options.batch_words), -1))
+    backward = transpose_row_blocks(words.columns).rechunk(forward.chunks)
+    n_all = max(core.total_count, 1e-300)
+    sides = (np.stack([side.row_totals, side.counts / n_all], axis=1) for side in (words, core))
+    vectors, rows = gathered(da.asarray(core.vectors)), forward.chunks[0]
+    return _lift(
+        _words_block,
+        PairCounts(forward, backward, *sides),
+        weighting,
+        vectors,
+        gram(vectors, vectors),
+        da.from_array(words.ridge[:, None], chunks=(rows, 1)),
+        *(() if words.prior is None else (words.prior.rechunk((rows, -1)),)),
+        chunks=(rows, (vectors.shape[1],)),
+        meta=np.empty((0, 0), np.float32),
+        background_weight=options.background_weight,
+        uniform_weight=options.uniform_weight,
+    )
+
+
+def _words_block(*arrays: Any, weighting: PairWeighting, **options: float) -> Any:
+    core, core_gram, ridge, *prior = arrays[4:]
+    pairs = _weigh(weighting, *arrays[:4])
+    return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], prior=next(iter(prior), None), **options)

@@ -38,6 +38,7 @@ from distembed.validation import check_matrix, like_input, seed_of
 from distembed.vectors.ngram_blocks import (
     add_spelling,
     averaging_rows,
+    check_lengths,
     hash_buckets,
     number_slices,
     occurrences_in_words,
@@ -46,7 +47,6 @@ from distembed.vectors.ngram_blocks import (
     unpack,
     word_ngrams,
 )
-from distembed.vectors.ngram_lengths import check_lengths
 from distembed.vectors.subwords import SubwordTable
 
 Floats = NDArray[np.floating]
@@ -221,7 +221,11 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_lengths(self.min_n, self.max_n)
         _check_words(words)
         matrix = check_matrix(vectors, name="vectors", estimator=self, sparse=False)
-        weights = self._weights(evidence, _check_size(words, matrix))
+        if matrix.shape[0] != len(words):
+            raise ValueError(
+                f"there are {len(words)} words and {matrix.shape[0]} vectors: give one vector per word"
+            )
+        weights = self._weights(evidence, len(words))
         found = find_ngrams(
             words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words, n_buckets=self.buckets
         )
@@ -425,14 +429,6 @@ def _check_words(words: Sequence[str]) -> None:
             raise ValueError(
                 f"the word {word!r} stands at places {seen[word]} and {place}: give each word once"
             )
-
-
-def _check_size(words: Sequence[str], matrix: Any) -> int:
-    if matrix.shape[0] != len(words):
-        raise ValueError(
-            f"there are {len(words)} words and {matrix.shape[0]} vectors: give one vector per word"
-        )
-    return len(words)
 
 
 def _column_blocks(matrix: Any) -> da.Array:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distembed.display import plural
+from distembed.formats.parquet import is_text
 from distembed.formats.tables import Floats, Table, as_array, some
 
 Decimal = Literal[".", ","]
@@ -143,7 +144,7 @@ def readings(columns: Iterable[Numbers], *, remedy: str = "set domain.decimal") 
 def _is_text(column: Any) -> bool:
     if isinstance(column, np.ndarray):
         return column.ndim == 1 and column.dtype.kind in "UO"
-    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+    return is_text(column.type)
 
 
 def _is_number(column: Any) -> bool:

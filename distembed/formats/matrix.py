@@ -12,11 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.display import plural
+from distembed.display import first_repeat, plural
 from distembed.execution import delayed, from_delayed
 from distembed.linalg.csr import row_range, rows_of
 
-HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
 LISTED = 5
 """Columns of a table that a note names."""
 
@@ -174,9 +173,8 @@ def all_different(names: Sequence[str]) -> bool:
 
 def refuse_equal_names(path: str, names: Iterable[str]) -> None:
     """Refuse names of which two are equal, naming both rows."""
-    first: dict[str, int] = {}
-    for row, name in enumerate(names):
-        if (other := first.setdefault(name, row)) != row:
-            raise MatrixError(
-                f"{path} has the name {name!r} in rows {other} and {row} (counted from 0): rename or drop one"
-            )
+    if found := first_repeat(names):
+        name, other, row = found
+        raise MatrixError(
+            f"{path} has the name {name!r} in rows {other} and {row} (counted from 0): rename or drop one"
+        )

@@ -1,11 +1,49 @@
-"""What the name of a file says of it: how it is packed, and its extension before that of the compression."""
+"""What the name of a file says of it: how it is packed, and which format its extension stands for."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
+from typing import Literal
 
 COMPRESSIONS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 """The ends of the names of compressed files, in lower case, and what a reader calls each."""
+
+TEXT_FORMATS = {
+    ".xml": "mediawiki",
+    ".txt": "text",
+    ".text": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+"""The formats of a corpus by the extensions of its files."""
+
+VectorFormat = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"]
+VECTOR_FORMATS: dict[str, VectorFormat] = {
+    ".txt": "word2vec",
+    ".vec": "word2vec",
+    ".w2v": "word2vec",
+    ".glove": "glove",
+    ".bin": "word2vec-binary",
+    ".parquet": "parquet",
+    ".safetensors": "safetensors",
+}
+"""The formats of word vectors by the extensions of their files."""
+FASTTEXT_SUFFIX = ".fasttext.bin"
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".npz")
+WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+
+HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
+ZARR_FILES = ("zarr.json", ".zgroup", ".zarray")
+"""One of these lies in the folder of every Zarr store."""
+MATRIX_KINDS = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
+"""The kinds of matrices by the extensions of their files; others hold vectors."""
 
 
 def compression_of(name: str) -> str:
@@ -23,3 +61,10 @@ def without_compression(name: str) -> str:
 def suffix_of(name: str) -> str:
     """Return the extension of a file before that of its compression, in lower case."""
     return PurePath(without_compression(name)).suffix.lower()
+
+
+def vector_format(name: str) -> VectorFormat | None:
+    """Return the format of word vectors that the name of a file says; None for an unknown extension."""
+    if without_compression(name).lower().endswith(FASTTEXT_SUFFIX):
+        return "fasttext"
+    return VECTOR_FORMATS.get(suffix_of(name))

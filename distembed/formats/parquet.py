@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from distembed.files import refuse_bomb
-
-__all__ = ["ParquetFile", "read_batches", "whole_table"]
 
 BATCH_BYTES = 1 << 28
 """Bytes that the rows of a batch may take, where one row does not take more."""
@@ -200,3 +200,43 @@ def _lengths(column: Any) -> tuple[int, int]:
         lengths = pc.binary_length(values)
     total = pc.sum(lengths).as_py() or 0
     return total, total if is_nested else pc.max(lengths).as_py() or 0
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------
+
+
+def is_text(kind: pa.DataType | None) -> bool:
+    """Return whether a type is that of texts."""
+    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_list(kind: pa.DataType | None) -> bool:
+    """Return whether a type is that of lists, of one length or of several."""
+    return isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType)
+
+
+class ListError(ValueError):
+    """An error in a column of lists that is no matrix: the first row at fault, and how many values it has."""
+
+    def __init__(self, row: int, length: int) -> None:
+        super().__init__(f"row {row} has {length} values")
+        self.row, self.length = row, length
+
+
+def matrix_of_lists(lists: Any, width: int | None = None) -> NDArray[Any]:
+    """Return the lists of a column as the rows of a matrix, as wide as the first list unless a width is given.
+
+    Raises
+    ------
+    ListError
+        If a list has another length, or no values, or misses one of them.
+    """
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    expected = int(lengths[0]) if width is None else width
+    uneven = np.flatnonzero((lengths != expected) | (lengths == 0))
+    if uneven.size:
+        raise ListError(int(uneven[0]), int(lengths[uneven[0]]))
+    values = lists.flatten()
+    if values.null_count:
+        raise ListError(int(np.flatnonzero(values.is_null())[0]) // expected, expected)
+    return np.asarray(values.to_numpy(zero_copy_only=False).reshape(len(lists), expected))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -19,24 +20,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from distembed.display import plural
-from distembed.files import read_small
-from distembed.formats.binary_columns import columns_of_parquet, decoded_array
+from distembed.display import first_repeat, plural
+from distembed.files import read_small, refuse_bomb
 from distembed.formats.delimiters import SNIFFED_LINES, delimiter_of, separated
 from distembed.formats.encodings import ONE_BYTE, decoded
 from distembed.formats.heads import WORKBOOKS, sniffed
-from distembed.formats.names import suffix_of
-from distembed.formats.npz import refuse_large_member
+from distembed.formats.names import WORKBOOK_SUFFIXES, suffix_of
 from distembed.formats.parquet import whole_table
 from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".npz")
-WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 ROW_NAMES = "row_names"
 """The column without a header that R and others write first."""
 FIRST_LINE_BYTES = 12
@@ -97,12 +95,12 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
         with opened(path, "rb") as file, np.load(file) as arrays:
             for name in arrays.files:
                 refuse_large_member(path, arrays, name)
-            return Table(path, {name: decoded_array(arrays[name]) for name in arrays.files}, [])
+            return Table(path, {name: _decoded_array(arrays[name]) for name in arrays.files}, [])
     if suffix == ".parquet":
         with opened(path, "rb") as file:
             found = whole_table(file)
         refuse_twice(path, "column", found.column_names)
-        return Table(path, columns_of_parquet(found), [])
+        return Table(path, _columns_of_parquet(found), [])
     data = read_small(path)
     text, note = _as_utf8(path, data, encoding)
     return _read_csv(path, text, delimiter, [note] if note else [])
@@ -232,11 +230,8 @@ def _uneven(path: str, rows: list[Any]) -> str:
 
 def refuse_twice(path: str, kind: str, names: Iterable[str]) -> None:
     """Refuse names of which two are equal."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise TableError(f"{path} has the {kind} {name!r} twice: keep one")
-        seen.add(name)
+    if found := first_repeat(names):
+        raise TableError(f"{path} has the {kind} {found[0]!r} twice: keep one")
 
 
 def texts_of(column: Any) -> list[str]:
@@ -290,3 +285,93 @@ def key_column(table: Table, name: str | None) -> str:
         raise TableError(f"{table.path} has no column of names; it has {some(table.columns)}")
     column_of(table, plain[0])
     return plain[0]
+
+
+# ---- binary files ------------------------------------------------------------------------------------------
+
+_UNNAMED_INDEX = "__index_level_"
+"""What pandas calls an index without a name, with its number."""
+
+
+def _columns_of_parquet(table: pa.Table) -> dict[str, Any]:
+    """Return the columns of a table by name, those of an index of pandas before the others.
+
+    An index of numbers that has no name is left out: it numbers the rows.
+    """
+    columns = dict(zip(table.column_names, map(_decoded_column, table.columns), strict=True))
+    index = [name for name in _index_of_pandas(table) if name in columns]
+    first = {name: columns.pop(name) for name in index}
+    return {
+        name: column
+        for name, column in (first | columns).items()
+        if not (name.startswith(_UNNAMED_INDEX) and pa.types.is_integer(column.type))
+    }
+
+
+def _index_of_pandas(table: pa.Table) -> list[str]:
+    """Return the names of the columns that were an index; an index that only counts has none."""
+    try:
+        described = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+        return [name for name in described["index_columns"] if isinstance(name, str)]
+    except (LookupError, RecursionError, TypeError, ValueError):  # not as pandas writes it
+        return []
+
+
+def _decoded_column(column: Any) -> Any:
+    """Return the values of a dictionary for their codes, times in microseconds, and text for bytes that are UTF-8."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_large_binary(kind) or str(kind) == "binary_view":
+        column = column.cast(pa.binary())
+    if pa.types.is_binary(column.type) or pa.types.is_null(kind) or str(kind) == "string_view":
+        try:
+            return column.cast(pa.string())
+        except pa.ArrowInvalid:
+            return column
+    return column
+
+
+def _decoded_array(array: NDArray[Any]) -> NDArray[Any]:
+    """Return text for bytes of an array that are UTF-8, and times in microseconds; other arrays as they are."""
+    if array.dtype.kind == "M":
+        return array.astype("datetime64[us]")
+    if array.dtype.kind == "S":
+        try:
+            return np.char.decode(array, "utf-8")
+        except UnicodeDecodeError:
+            return array
+    return array
+
+
+def npy_header(file: Any) -> tuple[Any, bool, np.dtype[Any]]:
+    """Read the head of an npy file: its shape, whether it is stored by columns, and its dtype."""
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    return read(file)
+
+
+def member_header(arrays: Any, name: str) -> tuple[Any, np.dtype[Any]]:
+    """Return the shape and the dtype of an array of an npz file."""
+    with arrays.zip.open(_member(arrays, name)) as file:
+        shape, _, dtype = npy_header(file)
+    return shape, dtype
+
+
+def refuse_large_member(path: str, arrays: Any, name: str) -> None:
+    """Refuse an array of an npz file whose head promises far more than the file holds.
+
+    Raises
+    ------
+    BombError
+        If it does.
+    """
+    shape, dtype = member_header(arrays, name)
+    stored = arrays.zip.getinfo(_member(arrays, name)).compress_size
+    refuse_bomb(f"{path} ({name})", stored, math.prod(shape) * dtype.itemsize)
+
+
+def _member(arrays: Any, name: str) -> str:
+    return name if name in arrays.zip.namelist() else f"{name}.npy"

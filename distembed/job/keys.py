@@ -9,12 +9,12 @@ import json
 import textwrap
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from distembed.job.model import SIZE, Section
+from distembed.job.model import SIZE, Section, tagged
 from distembed.job.quantities import format_size
 from distembed.job.stage import system_named
 from distembed.options import described
@@ -59,8 +59,8 @@ def keys_of(system: str) -> list[Key]:
     return [
         key._replace(default=system) if key.place == "job.system" else key
         for name, field in fields
-        if name not in NOT_WRITTEN and (model := section_model(field)) is not None
-        for key in _keys_of_section(f"{name}.NAME" if _is_table(field) else name, model)
+        if name not in NOT_WRITTEN
+        for key in _keys_of_section(f"{name}.NAME" if _is_table(field) else name, tagged(field.annotation))
     ]
 
 
@@ -69,24 +69,35 @@ def _rank(section: str) -> int:
     return {"job": 0, "report": 2, "resources": 3}.get(section, 1)
 
 
-def section_model(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the model of the section, or of each of the sections, that a key of a job holds."""
-    kinds = (field.annotation, *get_args(field.annotation))
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)), None)
-
-
 def _is_table(field: FieldInfo) -> bool:
     return getattr(field.annotation, "__origin__", None) is dict
 
 
-def _keys_of_section(section: str, model: type[BaseModel]) -> Iterator[Key]:
-    about = (model.__doc__ or "").split("\n")[0].partition("`: ")[2] or (model.__doc__ or "").split("\n")[0]
-    for name, inner in model.model_fields.items():
+def _keys_of_section(section: str, models: dict[str, type[Section]]) -> Iterator[Key]:
+    """Yield the keys of a section; where its method decides them, each key once, with the methods that have it."""
+    about = _about(models)
+    for name in dict.fromkeys(name for model in models.values() for name in model.model_fields):
+        having = {tag: model for tag, model in models.items() if name in model.model_fields}
+        model = next(iter(having.values()))
+        inner = model.model_fields[name]
         kind = Annotated[inner.annotation, *inner.metadata] if inner.metadata else inner.annotation
+        if name == "method" and "" not in models:
+            kind = Literal[tuple(models)]
+        whose = "" if len(having) == len(models) else f" Methods: {', '.join(having)}."
         yield Key(
             section, about, name, described(kind), None if inner.is_required() else _plain(inner.default, kind),
-            inner.is_required(), sentence(_described_by(model, name)), kind,
+            inner.is_required(), sentence(_described_by(model, name)) + whose, kind,
         )  # fmt: skip
+
+
+def _about(models: dict[str, type[Section]]) -> str:
+    """Return what a section is, in the words of the model that all its kinds have in common."""
+    bases = next(iter(models.values())).__mro__ if models else ()
+    for base in bases:
+        if all(issubclass(model, base) for model in models.values()):
+            line = (base.__doc__ or "").split("\n")[0]
+            return line.partition("`: ")[2] or line
+    return ""
 
 
 def _described_by(model: type[BaseModel], name: str) -> str:

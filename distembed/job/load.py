@@ -5,14 +5,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from distembed.files import read_small
-from distembed.job.keys import section_model
-from distembed.job.model import Job, JobError, idle_keys, locate, without
+from distembed.job.model import Job, JobError, idle_keys, locate, tagged, without
 from distembed.job.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.job.stage import system_named
 from distembed.spelling import did_you_mean, spelled_like
@@ -87,8 +86,12 @@ def suggestion(job: type[Job], parents: Sequence[str], unknown: str) -> str:
 
 
 def _all_keys(job: type[Job]) -> list[tuple[str, str]]:
-    sections = {name: section_model(field) for name, field in job.model_fields.items()}
-    return [(name, key) for name, model in sections.items() if model for key in model.model_fields]
+    return [
+        (name, key)
+        for name, field in job.model_fields.items()
+        for model in tagged(field.annotation).values()
+        for key in model.model_fields
+    ]
 
 
 def _nearest_place(unknown: str, places: dict[str, str]) -> str | None:
@@ -101,13 +104,15 @@ def _renamed(unknown: str, places: dict[str, str]) -> str | None:
 
 
 def _model_at(job: type[Job], parents: Sequence[str]) -> type[BaseModel]:
+    """Return the model of a section; below the name of one in a table of sections pydantic has its tag."""
     model: type[BaseModel] = job
+    models: dict[str, type[BaseModel]] = {}
     for name in parents:
-        if name not in model.model_fields:  # the key of a table of tables, such as recipes.lsa
-            continue
-        annotation = model.model_fields[name].annotation
-        candidates = [annotation, *get_args(annotation)]
-        model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
+        if name in model.model_fields:
+            models = tagged(model.model_fields[name].annotation)
+            model = next(iter(models.values()))
+        else:
+            model = models.get(name, model)
     return model
 
 
@@ -265,12 +270,17 @@ def _first_fault(error: ValidationError, job: type[Job], tree: dict[str, Any]) -
     """
     faults = error.errors()
     fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])
-    where = ".".join(str(part) for part in fault["loc"])
+    where = ".".join(map(str, _place(tree, fault["loc"])))
     if fault["type"] == "extra_forbidden":
         *parents, unknown = (str(part) for part in fault["loc"])
         return f"unknown key {where}; {suggestion(job, parents, unknown)}"
     if fault["type"] == "missing":
-        return f"{where} is required and not there; add it"
+        return f"{where and where + '.'}{fault['loc'][-1]} is required and not there; add it"
+    if fault["type"] == "union_tag_not_found":
+        return f"{where}.method is required and not there; add it"
+    if fault["type"] == "union_tag_invalid":
+        tag, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
+        return f"{where}.method = {tag!r} is not allowed: input should be {known}"
     if fault["type"] == "value_error":
         given = fault["input"]
         value = str(given).lower() if isinstance(given, bool) else repr(given)
@@ -283,6 +293,7 @@ PLAIN = {
     "bool_parsing": "Input should be true or false",
     "bool_type": "Input should be true or false",
     "int_parsing": "Input should be a valid integer",
+    "model_attributes_type": "Input should be a section with keys of its own",
     "model_type": "Input should be a section with keys of its own",
     "too_short": "Input should be a list that is not empty",
     "tuple_type": 'Input should be a list, as ["a", "b"]',

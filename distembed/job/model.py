@@ -28,6 +28,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    Tag,
     ValidationInfo,
     create_model,
     field_validator,
@@ -204,6 +205,17 @@ class Section(BaseModel):
         if _holds_bool(value) and kinds & {int, float} and bool not in kinds:
             raise ValueError(f"true and false are no numbers: give {described(wanted)}")
         return value
+
+
+def tagged(annotation: Any) -> dict[str, Any]:
+    """Return the models in a type of sections, by their tags; a model that has none is named by an empty text."""
+    if get_origin(annotation) is Annotated:
+        inner, *marks = get_args(annotation)
+        tag = next((mark.tag for mark in marks if isinstance(mark, Tag)), None)
+        return tagged(inner) if tag is None else {tag: inner}
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return {"": annotation}
+    return {tag: model for one in get_args(annotation) for tag, model in tagged(one).items()}
 
 
 def _innermost(annotation: Any) -> set[Any]:

@@ -280,10 +280,16 @@ def solve_shifted(
     energy = _column_products(residual, direction)
     steps = 0
     while steps < max_iter and np.any(np.linalg.norm(residual, axis=0) > tol * scale):
-        energy = _conjugate_step(
-            laplacian, weights, order, preconditioner, values, residual, direction, energy
-        )
-        steps += 1
+        product = _shifted_product(laplacian, weights, direction, order)
+        curvature = _column_products(direction, product)
+        length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
+        values += length * direction
+        residual -= length * product
+        np.multiply(preconditioner, residual, out=product)
+        after = _column_products(residual, product)
+        direction *= np.divide(after, energy, out=np.zeros_like(energy), where=energy > 0)
+        direction += product
+        energy, steps = after, steps + 1
     return ShiftedSolution(values, _relative_lengths(residual, scale), steps)
 
 
@@ -304,29 +310,6 @@ def system_residuals(
 def _relative_lengths(residual: Float64s, scale: Float64s) -> Float64s:
     left = np.linalg.norm(residual, axis=0)
     return np.divide(left, scale, out=np.zeros_like(left), where=scale > 0)
-
-
-def _conjugate_step(
-    laplacian: Any,
-    weights: Float64s,
-    order: int,
-    preconditioner: Float64s,
-    values: Float64s,
-    residual: Float64s,
-    direction: Float64s,
-    energy: Float64s,
-) -> Float64s:
-    """Make one step of all systems in place; return the new energies rᵀ P r."""
-    product = _shifted_product(laplacian, weights, direction, order)
-    curvature = _column_products(direction, product)
-    length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
-    values += length * direction
-    residual -= length * product
-    np.multiply(preconditioner, residual, out=product)
-    after = _column_products(residual, product)
-    direction *= np.divide(after, energy, out=np.zeros_like(energy), where=energy > 0)
-    direction += product
-    return after
 
 
 def _shifted_product(laplacian: Any, weights: Float64s, X: Float64s, order: int) -> Float64s:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from distembed.costs import SCRATCH_FACTOR, Cost, Exchange
+
 DENSE_COPIES = 7
 """Matrices of n × n float64 that `dense_eigenpairs` holds at most: the identity with its product, or the product, its
 symmetric part, LAPACK's copy and workspace of two, and the vectors. Measured 6.2 to 6.5 on 2,500 and 3,500 rows."""
 
 
 class KrylovBasis(NamedTuple):
-    """The basis of `largest_eigenpairs`: the columns of each pass, and how many passes are made at most.
-
-    Attributes
-    ----------
-    n_rows : int
-        The rows of the matrix.
-    columns : int
-        The columns of a block.
-    n_passes : int
-        The products that are asked for, and as many more as the eigenpairs need.
-    """
+    """The basis of `largest_eigenpairs`: the columns of each pass, and how many passes are made at most."""
 
     n_rows: int
+    """The rows of the matrix."""
     columns: int
+    """The columns of a block."""
     n_passes: int
+    """The products that are asked for, and as many more as the eigenpairs need."""
 
     @property
     def is_whole(self) -> bool:
@@ -40,6 +35,10 @@ class KrylovBasis(NamedTuple):
         """Return the bytes of the basis and the product of every pass."""
         return 2 * itemsize * self.n_rows * self.columns * self.most_passes
 
+    def ritz_bytes(self) -> int:
+        """Return the bytes that the eigenproblem within the basis takes in one process, float64."""
+        return DENSE_COPIES * 8 * (self.columns * self.most_passes) ** 2
+
 
 def krylov_basis(
     n_rows: int, k: int, *, block_size: int | None = None, n_start: int = 0, n_passes: int = 8
@@ -47,3 +46,59 @@ def krylov_basis(
     """Return the basis in which k eigenpairs are looked for, from so many vectors to start with."""
     columns = min(n_rows, max(block_size or k, n_start))
     return KrylovBasis(n_rows, columns, max(n_passes, -(-k // columns)))
+
+
+def triplets_cost(
+    shape: tuple[int, int],
+    nnz: int,
+    k: int,
+    *,
+    n_passes: int,
+    oversampling: int,
+    itemsize: int = 4,
+    value_bytes: int = 8,
+    block_bytes: int,
+    is_stored: bool,
+) -> Cost:
+    """Return what `largest_singular_triplets` takes, without storing the vectors.
+
+    Parameters
+    ----------
+    shape, nnz : (int, int), int
+        The rows and the columns of the matrix, and its stored values.
+    k, n_passes, oversampling : int
+        The options of these names.
+    itemsize : int
+        Bytes of a number of the basis.
+    value_bytes : int
+        Bytes of a stored value with its column.
+    block_bytes : int
+        Bytes of a row block of the matrix.
+    is_stored : bool
+        Whether the checkpoint stores the basis and the product of each pass, and does not keep them in memory.
+    """
+    short, long = sorted(shape)
+    basis = krylov_basis(short, k, block_size=min(k + oversampling, short), n_passes=n_passes)
+    columns, passes, kept = basis.columns, basis.most_passes, basis.kept_bytes(itemsize)
+    matrix = value_bytes * nnz
+    n_blocks = max(1, -(-matrix // block_bytes))
+    image = itemsize * long * columns
+    # Each pass turns the matrix anew. Before a block of its transpose is made, all pieces of it are there.
+    pieces = matrix + 4 * n_blocks * (shape[1] + n_blocks)
+    rows_of_bases = itemsize * -(-short // n_blocks) * columns * (passes + 3)
+    products = 8 * passes * columns**2
+    found = 3 * itemsize * long * k + 3 * 8 * short * k
+    graphs = passes + 2
+    return Cost(
+        graphs * (n_blocks**2 + 8 * n_blocks),
+        2 * graphs * matrix + (kept * (passes + 1) // 2 if is_stored else 0),
+        kept if is_stored else 0,
+        int(SCRATCH_FACTOR * min(block_bytes, matrix)) + image + rows_of_bases + 2 * products,
+        pieces + max(2 * image, found) + basis.ritz_bytes() + (0 if is_stored else kept),
+        graphs,
+        exchange=Exchange(
+            n_blocks,
+            graphs * (image + itemsize * short * columns),
+            graphs * (matrix + n_blocks * 2 * products),
+        ),
+    )

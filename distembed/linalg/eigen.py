@@ -209,19 +209,23 @@ def filtered_eigenpairs(
         raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
     width = min(n, k + (max(20, k // 5) if extra is None else extra))
     block = starting_block(matrix.row_chunks, width, start=None, random_state=random_state, dtype=dtype)
-    make = partial(_orthonormal, block, ())
-    n_passes = 0
+    make, n_passes = partial(_orthonormal, block, ()), 0
     for number in range(1, n_rounds + 1):
         basis = checkpoint(f"{BASIS}-{number}", make)
         found = _rayleigh_ritz([basis], [matrix.apply(basis).persist()], width)
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes + 1)
         tell("rounds", number)
-        if _has_converged(largest, tol):
+        if largest.residuals.max() <= tol * np.abs(largest.values).max():
             return largest
         degree = FIRST_DEGREE if number <= 2 else FILTER_DEGREE
         make = partial(_filtered_basis, matrix, found, lower, upper, degree)
         n_passes += 1 + degree
-    _warn_of_residuals(largest, tol)
+    warnings.warn(
+        f"the largest of {k} residuals is {largest.residuals.max():.2g} after {largest.n_passes} passes, above tol "
+        f"{tol:g} times the largest eigenvalue: raise n_rounds",
+        RuntimeWarning,
+        stacklevel=2,
+    )
     return largest
 
 
@@ -421,16 +425,3 @@ def _all_small(values: Floats, residuals: Floats, tol: float, dtype: Any) -> boo
     sizes = np.abs(values)
     rounding = LEAST_RESIDUAL * np.finfo(dtype).eps * sizes.max()
     return bool(np.all(residuals <= np.maximum(tol * sizes, rounding)))
-
-
-def _has_converged(found: Eigenpairs, tol: float) -> bool:
-    return bool(found.residuals.max() <= tol * np.abs(found.values).max())
-
-
-def _warn_of_residuals(found: Eigenpairs, tol: float) -> None:
-    warnings.warn(
-        f"the largest of {len(found.values)} residuals is {found.residuals.max():.2g} after "
-        f"{found.n_passes} passes, above tol {tol:g} times the largest eigenvalue: raise n_rounds",
-        RuntimeWarning,
-        stacklevel=3,
-    )

@@ -121,7 +121,12 @@ def largest_singular_triplets(
     residuals = _relative_residuals(far, images, pairs.vectors, values)
     _warn_of_rounding(values, residuals, np.dtype(dtype))
     if not pairs.converged:
-        _warn_of_residuals(residuals, pairs.n_passes, tol)
+        warnings.warn(
+            f"the largest of {k} residuals is {residuals.max():.2g} after {pairs.n_passes} passes, above tol {tol}: "
+            "raise n_passes, or tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return SingularTriplets(
         left.astype(dtype), values, compute(right.astype(dtype)), residuals, pairs.n_passes, pairs.converged
     )
@@ -146,15 +151,6 @@ def _warn_of_rounding(values: Floats, residuals: Floats, dtype: np.dtype[Any]) -
             RuntimeWarning,
             stacklevel=3,
         )
-
-
-def _warn_of_residuals(residuals: Floats, n_passes: int, tol: float | None) -> None:
-    warnings.warn(
-        f"the largest of {len(residuals)} residuals is {residuals.max():.2g} after {n_passes} passes, above tol {tol}: "
-        "raise n_passes, or tol",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
 
 
 def scaled_power(values: Floats, exponent: float) -> Floats:

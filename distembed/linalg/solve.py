@@ -25,7 +25,6 @@ from distembed.linalg.operators import (
     gram,
     sparse_times,
     times_matrix,
-    transpose_row_blocks,
 )
 
 Floats = NDArray[np.floating]
@@ -116,32 +115,6 @@ def conjugate_gradients(
     return Solution(vectors, residuals, n_iter, converged)
 
 
-def ridge(matrix: da.Array, right: Any, *, alpha: float, tol: float = 1e-6, max_iter: int = 500) -> Solution:
-    """Return ``W = argmin ‖X W - B‖² + alpha ‖W‖²`` for a sparse X (n × m) and many right-hand sides (n × b).
-
-    Block conjugate gradients on the normal equations; with alpha above zero their condition is bounded.
-    Equivalent to ``scipy.sparse.linalg.lsqr(X, b, damp=sqrt(alpha))`` on each column.
-
-    Raises
-    ------
-    ValueError
-        If `alpha` is not above zero.
-    """
-    if not alpha > 0:
-        raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
-    transposed = transpose_row_blocks(matrix)
-    target = sparse_times(transposed, dense_blocks(right, tuple(matrix.chunks[0])))
-    normal = NormalMatrix(matrix, transposed, alpha)
-    return conjugate_gradients(normal, target.persist(), tol=tol, max_iter=max_iter)
-
-
-class _Factors(NamedTuple):
-    """A block Z = Q C with orthonormal columns of Q; columns of zeros where Z has fewer directions."""
-
-    basis: da.Array
-    coefficients: Floats
-
-
 def _iterate(matrix: SymmetricMatrix, right: da.Array, tol: float, max_iter: int) -> Solution:
     """Return the solution for one block, restarted from the true residual if the recurrence has drifted from it."""
     lengths = _lengths(right)
@@ -186,9 +159,10 @@ def _lengths(vectors: da.Array) -> Floats:
     return np.sqrt(compute(summed(partial)))
 
 
-def _factors(block: da.Array) -> _Factors:
-    """Return an orthonormal basis of a block and its coefficients, with a second pass if the first is not accurate.
+def _factors(block: da.Array) -> tuple[da.Array, Floats]:
+    """Return Q and C of a block Z = Q C, with a second pass if the first is not accurate.
 
+    The columns of Q are orthonormal, and zero where Z has fewer directions.
     Stathopoulos & Wu 2002 (SVQB): see `blocks.whitening`.
     """
     squares = compute(gram(block, block))
@@ -198,11 +172,11 @@ def _factors(block: da.Array) -> _Factors:
     lengths = np.sqrt(np.maximum(np.diag(squares), 0))
     scaled = squares / np.maximum(np.outer(lengths, lengths), np.finfo(float).tiny)
     if np.linalg.eigvalsh(scaled)[0] > WELL_CONDITIONED:
-        return _Factors(basis, coefficients)
+        return basis, coefficients
     squares = compute(gram(basis, basis))
     transform = blocks.renormalizing(squares, threshold=SHORTENED)
     (basis,) = dask.persist(times_matrix(basis, transform))
-    return _Factors(basis, transform.T @ squares @ coefficients)
+    return basis, transform.T @ squares @ coefficients
 
 
 def _inverse(products: Floats) -> Floats:

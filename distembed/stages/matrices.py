@@ -1,8 +1,4 @@
-"""Open the matrix that a job names, whatever its format, and tell its size before it is read.
-
-npy files, Parquet, Zarr and HDF5 are read by ranges of rows. CSV, npz, vector files and matrices stored by columns
-can only be read at once, and are held in memory for the stage that stores their rows.
-"""
+"""Open the matrix that a job names, whatever its format, and tell its size before it is read."""
 
 from __future__ import annotations
 
@@ -14,22 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from distembed.files import read_small
-from distembed.formats.cells import read_numbers, readings
 from distembed.formats.encodings import decoded
-from distembed.formats.hierarchical import open_hierarchical
-from distembed.formats.matrix import (
-    HDF5_SUFFIXES,
-    Matrix,
-    MatrixError,
-    all_different,
-    column_note,
-    held_matrix,
-    refuse_equal_names,
-)
-from distembed.formats.names import suffix_of
-from distembed.formats.numpy_matrices import open_npy, read_npz
-from distembed.formats.parquet_matrices import open_parquet
-from distembed.formats.tables import column_of, read_table, some, texts_of
+from distembed.formats.matrices import OPENERS, matrix_kind
+from distembed.formats.matrix import Matrix, MatrixError, held_matrix, refuse_equal_names
 from distembed.job.model import InputPath, Section
 from distembed.job.stage import read_vectors
 from distembed.storage.workspace import Workspace
@@ -53,9 +36,6 @@ class MatrixSection(Section):
     dense: bool = False
     """Whether sparse rows are made dense."""
 
-
-ZARR_FILES = ("zarr.json", ".zgroup", ".zarray")
-"""One of these lies in the folder of every Zarr store."""
 
 CHARACTERS_OF_VALUE = 8
 """Of a value of a vector file in text, with its blank, where no header says how many rows there are."""
@@ -105,61 +85,21 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
 
 
 def _opened(section: MatrixSection) -> Matrix:
-    path, kind = section.path.rstrip("/"), _kind(section.path)
-    _refuse_unused(section, kind)
-    if kind == "npy":
-        return open_npy(path)
-    if kind == "npz":
-        return read_npz(path, section.key, section.name_column)
-    if kind == "parquet":
-        return open_parquet(path, section.columns, section.name_column)
-    if kind == "hierarchical":
-        return open_hierarchical(path, section.key)
-    if kind == "csv":
-        return _read_table(path, section)
-    vectors = read_vectors(Workspace.open(path)) if kind == "workspace" else WordVectors.load(path)
+    path = section.path.rstrip("/")
+    opener, keys = OPENERS.get(_kind(section.path), (_open_vectors, ()))
+    for name in ("key", "columns", "name_column"):
+        if getattr(section, name) and name not in keys:
+            raise MatrixError(f"{section.path} has no use for input.{name}: leave it out")
+    return opener(path, **{name: getattr(section, name) for name in keys})
+
+
+def _open_vectors(path: str) -> Matrix:
+    vectors = read_vectors(Workspace.open(path)) if Workspace.exists(path) else WordVectors.load(path)
     return held_matrix(path, vectors.vectors, list(vectors.words))
 
 
-KINDS = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
-"""The kinds of files by their extensions; others hold vectors."""
-
-KEYS = {
-    "npz": ("key", "name_column"),
-    "parquet": ("columns", "name_column"),
-    "csv": ("columns", "name_column"),
-    "hierarchical": ("key",),
-}
-"""The keys of the section that each kind of file has a use for; the others have none."""
-
-
-def _refuse_unused(section: MatrixSection, kind: str) -> None:
-    """Refuse a key that says nothing of a kind of file: it was meant for another."""
-    for name in ("key", "columns", "name_column"):
-        if getattr(section, name) and name not in KEYS.get(kind, ()):
-            raise MatrixError(f"{section.path} has no use for input.{name}: leave it out")
-
-
 def _kind(path: str) -> str:
-    """Return the kind of file at a path, by its name, or for a folder by what is in it.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is nothing at the path.
-    MatrixError
-        If it is a folder that is neither a Zarr store nor a workspace.
-    """
-    fs, inner = url_to_fs(path)
-    if not fs.exists(inner):
-        raise FileNotFoundError(f"there is nothing at {path}: correct input.path")
-    if Workspace.exists(path):
-        return "workspace"
-    if any(fs.exists(f"{inner.rstrip('/')}/{name}") for name in ZARR_FILES) or path.endswith(HDF5_SUFFIXES):
-        return "hierarchical"
-    if fs.isdir(inner):
-        raise MatrixError(f"{path} is a folder, and neither a Zarr store nor a workspace: name the file")
-    return KINDS.get(suffix_of(path), "vectors")
+    return "workspace" if Workspace.exists(path) else matrix_kind(path)
 
 
 def _vector_file_size(path: str) -> MatrixSize:
@@ -182,26 +122,3 @@ def _listed_names(path: str, n_rows: int) -> Sequence[str]:
         )
     refuse_equal_names(path, names)
     return names
-
-
-def _read_table(path: str, section: MatrixSection) -> Matrix:
-    """Read a CSV file: its columns of numbers, and names from the column asked for, else from one of text."""
-    found = read_table(path)
-    for name in (*section.columns, *([section.name_column] if section.name_column else [])):
-        column_of(found, name)
-    wanted = section.columns or [name for name in found.columns if name != section.name_column]
-    read = read_numbers(found, wanted, decimal="auto")
-    if section.columns and read.texts:
-        raise MatrixError(
-            f"{path}: the columns {some(read.texts)} hold no numbers: leave them out of input.columns"
-        )
-    if not read.numbers:
-        raise MatrixError(f"{path} has no column of numbers; it has {some(found.columns)}")
-    texts = {name: texts_of(found.columns[name]) for name in (section.name_column, *read.texts) if name}
-    key = section.name_column or next((name for name, values in texts.items() if all_different(values)), None)
-    matrix = held_matrix(
-        path, np.stack([column.values for column in read.numbers], axis=1), texts.get(key or "")
-    )
-    told = readings(read.numbers, remedy="write the table with decimal points and no signs between thousands")
-    note = column_note(path, [column.name for column in read.numbers], key)
-    return matrix._replace(note="; ".join([note, *told]))

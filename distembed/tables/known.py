@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from distembed.display import plural
 from distembed.formats.cells import read_numbers
 from distembed.formats.delimiters import DELIMITERS
-from distembed.formats.names import suffix_of
+from distembed.formats.names import TABLE_SUFFIXES, suffix_of, vector_format
 from distembed.formats.tables import (
-    TABLE_SUFFIXES,
     Table,
     TableError,
     column_of,
@@ -32,7 +31,6 @@ from distembed.tables.rows import Domain, settled, warn_of_one_component
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from distembed.urls import opened
 from distembed.vectors import WordVectors
-from distembed.vectors.files import vector_format
 
 ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column", "first", "last")
 """Keys of the section that say nothing of a vector file."""

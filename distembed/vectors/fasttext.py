@@ -25,7 +25,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.vectors.binary import MAX_WORD_BYTES
+from distembed.formats.streams import Stream
 from distembed.vectors.rows import (
     BLOCK_VALUES,
     Block,
@@ -37,8 +37,8 @@ from distembed.vectors.rows import (
     gather,
     row_blocks,
 )
-from distembed.vectors.streams import Stream
 from distembed.vectors.subwords import SubwordTable
+from distembed.vectors.word2vec import MAX_WORD_BYTES
 
 MAGIC = struct.pack("<i", 793712314)
 """The bytes with which a file begins."""

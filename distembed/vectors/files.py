@@ -8,46 +8,43 @@ unpickled.
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.formats.names import compression_of, suffix_of, without_compression
-from distembed.vectors.binary import read_binary, write_binary
+from distembed.formats.heads import sniffed
+from distembed.formats.names import VectorFormat, compression_of, suffix_of, vector_format
+from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
+from distembed.formats.streams import Stream, reading, writing
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext, write_fasttext
-from distembed.vectors.parquet import read_parquet, write_parquet
-from distembed.vectors.rows import Source, WordRows, gather, without_duplicates
+from distembed.vectors.rows import (
+    Block,
+    Source,
+    VectorFileError,
+    WordRows,
+    check_finite,
+    gather,
+    row_blocks,
+    shown,
+    without_duplicates,
+)
 from distembed.vectors.safetensors import read_safetensors, write_safetensors
-from distembed.vectors.streams import Stream, read_head, read_header, reading, writing
 from distembed.vectors.subwords import SubwordTable
-from distembed.vectors.text import read_text, write_glove, write_word2vec
+from distembed.vectors.word2vec import read_binary, read_text, write_binary, write_glove, write_word2vec
 
-Format = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"]
-
-_SUFFIX_FORMATS: dict[str, Format] = {
-    ".txt": "word2vec",
-    ".vec": "word2vec",
-    ".w2v": "word2vec",
-    ".glove": "glove",
-    ".bin": "word2vec-binary",
-    ".parquet": "parquet",
-    ".safetensors": "safetensors",
-}
-SUBWORD_FORMATS: tuple[Format, ...] = ("safetensors", "fasttext")
+SUBWORD_FORMATS: tuple[VectorFormat, ...] = ("safetensors", "fasttext")
 """The formats that keep the table of n-grams."""
 
-_FASTTEXT_SUFFIX = ".fasttext.bin"
-_WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]] = {
-    "word2vec": write_word2vec,
-    "glove": write_glove,
-    "word2vec-binary": write_binary,
-    "parquet": write_parquet,
-}
+HEAD_BYTES = 1 << 16  # looked at to recognize a format
+_LARGEST_NUMBER_DIGITS = 18  # of a header: more do not fit 64 bits
 _LINES_SNIFFED = 10  # lines looked at to tell text from binary
 _LIKE_A_NUMBER = re.compile(
     rb"[-+.,0-9eEaAfFiInN]+"
@@ -58,7 +55,7 @@ _BLANK = re.compile(r"[ \t\r\n]")
 def read_vectors(
     path: str | Path,
     *,
-    format: Format = "auto",  # noqa: A002 (the word every reader of files uses for this)
+    format: VectorFormat = "auto",  # noqa: A002 (the word every reader of files uses for this)
     max_words: int | None = None,
     encoding: str = "utf-8",
     errors: Literal["strict", "replace", "ignore"] = "strict",
@@ -102,11 +99,11 @@ def read_vectors(
         raise ValueError(f"max_words is {max_words}; give 1 or more")
     if (chosen := _reading_format(name, format)) == "safetensors":
         return without_duplicates(read_safetensors(name, max_words), Source(name, "row", 0), duplicates)
-    with reading(name) as file:
+    with reading(name, VectorFileError) as file:
         if chosen == "parquet":
-            rows = gather(read_parquet(file, name), name, None, max_words)
+            rows = gather(_read_parquet(file, name), name, None, max_words)
             return without_duplicates(rows, Source(name, "row", 0), duplicates)
-        stream = Stream(file, read_head(file, name), name)
+        stream = Stream(file, _read_head(file, name), name)
         if chosen == "auto":
             chosen = _sniff(stream.head, name)
         rows, source = _read_stream(stream, name, chosen, max_words, encoding=encoding, errors=errors)
@@ -114,7 +111,7 @@ def read_vectors(
 
 
 def _read_stream(
-    stream: Stream, name: str, chosen: Format, max_words: int | None, *, encoding: str, errors: str
+    stream: Stream, name: str, chosen: VectorFormat, max_words: int | None, *, encoding: str, errors: str
 ) -> tuple[WordRows, Source]:
     """Read word2vec text or binary, GloVe text or a model of fastText."""
     if chosen == "fasttext":
@@ -123,7 +120,7 @@ def _read_stream(
     if chosen == "glove":
         source = Source(name, "line", 1, encoding, errors)
         return gather(read_text(stream, source, None), name, None, max_words), source
-    n_words, n_components = read_header(stream, name)
+    n_words, n_components = _read_header(stream, name)
     if chosen == "word2vec":
         source = Source(name, "line", 2, encoding, errors)
         return gather(read_text(stream, source, n_components), name, n_words, max_words), source
@@ -131,21 +128,39 @@ def _read_stream(
     return gather(read_binary(stream, source, n_words, n_components), name, n_words, max_words), source
 
 
-def _reading_format(name: str, chosen: Format) -> Format:
-    if chosen not in get_args(Format):
-        raise ValueError(f"format is {chosen!r}; give one of {', '.join(get_args(Format))}")
+def _read_head(file: IO[bytes], name: str) -> bytes:
+    """Return the first bytes without a UTF-8 byte-order mark; refuse an empty file and UTF-16."""
+    head = file.read(HEAD_BYTES)
+    if not head.strip():
+        raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
+    if (found := sniffed(head, name)).what:
+        raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
+def _read_header(stream: Stream, name: str) -> tuple[int, int]:
+    """Read the line `n_words n_components` with which a word2vec file begins."""
+    line = stream.take_line()
+    fields = line.split()
+    numbers = [int(f) for f in fields if f.isdigit() and len(f) <= _LARGEST_NUMBER_DIGITS]
+    if len(fields) != 2 or len(numbers) != 2 or numbers[1] == 0:
+        raise VectorFileError(
+            f"{name}, line 1: {shown(line)} is not a word2vec header `n_words n_components`; "
+            'give format="glove" for a text file without a header'
+        )
+    return numbers[0], numbers[1]
+
+
+def _reading_format(name: str, chosen: VectorFormat) -> VectorFormat:
+    if chosen not in get_args(VectorFormat):
+        raise ValueError(f"format is {chosen!r}; give one of {', '.join(get_args(VectorFormat))}")
     by_suffix = vector_format(name)
     return by_suffix if chosen == "auto" and by_suffix in ("parquet", "safetensors") else chosen
 
 
-def vector_format(name: str) -> Format | None:
-    """Return the format that belongs to the extension of a file name; None for an unknown extension."""
-    if without_compression(name).lower().endswith(_FASTTEXT_SUFFIX):
-        return "fasttext"
-    return _SUFFIX_FORMATS.get(suffix_of(name))
-
-
-def _sniff(head: bytes, name: str) -> Format:
+def _sniff(head: bytes, name: str) -> VectorFormat:
     """Recognize fastText, word2vec text, word2vec binary or GloVe text by the extension and the first bytes."""
     if head.startswith(FASTTEXT_MAGIC):
         return "fasttext"
@@ -174,7 +189,7 @@ def write_vectors(
     vectors: NDArray[np.float32],
     *,
     subwords: SubwordTable | None = None,
-    format: Format | None = None,  # noqa: A002
+    format: VectorFormat | None = None,  # noqa: A002
     space: str | None = None,
     half: bool = False,
 ) -> None:
@@ -207,10 +222,10 @@ def write_vectors(
     """
     name = str(path)
     chosen = format or vector_format(name)
-    if chosen is None or chosen == "auto" or chosen not in get_args(Format):
+    if chosen is None or chosen == "auto" or chosen not in get_args(VectorFormat):
         raise ValueError(
             f"the format of {name} cannot be told from its name: end it in .txt, .bin, .glove, .parquet, "
-            f".safetensors or .fasttext.bin, or give the format, one of {', '.join(get_args(Format)[1:])}"
+            f".safetensors or .fasttext.bin, or give the format, one of {', '.join(get_args(VectorFormat)[1:])}"
         )
     if chosen in ("parquet", "safetensors") and compression_of(name):
         raise ValueError(
@@ -270,3 +285,74 @@ def _check_unicode(words: list[str], name: str) -> None:
             f"{name}: the word {bad!r} holds half of a surrogate pair, which UTF-8 cannot write; "
             "replace or remove that word"
         ) from error
+
+
+# ---- Parquet: the columns `word` (string) and `vector` (list of float32) ------------------------------------
+
+
+def _read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
+    """Yield the rows of a Parquet file in blocks; columns other than `word` and `vector` are ignored."""
+    try:
+        table = ParquetFile(file)
+    except pa.ArrowInvalid as error:
+        raise VectorFileError(
+            f"{name} is not a whole Parquet file ({error}); write or download it again"
+        ) from error
+    _check_columns(table.schema_arrow, name)
+    n_read, width = 0, None
+    for batch in read_batches(table, 1 << 12, columns=["word", "vector"]):
+        words, vectors = _parquet_rows(batch, name, n_read)
+        width = width or vectors.shape[1]
+        if vectors.shape[1] != width:
+            raise VectorFileError(
+                f"{name}, row {n_read}: {vectors.shape[1]} values, expected {width}; write it again"
+            )
+        check_finite(words, vectors, Source(name, "row", 0), n_read)
+        yield words, vectors
+        n_read += len(words)
+
+
+def _check_columns(schema: pa.Schema, name: str) -> None:
+    found = {field.name: field.type for field in schema}
+    vector = found.get("vector", pa.null())
+    if not (is_text(found.get("word")) and is_list(vector) and pa.types.is_floating(vector.value_type)):
+        columns = ", ".join(f"{column} ({kind})" for column, kind in found.items())
+        raise VectorFileError(
+            f"{name} has the columns {columns}; it needs `word` (string) and `vector` (list of float)"
+        )
+
+
+def _parquet_rows(batch: pa.RecordBatch, name: str, first: int) -> Block:
+    words, lists = batch.column("word"), batch.column("vector")
+    if words.null_count or lists.null_count or lists.flatten().null_count:
+        raise VectorFileError(
+            f"{name}, rows {first} to {first + len(batch)}: a word or value is missing; write it again"
+        )
+    try:
+        matrix = matrix_of_lists(lists)
+    except ListError as error:
+        raise VectorFileError(
+            f"{name}, row {first + error.row}: {error.length} values, expected {len(lists[0]) or 1}; write it again"
+        ) from None
+    return words.cast(pa.string()).to_pylist(), matrix.astype(np.float32, copy=False)
+
+
+def _write_parquet(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
+    """Write both columns, with a checksum in every page."""
+    kind = pa.list_(pa.float32(), vectors.shape[1])
+    schema = pa.schema([("word", pa.string()), ("vector", kind)])
+    with pq.ParquetWriter(
+        file, schema, compression="zstd", use_dictionary=False, write_page_checksum=True
+    ) as writer:
+        for block_words, block in row_blocks(words, vectors):
+            values = pa.array(np.ascontiguousarray(block).ravel())
+            lists = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
+            writer.write_batch(pa.record_batch([pa.array(block_words, pa.string()), lists], schema=schema))
+
+
+_WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]] = {
+    "word2vec": write_word2vec,
+    "glove": write_glove,
+    "word2vec-binary": write_binary,
+    "parquet": _write_parquet,
+}

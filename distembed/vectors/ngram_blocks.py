@@ -60,6 +60,12 @@ class Numbered(NamedTuple):
     """The first slice of each number. Int64 (n_distinct,)."""
 
 
+def check_lengths(min_n: int, max_n: int) -> None:
+    """Raise ValueError unless ``1 <= min_n <= max_n``."""
+    if not 1 <= min_n <= max_n:
+        raise ValueError(f"min_n is {min_n} and max_n is {max_n}: give 1 <= min_n <= max_n, such as 3 and 6")
+
+
 def pack_words(words: Iterable[str]) -> Packed:
     """Return words between their marks, ``<word>``, as packed UTF-8."""
     return pack([f"<{word}>" for word in words])

@@ -134,3 +134,9 @@ def row_blocks(words: list[str], vectors: NDArray[np.float32]) -> Iterator[Block
     step = max(1, BLOCK_VALUES // vectors.shape[1])
     for start in range(0, len(words), step):
         yield words[start : start + step], vectors[start : start + step]
+
+
+def shown(line: bytes) -> str:
+    """Return the beginning of a line, for an error message."""
+    text = line.decode("utf-8", "replace")
+    return repr(text if len(text) <= 60 else text[:57] + "...")

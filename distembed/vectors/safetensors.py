@@ -27,6 +27,7 @@ from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
 from distembed.files import replacing
+from distembed.formats.streams import check_folder
 from distembed.urls import check_regular, url_to_fs
 from distembed.vectors.rows import (
     BLOCK_VALUES,
@@ -37,7 +38,6 @@ from distembed.vectors.rows import (
     check_finite,
     gather,
 )
-from distembed.vectors.streams import check_folder
 from distembed.vectors.subwords import SubwordTable
 
 

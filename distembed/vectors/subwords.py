@@ -14,7 +14,6 @@ from distembed.linalg.blocks import sparse_times_dense
 from distembed.typing import VectorLike
 from distembed.vectors import ngram_blocks as blocks
 from distembed.vectors.ngram_blocks import Slices
-from distembed.vectors.ngram_lengths import check_lengths
 
 WORDS_TOGETHER = 20_000
 """Words whose n-grams are held at a time: about 40 MiB."""
@@ -76,7 +75,7 @@ class SubwordTable:
         for name, dtype in (("vectors", np.float32), ("mean", np.float32), ("buckets", np.int64)):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, np.ascontiguousarray(value, dtype))
-        check_lengths(self.min_n, self.max_n)
+        blocks.check_lengths(self.min_n, self.max_n)
         self._check_shapes()
         self._check_rows()
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.display import MAX_ROWS, first_words, html_view, plural
+from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
+from distembed.formats.names import VectorFormat
 from distembed.spelling import did_you_mean, spelled_like
 from distembed.typing import DenseInMemory, VectorLike
-from distembed.vectors.files import Format, read_vectors, write_vectors
-from distembed.vectors.keyed_vectors import Keyed, KeyedModel, make_keyed_vectors, read_keyed_vectors
+from distembed.vectors.files import read_vectors, write_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
 
@@ -31,6 +31,19 @@ class UnknownWordError(KeyError):
         return str(self.args[0])
 
 
+class Keyed(Protocol):
+    """What is read of gensim's `KeyedVectors`."""
+
+    index_to_key: Sequence[str]
+    vectors: NDArray[np.float32]
+
+
+class KeyedModel(Protocol):
+    """A gensim model, whose `wv` are its word vectors."""
+
+    wv: Keyed
+
+
 class WordTable:
     """Words and the rows of a matrix that belong to them: what `WordVectors` is before vectors are compared."""
 
@@ -44,8 +57,9 @@ class WordTable:
                 f"{len(self._words)} words with an array of shape {self._vectors.shape}; give one row per word"
             )
         self._rows = {word: row for row, word in enumerate(self._words)}
-        if len(self._rows) < len(self._words):
-            raise ValueError(_first_duplicate(self._words))
+        if len(self._rows) < len(self._words) and (found := first_repeat(self._words)):
+            word, first, row = found
+            raise ValueError(f"the word {word!r} stands in rows {first} and {row}; give each word once")
         self._norms = row_norms(self._words, self._vectors)
         if subwords is not None and len(subwords.mean) != self._vectors.shape[1]:
             raise ValueError(
@@ -59,7 +73,7 @@ class WordTable:
         cls,
         path: str | Path,
         *,
-        format: Format = "auto",  # noqa: A002
+        format: VectorFormat = "auto",  # noqa: A002
         max_words: int | None = None,
         encoding: str = "utf-8",
         errors: Literal["strict", "replace", "ignore"] = "strict",
@@ -106,7 +120,7 @@ class WordTable:
         self,
         path: str | Path,
         *,
-        format: Format | None = None,  # noqa: A002
+        format: VectorFormat | None = None,  # noqa: A002
         space: str | None = None,
         half: bool = False,
     ) -> None:
@@ -171,8 +185,7 @@ class WordTable:
         >>> de.WordVectors.from_gensim(keyed)
         WordVectors(2 words, 2 components: 'king', 'queen')
         """
-        rows = read_keyed_vectors(keyed)
-        return cls(rows.words, rows.vectors)
+        return cls(*_read_keyed_vectors(keyed))
 
     def to_gensim(self, *, counts: VectorLike | None = None) -> KeyedVectors:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
@@ -196,7 +209,7 @@ class WordTable:
         >>> keyed.doesnt_match(["king", "queen", "pear"])
         'pear'
         """
-        return make_keyed_vectors(list(self._words), self._vectors, counts)
+        return _make_keyed_vectors(list(self._words), self._vectors, counts)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -447,14 +460,6 @@ def rows_by_lower_case(words: Sequence[str]) -> dict[str, int]:
     return {words[row].lower(): row for row in reversed(range(len(words)))}
 
 
-def _first_duplicate(words: Sequence[str]) -> str:
-    seen: dict[str, int] = {}
-    for row, word in enumerate(words):
-        if (first := seen.setdefault(word, row)) != row:
-            return f"the word {word!r} stands in rows {first} and {row}; give each word once"
-    raise AssertionError("called without a duplicate")
-
-
 def row_norms(words: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the length of each row, summed in float64; refuse NaN and infinity, naming the word."""
     norms = np.empty(len(vectors), dtype=np.float64)
@@ -473,3 +478,61 @@ def row_norms(words: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.
 def norms_of(block: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the length of each row, float64 (n,)."""
     return np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+
+
+def _read_keyed_vectors(keyed: Keyed | KeyedModel) -> tuple[list[str], NDArray[np.float32]]:
+    """Return the words and vectors of a gensim model, or of its `wv`.
+
+    Raises
+    ------
+    TypeError
+        If the object is no gensim `KeyedVectors`, or a key is no word.
+    """
+    keyed = getattr(keyed, "wv", keyed)
+    words, vectors = getattr(keyed, "index_to_key", None), getattr(keyed, "vectors", None)
+    if words is None or vectors is None:
+        raise TypeError(
+            f"{type(keyed).__name__} is no gensim KeyedVectors: give a KeyedVectors, or a model with one as its wv"
+        )
+    wrong = next((row for row, word in enumerate(words) if not isinstance(word, str)), None)
+    if wrong is not None:
+        raise TypeError(
+            f"the key of row {wrong} is {words[wrong]!r}, of type {type(words[wrong]).__name__}: word vectors have "
+            "words; give WordVectors(map(str, keyed.index_to_key), keyed.vectors)"
+        )
+    return list(words), np.asarray(vectors, dtype=np.float32)
+
+
+def _make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: VectorLike | None) -> Any:
+    """Return a gensim `KeyedVectors` of words and a copy of their vectors.
+
+    Parameters
+    ----------
+    words : list of str
+        n words.
+    vectors : float32 array (n, d)
+    counts : array (n,), optional
+        Occurrences of each word; gensim keeps them as its attribute "count".
+
+    Raises
+    ------
+    ImportError
+        If gensim is not installed.
+    ValueError
+        If there is not one whole number per word.
+    """
+    try:
+        from gensim.models import KeyedVectors  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportError("KeyedVectors needs gensim: pip install 'distembed[demo]'") from error
+    keyed = KeyedVectors(vectors.shape[1], dtype=np.float32)
+    keyed.add_vectors(words, vectors)
+    if counts is not None:
+        numbers = np.asarray(counts)
+        if numbers.shape != (len(words),) or not np.issubdtype(numbers.dtype, np.integer):
+            raise ValueError(
+                f"counts are {numbers.dtype} of shape {numbers.shape}; give one whole number for each of the "
+                f"{len(words)} words"
+            )
+        keyed.expandos["count"] = numbers.astype(np.int64)
+    return keyed

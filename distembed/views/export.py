@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from distembed.factorization.subwords import SubwordMap
 from distembed.files import partial_name
-from distembed.formats.names import compression_of, suffix_of
+from distembed.formats.names import VectorFormat as Format
+from distembed.formats.names import compression_of, suffix_of, vector_format
+from distembed.formats.streams import writing
 from distembed.formats.tables import FORMULA
 from distembed.job.model import Job
 from distembed.job.opening import VectorFile, job_of, load_vectors, open_job, parse_source
@@ -26,8 +28,7 @@ from distembed.job.stage import read_vectors, system_of
 from distembed.job.tables import PIECE_VALUES, MakeTable, Numbers, Piece, Table, vectors_table
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.vectors.files import SUBWORD_FORMATS, Format, vector_format
-from distembed.vectors.streams import writing
+from distembed.vectors.files import SUBWORD_FORMATS
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 

@@ -24,6 +24,7 @@ from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
 from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
 from distembed.files import naming_a_full_disk
 from distembed.formats.parquet import ParquetFile
+from distembed.formats.streams import check_folder
 from distembed.job.inputs import stamps_at
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
@@ -36,7 +37,6 @@ from distembed.storage.schema import new_digest
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, public, url_to_fs
 from distembed.vectors import WordVectors
-from distembed.vectors.streams import check_folder
 from distembed.views.export import TABLE_FORMATS, table_format, write_table, write_zarr
 
 UNFINISHED = ".unfinished"

@@ -11,17 +11,14 @@ from one number to the next.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask
 import numpy as np
@@ -40,21 +37,18 @@ from distembed.job.model import Job
 from distembed.job.planning import plan_job
 from distembed.job.state import Standing, standings
 from distembed.job.status import job_status
-from distembed.stages.corpus import (
-    MERGED_FILES,
-    document_tables,
-    grouped_documents,
-    local_scratch,
-    tokens_of,
-    words_in_memory,
-)
+from distembed.stages import corpus as corpus_stages
 from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import run_each
 from distembed.storage.workspace import Workspace
+from tests.benchmarks.killed_workers import cluster
+from tests.benchmarks.measures import run_main, spent, tell
+from tests.benchmarks.scheduler_share import nothing
 
 N_BLOCKS, N_RUN_FILES, PARTITION_BYTES = 7_500, 100, 1_024
 SAMPLE_SECONDS = 0.02
+NO_COSTS = {"wall_seconds": 0, "peak_process_bytes": 0, "peak_total_bytes": 0}
 LINE = "Text of a few words beside which there is next to nothing here\n"
 JOB = f"""
 [job]
@@ -71,27 +65,19 @@ workers = 1
 """
 
 
-class Peak(NamedTuple):
-    """The most resident bytes and open files that were seen."""
-
-    n_bytes: int
-    n_files: int
-
-
 @contextmanager
-def watched(process: psutil.Process) -> Iterator[list[Peak]]:
-    """Yield a list that holds the peak of a process once the block is left."""
-    seen, stop = [Peak(0, 0)], threading.Event()
+def watched(process: psutil.Process) -> Iterator[list[int]]:
+    """Yield the most resident bytes and the most open files of a process until the block is left."""
+    most, stop = [0, 0], threading.Event()
 
     def look() -> None:
         while not stop.wait(SAMPLE_SECONDS):
-            now = process.memory_info().rss, process.num_fds()
-            seen[0] = Peak(max(seen[0].n_bytes, now[0]), max(seen[0].n_files, now[1]))
+            most[:] = max(most[0], process.memory_info().rss), max(most[1], process.num_fds())
 
     sampling = threading.Thread(target=look)
     sampling.start()
     try:
-        yield seen
+        yield most
     finally:
         stop.set()
         sampling.join()
@@ -99,13 +85,10 @@ def watched(process: psutil.Process) -> Iterator[list[Peak]]:
 
 def step(name: str, function: Callable[[], Any]) -> Any:
     """Print what a step took, and return its result."""
-    with watched(psutil.Process()) as seen:
-        began = time.process_time()
-        result = function()
-        seconds = time.process_time() - began
-    (peak,) = seen
-    print(f"  {name:<44}{seconds:9.2f} s {peak.n_bytes / 2**20:8.0f} MiB {peak.n_files:5} files", flush=True)
-    return result
+    with watched(psutil.Process()) as most:
+        found = spent(function)
+    tell(f"  {name:<44}{found.cpu:9.2f} s {most[0] / 2**20:8.0f} MiB {most[1]:5} files")
+    return found.result
 
 
 def link_tokens(_: int, prefix: str, *, template: str, made: Iterator[int], stop: int) -> dict[str, int]:
@@ -153,30 +136,30 @@ def make_tokens(workspace: Workspace, standing: Standing, n: int, template: str)
         return stage
 
     def half() -> None:
-        try:
+        with suppress(KeyboardInterrupt):
             store(n // 2)
-        except KeyboardInterrupt:
-            return
 
     step("tokens: store one half", half)
     stage = step("tokens: check it and store the other", lambda: store(n))
-    facts = {"n_tokens": n, "n_documents": n * 16, "n_words": n * 12, "wall_seconds": 0}
-    step("tokens: commit", lambda: stage.commit({**facts, "peak_process_bytes": 0, "peak_total_bytes": 0}))
+    facts = {"n_tokens": n, "n_documents": n * 16, "n_words": n * 12}
+    step("tokens: commit", lambda: stage.commit({**facts, **NO_COSTS}))
 
 
 def make_vocabulary(workspace: Workspace, standing: Standing, n: int) -> None:
     """Merge the dictionaries, once in memory and once by buckets, and store the list of documents."""
-    tokens, stage = tokens_of(workspace), begun(workspace, standing)
-    with local_scratch(workspace) as scratch:
+    tokens, stage = corpus_stages.tokens_of(workspace), begun(workspace, standing)
+    with corpus_stages.local_scratch(workspace) as scratch:
         merge = partial(build_vocabulary, tokens, min_count=1, scratch=scratch)
-        found = step("vocabulary: merge in memory", lambda: merge(words_in_memory=words_in_memory(2**26)))
+        found = step(
+            "vocabulary: merge in memory", lambda: merge(words_in_memory=corpus_stages.words_in_memory(2**26))
+        )
         step("vocabulary: merge by buckets", lambda: merge(words_in_memory=2**14))
     stage.store_table("vocabulary", pa.table({"word": found.array, "count": np.asarray(found.counts)}))
-    tables = grouped_documents(tokens)
-    n_rows = sum(table.num_rows for table in document_tables(tokens))
+    tables = corpus_stages.grouped_documents(tokens)
+    n_rows = sum(table.num_rows for table in corpus_stages.document_tables(tokens))
     store = partial(stage.store_batches, "documents", DOCUMENTS_SCHEMA, n_rows=n_rows)
     step("documents: store", lambda: store(tables))
-    stage.commit({"n_words": len(found), "wall_seconds": 0, "peak_process_bytes": 0, "peak_total_bytes": 0})
+    stage.commit({"n_words": len(found), **NO_COSTS})
     step("documents: read by batches", lambda: sum(b.num_rows for b in workspace.batches("documents")))
     print(f"  {'documents: bytes':<44}{Path(workspace.path('documents.parquet')).stat().st_size:12,}", n)
 
@@ -186,19 +169,18 @@ def make_counts(workspace: Workspace, standing: Standing, n: int, template: str)
     stage = begun(workspace, standing)
     make = partial(link_runs, template=template)
     step("partial counts: store", lambda: stage.store_files("partial_counts", n, make, temporary=True))
-    facts = {"wall_seconds": 0, "peak_process_bytes": 0, "peak_total_bytes": 0}
-    step("partial counts: commit", lambda: stage.commit({**facts, "row_blocks": list(range(N_BLOCKS + 1))}))
+    facts = {**NO_COSTS, "row_blocks": list(range(N_BLOCKS + 1))}
+    step("partial counts: commit", lambda: stage.commit(facts))
     items = step("partial counts: list", lambda: workspace.files("partial_counts"))
     return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
 
 
 def merge_groups(partials: list[PartialCounts], folder: Path) -> None:
     """Merge one group of files, and make the graph that merges as many merged files as there are groups."""
-    row_blocks, group = tuple(range(N_BLOCKS + 1)), partials[:MERGED_FILES]
-    merged = step(
-        f"merge {len(group)} files into one", lambda: merge_files(group, row_blocks, f"{folder}/merged")
-    )
-    files = [merged] * -(-len(partials) // MERGED_FILES)
+    row_blocks, group = tuple(range(N_BLOCKS + 1)), partials[: corpus_stages.MERGED_FILES]
+    merge = partial(merge_files, group, row_blocks, f"{folder}/merged")
+    merged = step(f"merge {len(group)} files into one", merge)
+    files = [merged] * -(-len(partials) // corpus_stages.MERGED_FILES)
     step("graph of the merge", lambda: merge_partials(files, row_blocks).__dask_graph__().to_dict())
     step(f"merge a row block of {len(files)} files", lambda: merge_row_block(files, row_blocks, 0))
 
@@ -210,13 +192,8 @@ def look_at(job: Job, workspace: Workspace) -> None:
     step("plan of what is left", lambda: plan_job(job))
     step("status", lambda: job_status(job))
     step("verify", lambda: len(workspace.verify()))
-    step("announce one more output", lambda: announced(workspace))
-
-
-def announced(workspace: Workspace) -> None:
-    """Store one more output, as an iterative stage does in each round."""
-    stage = workspace.stage("core", parameters={}, inputs={})
-    stage.store_bytes("state", b"one more")
+    announce = lambda: workspace.stage("core", parameters={}, inputs={})  # noqa: E731 - as each round of a stage does
+    step("announce one more output", lambda: announce().store_bytes("state", b"one more"))
 
 
 def measure(n: int, folder: Path) -> None:
@@ -236,45 +213,26 @@ def measure(n: int, folder: Path) -> None:
         look_at(job, workspace)
 
 
-def nothing(index: int) -> int:
-    """Return the number of a task, and do nothing else."""
-    return index
-
-
 def through_a_scheduler(n: int, folder: Path) -> None:
     """Send so many tasks through a scheduler and two workers, processes of their own."""
-    place, started = folder / "scheduler.json", list[subprocess.Popen[bytes]]()
-    for words in (("scheduler", "--no-dashboard", "--port", "0"), *(("worker", "--no-dashboard"),) * 2):
-        command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(place)]
-        started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-    try:
-        with (
-            Client(scheduler_file=str(place), set_as_default=True) as client,
-            watched(psutil.Process(started[0].pid)) as seen,
-        ):
-            client.wait_for_workers(2)
-            before, done = psutil.Process(started[0].pid).memory_info().rss, list[int]()
-            began = time.perf_counter()
-            run_each(nothing, range(n), done.append)
-            seconds = time.perf_counter() - began
-        print(
-            f"{len(done):,} tasks: scheduler {before / 2**20:.0f} MiB before, {seen[0].n_bytes / 2**20:.0f} MiB at its "
-            f"peak; {seconds:.0f} s of wall time",
-            flush=True,
-        )
-    finally:
-        for process in reversed(started):
-            process.terminate()
-            process.wait()
+    with cluster(folder) as dask_commands:
+        scheduler, done = psutil.Process(dask_commands.scheduler.pid), list[int]()
+        with Client(dask_commands.address, set_as_default=True), watched(scheduler) as most:
+            before = scheduler.memory_info().rss
+            seconds = spent(run_each, nothing, range(n), done.append).wall
+    tell(
+        f"{len(done):,} tasks: scheduler {before / 2**20:.0f} MiB before, {most[0] / 2**20:.0f} MiB at its "
+        f"peak; {seconds:.0f} s of wall time"
+    )
 
 
-def main(*words: str) -> None:
+def main(words: tuple[str, ...] = ()) -> None:
     """Print the steps for each number of partitions, or the scheduler's memory for each number of tasks."""
-    run = through_a_scheduler if words[:1] == ("scheduler",) else measure
+    run = through_a_scheduler if words[:1] == ["scheduler"] else measure
     for number in (words[1:] if run is through_a_scheduler else words) or ("1000", "2000", "4000"):
         with tempfile.TemporaryDirectory() as folder:
             run(int(number), Path(folder))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_main(main)

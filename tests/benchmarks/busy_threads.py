@@ -13,8 +13,9 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from distembed.cli.main import main
+from distembed.cli.main import main as run_command
 from distembed.job import run
+from tests.benchmarks.measures import run_main
 
 SAMPLE_SECONDS = 0.04
 SHOWN = 8
@@ -38,9 +39,7 @@ class Sampler:
             time.sleep(SAMPLE_SECONDS)
             now = time.perf_counter()
             passed, before = now - before, now
-            busy = [
-                thread for thread in self.advanced(spent, passed / 2) if thread != threading.get_native_id()
-            ]
+            busy = [one for one in self.advanced(spent, passed / 2) if one != threading.get_native_id()]
             self.seconds[self.stage][len(busy)] += passed
             if len(busy) == 1:
                 self.alone[self.stage][place_of(busy[0])] += passed
@@ -86,9 +85,8 @@ def place_of(thread: int) -> str:
     return " < ".join(lines)
 
 
-if __name__ == "__main__":
-    sampler = Sampler()
-    run_stage = run._run_stage
+def main(*options: str) -> None:
+    sampler, run_stage = Sampler(), run._run_stage
 
     def run_named(standing, run):
         sampler.stage = standing.spec.name
@@ -96,8 +94,12 @@ if __name__ == "__main__":
 
     run._run_stage = run_named
     threading.Thread(target=sampler.run, daemon=True).start()
-    sys.argv = ["distembed", "run", *sys.argv[1:]]
+    sys.argv = ["distembed", "run", *options]
     try:
-        main()
+        run_command()
     finally:
         sampler.show()
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -7,13 +7,12 @@ class are those of the largest sum of tf-idf over its documents.
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 from numpy.typing import NDArray
 
 import distembed as de
 from distembed.evaluation.documents import same_class_cosines
+from tests.benchmarks.measures import run_main
 
 N_WORDS = 30
 
@@ -40,8 +39,8 @@ def described(vectors: NDArray[np.floating], classes: list[str]) -> str:
     return f"{found.mean():.2f} ({quarter:.2f} {median:.2f} {three:.2f})"
 
 
-def main() -> None:
-    for place in sys.argv[1:]:
+def main(*workspaces: str) -> None:
+    for place in workspaces:
         workspace = de.Workspace.open(place)
         classes = np.array(workspace.table("documents")["label"].to_pylist(), dtype=object)
         rows, owners = class_words(workspace, classes)
@@ -56,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import csv
-import lzma
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from distembed.tables.domain import join, read_domain
 from distembed.tables.known import read_known
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+from tests.benchmarks.inputs import open_text
 
-SPACES = {
-    "google": 300,
-    "glove": 300,
-    "fast": 300,
-    "part": 200,
-    "full": 200,
-}  # components; then label, frequency
+SPACES = {"google": 300, "glove": 300, "fast": 300, "part": 200, "full": 200}
+"""The number of components of each space; a label and a frequency follow them."""
+
+
+def prices_section(folder: Path) -> dict[str, Any]:
+    """Return the options of a domain: the daily returns of 480 companies over the paper's two years."""
+    return {
+        "path": str(folder / "sp500_close_2015_2018.csv.xz"),
+        "transform": "return_correlation",
+        "first": "2016-08-24",
+        "last": "2018-08-27",
+        "names": str(folder / "sp500_token.csv"),
+        "names_from": "Symbol",
+        "names_to": "nGram",
+        "names_label": "Sector",
+    }
 
 
 def read_prices(folder: Path):
-    """Return the correlations of the daily returns of 480 companies over the paper's two years."""
-    return read_domain(
-        DomainSection(
-            path=str(folder / "sp500_close_2015_2018.csv.xz"),
-            name_column="date",
-            transform="return_correlation",
-            first="2016-08-24",
-            last="2018-08-27",
-            names=str(folder / "sp500_token.csv"),
-            names_from="Symbol",
-            names_to="nGram",
-            names_label="Sector",
-        )
-    )
+    """Return the correlations of the daily returns."""
+    return read_domain(DomainSection(**prices_section(folder)))
 
 
 def company_vectors(folder: Path, domain, space: str):
@@ -45,13 +43,10 @@ def company_vectors(folder: Path, domain, space: str):
     return join(domain, known, MatchingSection()).targets.astype(np.float64)
 
 
-def token_counts(folder: Path, domain):
-    """Return how often each name stands in the authors' corpus, 0 where they do not say."""
-    with lzma.open(folder / "fullMat.csv.xz", "rt", encoding="utf-8") as lines:
-        rows = csv.reader(lines)
-        next(rows)
-        counts = {row[0]: float(row[-1]) for row in rows}
-    return np.array([counts.get(name, 0.0) for name in domain.names])
+def frequencies(folder: Path) -> dict[str, float]:
+    """Return how often each name stands in the authors' corpus."""
+    with open_text(folder / "fullMat.csv.xz") as lines:
+        return {row[0]: float(row[-1]) for row in list(csv.reader(lines))[1:]}
 
 
 def authors_table(folder: Path, name: str):

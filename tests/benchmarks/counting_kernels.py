@@ -13,6 +13,7 @@ from distembed.corpus.streams import Batch
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.counting import blocks
 from distembed.storage.schema import new_digest
+from tests.benchmarks.measures import run_main, tell
 from tests.benchmarks.second_core import SECONDS, calls_of
 
 N_WORDS, N_TOKENS, WINDOW, N_PIECES = 20_000, 800_000, 10, 4
@@ -57,11 +58,9 @@ def kernels():
 def main() -> None:
     for number, (name, n_bytes, _) in enumerate(kernels()):
         one, two = (max(calls_of(kernels, number, n) for _ in range(3)) for n in (1, 2))
-        print(
-            f"{name:<32}{one * n_bytes / SECONDS / 1e9:6.2f} GB/s on one core, {two / one:.2f} times on two",
-            flush=True,
-        )
+        rate = one * n_bytes / SECONDS / 1e9
+        tell(f"{name:<32}{rate:6.2f} GB/s on one core, {two / one:.2f} times on two")
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -16,65 +16,43 @@ Training needs CuPy and an NVIDIA GPU of compute capability 9.0 or higher; encod
 
 from __future__ import annotations
 
-import argparse
 import math
-import time
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed import SubwordTable, WordVectors
 from distembed.vectors import ngram_blocks as ngrams
+from tests.benchmarks.measures import needed, run_main, spent, tell
 
 LAST_RATE = 0.0001
 MIN_N, MAX_N, N_BUCKETS = 3, 6, 2_000_000
 N_NOISE = 2**27
 LANES, MAX_NEGATIVE = 32, 26
-SETTINGS = {
-    "size": 200, "epochs": 5, "window": 5, "sample": 1e-4, "negative": 5, "rate": 0.025, "seed": 1, "warps": 512,
-    "order": "apart",
-}  # fmt: skip
-"""The options of a training, with their defaults."""
 
 
 class Corpus(NamedTuple):
-    """A text of which the words are numbers, in the order of their frequency.
-
-    Attributes
-    ----------
-    words : list of str
-    counts : int64 (n_words,)
-    ids : uint16 or int32 (n_tokens,)
-        The words of the text that are in the vocabulary.
-    lengths : int32 (n_lines,)
-        How many of them each line has.
-    """
+    """A text of which the words are numbers, in the order of their frequency."""
 
     words: list[str]
     counts: NDArray[np.int64]
     ids: NDArray[np.integer]
+    """uint16 or int32 (n_tokens,): the words of the text that are in the vocabulary."""
     lengths: NDArray[np.int32]
+    """How many of them each line has."""
 
 
 class Spelling(NamedTuple):
-    """The buckets of the n-grams of each word; none for skip-gram.
-
-    Attributes
-    ----------
-    starts : int32 (n_words + 1,)
-    rows : int32 (n_ngrams,)
-        The n-grams of word w, as rows of the trained buckets: ``rows[starts[w]:starts[w + 1]]``.
-    buckets : int64 (n_buckets,)
-        The buckets that are trained, rising.
-    """
+    """The buckets of the n-grams of each word; none for skip-gram."""
 
     starts: NDArray[np.int32]
     rows: NDArray[np.int32]
+    """The n-grams of word w, as rows of the trained buckets: ``rows[starts[w]:starts[w + 1]]``."""
     buckets: NDArray[np.int64]
+    """The buckets that are trained, rising."""
 
 
 # ------------------------------------------------------------------------------------------------ encoding
@@ -134,8 +112,7 @@ class Device:
     """A corpus on the GPU and what does not depend on the options of a training."""
 
     def __init__(self, corpus: Corpus) -> None:
-        import cupy as cp
-
+        cp = needed("cupy")
         self.cp, self.corpus = cp, corpus
         self.ids = cp.asarray(corpus.ids)
         self.lines = cp.asarray(np.repeat(np.arange(len(corpus.lengths), dtype=np.int32), corpus.lengths))
@@ -153,9 +130,8 @@ class Device:
 
     def kernel(self, size: int):
         source = Path(__file__).with_suffix(".cu").read_text()
-        return self.cp.RawModule(code=source, options=(f"-DSIZE={size}", "-std=c++17")).get_function(
-            "train_epoch"
-        )
+        module = self.cp.RawModule(code=source, options=(f"-DSIZE={size}", "-std=c++17"))
+        return module.get_function("train_epoch")
 
     def train(self, spelled: Spelling, *, size, epochs, window, sample, negative, rate, seed, warps, order):
         """Return the rows of the words and then of the buckets, float32 (n_words + n_buckets, size)."""
@@ -193,52 +169,38 @@ def word_vectors(words: list[str], spelled: Spelling, rows: NDArray[np.float32])
     own, trained = rows[: len(words)], rows[len(words) :]
     if not len(trained):
         return WordVectors(words, own)
-    table = SubwordTable(
-        trained, np.zeros(rows.shape[1]), MIN_N, MAX_N, n_buckets=N_BUCKETS, buckets=spelled.buckets
-    )
+    hashed = {"n_buckets": N_BUCKETS, "buckets": spelled.buckets}
+    table = SubwordTable(trained, np.zeros(rows.shape[1]), MIN_N, MAX_N, **hashed)
     n_ngrams = np.diff(spelled.starts)[:, None]
     return WordVectors(words, (own + n_ngrams * table.compose(words)) / (n_ngrams + 1), subwords=table)
 
 
-# ------------------------------------------------------------------------------------------- command line
-
-
-def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("task", choices=("encode", "skipgram", "fasttext"))
-    parser.add_argument("source", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--max-words", type=int, default=30_000)
-    for name, default in SETTINGS.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default)
-    options = parser.parse_args()
-    if options.order not in {"apart", "text"}:
-        parser.error(f"the order is {options.order!r}: choose apart or text")
-    if options.size % 4 or options.warps % 4 or options.negative > MAX_NEGATIVE:
-        parser.error(
-            f"choose a size and a number of warps that 4 divides, and at most {MAX_NEGATIVE} negatives"
-        )
-    if options.task != "encode" and find_spec("cupy") is None:
-        parser.error("training needs CuPy and an NVIDIA GPU of compute capability 9.0 or higher")
-    return options
-
-
-def main() -> None:
-    options = parsed()
-    if options.task == "encode":
-        corpus = encode(options.source, options.max_words)
-        save(corpus, options.out)
-        print(
+def main(
+    task: Literal["encode", "skipgram", "fasttext"], source: Path, out: Path, *, max_words: int = 30_000,
+    size: int = 200, epochs: int = 5, window: int = 5, sample: float = 1e-4, negative: int = 5, rate: float = 0.025,
+    seed: int = 1, warps: int = 512, order: Literal["apart", "text"] = "apart",
+) -> None:  # fmt: skip
+    if task == "encode":
+        corpus = encode(source, max_words)
+        save(corpus, out)
+        tell(
             f"{len(corpus.words):,} words, {len(corpus.ids):,} tokens of them, {len(corpus.lengths):,} lines"
         )
         return
-    corpus = load(options.source)
-    spelled = (spelling if options.task == "fasttext" else no_spelling)(corpus.words)
-    settings, start = {name: getattr(options, name) for name in SETTINGS}, time.perf_counter()
-    rows = Device(corpus).train(spelled, **settings)
-    print(f"{options.task} {settings}: {time.perf_counter() - start:.1f} s with the corpus's way to the GPU")
-    word_vectors(corpus.words, spelled, rows).save(options.out)
+    if size % 4 or warps % 4 or negative > MAX_NEGATIVE:
+        raise SystemExit(
+            f"choose a size and a number of warps that 4 divides, and at most {MAX_NEGATIVE} negatives"
+        )
+    settings = {
+        "size": size, "epochs": epochs, "window": window, "sample": sample, "negative": negative, "rate": rate,
+        "seed": seed, "warps": warps, "order": order,
+    }  # fmt: skip
+    corpus = load(source)
+    spelled = (spelling if task == "fasttext" else no_spelling)(corpus.words)
+    found = spent(lambda: Device(corpus).train(spelled, **settings))
+    tell(f"{task} {settings}: {found.wall:.1f} s with the corpus's way to the GPU")
+    word_vectors(corpus.words, spelled, found.result).save(out)
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -1,12 +1,12 @@
 """Table 1 and the figures of the paper on imputation (Yao, Yu & Xiao, KDD 2019), the authors' figures beside ours.
 
 ``python -m tests.benchmarks.imputation_figures FOLDER --to FIGURES`` reads the authors' tables (`data/lsi`), prints
-each table in Markdown and draws figures 2, 3 and 4 as SVG. ``--only 1 3`` does some of them. Two minutes of one core.
+each table in Markdown and draws figures 2, 3 and 4 as SVG. ``--only 1 3`` does some of them, 1 for Table 1. Two
+minutes of one core.
 """
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import matplotlib as mpl
@@ -15,9 +15,10 @@ import numpy as np
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from distembed.evaluation.neighbor_labels import NEIGHBOR_COUNTS, VOTES, neighbor_label_accuracy
+from distembed.evaluation.imputation import NEIGHBOR_COUNTS, VOTES, neighbor_label_accuracy
 from distembed.manifold.imputation import LatentSemanticImputation
-from tests.benchmarks.company_tables import SPACES, authors_table, company_vectors, read_prices, token_counts
+from tests.benchmarks.company_tables import SPACES, authors_table, company_vectors, frequencies, read_prices
+from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 
 AUTHORS = {"weights": "normalise_after", "solver": "power", "tol": 1e-2, "lazy": True}
 """The options with which the estimator computes what the authors' program does."""
@@ -41,12 +42,8 @@ THRESHOLDS = (0, 5, 20, 40, 60, 80, 99)
 DEGREES, ETAS = (3, 5, 8, 10, 15, 20), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 
 
-def cells(values) -> str:
-    return " | ".join(f"{value:.3f}" for value in values)
-
-
-def heading(name: str, columns) -> str:
-    return f"| {name} | " + " | ".join(map(str, columns)) + " |\n| --- |" + " --: |" * len(list(columns))
+def tell_figures(name: str, figures) -> None:
+    tell_row(name, *(f"{figure:.3f}" for figure in figures))
 
 
 def imputed(domain, Y, **options):
@@ -56,21 +53,21 @@ def imputed(domain, Y, **options):
 def show_table_1(folder: Path, domain) -> None:
     """Print Table 1, before and after, by both votes, with the default and with the authors' options."""
     labels = np.array(domain.labels)
-    print(heading("space", [f"k = {k}" for k in NEIGHBOR_COUNTS]))
+    tell_head("space", *(f"k = {k}" for k in NEIGHBOR_COUNTS))
     for space in SPACES:
         Y = company_vectors(folder, domain, space)
         known = ~np.isnan(Y[:, 0])
-        print(f"| **{space}**, the paper | {cells(TABLE_1[space])} |")
+        tell_figures(f"**{space}**, the paper", TABLE_1[space])
         for votes in VOTES:
             found = neighbor_label_accuracy(Y[known], labels[known], weights=votes)
-            print(f"| {space}, {votes} votes | {cells(found.values())} |")
+            tell_figures(f"{space}, {votes} votes", found.values())
         if f"{space}+aff" in TABLE_1:
-            print(f"| **{space}+aff**, the paper | {cells(TABLE_1[f'{space}+aff'])} |")
+            tell_figures(f"**{space}+aff**, the paper", TABLE_1[f"{space}+aff"])
         for name, options in SOLVERS.items():
             vectors = imputed(domain, Y, **options).vectors_
             for votes in VOTES:
                 found = neighbor_label_accuracy(vectors, labels, weights=votes)
-                print(f"| {space}+aff, {name}, {votes} votes | {cells(found.values())} |")
+                tell_figures(f"{space}+aff, {name}, {votes} votes", found.values())
 
 
 def draw_figure_2(folder: Path, domain, target: Path) -> None:
@@ -88,24 +85,23 @@ def draw_figure_2(folder: Path, domain, target: Path) -> None:
         axis.plot(np.arange(1, len(sizes) + 1), sizes)
         axis.set(title=title, xlabel="eigenvalue", ylabel="modulus")
         below = sizes[sizes < 1 - 1e-9]
-        print(
-            f"{title}: {len(sizes) - len(below)} of {len(sizes)} eigenvalues have modulus one, the next {below[0]:.4f}"
-        )
+        n_one = f"{len(sizes) - len(below)} of {len(sizes)} eigenvalues"
+        tell(f"{title}: {n_one} have modulus one, the next {below[0]:.4f}")
     axes[2].semilogy(*model.history_.T)
     axes[2].set(title="(c) power iteration", xlabel="sweep", ylabel="share of the vectors that a sweep moved")
-    print(
-        f"(c): eta 1e-2 after {int((model.history_[:, 1] >= 1e-2).sum()) + 1} sweeps, 1e-6 after {model.n_iter_}"
-    )
+    n_sweeps = int((model.history_[:, 1] >= 1e-2).sum()) + 1
+    tell(f"(c): eta 1e-2 after {n_sweeps} sweeps, 1e-6 after {model.n_iter_}")
     save(figure, target / "figure_2.svg")
 
 
 def draw_figure_3(folder: Path, domain, target: Path) -> None:
     """Draw the accuracy by the least frequency of the names, without and with imputation."""
-    counts, labels = token_counts(folder, domain), np.array(domain.labels)
+    seen, labels = frequencies(folder), np.array(domain.labels)
+    counts = np.array([seen.get(name, 0.0) for name in domain.names])
     plain = company_vectors(folder, domain, "full")
     part = imputed(domain, company_vectors(folder, domain, "part"), **AUTHORS).vectors_
     figure, axes = plt.subplots(1, 2, figsize=(12, 4), layout="constrained", sharey=True)
-    print(heading("names of at least", [f"k = {k}" for k in (1, *NEIGHBOR_COUNTS)]))
+    tell_head("names of at least", *(f"k = {k}" for k in (1, *NEIGHBOR_COUNTS)))
     for axis, name, file, vectors in zip(
         axes, ("(a) self", "(b) self(hf)+aff"), ("heat.csv", "heat_PQ.csv"), (plain, part), strict=True
     ):
@@ -114,8 +110,8 @@ def draw_figure_3(folder: Path, domain, target: Path) -> None:
             rows = (counts >= least) & ~np.isnan(vectors[:, 0])
             ours = neighbor_label_accuracy(vectors[rows], labels[rows], n_neighbors=(1, *NEIGHBOR_COUNTS))
             grid.append(list(ours.values()))
-            print(f"| {name}, {least}, the authors | {cells(theirs[str(k)][str(least)] for k in ours)} |")
-            print(f"| {name}, {least}, ours, {rows.sum()} names | {cells(ours.values())} |")
+            tell_figures(f"{name}, {least}, the authors", (theirs[str(k)][str(least)] for k in ours))
+            tell_figures(f"{name}, {least}, ours, {rows.sum()} names", ours.values())
         image = axis.imshow(np.array(grid).T, aspect="auto", vmin=0.1, vmax=0.6)
         axis.set(title=name, xlabel="least frequency of a name", ylabel="neighbors k")
         axis.set_xticks(range(len(THRESHOLDS)), map(str, THRESHOLDS))
@@ -131,7 +127,7 @@ def draw_figure_4(folder: Path, domain, target: Path) -> None:
         "eta": ([{**AUTHORS, "tol": eta} for eta in ETAS], ETAS, "etasens.csv"),
     }
     figure, axes = plt.subplots(2, len(SPACES), figsize=(16, 6), layout="constrained", sharex=True)
-    print(heading("space", [f"k = {k}" for k in NEIGHBOR_COUNTS]))
+    tell_head("space", *(f"k = {k}" for k in NEIGHBOR_COUNTS))
     for row, (what, (options, values, file)) in enumerate(settings.items()):
         theirs = authors_table(folder, file)
         for axis, space in zip(axes[row], SPACES, strict=True):
@@ -140,12 +136,11 @@ def draw_figure_4(folder: Path, domain, target: Path) -> None:
                 vectors = imputed(domain, Y, **each).vectors_
                 ours = neighbor_label_accuracy(vectors, domain.labels, weights="distance")
                 axis.plot(list(ours), list(ours.values()), label=f"{value:g}")
-                print(f"| {space}+aff, {what} {value:g} | {cells(ours.values())} |")
+                tell_figures(f"{space}+aff, {what} {value:g}", ours.values())
                 if space == "part":
                     authors = theirs[f"{value:g}"]
-                    print(
-                        f"| {space}+aff, {what} {value:g}, the authors | {cells(authors[str(k)] for k in ours)} |"
-                    )
+                    name = f"{space}+aff, {what} {value:g}, the authors"
+                    tell_figures(name, (authors[str(k)] for k in ours))
             axis.set(title=f"{space}+aff", xlabel="neighbors k", ylabel="accuracy")
             axis.legend(title=what, fontsize=7)
     save(figure, target / "figure_4.svg")
@@ -156,23 +151,16 @@ def save(figure, path: Path) -> None:
     plt.close(figure)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="the authors' tables, data/lsi")
-    parser.add_argument("--to", type=Path, default=Path(), help="the folder of the figures")
-    parser.add_argument(
-        "--only", nargs="*", default=["1", "2", "3", "4"], help="1 is Table 1; 2, 3, 4 the figures"
-    )
-    options = parser.parse_args()
-    options.to.mkdir(parents=True, exist_ok=True)
-    domain = read_prices(options.folder)
-    if "1" in options.only:
-        show_table_1(options.folder, domain)
+def main(folder: Path, *, to: Path = Path(), only: tuple[str, ...] = ("1", "2", "3", "4")) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    domain = read_prices(folder)
+    if "1" in only:
+        show_table_1(folder, domain)
     for number, draw in {"2": draw_figure_2, "3": draw_figure_3, "4": draw_figure_4}.items():
-        if number in options.only:
-            print(f"\nFigure {number}")
-            draw(options.folder, domain, options.to)
+        if number in only:
+            tell(f"\nFigure {number}")
+            draw(folder, domain, to)
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -9,26 +9,17 @@ nearest words of the joint solution that are found again, and Spearman on the pa
 
 from __future__ import annotations
 
-import sys
-import time
-
-import dask
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 import distembed as de
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
+from tests.benchmarks.inputs import counts_of
+from tests.benchmarks.measures import run_main, spent, tell
 
 N_HELD, MIDDLE = 2_000, slice(2_000, 15_000)
 SETS = "../shared/data/wordeval/similarity"
-
-
-def counts_of(workspace: str) -> tuple[csr_array, np.ndarray, list[str]]:
-    opened = de.Workspace.open(workspace)
-    blocks = dask.compute(*opened.array("cooccurrence").to_delayed().ravel(), scheduler="synchronous")
-    table = opened.table("vocabulary")
-    return csr_array(vstack(blocks)), table["count"].to_numpy(), table["word"].to_pylist()
 
 
 def held_words(words: list[str], sets: list[SimilaritySet]) -> list[str]:
@@ -45,23 +36,19 @@ def with_held(one: SimilaritySet, held: set[str]) -> SimilaritySet:
     return one._replace(pairs=[p for p, k in zip(one.pairs, keep, strict=True) if k], scores=one.scores[keep])
 
 
-def solve(model, source, core: list[str], new: list[str]):
-    """Return vectors of the new words from the counts of a source, and which of them it knows."""
-    counts, totals, words = source
+def solve(model, source: str, core: list[str], new: list[str]):
+    """Return the new words that a source knows, and their vectors from its counts."""
+    counts, totals, words = counts_of(source)
     place = {word: i for i, word in enumerate(words)}
-    n = counts.shape[0]
-    padded = csr_array((counts.data, counts.indices, counts.indptr), shape=(n, n))
     known = [word for word in new if word in place]
     rows = np.array([place[word] for word in known])
     columns = np.array([place.get(word, -1) for word in core])
-    spread = csr_array(
-        (np.ones((columns >= 0).sum()), (np.flatnonzero(columns >= 0), columns[columns >= 0])),
-        shape=(len(core), n),
-    )
+    cells = np.flatnonzero(columns >= 0), columns[columns >= 0]
+    spread = csr_array((np.ones(len(cells[0])), cells), shape=(len(core), len(words)))
     every = np.asarray(counts.sum(axis=1)).ravel()
     vectors = model.transform(
-        csr_array(padded[rows] @ spread.T),
-        csr_array(spread @ padded[:, rows]),
+        csr_array(counts[rows] @ spread.T),
+        csr_array(spread @ counts[:, rows]),
         totals[rows],
         new_row_totals=every[rows],
         core_counts=spread @ totals.astype(float),
@@ -70,51 +57,46 @@ def solve(model, source, core: list[str], new: list[str]):
     return known, vectors
 
 
+def nearest(vectors: de.WordVectors, word: str, n: int) -> list[str]:
+    return [other for other, _ in vectors.most_similar(word, n=n)]
+
+
 def overlap(first: de.WordVectors, second: de.WordVectors, words: list[str], n: int = 10) -> float:
-    shares = []
-    for word in words:
-        a = {w for w, _ in first.most_similar(word, n=n)}
-        shares.append(len(a & {w for w, _ in second.most_similar(word, n=n)}) / n)
-    return float(np.mean(shares))
+    both = [(set(nearest(first, word, n)), nearest(second, word, n)) for word in words]
+    return float(np.mean([len(a.intersection(b)) / n for a, b in both]))
 
 
 def show(label: str, vectors: de.WordVectors, sets: list[SimilaritySet]) -> None:
     scores = evaluate_sets(vectors, sets)
-    print(
-        f"{label:34}" + "  ".join(f"{s.set[3:12]} {100 * s.value:5.1f} {s.known}/{s.total}" for s in scores)
-    )
+    tell(f"{label:34}" + "  ".join(f"{s.set[3:12]} {100 * s.value:5.1f} {s.known}/{s.total}" for s in scores))
 
 
-def main(workspace: str, n_components: str, domain: str | None = None) -> None:
+def main(workspace: str, n_components: int, domain: str | None = None) -> None:
     counts, totals, words = counts_of(workspace)
     every = np.asarray(counts.sum(axis=1)).ravel()
     sets = [one for one in find_word_sets(SETS) if isinstance(one, SimilaritySet)]
     held = held_words(words, sets)
-    core = [word for word in words if word not in set(held)]
-    kept = np.array([words.index(word) for word in core])
-    sets = [with_held(one, set(held)) for one in sets]
-    sets = [one for one in sets if len(one.pairs) >= 30]
-    options = {"n_components": int(n_components), "smoothing": 0.1, "ridge": 2.0}
+    hidden = np.isin(words, held)
+    core, kept = np.array(words)[~hidden].tolist(), np.flatnonzero(~hidden)
+    sets = [one for one in (with_held(one, set(held)) for one in sets) if len(one.pairs) >= 30]
+    options = {"n_components": n_components, "smoothing": 0.1, "ridge": 2.0}
     joint = de.WordVectors(words, de.PSDVec(**options).fit(counts, totals).vectors_)
     model = de.PSDVec(**options).fit(csr_array(counts[kept][:, kept]), totals[kept], every[kept])
-    print(f"{len(words):,} words, {len(held):,} held out, {n_components} dimensions")
+    tell(f"{len(words):,} words, {len(held):,} held out, {n_components} dimensions")
     show("joint", joint, sets)
     for label, source in {"same corpus": workspace, "other domain": domain}.items():
         if source is None:
             continue
-        start = time.perf_counter()
-        known, vectors = solve(model, counts_of(source), core, held)
-        seconds = time.perf_counter() - start
+        wall, _, (known, vectors) = spent(solve, model, source, core, held)
         later = de.WordVectors([*core, *known], np.concatenate([model.core_vectors_, vectors]))
         show(f"solved later, {label}", later, sets)
-        same = overlap(joint, later, known[:500])
-        print(
-            f"  {len(known):,} words in {seconds:.1f} s, reading included; {100 * same:.0f} % of the ten nearest kept"
-        )
+        same = f"{100 * overlap(joint, later, known[:500]):.0f} % of the ten nearest kept"
+        tell(f"  {len(known):,} words in {wall:.1f} s, reading included; {same}")
         for word in known[:: max(1, len(known) // 6)][:6]:
-            nearest = ", ".join(other for other, _ in later.most_similar(word, n=6))
-            print(f"  {word}: {nearest}  (joint: {', '.join(w for w, _ in joint.most_similar(word, n=6))})")
+            tell(
+                f"  {word}: {', '.join(nearest(later, word, 6))}  (joint: {', '.join(nearest(joint, word, 6))})"
+            )
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_main(main)

@@ -14,8 +14,8 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import IO, NamedTuple
@@ -23,6 +23,7 @@ from typing import IO, NamedTuple
 import matplotlib.pyplot as plt
 import psutil
 
+from tests.benchmarks.measures import DISTEMBED, run_main, tell
 from tests.benchmarks.plans_and_runs import tables
 
 GIB = 2**30
@@ -39,22 +40,18 @@ class Sample(NamedTuple):
 
 def memory_of(pid: int) -> int:
     """Return the resident bytes of a process and all its children."""
-    try:
+    with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
-    except psutil.NoSuchProcess:
-        return 0
+    return 0
 
 
 def disk_of(folder: Path) -> int:
     """Return the bytes of all files of a folder, while others come and go."""
     total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += (Path(root) / name).lstat().st_size
-            except FileNotFoundError:
-                continue
+    for file in (Path(root) / name for root, _, names in os.walk(folder) for name in names):
+        with suppress(FileNotFoundError):
+            total += file.lstat().st_size
     return total
 
 
@@ -67,7 +64,7 @@ class Output:
 
     def read(self, lines: IO[str]) -> None:
         for line in lines:
-            print(line, end="", flush=True)
+            tell(line, end="")
             if ended := STAGE_ENDED.match(line):
                 self.ends[ended[1]] = time.monotonic() - self.begin
 
@@ -85,7 +82,7 @@ def run_once(
         if kill_after is not None and now - started > kill_after:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            print(f"killed after {kill_after:.0f} s, {now - output.begin:.0f} s from the start", flush=True)
+            tell(f"killed after {kill_after:.0f} s, {now - output.begin:.0f} s from the start")
             break
         if len(samples) % 10 == 0:
             disk = disk_of(workspace)
@@ -99,20 +96,15 @@ def draw(samples: list[Sample], ends: dict[str, float], kills: list[float], path
     """Draw memory and disk over time, with the stages' ends and the kills as vertical lines."""
     figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
     minutes = [sample.seconds / 60 for sample in samples]
-    axes.plot(
-        minutes, [sample.memory_bytes / GIB for sample in samples], lw=1, label="memory of all processes"
-    )
-    axes.plot(minutes, [sample.disk_bytes / GIB for sample in samples], lw=1, label="files of the workspace")
+    for field, label in (
+        ("memory_bytes", "memory of all processes"),
+        ("disk_bytes", "files of the workspace"),
+    ):
+        axes.plot(minutes, [getattr(sample, field) / GIB for sample in samples], lw=1, label=label)
+    style = {"xycoords": ("data", "axes fraction"), "fontsize": 7, "ha": "right", "va": "top"}
     for number, (name, end) in enumerate(ends.items()):
         axes.axvline(end / 60, color="0.7", lw=0.6)
-        axes.annotate(
-            name,
-            (end / 60, 1 - 0.06 * (number % 4)),
-            xycoords=("data", "axes fraction"),
-            fontsize=7,
-            ha="right",
-            va="top",
-        )
+        axes.annotate(name, (end / 60, 1 - 0.06 * (number % 4)), **style)
     for kill in kills:
         axes.axvline(kill / 60, color="C3", lw=0.8, ls=":")
     axes.set(xlabel="minutes (dotted: SIGKILL)", ylabel="GiB", xlim=(0, None), ylim=(0, None))
@@ -120,52 +112,35 @@ def draw(samples: list[Sample], ends: dict[str, float], kills: list[float], path
     figure.savefig(path)
 
 
-def main(folder: str, job: str, *options: str) -> None:
-    arguments = list(options)
-    kills: list[float] = []
-    if "--kill" in arguments:
-        place = arguments.index("--kill")
-        kills = [float(text) for text in arguments[place + 1].split(",")]
-        del arguments[place : place + 2]
-    out = Path(folder)
-    out.mkdir(parents=True, exist_ok=True)
-    workspace = out / "workspace"
-    command = [
-        sys.executable,
-        "-m",
-        "distembed.cli.main",
-        "run",
-        job,
-        "--workspace",
-        str(workspace),
-        *arguments,
-    ]
+def main(folder: Path, job: Path, *options: str, kill: str = "") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    workspace = folder / "workspace"
+    command = [*DISTEMBED, "run", str(job), "--workspace", str(workspace), *options]
     samples: list[Sample] = []
     killed: list[float] = []
     output = Output(time.monotonic())
-    for kill_after in [*kills, None]:
+    for kill_after in [*map(float, filter(None, kill.split(","))), None]:
         found, code = run_once(command, workspace, output, kill_after)
         samples += found
-        if code == -signal.SIGKILL:
-            killed.append(found[-1].seconds)
-        elif code:
-            sys.exit(f"the run ended with {code}")
-        else:
+        if code not in {0, -signal.SIGKILL}:
+            raise SystemExit(f"the run ended with {code}")
+        if code == 0:
             break
-    total = time.monotonic() - output.begin
-    with (out / "samples.csv").open("w", newline="") as file:
+        killed.append(found[-1].seconds)
+    minutes = (time.monotonic() - output.begin) / 60
+    with (folder / "samples.csv").open("w", newline="") as file:
         csv.writer(file).writerows([Sample._fields, *samples])
-    draw(samples, output.ends, killed, out / "memory.svg")
-    memory, disk = (max(sample[column] for sample in samples) / GIB for column in (1, 2))
-    print(
-        f"{total / 60:.1f} minutes, {len(killed)} times killed; {memory:.2f} GiB of memory, {disk:.2f} GiB of files"
+    draw(samples, output.ends, killed, folder / "memory.svg")
+    _, memory, disk = (max(column) / GIB for column in zip(*samples, strict=True))
+    tell(
+        f"{minutes:.1f} minutes, {len(killed)} times killed; {memory:.2f} GiB of memory, {disk:.2f} GiB of files"
     )
-    print(tables(str(workspace)))
+    tell(tables(str(workspace)))
     previous = 0.0
     for name, end in output.ends.items():
-        print(f"{name}: {end - previous:.0f} s")
+        tell(f"{name}: {end - previous:.0f} s")
         previous = end
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_main(main)

@@ -12,20 +12,20 @@ further. PyTorch is needed.
 
 from __future__ import annotations
 
-import argparse
-import lzma
 import math
-import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 import distembed as de
 from distembed.job.stage import read_vectors
+from tests.benchmarks.inputs import open_text
+from tests.benchmarks.measures import needed, run_main, spent, tell
+
+torch = needed("torch")
+nn = torch.nn
 
 LEAST, BATCH, STEPS, HIDDEN = 3, 20, 20, 200
 SPREAD = 0.3
@@ -34,21 +34,19 @@ SPREAD = 0.3
 
 def headlines(path: str) -> list[list[str]]:
     """Return the headlines of a file, each a list of words."""
-    with lzma.open(path, "rt", encoding="utf-8") as file:
+    with open_text(path) as file:
         return [line.split() for line in file]
 
 
-class Texts:
-    """Headlines as numbers: the vocabulary of the training part, and for each token whether a name stands before it."""
+def vocabulary(train: Sequence[Sequence[str]]) -> list[str]:
+    counts = Counter(word for line in train for word in line)
+    return ["<eos>", "<unk>", *(w for w, n in counts.items() if n >= LEAST and w != "<unk>")]
 
-    def __init__(self, train: Sequence[Sequence[str]]):
-        counts = Counter(word for line in train for word in line)
-        self.words = ["<eos>", "<unk>", *(w for w, n in counts.items() if n >= LEAST and w != "<unk>")]
-        self.index = {word: number for number, word in enumerate(self.words)}
 
-    def ids(self, lines: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-        """Return the numbers of all words, a headline after the other."""
-        return np.array([self.index.get(word, 1) for line in lines for word in [*line, "<eos>"]])
+def ids(words: list[str], lines: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+    """Return the numbers of all words, a headline after the other."""
+    index = {word: number for number, word in enumerate(words)}
+    return np.array([index.get(word, 1) for line in lines for word in [*line, "<eos>"]])
 
 
 def after_names(ids: NDArray[np.int64], names: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -119,57 +117,55 @@ def perplexity(vectors, parts, epochs: int, seed: int) -> tuple[float, float, in
     return math.exp(best[1]), math.exp(best[2]), best[3]
 
 
-def main() -> None:
-    """Print a table of perplexities."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workspace")
-    parser.add_argument("valid")
-    parser.add_argument("test")
-    parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--seeds", type=int, default=1)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    lines = headlines(given.valid)
-    cut = len(lines) * 9 // 10
-    texts = Texts(lines[:cut])
-    workspace = de.Workspace.open(given.workspace)
+def rows_of(workspace: de.Workspace, words: list[str]) -> tuple[NDArray, NDArray, NDArray]:
+    """Return a vector for each word, which of them are known, and which are imputed to a name."""
     found, origin = read_vectors(workspace), workspace.table("vocabulary")["origin"].to_pylist()
     rows = {word.lower(): row for row, word in reversed(list(enumerate(found.words)))}
-    place = np.array([rows.get(word, -1) for word in texts.words])
+    place = np.array([rows.get(word, -1) for word in words])
     imputed = np.array([row >= 0 and origin[row] == "imputed" for row in place])
     known = (place >= 0) & ~imputed
-    base = found.vectors[place] / found.vectors[place[known]].std()  # the spread of known vectors is 1
-    parts = [texts.ids(part) for part in (lines[:cut], lines[cut:], headlines(given.test))]
-    behind = after_names(parts[2], imputed)
-    print(
-        f"{len(texts.words):,} words, {known.sum():,} with a known vector, {imputed.sum()} names with an imputed one; "
-        f"{len(parts[2]):,} test tokens, {np.isin(parts[2], np.flatnonzero(imputed)).sum():,} of them such names and "
-        f"{behind.sum():,} behind one in their headline"
-    )
+    return (
+        found.vectors[place] / found.vectors[place[known]].std(),
+        known,
+        imputed,
+    )  # known ones have spread 1
+
+
+def conditions(base: NDArray, known: NDArray, imputed: NDArray) -> Iterator[tuple[str, NDArray]]:
+    """Yield the vectors that stand for the words, and what they are."""
     rng = np.random.default_rng(0)
     noise = rng.standard_normal(base.shape) * SPREAD
     shuffled = base.copy()
     shuffled[imputed] = base[rng.permutation(np.flatnonzero(imputed))]
     has = known[:, None], (known | imputed)[:, None]
-    conditions = {
-        "known vectors, others zero": np.where(has[0], base, 0.0),
-        "known vectors, others the mean": np.where(has[0], base, base[known].mean(axis=0)),
-        "known vectors, others random": np.where(has[0], base, noise),
-        "known and imputed, others random": np.where(has[1], base, noise),
-        "known and imputed to the wrong names, others random": np.where(has[1], shuffled, noise),
-    }
-    for name, vectors in conditions.items():
-        begin = time.thread_time()
-        scores = [
-            perplexity(vectors.astype(np.float32), (*parts, behind), given.epochs, seed)
-            for seed in range(given.seeds)
-        ]
-        print(
-            f"{name:52} {np.mean([s[0] for s in scores]):8.2f} {np.mean([s[1] for s in scores]):8.2f}  "
-            f"epoch {scores[0][2]}, {time.thread_time() - begin:.0f} s",
-            flush=True,
-        )
+    yield "known vectors, others zero", np.where(has[0], base, 0.0)
+    yield "known vectors, others the mean", np.where(has[0], base, base[known].mean(axis=0))
+    yield "known vectors, others random", np.where(has[0], base, noise)
+    yield "known and imputed, others random", np.where(has[1], base, noise)
+    yield "known and imputed to the wrong names, others random", np.where(has[1], shuffled, noise)
+
+
+def main(workspace: str, valid: str, test: str, *, epochs: int = 6, seeds: int = 1) -> None:
+    """Print a table of perplexities."""
+    torch.set_num_threads(1)
+    lines = headlines(valid)
+    cut = len(lines) * 9 // 10
+    words = vocabulary(lines[:cut])
+    base, known, imputed = rows_of(de.Workspace.open(workspace), words)
+    parts = [ids(words, part) for part in (lines[:cut], lines[cut:], headlines(test))]
+    behind = after_names(parts[2], imputed)
+    tell(
+        f"{len(words):,} words, {known.sum():,} with a known vector, {imputed.sum()} names with an imputed one; "
+        f"{len(parts[2]):,} test tokens, {np.isin(parts[2], np.flatnonzero(imputed)).sum():,} of them such names and "
+        f"{behind.sum():,} behind one in their headline"
+    )
+    for name, vectors in conditions(base, known, imputed):
+        rows = vectors.astype(np.float32)
+        runs = [spent(perplexity, rows, (*parts, behind), epochs, seed) for seed in range(seeds)]
+        whole, after, _ = np.mean([run.result for run in runs], axis=0)
+        cpu, epoch = sum(run.cpu for run in runs), runs[0].result[2]
+        tell(f"{name:52} {whole:8.2f} {after:8.2f}  epoch {epoch}, {cpu:.0f} s")
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

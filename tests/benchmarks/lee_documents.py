@@ -6,13 +6,11 @@ carries with the mean rating of how alike any two are.
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gensim.test.utils import datapath
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -20,6 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import distembed as de
 from distembed.job.opening import load_vectors, parse_source
 from distembed.views.report.figures import Drawing, save_figure
+from tests.benchmarks.measures import needed, run_main
 
 Floats = NDArray[np.floating]
 
@@ -36,9 +35,9 @@ def draw(axes: Any, *, ratings: Floats, found: Floats) -> None:
     axes.set(xlabel="mean rating by people (1: the same)", ylabel="cosine of the text vectors")
 
 
-def main() -> None:
+def main(workspace: str, target: str) -> None:
     """Print the correlation of each encoder and of its controls with the ratings, and draw the last encoder."""
-    workspace, target = sys.argv[1:3]
+    datapath = needed("gensim.test.utils").datapath
     vectors = load_vectors(parse_source(workspace))
     counts = de.Workspace.open(workspace).table("vocabulary")["count"].to_numpy()
     texts = Path(datapath("lee.cor")).read_text(encoding="latin-1").splitlines()
@@ -58,4 +57,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

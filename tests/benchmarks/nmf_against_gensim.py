@@ -8,19 +8,17 @@ document factors for the words found, and the coherence of the top 30 words in t
 
 from __future__ import annotations
 
-import resource
-import sys
-import time
+from typing import Literal
 
 import dask
 import numpy as np
 import psutil
-from gensim.models.nmf import Nmf
 
 import distembed as de
 from distembed.evaluation.documents import topic_coherence
 from distembed.execution import one_blas_thread
 from distembed.factorization import nmf_blocks as blocks
+from tests.benchmarks.measures import needed, peak_bytes, run_main, spent, tell
 
 SEED = 0
 
@@ -49,10 +47,8 @@ class Stream:
 def learn(X, words, method, rank, rounds):
     if method == "gensim":
         names = dict(enumerate(words))
-        model = Nmf(
-            Stream(X), num_topics=rank, id2word=names, chunksize=2000, passes=rounds, random_state=SEED,
-            eval_every=None,
-        )  # fmt: skip
+        options = {"chunksize": 2000, "passes": rounds, "random_state": SEED, "eval_every": None}
+        model = needed("gensim.models.nmf").Nmf(Stream(X), num_topics=rank, id2word=names, **options)
         return np.asarray(model.get_topics(normalize=False)).T
     model = de.NMF(rank, solver=method, n_iter=rounds, tol=0, init="random", random_state=SEED)
     return model.fit(X).word_factors_
@@ -72,25 +68,24 @@ def relative_error(X, W):
     return float(np.sqrt(loss / square))
 
 
-def main(url, method, rank=20, rounds=1):
+def main(
+    url: str, method: Literal["gensim", "hals", "multiplicative"], rank: int = 20, rounds: int = 1
+) -> None:
     workspace = de.Workspace.open(url)
     X, words = workspace.array("tf_idf"), workspace.table("vocabulary")["word"].to_pylist()
     before = psutil.Process().memory_info().rss / 2**20
-    wall, cpu = time.perf_counter(), time.process_time()
-    W = np.asarray(learn(X, words, method, int(rank), int(rounds)), np.float64)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    found = spent(learn, X, words, method, rank, rounds)
+    W, peak = np.asarray(found.result, np.float64), peak_bytes() / 2**20
     top = np.argsort(-W, axis=0, kind="stable")[:30].T
     with one_blas_thread():
         error = relative_error(X, W)
-        found = topic_coherence(top.tolist(), workspace.array("cooccurrence"))
-    print(
-        f"{X.shape[0]} x {X.shape[1]} in {X.numblocks[0]} blocks, rank {rank}, {method} {rounds} passes: {wall:.1f} s "
-        f"wall, {cpu:.1f} s CPU, peak {peak:.0f} MiB (before: {before:.0f}), relative error {error:.5f}, coherence "
-        f"PMI {np.nanmean(found.pmi):.2f}, NPMI {np.nanmean(found.npmi):.3f}",
-        flush=True,
+        coherence = topic_coherence(top.tolist(), workspace.array("cooccurrence"))
+    tell(
+        f"{X.shape[0]} x {X.shape[1]} in {X.numblocks[0]} blocks, rank {rank}, {method} {rounds} passes: {found}, "
+        f"peak {peak:.0f} MiB (before: {before:.0f}), relative error {error:.5f}, coherence "
+        f"PMI {np.nanmean(coherence.pmi):.2f}, NPMI {np.nanmean(coherence.npmi):.3f}"
     )
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_main(main)

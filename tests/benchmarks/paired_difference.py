@@ -10,8 +10,6 @@ items, the words that a file lacks composed from its n-grams where it has a tabl
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 
 import distembed as de
@@ -19,15 +17,10 @@ from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, known_cosines, row_table, word_rows
 from distembed.evaluation.words import choice_credit, common_words
 from distembed.evaluation.wordsets import SimilaritySet, find_word_sets, words_of
+from tests.benchmarks.measures import run_main, tell
 
 N_DRAWS = 10_000
 DRAWS_AT_ONCE = 100  # of 3,000 pairs: ranks of a few megabytes
-
-
-def loaded(file, components=0):
-    """Return vectors, without their mean and first components where some are to be removed."""
-    vectors = de.WordVectors.load(file)
-    return vectors.postprocess(n_components_removed=components) if components else vectors
 
 
 def composed(vectors, word_set):
@@ -67,44 +60,31 @@ def bootstrap(items, number):
     return np.concatenate([statistic(items[0], draws) - statistic(items[1], draws) for draws in drawn])
 
 
-def line(name, first, second, differences):
+def tell_difference(name, first, second, differences):
     low, high = np.percentile(differences, [2.5, 97.5])
-    print(
-        f"{name:<22}{100 * first:6.1f}{100 * second:6.1f}{100 * (first - second):+7.1f}  "
-        f"[{100 * low:+.1f}, {100 * high:+.1f}]",
-        flush=True,
-    )
+    scores = f"{100 * first:6.1f}{100 * second:6.1f}{100 * (first - second):+7.1f}"
+    tell(f"{name:<22}{scores}  [{100 * low:+.1f}, {100 * high:+.1f}]")
 
 
-def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("first")
-    parser.add_argument("second")
-    parser.add_argument("sets", type=lambda paths: paths.split(","))
-    parser.add_argument("names", nargs="+", metavar="SET")
-    parser.add_argument("--components", type=int, default=0)
-    parser.add_argument("--compose", action="store_true")
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = parsed()
-    both = [loaded(file, options.components) for file in (options.first, options.second)]
-    if not options.compose:
+def main(first: str, second: str, sets: str, *names: str, components: int = 0, compose: bool = False) -> None:
+    both = [de.WordVectors.load(file) for file in (first, second)]
+    if components:
+        both = [vectors.postprocess(n_components_removed=components) for vectors in both]
+    if not compose:
         shared = common_words(both)
         both = [vectors.restricted(shared) for vectors in both]
-    sets = {word_set.name: word_set for word_set in find_word_sets(options.sets)}
+    by_name = {word_set.name: word_set for word_set in find_word_sets(sets.split(","))}
     totals, of_mean = [], np.zeros(N_DRAWS)
-    for number, name in enumerate(options.names):
-        answering = [composed(vectors, sets[name]) if options.compose else vectors for vectors in both]
-        items = [items_of(vectors, sets[name]) for vectors in answering]
+    for number, name in enumerate(names):
+        answering = [composed(vectors, by_name[name]) if compose else vectors for vectors in both]
+        items = [items_of(vectors, by_name[name]) for vectors in answering]
         differences = bootstrap(items, number)
         n = items[0].shape[1]
         totals.append([float(statistic(one, np.arange(n)[None])[0]) for one in items])
-        of_mean += differences / len(options.names)
-        line(f"{name} {n}", *totals[-1], differences)
-    line("mean", *np.mean(totals, axis=0), of_mean)
+        of_mean += differences / len(names)
+        tell_difference(f"{name} {n}", *totals[-1], differences)
+    tell_difference("mean", *np.mean(totals, axis=0), of_mean)
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -6,7 +6,6 @@ files, and nothing of the workspace. Peaks are of one process with as many threa
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from distembed.job.opening import open_job
 from distembed.job.quantities import format_bytes
 from distembed.job.stage import system_of
 from distembed.storage.workspace import Workspace
+from tests.benchmarks.measures import run_main
 
 COUNTED = {
     "tokens": ("tokens", "n_tokens"),
@@ -29,11 +29,9 @@ COUNTED = {
 def estimates_of(sizes: Any) -> dict[str, int]:
     """Return what a system expects of a job, by the names of `COUNTED`."""
     corpus = sizes.corpus
-    found = {"tokens": corpus.n_tokens, "documents": corpus.n_documents, "words": corpus.n_words}
+    found = {name: getattr(corpus, f"n_{name}") for name in ("tokens", "documents", "words")}
     found["document terms"] = corpus.n_terms
-    if hasattr(sizes, "n_nonzero"):
-        found["pairs"] = sizes.n_nonzero
-    return found
+    return found | ({"pairs": sizes.n_nonzero} if hasattr(sizes, "n_nonzero") else {})
 
 
 def size_rows(sizes: Any, workspace: Workspace) -> Iterator[str]:
@@ -72,5 +70,9 @@ def tables(place: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def main(*workspaces: str) -> None:
+    print("\n".join(map(tables, workspaces)))
+
+
 if __name__ == "__main__":
-    print("\n".join(map(tables, sys.argv[1:])))
+    run_main(main)

@@ -9,8 +9,9 @@ which the paper does not have.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
+
+from tests.benchmarks.measures import run_main, tell_head, tell_row
 
 COLUMNS = {
     "WS": ("EN-WS-353-SIM", ""), "WR": ("EN-WS-353-REL", ""), "MEN": ("EN-MEN-TR-3k", ""),
@@ -39,11 +40,9 @@ MEAN = {
 def found_in(file: Path) -> dict[str, list[dict]]:
     """Return the scores of each vector file, or of the one space of a workspace, by name."""
     body = json.loads(file.read_text(encoding="utf-8"))
-    return (
-        {Path(path).stem: scores for path, scores in body.items()}
-        if isinstance(body, dict)
-        else {file.stem: body}
-    )
+    if not isinstance(body, dict):
+        return {file.stem: body}
+    return {Path(path).stem: scores for path, scores in body.items()}
 
 
 def cells(scores: list[dict]) -> dict[str, dict]:
@@ -56,32 +55,27 @@ def cells(scores: list[dict]) -> dict[str, dict]:
     }
 
 
-def row(name: str, values: list[str]) -> str:
-    """Return one line of the table."""
-    return f"| {name} | {' | '.join(values)} |"
-
-
 def in_order(values: list[str], mean: str) -> list[str]:
     """Return the columns of the paper, their mean, and the columns that only we have."""
     own = len(COLUMNS) - 2
     return [*values[:own], mean, *values[own:]]
 
 
-def main(*files: str) -> None:
+def main(*files: Path) -> None:
     """Print the table."""
-    print(row("x 100", in_order([*COLUMNS], "Avg.")) + f"\n|---|{'--:|' * (len(COLUMNS) + 1)}")
+    tell_head("x 100", *in_order([*COLUMNS], "Avg."))
     for name, values in PAPER.items():
         shown = ["-" if value is None else f"{value:.1f}" for value in (*values, None, None)]
-        print(row(f"*{name}, the paper*", in_order(shown, f"{MEAN[name]:.1f}")))
+        tell_row(f"*{name}, the paper*", *in_order(shown, f"{MEAN[name]:.1f}"))
     for file in files:
-        for number, (name, scores) in enumerate(found_in(Path(file)).items()):
+        for number, (name, scores) in enumerate(found_in(file).items()):
             found = cells(scores)
             known = [f"{s['known']}/{s['total']}" if (s := found.get(column)) else "-" for column in COLUMNS]
             if number == 0:
-                print(row("*known/total*", in_order(known, "-")))
+                tell_row("*known/total*", *in_order(known, "-"))
             shown = [f"{100 * s['value']:.1f}" if (s := found.get(column)) else "-" for column in COLUMNS]
-            print(row(name, in_order(shown, "-")))
+            tell_row(name, *in_order(shown, "-"))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_main(main)

@@ -12,6 +12,7 @@ from html import unescape
 from pathlib import Path
 
 from distembed.views.report.page import THEME
+from tests.benchmarks.measures import run_main
 
 _FIGURE = re.compile(r"<h[23][^>]*>([^<]*)</h[23]>(?:(?!<h[23]).)*?(<svg role=.*?</svg>)", re.DOTALL)
 
@@ -32,14 +33,12 @@ def standalone(svg: str) -> str:
     return re.sub(r"<svg ([^>]*)>", rf"<svg {frame} \1>{ground}", svg, count=1) + "\n"
 
 
-def main() -> None:
-    """Write the figure that the arguments name."""
-    workspace, title, target = sys.argv[1:4]
-    figures = figures_of((Path(workspace) / "report/index.html").read_text(encoding="utf-8"))
+def main(workspace: Path, title: str, target: Path) -> None:
+    figures = figures_of((workspace / "report/index.html").read_text(encoding="utf-8"))
     if title not in figures:
         sys.exit(f"{workspace} has no figure {title!r}: its figures are {', '.join(figures)}")
-    Path(target).write_text(standalone(figures[title]), encoding="utf-8")
+    target.write_text(standalone(figures[title]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -8,13 +8,14 @@ of each set: options are chosen on half A and reported on half B.
 
 from __future__ import annotations
 
-import argparse
+from typing import Literal
 
 import numpy as np
 
 import distembed as de
 from distembed.evaluation.words import common_words, score_known
 from distembed.evaluation.wordsets import find_word_sets, half_of
+from tests.benchmarks.measures import run_main, tell_head, tell_row
 
 EIGHT = (
     "EN-WS-353-SIM", "EN-WS-353-REL", "EN-MEN-TR-3k", "EN-MTurk-287", "EN-RG-65", "EN-RW-STANFORD", "EN-TOEFL-80",
@@ -35,8 +36,7 @@ def columns(files):
 
 def row(name, known, values):
     best = max(values)
-    cells = [f"**{100 * v:.1f}**" if v == best else f"{100 * v:.1f}" for v in values]
-    print(f"| {name} | {known} | {' | '.join(cells)} |")
+    tell_row(name, known, *(f"**{100 * v:.1f}**" if v == best else f"{100 * v:.1f}" for v in values))
 
 
 def scores_of(candidates, sets, half):
@@ -51,18 +51,9 @@ def scores_of(candidates, sets, half):
     }
 
 
-def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sets")
-    parser.add_argument("files", nargs="+", metavar="NAME=FILE")
-    parser.add_argument("--half", choices=("A", "B"))
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = parsed()
-    scores = scores_of(columns(file.split("=", 1) for file in options.files), options.sets, options.half)
-    print(f"| x 100 | known/total | {' | '.join(scores)} |\n|---|---:|{'---:|' * len(scores)}")
+def main(sets: str, *files: str, half: Literal["A", "B"] | None = None) -> None:
+    scores = scores_of(columns(file.split("=", 1) for file in files), sets, half)
+    tell_head("x 100", "known/total", *scores)
     values = {}
     for of_metric in zip(*scores.values(), strict=True):
         first = of_metric[0]
@@ -74,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

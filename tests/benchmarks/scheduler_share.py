@@ -6,32 +6,26 @@
 
 from __future__ import annotations
 
-import sys
-import time
-
 from distembed.job.workers import Workers
 from distembed.storage.tasks import run_each
+from tests.benchmarks.measures import run_main, spent, tell
 
 
 def nothing(item: int) -> int:
     return item
 
 
-def main(*numbers: str) -> None:
+def main(numbers: tuple[int, ...] = (100, 1_000, 10_000, 30_000)) -> None:
     for scheduler in ("threads", "processes"):
         with Workers(scheduler=scheduler, n_workers=2) as workers:
             workers.start()
             run_each(nothing, range(10), lambda _: None)
-            for n_tasks in map(int, numbers):
+            for n_tasks in numbers:
                 done: list[int] = []
-                begin = time.perf_counter()
-                run_each(nothing, range(n_tasks), done.append)
-                seconds = time.perf_counter() - begin
+                wall = spent(run_each, nothing, range(n_tasks), done.append).wall
                 assert sorted(done) == list(range(n_tasks))
-                print(
-                    f"{scheduler}: {n_tasks:,} tasks {seconds:.2f} s, {1000 * seconds / n_tasks:.2f} ms each"
-                )
+                tell(f"{scheduler}: {n_tasks:,} tasks {wall:.2f} s, {1000 * wall / n_tasks:.2f} ms each")
 
 
 if __name__ == "__main__":
-    main(*(sys.argv[1:] or ("100", "1000", "10000", "30000")))
+    run_main(main)

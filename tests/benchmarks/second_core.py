@@ -7,6 +7,7 @@ how many times as many calls a second the two make, the most that two workers ca
 from __future__ import annotations
 
 import time
+from functools import partial
 from multiprocessing import Barrier, Process, Queue
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.sparse import random_array
 
 from distembed.execution import one_blas_thread
 from distembed.linalg.blocks import sparse_times_dense
+from tests.benchmarks.measures import run_main, tell
 
 SECONDS = 1.0
 
@@ -29,10 +31,9 @@ def kernels():
     matrix = random_array((1000, 10_000), density=0.1, format="csr", rng=rng, dtype=np.float32)
     for width in (100, 200):
         vectors = normal(10_000, width)
-        yield (
-            f"sparse block times {vectors.nbytes / 1e6:.0f} MB of vectors",
-            lambda vectors=vectors: sparse_times_dense(matrix, vectors),
-        )
+        megabytes = vectors.nbytes / 1e6
+        product = partial(sparse_times_dense, matrix, vectors)
+        yield f"sparse block times {megabytes:.0f} MB of vectors", product
     table, places, out = normal(10_000, 200), rng.integers(0, 10_000, 300), np.empty((300, 200), np.float32)
     yield "300 rows taken from 8 MB of vectors", lambda: np.take(table, places, axis=0, out=out, mode="clip")
 
@@ -65,8 +66,8 @@ def calls_of(kernels, number, n_processes) -> int:
 def main() -> None:
     for number, (name, _) in enumerate(kernels()):
         ratios = [calls_of(kernels, number, 2) / calls_of(kernels, number, 1) for _ in range(3)]
-        print(f"{name:<42}" + "  ".join(f"{ratio:.2f}" for ratio in ratios), flush=True)
+        tell(f"{name:<42}" + "  ".join(f"{ratio:.2f}" for ratio in ratios))
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -8,24 +8,23 @@ is removed at the end.
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import distembed as de
+from tests.benchmarks.measures import DISTEMBED, run_main
 
 
-def run(workers: str, job: str, options: list[str], workspace: Path) -> dict[str, dict[str, float]]:
-    command = [sys.executable, "-m", "distembed.cli.main", "run", job, "--workers", workers, *options]
-    subprocess.run([*command, "--workspace", str(workspace)], check=True, stdout=subprocess.DEVNULL)
-    stages = de.Workspace.open(str(workspace)).stages()
-    return {name: dict(manifest.facts) for name, manifest in stages.items()}
+def run(workers: str, job: Path, options: tuple[str, ...], workspace: str) -> dict[str, dict[str, float]]:
+    command = [*DISTEMBED, "run", job, "--workers", workers, *options, "--workspace", workspace]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return {name: dict(manifest.facts) for name, manifest in de.Workspace.open(workspace).stages().items()}
 
 
-def main(workers: str, job: str, *options: str) -> None:
+def main(workers: str, job: Path, *options: str) -> None:
     numbers = workers.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        runs = [run(n, job, list(options), Path(folder) / n) for n in numbers]
+        runs = [run(n, job, options, f"{folder}/{n}") for n in numbers]
     print(f"{'stage':<18}" + "".join(f"{n + ' workers':>34}" for n in numbers))
     for stage, first in runs[0].items():
         cells = [
@@ -37,4 +36,4 @@ def main(workers: str, job: str, *options: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_main(main)

@@ -9,12 +9,8 @@ same residual, and times all by them.
 
 from __future__ import annotations
 
-import argparse
-import lzma
-import multiprocessing
-import resource
 import tempfile
-import time
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,12 +22,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from distembed.costs import WORKER_BYTES
 from distembed.factorization.subwords import SubwordMap, find_ngrams
 from distembed.systems.psdvec.stages import plan_subwords
-
-
-def read_words(path: Path, n_words: int) -> list[str]:
-    """Return the first field of the first lines."""
-    with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as lines:
-        return [line.split()[0] for _, line in zip(range(n_words), lines, strict=False)]
+from tests.benchmarks.inputs import open_text
+from tests.benchmarks.measures import alone, peak_bytes, run_main, spent, tell
 
 
 def made_up_vectors(words: list[str], n_components: int, folder: Path) -> str:
@@ -45,35 +37,24 @@ def made_up_vectors(words: list[str], n_components: int, folder: Path) -> str:
     return place
 
 
-def stored_in(folder: Path):
-    """Return a checkpoint that stores arrays as Zarr."""
-
-    def checkpoint(name, make):
-        place = str(folder / name)
-        make().to_zarr(place)
-        return da.from_zarr(place)
-
-    return checkpoint
-
-
 def fit(words: list[str], vectors: str, folder: Path, n_workers: int, buckets: int | None) -> None:
     """Fit the map, and print its time, its processor time and the peak of this process."""
+
+    def stored(name, make):
+        make().to_zarr(place := str(folder / name))
+        return da.from_zarr(place)
+
     with dask.config.set(scheduler="threads", num_workers=n_workers):
         small = SubwordMap().fit(["ab", "abc", "abcd"], np.eye(3))  # compiled before the clock starts
         small.transform(["a"])
-        start, before = time.perf_counter(), time.process_time()
-        model = SubwordMap(buckets=buckets, checkpoint=stored_in(folder)).fit(words, da.from_zarr(vectors))
-        wall, processor = time.perf_counter() - start, time.process_time() - before
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    print(
-        f"fit: {wall:.1f} s, processor {processor:.1f} s, peak {peak:.0f} MiB, {model.vectors_.shape[0]:,} rows, "
+        found = spent(SubwordMap(buckets=buckets, checkpoint=stored).fit, words, da.from_zarr(vectors))
+    model = found.result
+    tell(
+        f"fit: {found}, peak {peak_bytes() / 2**20:.0f} MiB, {model.vectors_.shape[0]:,} rows, "
         f"{model.n_collisions_:,} collisions, residual {model.residuals_.max():.1e}, held-out share "
-        f"{model.validation_score_:.3f}",
-        flush=True,
+        f"{model.validation_score_:.3f}"
     )
-    start, before = time.perf_counter(), time.process_time()
-    model.table_.compose(words)
-    print(f"compose all: {time.perf_counter() - start:.1f} s, processor {time.process_time() - before:.1f} s")
+    tell(f"compose all: {spent(model.table_.compose, words)}")
 
 
 def planned(n_words: int, n_components: int, n_workers: int, buckets: int | None) -> float:
@@ -84,49 +65,36 @@ def planned(n_words: int, n_components: int, n_workers: int, buckets: int | None
     return WORKER_BYTES + plan.peak_bytes(n_workers)
 
 
-def plain(words: list[str], vectors: str, n_columns: int) -> None:
+def solve_plainly(words: list[str], vectors: str, n_columns: int) -> None:
     """Print the time of SciPy's conjugate gradients on some columns, one after the other, float64."""
     found = find_ngrams(words, min_n=3, max_n=6)
     A, some = found.averaging.astype(np.float64), da.from_zarr(vectors)[:, :n_columns].compute()
     model = SubwordMap(validation_fraction=0)
     B, n = A.T.tocsr(), A.shape[1]
     matrix = LinearOperator((n, n), matvec=lambda z: B @ (A @ z) + model.regularization * z)
-    before = time.process_time()
+    taken = 0.0
     for column in (some - some.mean(axis=0)).T:
-        _, status = cg(matrix, B @ column, rtol=model.tol, atol=0)
+        _, cpu, (_, status) = spent(cg, matrix, B @ column, rtol=model.tol, atol=0)
         assert status == 0
-    taken = (time.process_time() - before) / n_columns
+        taken += cpu / n_columns
     total = da.from_zarr(vectors).shape[1]
-    print(
-        f"SciPy's cg: {taken:.1f} s of processor a column, {taken * total:.0f} s for all {total}", flush=True
-    )
+    tell(f"SciPy's cg: {taken:.1f} s of processor a column, {taken * total:.0f} s for all {total}")
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("words", type=Path)
-    parser.add_argument("--n-words", type=int, default=80_000)
-    parser.add_argument("--n-components", type=int, default=300)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--buckets", type=int)
-    parser.add_argument("--compare", type=int, default=0)
-    given = parser.parse_args()
-    words = read_words(given.words, given.n_words)
+def main(
+    words: Path, *, n_words: int = 80_000, n_components: int = 300, workers: int = 2,
+    buckets: int | None = None, compare: int = 0,
+) -> None:  # fmt: skip
+    with open_text(words) as lines:
+        first = [line.split()[0] for line in islice(lines, n_words)]
     with tempfile.TemporaryDirectory() as name:
-        vectors = made_up_vectors(words, given.n_components, Path(name))
-        bytes_planned = planned(len(words), given.n_components, given.workers, given.buckets)
-        print(
-            f"{len(words):,} words x {given.n_components}: planned peak {bytes_planned / 2**20:.0f} MiB",
-            flush=True,
-        )
-        arguments = (words, vectors, Path(name), given.workers, given.buckets)
-        process = multiprocessing.get_context("spawn").Process(target=fit, args=arguments)
-        process.start()
-        process.join()
-        if given.compare:
-            plain(words, vectors, given.compare)
+        vectors = made_up_vectors(first, n_components, Path(name))
+        n_bytes = planned(len(first), n_components, workers, buckets)
+        tell(f"{len(first):,} words x {n_components}: planned peak {n_bytes / 2**20:.0f} MiB")
+        alone(fit, first, vectors, Path(name), workers, buckets)
+        if compare:
+            solve_plainly(first, vectors, compare)
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -6,11 +6,10 @@ four words that are nearest to each.
 
 from __future__ import annotations
 
-import sys
-
 from distembed.job.opening import load_vectors, parse_source
 from distembed.views.report.figures import save_figure
 from distembed.views.report.maps import map_drawing, plane
+from tests.benchmarks.measures import run_main
 
 STRINGS = [
     "hyperinflated", "microbrewer", "bioluminescently", "recontextualize", "tolkienesque", "kingliest", "misremembered",
@@ -19,19 +18,17 @@ STRINGS = [
 N_NEAR = 4
 
 
-def main() -> None:
-    """Draw the strings that are unknown, and the words nearest to each."""
-    source, target = sys.argv[1:3]
+def main(source: str, target: str) -> None:
     vectors = load_vectors(parse_source(source))
     strings = [string for string in STRINGS if string not in vectors]
-    near = [word for string in strings for word, _ in vectors.most_similar(string, n=N_NEAR)]
-    names = list(dict.fromkeys([*strings, *near]))
+    near = {string: [word for word, _ in vectors.most_similar(string, n=N_NEAR)] for string in strings}
+    names = list(dict.fromkeys([*strings, *(word for words in near.values() for word in words)]))
     points, _ = plane(vectors.normalized()[names].astype("float64"), "tsne", 0)
     groups = ["composed from its n-grams" if name in strings else "word of the vocabulary" for name in names]
     save_figure(target, map_drawing(points, names, groups).drawing)
-    for string in strings:
-        print(f"{string}: {', '.join(word for word, _ in vectors.most_similar(string, n=N_NEAR))}")
+    for string, words in near.items():
+        print(f"{string}: {', '.join(words)}")
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -9,13 +9,13 @@ the hidden vectors that is explained; and the same for a map that learned from v
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
 import distembed as de
+from tests.benchmarks.measures import run_main, tell_head, tell_row
 
 TENTH = 10
 OPTIONS = {"default": {}, "3 to 8": {"max_n": 8}, "lambda 0.025": {"regularization": 0.025}}
@@ -45,18 +45,16 @@ def measured(words: Sequence[str], vectors: np.ndarray, options: dict, *, shuffl
 
 
 def main(*files: str) -> None:
-    print(
-        "| vectors | words; hidden | map | median rank | frequent half | rare half | among ten | explained |"
-    )
-    print("|---|--:|---|--:|--:|--:|--:|--:|")
+    heads = "median rank", "frequent half", "rare half", "among ten", "explained"
+    tell_head("vectors", "words; hidden", "map", *heads)
     for file in files:
         loaded = de.WordVectors.load(file)
         vectors, n = np.asarray(loaded.vectors, np.float32), len(loaded)
         trials = [(name, options, False) for name, options in OPTIONS.items()] + [("shuffled", {}, True)]
         for name, options, shuffled in trials:
             cells = measured(loaded.words, vectors, options, shuffled=shuffled)
-            print(f"| {file} | {n}; {n // TENTH} | {name} | {' | '.join(cells)} |", flush=True)
+            tell_row(file, f"{n}; {n // TENTH}", name, *cells)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_main(main)

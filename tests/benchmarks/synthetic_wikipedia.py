@@ -4,7 +4,8 @@
 different words and how many different pairs (two words at most three apart) there are after 10, 20, 40, 82 million
 tokens, and for the synthetic text far beyond. ``python -m tests.benchmarks.synthetic_wikipedia write FOLDER SOURCE...
 --tokens 2.1e9`` writes ``FOLDER/enwiki-synthetic-*.xml.bz2``, multistream as Wikimedia's dumps are, or ``.xml`` with
-``--plain``. SOURCE are text files (a blank line between documents; .xz or plain), here those of data/english.
+``--plain``; ``growth --keep N`` counts every N-th pair. SOURCE are text files (a blank line between documents; .xz or
+plain), here those of data/english.
 
 The model is an interpolated trigram model that walks over the real text: after every token the walk goes on with the
 next token of the real text, or, with small probabilities, jumps to another place where the same two words stand (a
@@ -22,19 +23,20 @@ real pages, of which it writes about a tenth (links, references, an infobox on e
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import lzma
-import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from tests.benchmarks.measures import run_main, tell
 
 # Probabilities, per token, of a jump that keeps two words, one word, or none, and of one back to an earlier word of the
 # page; chosen by hand so that `growth` follows the real text.
@@ -122,11 +124,9 @@ def tokens_of(text):
     return starts, stops, hashes
 
 
-def read_source(paths: list[Path], seed: int) -> Source:
+def read_source(paths: Sequence[Path], seed: int) -> Source:
     """Read text files whose documents stand between blank lines, in a random order."""
-    texts = [
-        lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes() for path in paths
-    ]
+    texts = [(lzma.open if path.suffix == ".xz" else open)(path, "rb").read() for path in paths]
     documents = [document for text in texts for document in text.translate(BLANKED).split(b"\n\n")]
     np.random.default_rng(seed).shuffle(documents)
     text = np.frombuffer(b"\n\n".join(documents) + b"\n\n", np.uint8)
@@ -136,18 +136,8 @@ def read_source(paths: list[Path], seed: int) -> Source:
     _, words, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     order, rank, bigrams = context_order(words)
     unigrams = np.append(0, np.cumsum(counts))
-    return Source(
-        text,
-        np.append(starts, np.uint32(len(text))),
-        stops,
-        words.astype(np.int32),
-        counts <= RARE,
-        bounds,
-        order,
-        rank,
-        bigrams,
-        unigrams,
-    )
+    starts, words = np.append(starts, np.uint32(len(text))), words.astype(np.int32)
+    return Source(text, starts, stops, words, counts <= RARE, bounds, order, rank, bigrams, unigrams)
 
 
 def context_order(words: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
@@ -301,34 +291,19 @@ def stream(index: int, *, source: Source, seed: int) -> tuple[bytes, int]:
     own = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
     positions, ranks, pages = walk_over(source, STREAM_TOKENS, own)
     written = []
+    citation, of_text = np.frombuffer(CITATION, np.uint8), (source.text, source.starts, source.stops)
     for number, (start, stop) in enumerate(pairwise(pages)):
-        places, citation = slice(start, stop), np.frombuffer(CITATION, np.uint8)
-        body = wikitext(
-            source.text, source.starts, source.stops, positions[places], ranks[places], citation, own + number
-        )
+        body = wikitext(*of_text, positions[start:stop], ranks[start:stop], citation, own + number)
         name = bytes(source.text[source.starts[positions[start]] : source.stops[positions[start]]])
         page = index * 1000 + number + 1
-        written.append(
-            PAGE % (name, page, page, page, name, page, 1000 + page % 1000, body.tobytes().strip())
-        )
+        year = 1000 + page % 1000
+        written.append(PAGE % (name, page, page, page, name, page, year, body.tobytes().strip()))
     return b"".join(written), len(positions)
 
 
 def walk_over(source: Source, n_tokens: int, seed: int, jumps: tuple[float, ...] = JUMPS):
     """Walk over the source; see `walk`."""
-    return walk(
-        source.words,
-        source.rare,
-        source.documents,
-        source.order,
-        source.rank,
-        source.bigrams,
-        source.unigrams,
-        jumps=jumps,
-        n_tokens=n_tokens,
-        longest=LONGEST_PAGE,
-        seed=seed,
-    )
+    return walk(*source[3:], jumps=jumps, n_tokens=n_tokens, longest=LONGEST_PAGE, seed=seed)
 
 
 def packed_stream(index: int) -> tuple[bytes, int]:
@@ -360,69 +335,55 @@ def write(
                         n_bytes, written = n_bytes + out.write(packed), written + tokens
                     index = batch.stop
                 n_bytes += out.write(pack(b"</mediawiki>\n"))
-            print(f"{path}: {written:,} tokens in {n_bytes:,} bytes so far", flush=True)
+            tell(f"{path}: {written:,} tokens in {n_bytes:,} bytes so far")
 
 
 def growth(source: Source, *, n_tokens: int, seed: int, keep: int) -> None:
     """Print the growth of words and pairs in the source, and in synthetic text up to so many tokens."""
-    points = [10_000_000, 20_000_000, 40_000_000, len(source.words)]
-    points += [len(source.words) * 2**k for k in range(1, 12) if len(source.words) * 2**k < n_tokens] + [
-        n_tokens
+    doubled = [len(source.words) * 2**k for k in range(1, 12)]
+    points = [
+        10_000_000,
+        20_000_000,
+        40_000_000,
+        len(source.words),
+        *(n for n in doubled if n < n_tokens),
+        n_tokens,
     ]
-    print(f"{'tokens':>14} {'words':>12} {'pairs':>14}   synthetic: words, pairs")
+    tell(f"{'tokens':>14} {'words':>12} {'pairs':>14}   synthetic: words, pairs")
     real, made = Growth(keep=keep), Growth(keep=keep)
     begin = done = index = 0
     for point in points:
         found = ""
         if point <= len(source.words):
             inside = source.documents[(source.documents > begin) & (source.documents < point)]
-            real.add(
-                source.words[begin:point].astype(np.int64), np.concatenate([[begin], inside, [point]]) - begin
-            )
+            pages = np.concatenate([[begin], inside, [point]]) - begin
+            real.add(source.words[begin:point].astype(np.int64), pages)
             found, begin = "{:12,} {:14,}".format(*real.numbers()), point
         while done < point:
             positions, ranks, pages = walk_over(source, min(4_000_000, point - done), seed + index)
-            made.add(
-                np.where(ranks > 0, ranks.astype(np.int64) + len(source.rare), source.words[positions]), pages
-            )
+            words = np.where(ranks > 0, ranks.astype(np.int64) + len(source.rare), source.words[positions])
+            made.add(words, pages)
             done, index = done + len(positions), index + 1
-        print(f"{point:14,} {found:>27}   {{:12,}} {{:14,}}".format(*made.numbers()), flush=True)
+        tell(f"{point:14,} {found:>27}   {{:12,}} {{:14,}}".format(*made.numbers()))
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("action", choices=["growth", "write"])
-    parser.add_argument(
-        "paths", nargs="+", type=Path, help="with write, first the folder; then the source's text files"
-    )
-    parser.add_argument("--tokens", type=float, default=2.1e9)
-    parser.add_argument("--files", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--keep", type=int, default=64, help="count every so manieth pair")
-    options = parser.parse_args(arguments)
-    if options.action == "growth":
-        growth(
-            read_source(options.paths, options.seed),
-            n_tokens=int(options.tokens),
-            seed=options.seed,
-            keep=options.keep,
-        )
+def main(
+    action: Literal["growth", "write"], *paths: Path, tokens: float = 2.1e9, files: int = 8, seed: int = 0,
+    plain: bool = False, processes: int = 2, keep: int = 64,
+) -> None:  # fmt: skip
+    if action == "growth":
+        growth(read_source(paths, seed), n_tokens=int(tokens), seed=seed, keep=keep)
         return
-    folder, *paths = options.paths
-    write(
-        folder,
-        read_source(paths, options.seed),
-        n_tokens=int(options.tokens),
-        n_files=options.files,
-        seed=options.seed,
-        plain=options.plain,
-        processes=options.processes,
-    )
+    folder, *sources = paths
+    options = {
+        "n_tokens": int(tokens),
+        "n_files": files,
+        "seed": seed,
+        "plain": plain,
+        "processes": processes,
+    }
+    write(folder, read_source(sources, seed), **options)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -5,9 +5,6 @@ The tables are printed: run with -s. Figures are recorded, never asserted.
 
 from __future__ import annotations
 
-import resource
-import time
-
 import dask
 import numpy as np
 import pytest
@@ -19,6 +16,7 @@ from distembed.manifold.correspondences import correspondence_matrix, shared_val
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
+from tests.benchmarks.measures import peak_bytes, spent
 from tests.manifold.test_alignment import GRID, TOY, pairs_of
 from tests.references.alignment import alternate, grid_toy
 
@@ -32,9 +30,8 @@ def toy_guesses(X, V, graph, numbers, weight):
 
     def embedded(pairs, **options):
         joint = joint_adjacency([graph, graph], {(0, 1): pairs}, weight=weight)
-        return (
-            FeaturePreservingEmbedding(2, **options).fit_graph(joint, *shared_values(V, pairs)).features_[16:]
-        )
+        model = FeaturePreservingEmbedding(2, **options).fit_graph(joint, *shared_values(V, pairs))
+        return model.features_[16:]
 
     _, Z = alignment_eigenpairs(joint_adjacency([graph, graph], {(0, 1): links}, weight=weight), 2)
     nearest = np.argmin(((Z[16:, None] - Z[:16]) ** 2).sum(axis=2), axis=1)
@@ -59,9 +56,8 @@ def as_printed(graph, V, links, weight):
 def toy_row(n_known, n_seeds, weight):
     """Return the errors of each method over seeds of the paper's grid, with links of a weight."""
     X, V = grid_toy()
-    graph = neighbor_affinity(
-        X, GRID["n_neighbors"], affinity="gaussian", metric="euclidean", symmetry="mutual"
-    )
+    options = {"affinity": "gaussian", "metric": "euclidean", "symmetry": "mutual"}
+    graph = neighbor_affinity(X, GRID["n_neighbors"], **options)
     errors = {}
     for seed in range(n_seeds):
         numbers = np.random.default_rng(seed).permutation(16)[:n_known]
@@ -76,34 +72,13 @@ def toy_row(n_known, n_seeds, weight):
 @pytest.mark.parametrize(
     ("n_seeds", "weight"), [(2, 1), *(pytest.param(100, mu, marks=pytest.mark.slow) for mu in (1, 10))]
 )
-def test_toy_of_the_paper(n_seeds, weight, tmp_path):
+def test_toy_of_the_paper(n_seeds, weight):
     print(f"\nRMSE on the grid, links of weight {weight}, mean ± half the 95 % interval of {n_seeds} seeds")
-    rows = {}
     with dask.config.set(scheduler="synchronous"):
         for n_known in (1, 2, 3, 4, 5, 7, 10, 15) if n_seeds > 2 else (3,):
-            rows[n_known] = toy_row(n_known, n_seeds, weight)
-            cells = (
-                f"{name} {value.mean:.2f} ± {value.high - value.mean:.2f}"
-                for name, value in rows[n_known].items()
-            )
+            row = toy_row(n_known, n_seeds, weight).items()
+            cells = (f"{name} {value.mean:.2f} ± {value.high - value.mean:.2f}" for name, value in row)
             print(f"{n_known:3d} known: " + "; ".join(cells), flush=True)
-    print(draw(rows, tmp_path / "toy.png"))
-
-
-def draw(rows, path):
-    """Draw the errors against the number of known pairs; return where."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for name in rows[next(iter(rows))]:
-        values = [row[name] for row in rows.values()]
-        axes.plot(list(rows), [value.mean for value in values], marker="o", label=name)
-        axes.fill_between(list(rows), [v.low for v in values], [v.high for v in values], alpha=0.2)
-    axes.set(xlabel="known pairs of 16", ylabel="RMSE of the feature", ylim=(0, None))
-    axes.legend()
-    figure.savefig(path, dpi=120)
-    return path
 
 
 def ring_graph(n, n_edges, generator):
@@ -116,7 +91,7 @@ def ring_graph(n, n_edges, generator):
 
 
 def measure(n_rows, n_components, n_features=50):
-    """Fit n_rows rows in two sets, 5 % corresponding; return wall and CPU seconds, edges, rounds, error."""
+    """Fit n_rows rows in two sets, 5 % corresponding; return what it took, edges, rounds, error."""
     generator = np.random.default_rng(0)
     half = n_rows // 2
     graphs = [ring_graph(half, 5, generator) for _ in range(2)]
@@ -128,9 +103,7 @@ def measure(n_rows, n_components, n_features=50):
     V[half + known] = waves[known]
     adjacency = joint_adjacency(graphs, {(0, 1): links})
     model = FeaturePreservingEmbedding(n_components, init="random")
-    begin = time.perf_counter(), time.process_time()
-    model.fit_graph(adjacency, V)
-    seconds = time.perf_counter() - begin[0], time.process_time() - begin[1]
+    seconds = spent(model.fit_graph, adjacency, V)
     error = np.sqrt(np.mean((model.features_[half:] - waves) ** 2))
     return seconds, adjacency.nnz, model.n_iter_, error
 
@@ -141,10 +114,9 @@ def measure(n_rows, n_components, n_features=50):
 )
 def test_time_against_size(n_rows):
     n_components = min(50, n_rows // 10)
-    (wall, cpu), n_edges, n_rounds, error = measure(n_rows, n_components)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    seconds, n_edges, n_rounds, error = measure(n_rows, n_components)
+    each = 1e9 * seconds.cpu / n_edges / n_rounds
     print(
-        f"\n{n_rows} rows, {n_edges} non-zeros, k = {n_components}: {wall:.1f} s wall, {cpu:.1f} s CPU, "
-        f"{n_rounds} rounds, {1e9 * cpu / n_edges / n_rounds:.0f} ns CPU a non-zero and round, peak {peak:.2f} GiB, "
-        f"RMSE {error:.3f}"
+        f"\n{n_rows} rows, {n_edges} non-zeros, k = {n_components}: {seconds}, {n_rounds} rounds, {each:.0f} ns CPU "
+        f"a non-zero and round, peak {peak_bytes() / 2**30:.2f} GiB, RMSE {error:.3f}"
     )

@@ -10,9 +10,8 @@ import bz2
 import collections
 import lzma
 import re
-import time
+from functools import partial
 
-import numpy as np
 import pytest
 
 from distembed.corpus import Tokenizer, read_corpus, tokenize_partition
@@ -20,21 +19,13 @@ from distembed.corpus.mediawiki import Stripper, page_pieces
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.streams import Progress, pieces_of
 from distembed.corpus.tokenizer import scanner
+from tests.benchmarks.measures import least_cpu
 
 
 @pytest.fixture(scope="module")
 def seconds(is_measured):
     """Return what measures the least CPU seconds of three rounds, or of one, and returns the last result."""
-
-    def measure(work):
-        best, result = np.inf, None
-        for _ in range(3 if is_measured else 1):
-            begin = time.process_time()
-            result = work()
-            best = min(best, time.process_time() - begin)
-        return max(best, 1e-9), result  # a small text takes less than the clock tells apart
-
-    return measure
+    return partial(least_cpu, n_rounds=3 if is_measured else 1)
 
 
 @pytest.fixture(scope="module")

@@ -5,19 +5,21 @@ Run with `-m slow -s`. Each prints a table; nothing but its shape is asserted.
 
 from __future__ import annotations
 
-import lzma
-import time
 from itertools import islice
 
 import numpy as np
 import pytest
 
 import distembed as de
+from distembed.evaluation import imputation
 from distembed.evaluation import imputation as evaluation
-from distembed.evaluation import neighbor_labels
 from distembed.formats.tables import read_columns
+from distembed.neighbors.search import approximate_neighbors
 from distembed.tables.rows import Domain
+from distembed.weighting.documents import tf_idf
 from tests.benchmarks.company_tables import SPACES, company_vectors, read_prices
+from tests.benchmarks.inputs import open_text
+from tests.benchmarks.measures import spent
 
 pytestmark = pytest.mark.slow
 
@@ -34,9 +36,7 @@ def imputed(X, Y, **options):
 
 
 def accuracies(vectors, labels):
-    found = neighbor_labels.neighbor_label_accuracy(
-        vectors, labels, n_neighbors=(1, *neighbor_labels.NEIGHBOR_COUNTS)
-    )
+    found = imputation.neighbor_label_accuracy(vectors, labels, n_neighbors=(1, *imputation.NEIGHBOR_COUNTS))
     return "  ".join(f"{value:.3f}" for value in found.values())
 
 
@@ -61,9 +61,7 @@ def test_table_1(shared, domain, space):
     Y = company_vectors(shared / "data" / "lsi", domain, space)
     known = ~np.isnan(Y[:, 0])
     labels = np.array(domain.labels)
-    print(
-        f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = 1, {neighbor_labels.NEIGHBOR_COUNTS}"
-    )
+    print(f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = 1, {imputation.NEIGHBOR_COUNTS}")
     print("before        ", accuracies(Y[known], labels[known]))
     for weights in ("simplex", "normalise_after"):
         after = imputed(domain.matrix, Y, weights=weights)
@@ -93,12 +91,9 @@ def test_hidden_companies(shared, domain, space):
 @pytest.fixture(scope="module")
 def simple_words(shared, tmp_path_factory):
     """Return LSA and PSDVec vectors of a part of Simple Wikipedia."""
-    from distembed.weighting.documents import tf_idf
-
     text = tmp_path_factory.mktemp("text") / "simple.txt"
     source = shared / "data" / "english" / "simplewiki2021-0.txt.xz"
-    with lzma.open(source, "rt", encoding="utf-8") as file:
-        lines = (line for line in file)
+    with open_text(source) as lines:
         text.write_text("".join(islice(lines, 2500 * MEGABYTES_OF_TEXT)), encoding="utf-8")
     documents = de.read_corpus([str(text)], layout="blocks")
     vocabulary = de.build_vocabulary(documents, min_count=20, max_size=15_000)
@@ -112,10 +107,14 @@ def simple_words(shared, tmp_path_factory):
     }
 
 
+@pytest.fixture(scope="module")
+def glove(shared):
+    return de.WordVectors.load(shared / "data" / "embeddings" / "glove50_4k.txt.xz", max_words=4196)
+
+
 @pytest.mark.parametrize("space", ["psdvec", "lsa"])
-def test_hidden_words(shared, simple_words, space):
+def test_hidden_words(glove, simple_words, space):
     words, vectors = simple_words
-    glove = de.WordVectors.load(shared / "data" / "embeddings" / "glove50_4k.txt.xz", max_words=4196)
     rows = glove.index(words)
     X = np.asarray(vectors[space], dtype=np.float64)
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
@@ -138,22 +137,17 @@ def noisy_factors(n_rows, n_columns, noise):
     return rows.astype(np.float32)
 
 
-def test_recall_of_approximate_neighbors(shared):
+def test_recall_of_approximate_neighbors(glove):
     pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
-    from distembed.neighbors.search import approximate_neighbors
-
-    glove = de.WordVectors.load(shared / "data" / "embeddings" / "glove50_4k.txt.xz", max_words=4196)
     for name, X in {
         "4,196 x 50 GloVe": glove.vectors,
         "20,000 x 300 of 20 factors, noise 0.1": noisy_factors(20_000, 300, 0.1),
         "100,000 x 50 of 20 factors, noise 0.3": noisy_factors(100_000, 50, 0.3),
         "20,000 x 300 normal (the hardest)": noisy_factors(20_000, 300, 1e6),
     }.items():
-        start = time.process_time()
-        _, recall = approximate_neighbors(X, 8)
-        print(
-            f"{name}: recall {recall:.4f}, {time.process_time() - start:.1f} s of processor, compiling included"
-        )
+        found = spent(approximate_neighbors, X, 8)
+        _, recall = found.result
+        print(f"{name}: recall {recall:.4f}, {found.cpu:.1f} s of processor, compiling included")
         assert recall > 0
 
 
@@ -164,14 +158,8 @@ def test_growth_with_approximate_neighbors(n):
     Y = np.tanh(X)
     Y[np.random.default_rng(1).permutation(n)[n // 5 :]] = np.nan
     model = de.LatentSemanticImputation(neighbors="approximate")
-    for name, step in {
-        "graph": lambda: model.fit_graph(X),
-        "weights": lambda: model.fit_weights(X),
-        "vectors": lambda: model.fit_vectors(Y),
-    }.items():
-        start = time.process_time()
-        step()
-        print(f"{n:,} {name}: {time.process_time() - start:.1f} s of processor")
+    for step, rows in ((model.fit_graph, X), (model.fit_weights, X), (model.fit_vectors, Y)):
+        print(f"{n:,} {step.__name__.removeprefix('fit_')}: {spent(step, rows).cpu:.1f} s of processor")
     print(f"{n:,}: recall {model.recall_:.4f}, {model.n_iter_} steps, residual {model.residual_:.1e}")
     assert model.converged_
 
@@ -191,7 +179,7 @@ def test_domains_and_metrics(shared, domain):
     for space in ("google", "glove", "fast"):
         Y = company_vectors(shared / "data" / "lsi", domain, space)
         for name, (X, metric) in domains.items():
-            found = neighbor_labels.neighbor_label_accuracy(
+            found = imputation.neighbor_label_accuracy(
                 imputed(X, Y, metric=metric), domain.labels, n_neighbors=(1, 5, 10)
             )
             print(f"{space}, {name}: {found}")
@@ -200,22 +188,17 @@ def test_domains_and_metrics(shared, domain):
 def test_columns_of_different_sizes(shared):
     """Print sectors of neighbors and the hold-out of returns beside revenue and staff, raw and standardized."""
     folder = shared / "data" / "lsi"
-    prices, tokens = (
-        read_columns(str(folder / f)) for f in ("sp500_close_2015_2018.csv.xz", "sp500_token.csv")
-    )
+    files = "sp500_close_2015_2018.csv.xz", "sp500_token.csv"
+    prices, tokens = (read_columns(str(folder / file)) for file in files)
     months = [date[:7] for date in prices.pop("date")]
     ends = [i for i in range(len(months)) if i + 1 == len(months) or months[i] != months[i + 1]]
-    closes = {
-        name: np.array([float(text or "nan") for text in column])[ends] for name, column in prices.items()
-    }
-    listed = [row for row, symbol in enumerate(tokens["Symbol"]) if symbol in closes]
-    whole = [row for row in listed if (closes[tokens["Symbol"][row]] > 0).all()]
+    of = {name: np.array([float(text or "nan") for text in column])[ends] for name, column in prices.items()}
+    closes = {row: of[symbol] for row, symbol in enumerate(tokens["Symbol"]) if symbol in of}
+    whole = [row for row, close in closes.items() if (close > 0).all()]
     random = np.random.default_rng(0)
-    rows = []
-    for row in whole:
-        close = closes[tokens["Symbol"][row]]
-        rows.append([*(close[1:] / close[:-1] - 1), random.lognormal(23, 1.2), random.lognormal(10, 1.3)])
-    labels, X = [tokens["Sector"][row] for row in whole], np.array(rows)
+    sizes = lambda: (random.lognormal(23, 1.2), random.lognormal(10, 1.3))  # noqa: E731 - revenue and staff
+    X = np.array([[*(close[1:] / close[:-1] - 1), *sizes()] for close in map(closes.get, whole)])
+    labels = [tokens["Sector"][row] for row in whole]
     raw = Domain([tokens["nGram"][row] for row in whole], X, [], labels, [], [])
     for name, matrix in {"raw": X, "standardized": (X - X.mean(axis=0)) / X.std(axis=0)}.items():
         Y = company_vectors(folder, raw, "google")

@@ -9,9 +9,6 @@ The default size only shows that the benchmark works. The figures, counted from 
 
 from __future__ import annotations
 
-import resource
-import sys
-import time
 from types import SimpleNamespace
 
 import dask
@@ -23,33 +20,14 @@ from sklearn.preprocessing import normalize
 
 import distembed as de
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import (
-    LocalityPreservingProjection,
-    neighborhood_graph,
-)
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.neighbors.search import nearest_neighbors
 from distembed.weighting.documents import log_entropy
+from tests.benchmarks.inputs import drawn_words, gathered
+from tests.benchmarks.measures import clock
 
 SIZES = [12_000, 25_000, 50_000, 100_000]
 N_NEIGHBORS, N_COMPONENTS, TOL = 20, 300, 1e-3
-
-
-def clock(name, function):
-    """Run a function and print what it took."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    result = function()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**30 if sys.platform == "darwin" else 2**20)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    print(
-        f"{name}: {cpu:.0f} s of CPU, {wall:.0f} s wall, peak of the process so far {peak:.2f} GiB",
-        flush=True,
-    )
-    return result
-
-
-def whole(array):
-    blocks = dask.compute(*array.to_delayed().ravel())
-    return sp.csr_array(sp.vstack(blocks, format="csr"))
 
 
 def counted(shared, kind, n, tmp_path):
@@ -58,24 +36,17 @@ def counted(shared, kind, n, tmp_path):
     tokens = de.read_corpus(files, layout="blocks").tokenize(tmp_path)
     vocabulary = de.build_vocabulary(tokens, max_size=n)
     if kind == "contexts":
-        return whole(de.count_cooccurrences(tokens, vocabulary, window=5)).astype(np.float32)
-    rows = sp.csr_array(log_entropy(whole(de.count_document_terms(tokens, vocabulary))).T.tocsr())
+        return gathered(de.count_cooccurrences(tokens, vocabulary, window=5)).astype(np.float32)
+    rows = sp.csr_array(log_entropy(gathered(de.count_document_terms(tokens, vocabulary))).T.tocsr())
     return sp.csr_array(rows[:, rows.sum(axis=0) > 0]).astype(np.float32)
-
-
-def drawn(n):
-    """Return words whose features fall off as word frequencies do."""
-    rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(40, 0.05), n) @ rng.dirichlet(np.full(2 * n, 0.02), 40)
-    return sp.csr_array(np.log1p(rng.poisson(2_000 * topics)).astype(np.float32))
 
 
 def measured(X, n_components):
     nearest_neighbors(X[:60], 3, metric="cosine").lists.compute()  # compiles
     print(f"{X.shape[0]} x {X.shape[1]}, {X.nnz / 1e6:.1f} M stored values")
     k = min(N_NEIGHBORS, X.shape[0] - 1)
-    graph = clock("neighbors", lambda: neighborhood_graph(X, n_neighbors=k))
-    maps = clock("eigenvectors", lambda: laplacian_eigenmaps(graph, n_components, tol=TOL**2))
+    graph = clock("neighbors", neighborhood_graph, X, n_neighbors=k)
+    maps = clock("eigenvectors", laplacian_eigenmaps, graph, n_components, tol=TOL**2)
     print(f"largest residual {maps.residuals.max():.1e}, {maps.n_graph_components} components of the graph")
 
     def checkpoint(name, make):
@@ -84,13 +55,13 @@ def measured(X, n_components):
 
     # Rows of unit length and a ridge of 1, as in jobs/wordspaces.toml: raw counts are too ill-conditioned for 0.01.
     model = LocalityPreservingProjection(n_components, alpha=1.0, tol=TOL, checkpoint=checkpoint)
-    clock("regression", lambda: model.fit(normalize(X), graph=graph))
+    clock("regression", model.fit, normalize(X), graph=graph)
     print(f"{model.n_iter_} steps, largest residual {model.residuals_.max():.1e}")
     return model
 
 
 def test_small():
-    model = measured(drawn(150), 8)
+    model = measured(drawn_words(150, 300), 8)
     assert model.converged_
 
 
@@ -117,7 +88,7 @@ def test_beside_lpproj(monkeypatch):
     LocalityPreservingProjection(3, n_neighbors=5).fit(X[:60])  # compiles
     # a row counts as the first of its own neighbors there, so that each has an edge to itself
     theirs = lpproj.LocalityPreservingProjection(n_components=100, n_neighbors=21)
-    clock("lpproj", lambda: theirs.fit(X))
+    clock("lpproj", theirs.fit, X)
 
     def fit():
         graph = neighborhood_graph(X, n_neighbors=20, affinity="binary") + sp.eye_array(len(X))
@@ -127,4 +98,4 @@ def test_beside_lpproj(monkeypatch):
     signs = np.sign((ours.components_.T * theirs.projection_).sum(axis=0))
     off = np.abs(ours.transform(X) - X @ theirs.projection_ * signs).max() / np.abs(ours.transform(X)).max()
     print(f"largest difference of a projected value, as a share of the largest: {off:.1e}")
-    clock("distembed, spectral regression", lambda: LocalityPreservingProjection(100).fit(X))
+    clock("distembed, spectral regression", LocalityPreservingProjection(100).fit, X)

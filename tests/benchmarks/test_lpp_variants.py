@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -21,13 +20,11 @@ from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets, half_of
 from distembed.linalg.csr import unit_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import (
-    LocalityPreservingProjection,
-    neighborhood_graph,
-)
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.weighting.documents import log_entropy
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import STOP_WORDS, chosen_columns
+from tests.benchmarks.inputs import english_tokens, gathered
 
 N_WORDS, N_COMPONENTS = int(os.environ.get("LPP_WORDS", "8000")), int(os.environ.get("LPP_COMPONENTS", "200"))
 MOST_NEIGHBORS = 50
@@ -59,23 +56,19 @@ class Bench:
     """The spaces, their neighbors and eigenvectors, each made once."""
 
     def __init__(self, shared):
-        files = [shared / "data/english" / f"{name}.txt.xz" for name in ("enwiki2018-0", "simplewiki2021-0")]
-        corpus = de.read_corpus(
-            [str(file) for file in files], layout="blocks", tokenizer=de.Tokenizer(pattern="ascii")
-        )
-        tokens = corpus.tokenize()
+        tokens = english_tokens(shared)
         vocabulary = de.build_vocabulary(tokens, min_count=5, max_size=N_WORDS)
         self.words = list(vocabulary.words)
         pairs = de.count_cooccurrences(tokens, vocabulary, window=5, direction="symmetric").persist()
         terms = de.count_document_terms(tokens, vocabulary).persist()
         without = chosen_columns(pairs, self.words, without=STOP_WORDS)
         self.spaces = {
-            "WC": together(without),
-            "WC log": together(without.map_blocks(np.log1p, dtype=float)),
-            "WC PPMI": together(ppmi(pairs)),
-            "WC PPMI .75": together(ppmi(pairs, context_smoothing=0.75)),
-            "VSM": together(terms).T.tocsr(),
-            "VSM LE": together(log_entropy(terms)).T.tocsr(),
+            "WC": gathered(without),
+            "WC log": gathered(without.map_blocks(np.log1p, dtype=float)),
+            "WC PPMI": gathered(ppmi(pairs)),
+            "WC PPMI .75": gathered(ppmi(pairs, context_smoothing=0.75)),
+            "VSM": gathered(terms).T.tocsr(),
+            "VSM LE": gathered(log_entropy(terms)).T.tocsr(),
         }
         self.spaces["LSA"] = de.LSA(N_COMPONENTS).fit_transform(self.spaces["VSM LE"])
         self.lists, self.graphs, self.maps = {}, {}, {}
@@ -103,37 +96,36 @@ class Bench:
         )
         if key not in self.maps:
             self.graphs[key] = self.graph(variant)
-            kept = []
-            laplacian_eigenmaps(
-                self.graphs[key], N_COMPONENTS, checkpoint=lambda _, make: kept.append(make()) or kept[0]
-            )
-            self.maps[key] = kept[0]
+
+            def keep(_, make):
+                return self.maps.setdefault(key, make())
+
+            laplacian_eigenmaps(self.graphs[key], N_COMPONENTS, checkpoint=keep)
         rows = sp.csr_array(self.spaces[variant.base])
         rows = unit_rows(rows) if variant.unit else rows
-        model = LocalityPreservingProjection(
-            N_COMPONENTS,
-            alpha=variant.alpha,
-            checkpoint=lambda name, make: self.maps[key] if name == "eigenmaps" else make(),
-        )
+        checkpoint = lambda name, make: self.maps[key] if name == "eigenmaps" else make()  # noqa: E731
+        model = LocalityPreservingProjection(N_COMPONENTS, alpha=variant.alpha, checkpoint=checkpoint)
         vectors = model.fit(rows, graph=self.graphs[key]).transform(rows)
         return vectors * scales(variant.scale, model.eigenvalues_)
 
     def scores(self, vectors, half):
         """Return the scores x 100 of one half of the items: normed priming, reaction times, the other sets."""
         found = evaluate_sets(de.WordVectors(self.words, vectors), self.halves[half])
-        return {
-            f"{score.metric if 'priming' in score.task else score.set}".replace(" spearman", ""): 100
-            * score.value
-            for score in found
-            if not score.task.startswith("priming effect")
-            and not score.task.endswith("S-Space")
-            and score.known >= MIN_ITEMS
-        }
+        scores = {}
+        for score in found:
+            left_out = score.task.startswith("priming effect") or score.task.endswith("S-Space")
+            if not left_out and score.known >= MIN_ITEMS:
+                name = score.metric if "priming" in score.task else score.set
+                scores[name.replace(" spearman", "")] = 100 * score.value
+        return scores
 
-
-def together(space):
-    """Return a Dask array of sparse row blocks as one sparse array."""
-    return sp.csr_array(sp.vstack(dask.compute(*space.to_delayed().ravel()), format="csr"))
+    def show(self, step, vectors, half, what):
+        """Print the scores of some vectors, and return their mean."""
+        found = self.scores(vectors, half)
+        mean = float(np.mean(list(found.values())))
+        values = "  ".join(f"{name} {value:.1f}" for name, value in found.items())
+        print(f"{step}{mean:7.2f}  {what}  {values}", flush=True)
+        return mean
 
 
 def scales(name, eigenvalues):
@@ -162,26 +154,18 @@ STEPS = {
 def test_variants(shared):
     bench = Bench(shared)
     print(
-        f"\n{len(bench.words):,} words, {N_COMPONENTS} components; mean of the development half, then its scores"
+        f"\n{len(bench.words):,} words, {N_COMPONENTS} components; mean of the development half, its scores"
     )
     best, best_mean = None, -np.inf
     for step, changes in STEPS.items():
         variants = changes if step == "base" else [best._replace(**change) for change in changes]
         for variant in variants:
-            found = bench.scores(bench.projected(variant), 0)
-            mean = float(np.mean(list(found.values())))
-            print(f"{step:<20}{mean:7.2f}  {tuple(variant)}  {shown(found)}", flush=True)
+            mean = bench.show(f"{step:<20}", bench.projected(variant), 0, tuple(variant))
             if mean > best_mean:
                 best, best_mean = variant, mean
     print("confirmed on the other half:")
     for variant in (best, Variant("WC"), Variant("VSM")):
-        found = bench.scores(bench.projected(variant), 1)
-        print(f"{np.mean(list(found.values())):7.2f}  {tuple(variant)}  {shown(found)}")
+        bench.show("", bench.projected(variant), 1, tuple(variant))
     for name in ("LSA", "VSM", "WC", "WC PPMI .75"):
         space = bench.spaces[name]
-        found = bench.scores(space.toarray() if sp.issparse(space) else space, 1)
-        print(f"{np.mean(list(found.values())):7.2f}  {name} itself  {shown(found)}")
-
-
-def shown(scores):
-    return "  ".join(f"{name} {value:.1f}" for name, value in scores.items())
+        bench.show("", space.toarray() if sp.issparse(space) else space, 1, f"{name} itself")

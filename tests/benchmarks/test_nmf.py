@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from functools import partial
 
 import dask
 import dask.array as da
@@ -25,6 +23,7 @@ from distembed.stages.corpus_sizes import CorpusSizes, PairModel, PairSizes, Run
 from distembed.systems.topics.stages import stages
 from distembed.systems.topics.starts import TopicSizes
 from distembed.weighting.documents import select_words, tf_idf
+from tests.benchmarks.measures import spent
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50
 
@@ -72,21 +71,13 @@ def test_rounds(benchmark, classic_like, model):
 # --- figures of TOPICS.md: run with -m slow -s ------------------------------------------------------------
 
 
-def spent(work):
-    """Return the result of work with its wall and CPU seconds; CPU seconds bear a shared machine."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    result = work()
-    return result, time.perf_counter() - wall, time.process_time() - cpu
-
-
 @pytest.fixture(scope="module")
 def newsgroups(shared):
     """Return tf-idf of 20 Newsgroups, words in four documents or more."""
     corpus = de.read_corpus(str(shared / "data" / "docclust" / "20newsgroups_bydate.jsonl.xz"))
     every = de.build_vocabulary(corpus)
-    kept = choose_words(
-        every.words, every.document_counts, n_documents=18_846, min_documents=4, stop_words="english"
-    )
+    rules = {"n_documents": 18_846, "min_documents": 4, "stop_words": "english"}
+    kept = choose_words(every.words, every.document_counts, **rules)
     counts = count_document_terms(corpus, every).compute()
     return tf_idf(select_words(counts, kept))
 
@@ -113,7 +104,7 @@ def test_a_round_beside_scikit_learn(newsgroups):
             warnings.simplefilter("ignore")
             for _ in range(5):
                 for (name, rounds), seconds in found.items():
-                    seconds.append(spent(partial(methods[name], rounds))[1:])
+                    seconds.append(spent(methods[name], rounds)[:2])
         for name in methods:
             few, many = (np.min(found[name, rounds], axis=0) for rounds in (5, 25))
             wall, cpu = 1e3 * (many - few) / 20
@@ -124,7 +115,7 @@ def test_a_round_beside_scikit_learn(newsgroups):
 def test_hals_and_multiplicative_updates_at_equal_error(newsgroups):
     X, square = newsgroups, float(newsgroups.power(2).sum())
     for solver, rounds in {"multiplicative": 200, "hals": 60}.items():
-        model, wall, cpu = spent(partial(NMF(20, solver=solver, n_iter=rounds, tol=0).fit, X))
+        wall, cpu, model = spent(NMF(20, solver=solver, n_iter=rounds, tol=0).fit, X)
         curve = np.sqrt(2 * model.objective_ / square)
         print(
             f"\n{solver}: {cpu / rounds:.3f} s CPU, {wall / rounds:.3f} s wall a round; relative error after"
@@ -142,10 +133,8 @@ def zipfian(n_rows, n_columns, n_values, seed=0):
     for start in range(0, n_rows, 20_000):
         rows = min(20_000, n_rows - start)
         columns = np.searchsorted(cumulative, random.random(rows * per_row)).astype(np.int32)
-        block = csr_array(
-            (np.ones(columns.size, np.float32), columns, np.arange(0, columns.size + 1, per_row)),
-            shape=(rows, n_columns),
-        )
+        parts = np.ones(columns.size, np.float32), columns, np.arange(0, columns.size + 1, per_row)
+        block = csr_array(parts, shape=(rows, n_columns))
         block.sum_duplicates()
         blocks.append(block)
     return blocks
@@ -153,9 +142,8 @@ def zipfian(n_rows, n_columns, n_values, seed=0):
 
 def lazily(blocks):
     meta = csr_array((0, 0), dtype=np.float32)
-    return da.concatenate(
-        [da.from_delayed(dask.delayed(b, pure=False), b.shape, b.dtype, meta) for b in blocks]
-    )
+    delayed = [(dask.delayed(block, pure=False), block.shape, block.dtype) for block in blocks]
+    return da.concatenate([da.from_delayed(*each, meta) for each in delayed])
 
 
 @pytest.mark.slow
@@ -172,32 +160,37 @@ def test_a_round_is_linear_in_the_non_zeros(n_values):
     seconds = []
     for rounds in (2, 22 if n_values < 10**8 else 7):
         model = SemanticNMF(20, shift=1, init="random", n_iter=rounds)
-        seconds.append(spent(partial(model.fit, X, M))[1:])
+        seconds.append(spent(model.fit, X, M)[:2])
     wall, cpu = ((b - a) / (rounds - 2) for a, b in zip(*seconds, strict=True))
-    print(
-        f"\n{stored:>11,} non-zeros: {cpu:.3f} s CPU, {wall:.3f} s wall, {1e9 * cpu / stored:.1f} ns a non-zero"
-    )
+    each = 1e9 * cpu / stored
+    print(f"\n{stored:>11,} non-zeros: {cpu:.3f} s CPU, {wall:.3f} s wall, {each:.1f} ns a non-zero")
+
+
+LARGE_JOB = """
+[job]
+system = "topics"
+workspace = "w"
+[corpus]
+paths = ["text.txt"]
+[topics]
+n_topics = 50
+n_starts = 1
+[resources]
+workers = 2
+block_memory = "1GiB"
+memory_limit = "8GiB"
+"""
 
 
 def test_the_plan_of_a_billion_non_zeros(tmp_path):
     """Print what English Wikipedia would take: 10^9 document terms, 10^9 pairs, 100,000 words, 50 topics."""
     (tmp_path / "text.txt").write_text("text")
-    text = f'[job]\nsystem = "topics"\nworkspace = "w"\n[corpus]\npaths = ["{tmp_path / "text.txt"}"]\n'
-    text += "[topics]\nn_topics = 50\nn_starts = 1\n[resources]\nworkers = 2\n"
-    text += 'block_memory = "1GiB"\nmemory_limit = "8GiB"\n'
-    (tmp_path / "job.toml").write_text(text)
+    (tmp_path / "job.toml").write_text(LARGE_JOB)
     job = load_job(tmp_path / "job.toml")
     corpus = CorpusSizes(
-        input_bytes=20 * 2**30,
-        n_partitions=160,
-        n_tokens=3_300_000_000,
-        n_entries=10**7,
-        n_documents=7_000_000,
-        n_candidates=10**6,
-        n_words=100_000,
-        n_terms=10**9,
-        counted=frozenset(),
-    )
+        input_bytes=20 * 2**30, n_partitions=160, n_tokens=3_300_000_000, n_entries=10**7, n_documents=7_000_000,
+        n_candidates=10**6, n_words=100_000, n_terms=10**9, counted=frozenset(),
+    )  # fmt: skip
     model = PairModel(np.ones(100_000), 10.0, corpus.n_tokens, Repetition(0.0, corpus.n_tokens, 0.0))
     sizes = TopicSizes(PairSizes(corpus, 10**9, RunSizes(10**9, 100), model), 10**9, 10**9)
     plan = Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in stages(job)})

@@ -7,76 +7,58 @@ program on two cores: core 277.8 s wall, 526 s CPU, 6.4 GB, error 1,074,296; non
 
 from __future__ import annotations
 
-import lzma
-import re
-import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from distembed.factorization.psdvec import PSDVec
+from tests.benchmarks.inputs import articles_of
+from tests.benchmarks.measures import alone, peak_bytes, spent, tell
 
 CSR = ("data", "indices", "indptr")
 
 
-def timed(benchmark, label, work, theirs=None):
-    wall, cpu = time.perf_counter(), time.process_time()
-    result = benchmark.pedantic(work, rounds=1)
-    tell(label, time.perf_counter() - wall, time.process_time() - cpu, theirs)
-    return result
+def measured(label, theirs, work, *arguments):
+    """Print what a piece of work took beside the authors' wall and CPU seconds, and return its result."""
+    found = spent(work, *arguments)
+    ratio = (
+        f", {theirs[0] / found.wall:.1f} times less wall, {theirs[1] / found.cpu:.1f} CPU" if theirs else ""
+    )
+    tell(f"\n{label}: {found}, process peak {peak_bytes() / 1e6:.0f} MB{ratio}")
+    return found.result
 
 
-def tell(label, wall, cpu, theirs=None):
-    # Not getrusage: it counts what the process was before it became this program.
-    peak = int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024 / 1e6
-    ratio = f", {theirs[0] / wall:.1f} times less wall, {theirs[1] / cpu:.1f} CPU" if theirs else ""
-    print(f"\n{label}: {wall:.2f} s wall, {cpu:.2f} s CPU, process peak {peak:.0f} MB{ratio}", flush=True)
-
-
-def fit_core_alone(counts_file, n, n_components, theirs):
+def fit_core(counts_file, n, n_components, theirs):
     """Fit in this process, which has done nothing else, and return the objective."""
     with np.load(counts_file) as file:
         counts, columns, rows = (csr_array(tuple(file[part] for part in CSR)), file["columns"], file["rows"])
-    counts = csr_array(counts[:n, :n])
-    wall, cpu = time.perf_counter(), time.process_time()
-    model = PSDVec(n_components).fit(counts, columns[:n], rows[:n])
-    label = f"core {n:,} × {n_components}, 4 rounds"
-    tell(label, time.perf_counter() - wall, time.process_time() - cpu, theirs)
+    work, core = PSDVec(n_components).fit, csr_array(counts[:n, :n])
+    model = measured(f"core {n:,} × {n_components}, 4 rounds", theirs, work, core, columns[:n], rows[:n])
     return float(model.objective_[-1])
 
 
 def test_core_of_the_reference_case(benchmark, shared):
     with np.load(shared / "reference" / "psdvec_small.npz") as file:
-        parts = tuple(file[f"core_counts_{part}"] for part in ("data", "indices", "indptr"))
+        parts = tuple(file[f"core_counts_{part}"] for part in CSR)
         unigram = file["unigram_probability"]
     counts = csr_array(parts, shape=(1200, 1200))
-    model = timed(benchmark, "core 1,200 × 40", lambda: PSDVec(40).fit(counts, unigram))
+    fit = lambda: PSDVec(40).fit(counts, unigram)  # noqa: E731
+    model = benchmark.pedantic(measured, args=("core 1,200 × 40", None, fit), rounds=1)
     assert np.all(np.diff(model.objective_) < 0)
 
 
 @pytest.fixture(scope="module")
 def wikipedia(shared):
     """Counts, word totals and row totals of 20,303 words: window 3, row = left word."""
-    articles = []
-    for part in (0, 1):
-        path = shared / "data" / "english" / f"enwiki2018-{part}.txt.xz"
-        with lzma.open(path, "rt", encoding="utf-8") as file:
-            text = file.read().lower()
-        articles += [re.findall("[a-z]+", article) for article in text.split("\n\n")]
+    articles = [*articles_of(*(shared / f"data/english/enwiki2018-{part}.txt.xz" for part in (0, 1)))]
     frequency = Counter(word for article in articles for word in article)
-    words = sorted(
-        (word for word, count in frequency.items() if count >= 50), key=lambda w: (-frequency[w], w)
-    )
+    words = sorted(word for word, count in frequency.items() if count >= 50)
+    words.sort(key=frequency.get, reverse=True)
     place = {word: i for i, word in enumerate(words)}
     ids = np.concatenate([[*(place.get(word, -1) for word in article), -1, -1, -1] for article in articles])
-    pairs = np.stack(
-        [np.concatenate([ids[:-s] for s in (1, 2, 3)]), np.concatenate([ids[s:] for s in (1, 2, 3)])]
-    )
+    pairs = np.concatenate([[ids[:-shift], ids[shift:]] for shift in (1, 2, 3)], axis=1)
     keys, counts = np.unique_counts(np.dot([len(words), 1], pairs[:, (pairs >= 0).all(axis=0)]))
     cells = (keys // len(words)).astype(np.int32), (keys % len(words)).astype(np.int32)
     matrix = csr_array((counts.astype(np.float32), cells), shape=(len(words), len(words)))
@@ -88,18 +70,17 @@ def test_core_10000_x_200(wikipedia, tmp_path):
     counts, columns, rows = wikipedia
     file = tmp_path / "counts.npz"
     np.savez(file, columns=columns, rows=rows, **{part: getattr(counts, part) for part in CSR})
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        objective = alone.submit(fit_core_alone, file, 10_000, 200, (277.8, 526)).result()
+    objective = alone(fit_core, file, 10_000, 200, (277.8, 526))
     print(f"weighted squared error {objective:,.0f}, theirs 1,074,296")
     assert objective < 1.001 * 1_074_296
 
 
 @pytest.mark.slow
-def test_noncore_10000_against_5000_x_100(benchmark, wikipedia):
+def test_noncore_10000_against_5000_x_100(wikipedia):
     counts, columns, rows = wikipedia
     c, n = 5_000, 15_000
     model = PSDVec(100).fit(csr_array(counts[:c, :c]), columns[:c], rows[:c])
     print(f"\nweighted squared error {model.objective_[-1]:,.0f}, theirs 382,538")
     left, right = csr_array(counts[c:n, :c]), csr_array(counts[:c, c:n])
-    solve = lambda: model.fit_noncore(left, right, columns[c:n], rows[c:n]).compute()  # noqa: E731
-    timed(benchmark, "noncore 10,000 words against 5,000 × 100", solve, (31.1, 44.2))
+    solve = model.fit_noncore(left, right, columns[c:n], rows[c:n]).compute
+    measured("noncore 10,000 words against 5,000 × 100", (31.1, 44.2), solve)

@@ -7,7 +7,8 @@ topics job with ``n_topics = "auto"``, and the number that such a job would take
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +19,18 @@ from distembed.factorization.consensus import topic_stability
 from distembed.factorization.consensus_blocks import label_agreement, largest_stable, mean_agreement
 from distembed.weighting.documents import tf_idf
 from distembed.weighting.pmi import ppmi
+from tests.benchmarks.measures import run_main, tell
 
 N_DOCUMENTS, N_WORDS, LENGTH, WINDOW = 600, 800, 60, 5
 N_STARTS, N_ROUNDS = 8, 50
 SEEDS = (11, 23)
 
 
-class Collection(NamedTuple):
-    """Tf-idf, and positive PMI of the words of a window."""
-
-    documents: Any
-    words: Any
+Collection = tuple[Any, Any]
+"""Tf-idf, and positive PMI of the words of a window."""
 
 
-def made(n_topics: int, seed: int, *, shuffled: bool) -> Collection:
+def made(n_topics: int, seed: int, *, shuffled: bool = False) -> Collection:
     """Make documents of few topics each; a fifth of every topic is what all topics have in common."""
     random = np.random.default_rng(seed)
     common = 1 / np.arange(10, N_WORDS + 10)
@@ -52,18 +51,18 @@ def weighted(texts: list[NDArray[np.int64]]) -> Collection:
             np.add.at(pairs, (text[:-distance], text[distance:]), 1)
     kept = np.flatnonzero((terms > 0).sum(axis=0) >= 2)
     both = csr_array((pairs + pairs.T)[kept][:, kept])
-    return Collection(tf_idf(csr_array(terms[:, kept])), ppmi(both))
+    return tf_idf(csr_array(terms[:, kept])), ppmi(both)
 
 
 def fitted(collection: Collection, method: str, n_topics: int, seed: int) -> Any:
     options = {"n_iter": N_ROUNDS, "random_state": seed}
     if method == "Semantic-NMF":
         return de.SemanticNMF(n_topics, **options).fit(*collection)
-    return de.NMF(n_topics, solver="multiplicative", tol=0, **options).fit(collection.documents)
+    return de.NMF(n_topics, solver="multiplicative", tol=0, **options).fit(collection[0])
 
 
-def print_numbers(collection: Collection, method: str, numbers: list[int]) -> None:
-    """Print the least silhouette and the agreement for each number of topics, and which one is taken."""
+def numbers_of(collection: Collection, method: str, numbers: list[int]) -> str:
+    """Return the least silhouette and the agreement for each number of topics, and which one is taken."""
     least, ari = [], []
     for n_topics in numbers:
         starts = [fitted(collection, method, n_topics, seed) for seed in range(N_STARTS)]
@@ -72,28 +71,24 @@ def print_numbers(collection: Collection, method: str, numbers: list[int]) -> No
         ari.append(float(mean_agreement(label_agreement(labels).ari).mean()))
     stable = largest_stable(numbers, least)
     taken = numbers[int(np.argmax(ari))] if stable is None else stable
-    print(
-        *(f"{n}: {silhouette:.2f} ({one:.2f})" for n, silhouette, one in zip(numbers, least, ari, strict=True)),
-        f"taken {taken}, {'none' if stable is None else 'it'} is stable",
-        sep=", ",
-        flush=True,
-    )  # fmt: skip
+    figures = [
+        f"{n}: {silhouette:.2f} ({one:.2f})" for n, silhouette, one in zip(numbers, least, ari, strict=True)
+    ]
+    return ", ".join([*figures, f"taken {taken}", f"{'none' if stable is None else 'it'} is stable"])
 
 
 def main() -> None:
     for n_topics in (4, 6, 10):
-        numbers = [n_topics - 2, n_topics - 1, n_topics, n_topics + 1, n_topics + 2, n_topics + 4]
-        for seed in SEEDS:
-            for method in ("Semantic-NMF", "NMF"):
-                print(
-                    f"{n_topics} topics, seed {seed}, {method}: least silhouette (ARI between starts)",
-                    end=": ",
-                )
-                print_numbers(made(n_topics, seed, shuffled=False), method, numbers)
+        numbers = [n_topics + more for more in (-2, -1, 0, 1, 2, 4)]
+        for seed, method in product(SEEDS, ("Semantic-NMF", "NMF")):
+            figures = numbers_of(made(n_topics, seed), method, numbers)
+            tell(
+                f"{n_topics} topics, seed {seed}, {method}: least silhouette (ARI between starts): {figures}"
+            )
         if n_topics != 6:
-            print(f"{n_topics} topics, shuffled, Semantic-NMF", end=": ")
-            print_numbers(made(n_topics, SEEDS[0], shuffled=True), "Semantic-NMF", numbers)
+            figures = numbers_of(made(n_topics, SEEDS[0], shuffled=True), "Semantic-NMF", numbers)
+            tell(f"{n_topics} topics, shuffled, Semantic-NMF: {figures}")
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

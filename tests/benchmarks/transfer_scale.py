@@ -9,7 +9,6 @@ to its end, and prints for each stage the planned and the measured memory, and h
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from distembed.costs import WORKER_BYTES
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
 from distembed.job.stage import system_of
-from tests.benchmarks.neighbor_graph import distembed
+from tests.benchmarks.measures import distembed, run_main, run_twice, tell
 
 N_COMPONENTS, N_TOPICS, N_WORDS, N_TOKENS = 100, 20, 5000, 60
 KEPT_SHARE = 0.8
@@ -34,7 +33,7 @@ JOB = """
 [job]
 system = "transfer"
 title = "{n_documents:,} documents in each of two made languages"
-workspace = "{workspace}"
+workspace = "{{workspace}}"
 [first]
 paths = ["first-*.jsonl"]
 vectors = "first.txt"
@@ -131,39 +130,33 @@ def quality(path: Path) -> str:
     scores = {"carried": carried, "column mean": mean, "carried, shuffled": shuffled}
     errors = {name: float(np.sqrt(np.nanmean((values - true) ** 2))) for name, values in scores.items()}
     aligned = workspace.table("aligned")
-    right = np.mean(
-        [a == b for a, b in zip(*(aligned[c].to_pylist() for c in ("id", "counterpart")), strict=True)]
-    )
+    right = np.mean(np.array(aligned["id"]) == np.array(aligned["counterpart"]))
     return f"RMSE {errors}; likeliest counterpart right for {right:.1%} of the documents"
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--documents", type=int, default=10_000, help="of each collection")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--kill-after", type=float)
-    parser.add_argument("--whole", action="store_true")
-    parser.add_argument("--plan-only", action="store_true")
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    make_collections(options.folder, options.documents)
-    digests = []
-    for name in ["killed", "whole"] if options.whole else ["killed"]:
-        job = options.folder / f"{name}.toml"
-        values = {"n_documents": options.documents, "workspace": name, "workers": options.workers}
-        job.write_text(JOB.format(**values, n_components=N_COMPONENTS, n_topics=N_TOPICS))
-        distembed("plan", str(job))
-        if options.plan_only:
-            return
-        if name == "killed" and options.kill_after:
-            distembed("run", str(job), kill_after=options.kill_after)
-        distembed("run", str(job))
-        print(stage_table(job), quality(job), sep="\n\n", flush=True)
-        digests.append(distembed("verify", str(job)).splitlines()[-1])
-    assert len(set(digests)) == 1, digests
+def show(job: Path) -> None:
+    tell(stage_table(job), quality(job), sep="\n\n")
+
+
+def main(
+    folder: Path, *, documents: int = 10_000, workers: int = 2, kill_after: float | None = None,
+    whole: bool = False, plan_only: bool = False,
+) -> None:  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    make_collections(folder, documents)
+    values = {
+        "n_documents": documents,
+        "workers": workers,
+        "n_components": N_COMPONENTS,
+        "n_topics": N_TOPICS,
+    }
+    job = JOB.format(**values)
+    if not plan_only:
+        run_twice(folder, job, show, kill_after=kill_after, whole=whole)
+        return
+    (folder / "killed.toml").write_text(job.replace("{workspace}", "killed"))
+    distembed("plan", folder / "killed.toml")
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -10,26 +10,25 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
-from gensim.models import KeyedVectors
-from wefe.metrics import WEAT
-from wefe.query import Query
-from wefe.word_embedding_model import WordEmbeddingModel
+
+from tests.benchmarks.measures import needed, run_main
 
 TESTS = Path(__file__).parents[2] / "distembed/evaluation/sets/weat.toml"
 
 
 def main() -> None:
+    metrics, queries, models = map(needed, ("wefe.metrics", "wefe.query", "wefe.word_embedding_model"))
     content = tomllib.loads(TESTS.read_text(encoding="utf-8"))
     lists = content["words"]
     words = sorted({word for each in lists.values() for word in each})
-    keyed = KeyedVectors(12)
+    keyed = needed("gensim.models").KeyedVectors(12)
     keyed.add_vectors(words, np.random.default_rng(7).normal(size=(len(words), 12)).astype(np.float32))
-    model = WordEmbeddingModel(keyed, "drawn")
+    model = models.WordEmbeddingModel(keyed, "drawn")
     for test in content["tests"]:
-        query = Query([lists[name] for name in test["targets"]], [lists[name] for name in test["attributes"]])
-        found = WEAT().run_query(query, model, return_effect_size=True)
+        query = queries.Query(*([lists[name] for name in test[side]] for side in ("targets", "attributes")))
+        found = metrics.WEAT().run_query(query, model, return_effect_size=True)
         print(f'    "{test["name"]}": {found["result"]:.6f},')
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from xml.sax.saxutils import escape
 
+import numpy as np
 import pytest
+
+import distembed as de
+from distembed.corpus.streams import Batch
 
 REDIRECT = '    <redirect title="x" />'
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de">
@@ -15,6 +21,27 @@ HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="
     <namespace key="14" case="first-letter">Kategorie</namespace>
   </namespaces></siteinfo>
 """
+
+
+def write(path: Path, data: str | bytes) -> str:
+    """Write a file, and return its path as text."""
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return str(path)
+
+
+def batch_of(
+    data: bytes, starts: list[int] | None = None, stops: list[int] | None = None, n_closed: int = 1
+) -> Batch:
+    """Return a batch of documents without names: by default of one, which ends with the data."""
+    bounds = (np.array(starts or [0], np.int64), np.array(stops or [len(data)], np.int64))
+    return Batch(np.frombuffer(data, np.uint8), *bounds, n_closed, None, None, None)
+
+
+def counted_tokens(folder: Path, *files: list[dict[str, str | None]], **options: object) -> de.corpus.Tokens:
+    """Return the tokens of records that are written as JSON lines, a partition for each file."""
+    for number, records in enumerate(files):
+        write(folder / f"{number}.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    return de.read_corpus(str(folder / "*.jsonl"), **options).tokenize(folder / "parts")
 
 
 def page(
@@ -35,23 +62,6 @@ def dump() -> str:
     for number in range(30):
         text = f"== Überschrift {number} ==\n'''Wort''' {{{{Vorlage|a}}}} [[Ziel|Text]] "
         text += f"zahl{'x' * number} &nbsp; <ref>weg</ref>ende."
-        pages.append(
-            page(
-                number,
-                text,
-                title=f"A & B {number}",
-                namespace=int(number % 10 == 3),
-                redirect=number % 10 == 7,
-            )
-        )
+        kind = {"namespace": int(number % 10 == 3), "redirect": number % 10 == 7}
+        pages.append(page(number, text, title=f"A & B {number}", **kind))
     return HEAD + "".join(pages) + "</mediawiki>\n"
-
-
-@pytest.fixture
-def make_page():
-    return page
-
-
-@pytest.fixture
-def head() -> str:
-    return HEAD

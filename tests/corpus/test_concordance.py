@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,25 +12,19 @@ import distembed as de
 from distembed.corpus.concordance import document_passages, find_passages
 from distembed.corpus.concordance_blocks import meetings
 from distembed.corpus.tokenizer import Tokenizer
+from tests.corpus.conftest import counted_tokens
 
+KING = "The king sat. On his throne the old king slept, far from a throne."
 TEXTS = [
-    {
-        "id": "one",
-        "title": "First",
-        "text": "The king sat. On his throne the old king slept, far from a throne.",
-    },
+    {"id": "one", "title": "First", "text": KING},
     {"id": "two", "title": "Second", "text": "A king. Nothing else."},
     {"id": "three", "title": "Third", "text": "The throne of the king"},
 ]
 
 
 def tokens_of(folder: Path, **options: str) -> de.corpus.Tokens:
-    for number, part in enumerate((TEXTS[:2], TEXTS[2:])):
-        (folder / f"{number}.jsonl").write_text("\n".join(map(json.dumps, part)) + "\n")
-    corpus = de.read_corpus(
-        str(folder / "*.jsonl"), id_field="id", title_field="title", tokenizer=Tokenizer(**options)
-    )
-    return corpus.tokenize(folder / "parts")
+    fields = {"id_field": "id", "title_field": "title"}
+    return counted_tokens(folder, TEXTS[:2], TEXTS[2:], tokenizer=Tokenizer(**options), **fields)
 
 
 def test_passages_have_their_documents_and_both_words(tmp_path: Path) -> None:
@@ -40,9 +33,8 @@ def test_passages_have_their_documents_and_both_words(tmp_path: Path) -> None:
     found = find_passages(tokens, pairs, window=3)
     assert [(p.document, p.title) for p in found["king", "throne"]] == [("one", "First"), ("three", "Third")]
     for keyword, context in pairs[:2]:
-        assert all(
-            {p.words[place] for place in p.marked} == {keyword, context} for p in found[keyword, context]
-        )
+        marked = [{p.words[place] for place in p.marked} for p in found[keyword, context]]
+        assert marked == [{keyword, context}] * len(marked)
     assert found["king", "throne"][1].words == ("the", "throne", "of", "the", "king")
     assert found["queen", "throne"] == []
     (first,) = find_passages(tokens, pairs[:1], window=3, n=1)[pairs[0]]
@@ -51,11 +43,11 @@ def test_passages_have_their_documents_and_both_words(tmp_path: Path) -> None:
 
 def test_the_heaviest_stretches_of_a_document(tmp_path: Path) -> None:
     tokens = tokens_of(tmp_path)
-    (first, second) = document_passages(tokens, 0, {"throne": 2.0, "king": 1.0}, n=2, width=4)
+    weights = {"throne": 2.0, "king": 1.0}
+    first, second = document_passages(tokens, 0, weights, n=2, width=4)
     assert first.title == "First"
-    assert sum({"throne": 2, "king": 1}.get(word, 0) for word in first.words) >= sum(
-        {"throne": 2, "king": 1}.get(word, 0) for word in second.words
-    )
+    heavy, light = (sum(weights.get(word, 0) for word in passage.words) for passage in (first, second))
+    assert heavy >= light
     assert {first.words[place] for place in first.marked} <= {"throne", "king"}
     assert [p.document for p in document_passages(tokens, 2, {"throne": 1.0})] == ["three"]
     assert document_passages(tokens, 1, {"throne": 1.0}) == []
@@ -69,10 +61,7 @@ def test_no_passage_crosses_a_border(tmp_path: Path) -> None:
     assert "sat" in passage.words  # a passage is read across sentences, though the pair is within one
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 3)), max_size=30),
-    st.integers(1, 4),
-)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 3)), max_size=30), st.integers(1, 4))
 def test_meetings_are_those_of_a_plain_search(tokens: list[tuple[int, int]], window: int) -> None:
     tokens.sort(key=lambda token: token[0])
     documents = np.array([token[0] for token in tokens], np.int64)

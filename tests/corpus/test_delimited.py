@@ -57,20 +57,16 @@ def test_quotes_of_tsv_are_characters(tmp_path):
 
 
 BAD = {
-    "width": (
-        "1,ein Text,x\n2,zu,viele,Felder\n3,noch einer,y\n",
-        "line 3, has 4 fields and the header has 3;",
-    ),
-    "quote": ('1,"ein" Text,x\n3,noch einer,y\n', "line 2, is no row of fields"),
-    "bytes": ("1,\udcff,x\n3,noch einer,y\n", "line 2, is not UTF-8; correct the row, or give errors="),
+    "1,ein Text,x\n2,zu,viele,Felder\n": "line 3, has 4 fields and the header has 3;",
+    '1,"ein" Text,x\n': "line 2, is no row of fields",
+    "1,\udcff,x\n": "line 2, is not UTF-8; correct the row, or give errors=",
 }
 
 
-@pytest.mark.parametrize("fault", BAD)
-def test_a_bad_row_is_named_or_left_out(tmp_path, fault):
-    rows, message = BAD[fault]
-    path = tmp_path / "d.csv"
-    path.write_text("id,body,kind\n" + rows, encoding="utf-8", errors="surrogateescape")
+@pytest.mark.parametrize(("rows", "message"), BAD.items(), ids=["width", "quote", "bytes"])
+def test_a_bad_row_is_named_or_left_out(tmp_path, rows, message):
+    path, text = tmp_path / "d.csv", f"id,body,kind\n{rows}3,noch einer,y\n"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(CorpusError, match=message):
         read(path, encoding="utf-8")
     assert "noch einer" in [d.text for d in read(path, encoding="utf-8", bad_records="skip")]
@@ -86,9 +82,8 @@ def test_a_quote_that_is_never_closed_is_not_skipped(tmp_path):
 
 def test_missing_columns_are_named_before_anything_is_read(tmp_path):
     (tmp_path / "d.csv").write_text(quoted(";"))
-    with pytest.raises(
-        CorpusError, match=r'd\.csv has no column "text" \(it has id, body, kind\); give text_field=\.'
-    ):
+    message = r'd\.csv has no column "text" \(it has id, body, kind\); give text_field=\.'
+    with pytest.raises(CorpusError, match=message):
         read_corpus(tmp_path / "d.csv")
     with pytest.raises(CorpusError, match=r'no column "who" .* give corpus\.id_field\.'):
         read_corpus(tmp_path / "d.csv", text_field="body", id_field="who", section="corpus")

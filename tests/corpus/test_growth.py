@@ -46,9 +46,8 @@ def test_a_tenth_of_a_text_tells_the_words_of_all_of_it(exponent: float, least: 
 @given(COUNTS, st.integers(1, 50))
 def test_a_sample_that_is_the_whole_is_counted(counts: np.ndarray, least: int) -> None:
     assert n_types_at_least(counts, least, 1.0, law_of(counts)) == np.count_nonzero(counts >= least)
-    np.testing.assert_array_equal(
-        expected_counts(counts, len(counts), 1.0, law_of(counts)), np.sort(counts)[::-1]
-    )
+    ranked = expected_counts(counts, len(counts), 1.0, law_of(counts))
+    np.testing.assert_array_equal(ranked, np.sort(counts)[::-1])
 
 
 @given(COUNTS, st.integers(1, 50), st.floats(1, 1e4))
@@ -78,9 +77,8 @@ def test_words_that_are_all_new_stay_new() -> None:
 def test_words_that_come_in_bursts_are_drawn_by_the_document() -> None:
     """Each document repeats each of its words, so that hardly a word of it occurs once."""
     rng = np.random.default_rng(0)
-    documents = [
-        np.repeat(zipf, rng.integers(2, 5, len(zipf))) for zipf in np.split(zipf_text(200_000, 1.1), 2000)
-    ]
+    texts = np.split(zipf_text(200_000, 1.1), 2000)
+    documents = [np.repeat(text, rng.integers(2, 5, len(text))) for text in texts]
 
     def counted(some: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         held = [np.unique(document) for document in some]

@@ -30,9 +30,8 @@ def test_a_folder_stands_for_its_files_without_hidden_ones(folder: Path) -> None
     (folder / "more" / ".hidden").write_text("the sea\n")
     assert names(f"{folder}/more/.*") == [".hidden"]  # asked for by its name
     (folder.parent / "empty").mkdir()
-    with pytest.raises(
-        FileNotFoundError, match="empty matches no file; check the path, or give a folder or a glob"
-    ):
+    message = "empty matches no file; check the path, or give a folder or a glob"
+    with pytest.raises(FileNotFoundError, match=message):
         read_corpus(folder.parent / "empty")
 
 

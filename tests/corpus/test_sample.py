@@ -20,9 +20,8 @@ N_DOCUMENTS = 4000
 
 def text_of(number: int) -> str:
     """Return a document of ten tokens: eight of its own two words, one of all, and one that comes once."""
-    return (
-        f"{'abcdefghij'[number % 10] * 3} {'klmnopqrst'[number % 10] * 3} " * 4 + f"all new{letters(number)}"
-    )
+    own = f"{'abcdefghij'[number % 10] * 3} {'klmnopqrst'[number % 10] * 3} "
+    return own * 4 + f"all new{letters(number)}"
 
 
 def letters(number: int) -> str:

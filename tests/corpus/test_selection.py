@@ -18,6 +18,7 @@ from distembed.corpus import selection as module
 from distembed.corpus.selection import choose_documents, document_digests, select_documents
 from distembed.counting import CooccurrenceOptions, count_partition
 from distembed.counting.documents import count_document_terms
+from tests.corpus.conftest import counted_tokens
 
 RECORDS = [
     {"text": "one two two", "kind": "a"},
@@ -29,10 +30,7 @@ RECORDS = [
 
 
 def tokens_of(folder: Path, *files: list[dict[str, str | None]]) -> Tokens:
-    for number, records in enumerate(files):
-        (folder / f"{number}.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n")
-    corpus = de.read_corpus(str(folder / "*.jsonl"), label_field="kind")
-    return corpus.tokenize(folder / "parts")
+    return counted_tokens(folder, *files, label_field="kind")
 
 
 def selected(tokens: Tokens, folder: Path, **options: object) -> Tokens:
@@ -70,9 +68,8 @@ def test_what_stays_counts_as_if_the_others_had_never_been(tmp_path: Path) -> No
     for count in (count_document_terms, lambda t, v: de.count_cooccurrences(t, v, window=2)):
         found, there = (count(t, expected).compute().toarray() for t in (chosen, alone))
         np.testing.assert_array_equal(found, there)
-    assert (
-        chosen.documents(chosen.partitions[0]).to_pylist() == alone.documents(alone.partitions[0]).to_pylist()
-    )
+    first, second = (tokens.documents(tokens.partitions[0]).to_pylist() for tokens in (chosen, alone))
+    assert first == second
 
 
 def test_what_stays_of_a_part_with_several_dictionaries_has_whole_counts(tmp_path, monkeypatch) -> None:
@@ -88,9 +85,8 @@ def test_what_stays_of_a_part_with_several_dictionaries_has_whole_counts(tmp_pat
     vocabulary = de.build_vocabulary(chosen, min_count=2)
     assert chosen.words(chosen.partitions[0])["word"].to_pylist().count("one") > 2
     [prefix] = chosen.partitions
-    partial = count_partition(
-        prefix, vocabulary, CooccurrenceOptions(window=1), (0, 2), str(tmp_path / "counts")
-    )
+    options = CooccurrenceOptions(window=1)
+    partial = count_partition(prefix, vocabulary, options, (0, 2), str(tmp_path / "counts"))
     assert partial.n_tokens == 50
     assert partial.largest_cell == 2 * 25
     with partitions.open_partition(prefix, "words") as file:
@@ -123,28 +119,24 @@ def test_digests_tell_texts_apart_in_batches_of_any_size(tmp_path_factory, docum
 
 def module_iter(partition: str, n_ids: int):
     """Yield the ids of a partition `n_ids` at a time, also within a document."""
-    from distembed.corpus.partitions import TokenBatch, iter_partition
-
-    for batch in iter_partition(partition):
+    for batch in partitions.iter_partition(partition):
         for start in range(0, len(batch.ids), n_ids):
-            yield TokenBatch(batch.document[start : start + n_ids], batch.ids[start : start + n_ids])
+            yield partitions.TokenBatch(
+                batch.document[start : start + n_ids], batch.ids[start : start + n_ids]
+            )
 
 
 def test_a_document_over_many_batches_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = tokens_of(tmp_path, RECORDS)
     monkeypatch.setattr(Tokens, "iter_partition", lambda self, partition: module_iter(partition, 2))
     monkeypatch.setattr(module, "MAX_ROW_IDS", 2)
-    select_documents(
-        tokens, tokens.partitions[0], np.array([1, 0, 0, 0, 1], dtype=bool), str(tmp_path / "chosen")
-    )
+    first_and_last = np.array([1, 0, 0, 0, 1], dtype=bool)
+    select_documents(tokens, tokens.partitions[0], first_and_last, str(tmp_path / "chosen"))
     monkeypatch.undo()
     chosen = Tokens((str(tmp_path / "chosen"),))
     vocabulary = de.build_vocabulary(chosen)
-    assert dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True)) == {
-        "two": 2, "three": 2, "four": 1, "one": 1,
-    }  # fmt: skip
+    assert vocabulary.words == ["three", "two", "four", "one"]
+    assert vocabulary.counts.tolist() == [2, 2, 1, 1]
     assert vocabulary.document_counts.tolist() == [1, 1, 1, 1]
-    assert count_document_terms(chosen, vocabulary).compute().toarray().tolist() == [
-        [0, 2, 0, 1],
-        [2, 0, 1, 0],
-    ]
+    terms = count_document_terms(chosen, vocabulary).compute().toarray()
+    assert terms.tolist() == [[0, 2, 0, 1], [2, 0, 1, 0]]

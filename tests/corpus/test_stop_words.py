@@ -38,9 +38,8 @@ def test_the_english_list_is_that_of_scikit_learn():
 
 
 def test_other_languages_are_an_extra(monkeypatch):
-    with pytest.raises(
-        ValueError, match="stop_words is 'klingon'; give the words themselves, or one of none, english"
-    ):
+    message = "stop_words is 'klingon'; give the words themselves, or one of none, english"
+    with pytest.raises(ValueError, match=message):
         stop_words_of("klingon")
     monkeypatch.setitem(sys.modules, "stop_words", None)
     with pytest.raises(ImportError, match=r"pip install 'distembed\[stopwords\]'"):

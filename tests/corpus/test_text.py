@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,11 +12,7 @@ from hypothesis import strategies as st
 from distembed.corpus import CorpusError, read_corpus
 from distembed.corpus.readers import documents_of
 from distembed.corpus.streams import Partition
-
-
-def write(path: Path, data: bytes) -> str:
-    path.write_bytes(data)
-    return str(path)
+from tests.corpus.conftest import write
 
 
 def documents_by_split(path: str, bounds: list[int], **options: object) -> list[tuple[str, str, str]]:
@@ -30,58 +25,15 @@ def documents_by_split(path: str, bounds: list[int], **options: object) -> list[
     ]
 
 
-LINES = st.lists(st.sampled_from(["", "a", "é中", "two words", "\r", "x" * 9]), max_size=8)
-
-
-@given(
-    lines=LINES, last=st.booleans(), cuts=st.sets(st.integers(1, 60), max_size=4), piece=st.integers(4, 20)
-)
-@settings(max_examples=120, deadline=None)
-def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
-    data = "\n".join(lines).encode() + b"\n" * last
-    path = write(tmp_path_factory.getbasetemp() / "lines.txt", data)
-    bounds = sorted(cut for cut in cuts if cut < len(data))
-    found = documents_by_split(path, bounds, format="text", piece_bytes=piece)
-    assert [text.rstrip("\r") for _, _, text in found] == [line for line in lines if line not in {"", "\r"}]
-    for document_id, _, text in found:
-        offset = int(document_id.rpartition(":")[2])
-        assert data[offset : offset + len(text.encode())].decode() == text
-
-
-@given(
-    blocks=st.lists(
-        st.lists(st.sampled_from(["a", "é中", "two words", "x" * 9, " "]), min_size=1, max_size=3), max_size=5
-    ),
-    breaks=st.sampled_from(["\n\n", "\n\n\n\n", "\r\n\r\n"]),
-    lead=st.sampled_from(["", "\n", "\n\n"]),
-    tail=st.sampled_from(["", "\n", "\n\n"]),
-    cuts=st.sets(st.integers(1, 60), max_size=4),
-    piece=st.integers(4, 20),
-)
-@settings(max_examples=150, deadline=None)
-def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cuts, piece):
-    newline = "\r\n" if "\r" in breaks else "\n"
-    data = (lead + breaks.join(newline.join(block) for block in blocks) + tail).encode()
-    path = write(tmp_path_factory.getbasetemp() / "blocks.txt", data)
-    bounds = sorted(cut for cut in cuts if cut < len(data))
-    found = documents_by_split(path, bounds, format="text", layout="blocks", piece_bytes=piece)
-    assert [title for _, title, _ in found] == [block[0] for block in blocks]
-    assert [text.replace("\r", "").strip("\n") for _, _, text in found] == [
-        "\n".join(block[1:]) for block in blocks
-    ]
-
-
-TEXTS = st.lists(st.sampled_from(["\n", "\r\n", "\r", "a", "é中", "two words", "x" * 9]), max_size=14).map(
-    "".join
-)
+PIECES = ["\n", "\r\n", "\r", "a", "é中", "two words", "x" * 9, " "]
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 CUTS = st.sets(st.integers(1, 60), max_size=4)
 
 
 def blocks_of(data: bytes) -> list[tuple[str, str, str]]:
     """Return the blocks of a text, found by looking at all of it at once."""
-    begins = [
-        match.end() for match in re.finditer(rb"(?:\A|\n\r?\n)[\r\n]*", data) if match.end() < len(data)
-    ]
+    ends = [match.end() for match in re.finditer(rb"(?:\A|\n\r?\n)[\r\n]*", data)]
+    begins = [end for end in ends if end < len(data)]
     found = []
     for begin, last in zip(begins, [*begins[1:], None][: len(begins)], strict=True):
         block = data[begin:last]
@@ -108,7 +60,7 @@ def test_blocks_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts
 
 
 @given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_lines_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts, piece):
     data = text.encode()
     path = write(tmp_path_factory.getbasetemp() / "mixed.txt", data)
@@ -119,6 +71,9 @@ def test_lines_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts,
     expected = [line for line in lines if line not in {"", "\r"}] + [last.removesuffix("\r")]
     expected = expected if expected[-1] else expected[:-1]
     assert [text for *_, text in whole] == expected
+    for ident, _, line in whole:
+        place = int(ident.removeprefix("mixed.txt:"))
+        assert data[place:].startswith(line.encode())
 
 
 @pytest.mark.parametrize("layout", ["line", "blocks"])

@@ -6,15 +6,14 @@ import json
 import unicodedata
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus import Tokenizer
-from distembed.corpus.streams import Batch
 from distembed.corpus.tokenizer import scanner
 from distembed.corpus.tokenizer_json import tokenizer_json, unknown_word
+from tests.corpus.conftest import batch_of
 
 tokenizers = pytest.importorskip(
     "tokenizers", reason="reads tokenizer.json: pip install 'distembed[test]', which brings it with model2vec"
@@ -40,17 +39,15 @@ def written(options: Tokenizer) -> tokenizers.Tokenizer:
 
 
 def scanned(tokenizer: Tokenizer, text: str) -> list[str]:
-    data = np.frombuffer(text.encode(), np.uint8)
     one = scanner(tokenizer)
-    ids = one.scan(Batch(data, np.array([0]), np.array([len(data)]), 1, None, None, None)).ids
+    ids = one.scan(batch_of(text.encode())).ids
     words = [word for part in one.words() for word in part.words.to_pylist()]
     return [words[row] for row in ids[ids >= 0]]
 
 
 def cut(tokenizer: tokenizers.Tokenizer, text: str) -> list[str]:
-    return [
-        word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text))
-    ]
+    normal = tokenizer.normalizer.normalize_str(text)
+    return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)]
 
 
 @pytest.mark.parametrize("options", OPTIONS)

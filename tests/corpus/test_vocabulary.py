@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import lzma
 import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -43,9 +45,8 @@ def expected(path):
 
 
 def rows(vocabulary):
-    return list(
-        zip(vocabulary.words, vocabulary.counts.tolist(), vocabulary.document_counts.tolist(), strict=True)
-    )
+    counts = vocabulary.counts.tolist(), vocabulary.document_counts.tolist()
+    return list(zip(vocabulary.words, *counts, strict=True))
 
 
 @pytest.mark.parametrize("partition_bytes", [1 << 20, 3000])
@@ -107,9 +108,8 @@ def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypa
     summaries = []
     for limit in (10**6, 64):
         monkeypatch.setattr(partitions, "DICTIONARY_WORDS", limit)
-        summaries.append(
-            partitions.tokenize_partition(partition, docs.tokenizer, str(tmp_path / f"part-{limit}"))
-        )
+        target = str(tmp_path / f"part-{limit}")
+        summaries.append(partitions.tokenize_partition(partition, docs.tokenizer, target))
     whole, many = (Tokens((summary.partition,)) for summary in summaries)
     assert summaries[1].n_words > 2 * summaries[0].n_words
     assert summaries[1]._replace(partition="", n_words=0) == summaries[0]._replace(partition="", n_words=0)
@@ -165,32 +165,31 @@ def test_a_vocabulary_has_words_and_counts():
         Vocabulary(pa.array(["a", None]), [2, 1], [1, 1])
 
 
-def test_bad_text_file(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_text("a 3\nb\n")
-    with pytest.raises(ValueError, match=r"v\.txt, line 2: 'b' is not"):
-        Vocabulary.load(path)
-    path.write_bytes("a 3\ncaf\xe9 2\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"v\.txt, line 2 is not text in UTF-8"):
-        Vocabulary.load(path)
-    path.write_text(f"a {2**63}\n")
-    with pytest.raises(ValueError, match=r"v\.txt, line 1: 'a 9223372036854775808' is not"):
-        Vocabulary.load(path)
-    path.write_bytes("\ufeffa\u2028b 3\r\n".encode())  # as Windows saves it; a line ends where a file says so
-    assert Vocabulary.load(path).words == ["a\u2028b"]
-    path.write_text("a 3\na 2\n")
-    with pytest.raises(ValueError, match=r'v\.txt: The word "a" is in the vocabulary twice'):
-        Vocabulary.load(path)
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"a 3\nb\n", r"v\.txt, line 2: 'b' is not"),
+        (b"a 3\ncaf\xe9 2\n", r"v\.txt, line 2 is not text in UTF-8"),
+        (b"a %d\n" % 2**63, r"v\.txt, line 1: 'a 9223372036854775808' is not"),
+        (b"a 3\na 2\n", r'v\.txt: The word "a" is in the vocabulary twice'),
+    ],
+)
+def test_bad_text_file(tmp_path, data, message):
+    (tmp_path / "v.txt").write_bytes(data)
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.load(tmp_path / "v.txt")
+
+
+def test_a_text_file_as_windows_saves_it(tmp_path):
+    (tmp_path / "v.txt").write_bytes("\ufeffa\u2028b 3\r\n".encode())  # a line ends where a file says so
+    assert Vocabulary.load(tmp_path / "v.txt").words == ["a\u2028b"]
 
 
 def test_a_table_of_others_is_read(tmp_path):
     """Only the words and their counts are needed, in any order and of any integer type."""
     path = tmp_path / "v.parquet"
-    columns = {
-        "rank": [1, 2],
-        "count": pa.array([3, 2], pa.int32()),
-        "word": pa.array(["a", "b"]).dictionary_encode(),
-    }
+    words, counts = pa.array(["a", "b"]).dictionary_encode(), pa.array([3, 2], pa.int32())
+    columns = {"rank": [1, 2], "count": counts, "word": words}
     pq.write_table(pa.table(columns), path)
     assert rows(Vocabulary.load(path)) == [("a", 3, -1), ("b", 2, -1)]
     pq.write_table(pa.table({**columns, "document_count": [2, 1]}), path)
@@ -239,36 +238,28 @@ def test_options(corpus, options):
 
 
 def test_agreement_with_the_reference_counts(shared):
-    lines = (line.split() for line in xz_lines(shared / "reference/psdvec_small_unigrams.tsv.xz"))
-    reference = {fields[0]: int(fields[1]) for fields in lines if len(fields) == 2 and fields[1].isdecimal()}
+    with lzma.open(shared / "reference/psdvec_small_unigrams.tsv.xz", "rt", encoding="utf-8") as lines:
+        fields = [line.split() for line in lines]
+    reference = {pair[0]: int(pair[1]) for pair in fields if len(pair) == 2 and pair[1].isdecimal()}
     vocabulary = build_vocabulary(read_corpus(shared / "reference/psdvec_small_corpus.txt.xz"), min_count=20)
     assert dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True)) == reference
-
-
-def xz_lines(path):
-    import lzma
-
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        yield from file
 
 
 def test_choose_words():
     words = ["the", "fish", "rare", "common"]
     counts = np.array([9, 4, 1, 10])
     options = {"n_documents": 10, "min_documents": 2, "max_share": 0.9}
-    assert choose_words(words, counts, stop_words="english", **options).tolist() == [1]
-    assert choose_words(words, counts, stop_words="english", keep=["the", "rare"], **options).tolist() == [
-        0,
-        1,
-        2,
-    ]
+    chosen = partial(choose_words, words, counts, stop_words="english", **options)
+    assert chosen().tolist() == [1]
+    assert chosen(keep=["the", "rare"]).tolist() == [0, 1, 2]
     assert choose_words(words, np.array([9, 4, 0, 10]), n_documents=10).tolist() == [0, 1, 3]
-    with pytest.raises(ValueError, match="None of 4 words"):
-        choose_words(words, counts, n_documents=10, min_documents=11)
-    with pytest.raises(ValueError, match="4 words were given with 3"):
-        choose_words(words, counts[:3], n_documents=10)
-    with pytest.raises(ValueError, match="stop_words is 'klingon'; give"):
-        choose_words(words, counts, n_documents=10, stop_words="klingon")
+    for given, more, message in (
+        (counts, {"min_documents": 11}, "None of 4 words"),
+        (counts[:3], {}, "4 words were given with 3"),
+        (counts, {"stop_words": "klingon"}, "stop_words is 'klingon'; give"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            choose_words(words, given, n_documents=10, **more)
 
 
 def test_a_share_of_the_documents_is_compared_exactly():

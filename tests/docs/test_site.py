@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^( *)(```+|~~~+|:::+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)\s#]*)(?:#([^)\s]+))?\)")
+QUOTED = re.compile(r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)", re.MULTILINE)
+OPTION = re.compile(r"^:([\w-]+): *(.*)$", re.MULTILINE)
 NAMED = re.compile(r"\bdocs/[\w./-]*\w")
 
 
@@ -80,6 +82,25 @@ def test_every_folder_of_the_site_is_in_its_navigation() -> None:
             index = (page.parent / "index.md").read_text(encoding="utf-8")
             assert re.search(rf"^{folder}/index$", home, re.MULTILINE), page
             assert re.search(rf"^(\*|{page.stem})$", index, re.MULTILINE), page
+
+
+def is_quoted(file: Path, options: dict[str, str]) -> bool:
+    """Return whether a file has the part that a page quotes."""
+    text = file.read_text(encoding="utf-8")
+    if name := options.get("pyobject"):
+        return bool(re.search(rf"^(class|def) {name}\b", text, re.MULTILINE))
+    return options.get("start-at", "").strip("'") in text
+
+
+def test_every_quotation_of_code_is_in_its_file() -> None:
+    quoted = [(page, *found) for page in PAGES for found in QUOTED.findall(page.read_text(encoding="utf-8"))]
+    assert quoted
+    wrong = [
+        (path, lines)
+        for page, path, lines in quoted
+        if not is_quoted(page.parent / path, dict(OPTION.findall(lines)))
+    ]
+    assert wrong == []
 
 
 def test_every_page_of_figures_is_on_the_site() -> None:

@@ -21,7 +21,7 @@ from distembed.corpus.partitions import read_batches
 from distembed.corpus.tokenizer_json import tokenizer_json
 from distembed.encoding import blocks
 from distembed.encoding import encoder as module
-from distembed.encoding.rows import word_shares
+from distembed.encoding.encoder import word_shares
 from distembed.encoding.tokens import tokenizer_of
 from tests.references.texts import text_vectors
 
@@ -131,12 +131,12 @@ def test_a_direction_without_words_is_not_amplified():
 
 
 def test_counts_are_given_or_follow_zipf():
-    assert word_shares(VECTORS, None).source == "Zipf's law, by the order of the words"
+    assert word_shares(VECTORS, None)[1] == "Zipf's law, by the order of the words"
     np.testing.assert_allclose(
-        word_shares(VECTORS, None).shares[:2], np.array([1, 0.5]) / np.sum(1 / np.arange(1, 27))
+        word_shares(VECTORS, None)[0][:2], np.array([1, 0.5]) / np.sum(1 / np.arange(1, 27))
     )
     by_word = {word: count for word, count in zip(WORDS, COUNTS, strict=True) if word != "z"}
-    assert word_shares(VECTORS, by_word).shares[-1] == word_shares(VECTORS, by_word).shares[-2]
+    assert word_shares(VECTORS, by_word)[0][-1] == word_shares(VECTORS, by_word)[0][-2]
     for wrong, message in (
         ([1, 2], r"counts has shape \(2,\), but there are 26 words"),
         (-COUNTS, "finite ones of 0 or more"),
@@ -148,9 +148,8 @@ def test_counts_are_given_or_follow_zipf():
 
 def test_the_tokenizer_follows_the_words():
     assert tokenizer_of(["a", "b"]) == de.Tokenizer()
-    assert tokenizer_of(["Paris", "b2", "l'an"]) == de.Tokenizer(
-        lowercase=False, numbers=True, apostrophes=True
-    )
+    wide = de.Tokenizer(lowercase=False, numbers=True, apostrophes=True)
+    assert tokenizer_of(["Paris", "b2", "l'an"]) == wide
     capitals = de.TextEncoder(de.WordVectors(["Paris", "paris"], np.eye(2)))
     assert capitals.transform(["Paris"]).argmax() == 0
 
@@ -213,11 +212,10 @@ def test_nothing_is_left_of_a_parameter_that_was_changed(change, tmp_path):
 
 @pytest.mark.parametrize("wrong", [{"rows": np.array([2])}, {"extra": np.zeros((1, 2), np.float32)}])
 def test_a_row_that_is_not_there_is_refused(wrong):
-    arguments = {"extra": np.zeros((0, 3), np.float32), "rows": np.array([0]), **wrong}
+    given = {"extra": np.zeros((0, 3), np.float32), "rows": np.array([0]), **wrong}
+    words = np.ones((2, 3), np.float32)
     with pytest.raises(IndexError, match="further words"):
-        blocks.mean_rows(
-            np.ones((2, 3), np.float32), arguments["extra"], arguments["rows"], np.array([1]), np.zeros(3), 0
-        )
+        blocks.mean_rows(words, given["extra"], given["rows"], np.array([1]), np.zeros(3), 0)
 
 
 def test_it_is_a_scikit_learn_transformer():
@@ -228,8 +226,7 @@ def test_it_is_a_scikit_learn_transformer():
     assert encoder.get_feature_names_out()[:2].tolist() == ["textencoder0", "textencoder1"]
     again = pickle.loads(pickle.dumps(encoder.fit()))
     assert np.array_equal(again.transform(texts), encoder.transform(texts))
-    search = GridSearchCV(
-        make_pipeline(encoder, LogisticRegression()), {"textencoder__whitening": ["none", "half"]}, cv=2
-    ).fit(texts, classes)
-    assert search.best_score_ == 1
+    choices = {"textencoder__whitening": ["none", "half"]}
+    search = GridSearchCV(make_pipeline(encoder, LogisticRegression()), choices, cv=2)
+    assert search.fit(texts, classes).best_score_ == 1
     assert encoder.set_output(transform="pandas").transform(["a"]).columns[0] == "textencoder0"

@@ -33,16 +33,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.filterwarnings("ignore:.*no known word")
 def test_model2vec_gives_the_vectors_of_the_encoder(folder: Path) -> None:
     model = model2vec.StaticModel.from_pretrained(folder)
-    np.testing.assert_allclose(
-        model.encode(KNOWN + UNKNOWN), encoder().transform(KNOWN + UNKNOWN), rtol=1e-5, atol=1e-7
-    )
+    expected = encoder().transform(KNOWN + UNKNOWN)
+    np.testing.assert_allclose(model.encode(KNOWN + UNKNOWN), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.filterwarnings("ignore:.*no known word")
 def test_sentence_transformers_gives_them_up_to_the_length_of_texts_with_unknown_words(folder: Path) -> None:
-    library = pytest.importorskip(
-        "sentence_transformers", reason="not installed: pip install sentence-transformers"
-    )
+    library = pytest.importorskip("sentence_transformers", reason="pip install sentence-transformers")
     model = library.SentenceTransformer(str(folder), device="cpu")
     np.testing.assert_allclose(model.encode(KNOWN), encoder().transform(KNOWN), rtol=1e-5, atol=1e-7)
     found, expected = model.encode(UNKNOWN), encoder().transform(UNKNOWN)
@@ -90,9 +87,8 @@ def test_a_model_of_ours_is_replaced_and_anything_else_is_refused(tmp_path: Path
     (tmp_path / "thesis" / "chapter.tex").touch()
     (tmp_path / "file").touch()
     for other in ("thesis", "file"):
-        with pytest.raises(
-            FileExistsError, match="no model folder that distembed has written: name another folder"
-        ):
+        message = "no model folder that distembed has written: name another folder"
+        with pytest.raises(FileExistsError, match=message):
             de.write_static_model(tmp_path / other, encoder())
     assert (tmp_path / "thesis" / "chapter.tex").exists()
 

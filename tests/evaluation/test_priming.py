@@ -12,8 +12,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
-from distembed.evaluation import priming_blocks
-from distembed.evaluation.priming import priming_by_relation
+from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import evaluate, evaluate_sets
@@ -64,8 +63,10 @@ def test_strengths_equal_the_oracle(seed, n_pairs):
     if not shares:
         return
     pairs = np.array([[int(word[1:]) for word in pair] for pair in shares])
-    ours = priming_blocks.associative_strengths(pairs[:, 0], pairs[:, 1], np.array(list(shares.values())))
-    np.testing.assert_allclose(np.transpose(ours), list(plain.strengths(shares).values()), atol=1e-14)
+    ours = blocks.associative_strengths(pairs[:, 0], pairs[:, 1], np.array(list(shares.values())))
+    np.testing.assert_allclose(
+        np.transpose([*ours.values()]), list(plain.strengths(shares).values()), atol=1e-14
+    )
 
 
 def test_normed_priming_equals_the_oracle(vectors, table):
@@ -78,9 +79,8 @@ def test_normed_priming_equals_the_oracle(vectors, table):
         assert score.value == pytest.approx(value, abs=1e-12)
         assert (score.known, score.total) == (n_cues, len({a for a, _ in shares}))
         assert score.interval[0] < score.value < score.interval[1]
-    assert [score.metric for score in scores] == [
-        f"{measure} spearman{rule}" for rule in ("", ", S-Space") for measure in ("S1", "S2", "S3")
-    ]
+    both = [f"S{number} spearman{rule}" for rule in ("", ", S-Space") for number in (1, 2, 3)]
+    assert [score.metric for score in scores] == both
     assert [score.task for score in scores][2:4] == ["normed priming", "normed priming, S-Space"]
     assert scores[3].known > scores[0].known
 
@@ -115,22 +115,17 @@ def priming_set(pairs, relations, seed=0):
 def test_priming_effect_equals_the_oracle(vectors, table):
     pairs = [(f"w{i}", f"w{i + 20}") for i in range(20)] + [("w3", "w21"), ("w3", "w22"), ("w4", "nobody")]
     relations = [("synonym",)] * 12 + [("antonym", "synonym")] * 3 + [("antonym",)] * 8
-    rows = {row.relation: row for row in priming_by_relation(vectors, priming_set(pairs, relations))}
-    for relation in ("synonym", "antonym"):
+    scores = {score.metric: score for score in evaluate_sets(vectors, [priming_set(pairs, relations)])}
+    for relation, counts in (("synonym", (15, 15)), ("antonym", (10, 11))):
         mine = [
             pair for pair, names in zip(pairs, relations, strict=True)
             if relation in names and "nobody" not in pair
         ]  # fmt: skip
-        row = rows[relation]
-        assert row.effect[:3] == pytest.approx(plain.priming_effect(table, mine), abs=1e-6)
-        assert row.sspace[:3] == pytest.approx(plain.priming_effect_sspace(table, mine), abs=1e-6)
-        for effect in (row.effect, row.sspace):
-            assert effect.interval[0] < effect.effect < effect.interval[1]
-    assert (rows["antonym"].known, rows["antonym"].total) == (10, 11)
-    assert (rows["synonym"].known, rows["synonym"].total) == (15, 15)
-    assert rows["synonym"].milliseconds[0] == pytest.approx(
-        priming_set(pairs, relations).milliseconds[:15, 0].mean()
-    )
+        for rule, oracle in (("", plain.priming_effect), (", S-Space", plain.priming_effect_sspace)):
+            found = [scores[f"{relation} {part}{rule}"] for part in ("related", "unrelated", "effect")]
+            assert [score.value for score in found] == pytest.approx(oracle(table, mine), abs=1e-6)
+            assert {(score.known, score.total) for score in found} == {counts}
+            assert found[2].interval[0] < found[2].value < found[2].interval[1]
 
 
 def test_correlation_with_milliseconds(vectors, table):
@@ -148,10 +143,9 @@ def test_a_relation_of_one_pair_has_no_unrelated(vectors):
     scores = evaluate_sets(vectors, [priming_set([("w1", "w2")], [("action",)])])
     assert [np.isnan(score.value) for score in scores] == [False, True, True, False, False, False, True, True]
     assert scores[5].value == pytest.approx(0)  # S-Space: the pair is among its own unrelated ones
-    (row,) = priming_by_relation(vectors, priming_set([("x", "y")], [("action",)]))
-    assert np.isnan(row.effect.related)
-    assert np.isnan(row.sspace.effect)
-    assert (row.known, row.total, row.effect.interval) == (0, 1, None)
+    unknown = evaluate_sets(vectors, [priming_set([("x", "y")], [("action",)])])
+    assert all(np.isnan(score.value) and score.interval is None for score in unknown)
+    assert {(score.known, score.total) for score in unknown} == {(0, 1)}
 
 
 # ------------------------------------------------------------------------------------------------ antonyms
@@ -203,13 +197,10 @@ def test_the_pairs_of_deese():
 few_values = st.sampled_from([0.0, 1.0, 2.5, -1.0])
 
 
-@given(
-    hnp.arrays(float, st.integers(1, 9), elements=few_values),
-    hnp.arrays(float, st.integers(1, 9), elements=few_values),
-)
+@given(*[hnp.arrays(float, st.integers(1, 9), elements=few_values)] * 2)
 def test_chance_of_larger_is_the_area_under_the_curve(values, others):
     expected = roc_auc_score([1] * len(values) + [0] * len(others), np.concatenate([values, others]))
-    assert priming_blocks.chance_of_larger(values, others) == pytest.approx(expected)
+    assert blocks.chance_of_larger(values, others) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("control", ["random", None])
@@ -260,10 +251,8 @@ def test_files(tmp_path):
     bless, norms, root9, spp = find_word_sets(tmp_path)
     assert norms.pairs == [("A", "B"), ("A", "B's \"C")]
     assert (norms.name, norms.strengths.tolist()) == ("norms", [0.5, 0.25])
-    assert (spp.pairs, spp.relations) == (
-        [("COLD", "hot"), ("FLOWER", "rose")],
-        [("antonym",), ("forward phrasal",)],
-    )
+    assert spp.pairs == [("COLD", "hot"), ("FLOWER", "rose")]
+    assert spp.relations == [("antonym",), ("forward phrasal",)]
     np.testing.assert_equal(spp.milliseconds, [[12.5, np.nan], [3, -4]])
     assert bless == RelationSet("bless", [("a", "b")], ["coord"])
     assert root9 == RelationSet("root9", [("a", "b")], ["hyper"])
@@ -279,9 +268,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_files(tmp_path, name):
-    text, message = BAD[name]
+@pytest.mark.parametrize(("name", "text", "message"), [(name, *bad) for name, bad in BAD.items()])
+def test_bad_files(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(WordSetError, match=message):
         read_word_set(tmp_path / name)
@@ -308,7 +296,7 @@ def test_real_sets(shared):
     assert sum("antonym" in names for names in spp.relations) == 184
     bless = read_word_set(folder / "relations/bless-relations.csv")
     assert len(bless.pairs) == 26_553 - 3  # three have no relation
-    strengths = priming_blocks.associative_strengths(
+    strengths = blocks.associative_strengths(
         *np.unique(np.array(norms.pairs), return_inverse=True)[1].reshape(-1, 2).T, norms.strengths
     )
     shares = dict(zip(norms.pairs, norms.strengths.tolist(), strict=True))
@@ -319,7 +307,7 @@ def test_real_sets(shared):
 
     cues = {cue for cue, _ in shares}
     expected = sum(s2("ABSENCE", c) * s2(c, "PRESENCE") for c in cues)
-    assert strengths.S3[i] == pytest.approx(strengths.S2[i] + expected)
+    assert strengths["S3"][i] == pytest.approx(strengths["S2"][i] + expected)
 
 
 def test_pretrained_vectors_beat_chance_by_far(shared):

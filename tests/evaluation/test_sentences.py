@@ -63,11 +63,7 @@ def test_files_of_sentences_are_found_among_others(folder):
     [
         ("p.tsv", "a\t1\tb\tc\na\tx\tb\tc\n", r"row 2: 'a \| x \| b \| c', expected subset, score and two"),
         ("c.tsv", "1\tb\n" * 9 + "1\n", "row 10: '1', expected a label and a text"),
-        (
-            "k-train.tsv",
-            "1\tb\n" * 9,
-            "the set k has the parts train: give its files k-train and k-test",
-        ),
+        ("k-train.tsv", "1\tb\n" * 9, "the set k has the parts train: give its files k-train and k-test"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, name, text, message):
@@ -143,11 +139,11 @@ def test_no_tested_text_trains_or_chooses_its_model(parts):
     labels, texts = two_kinds(100)
     classes = np.unique(labels, return_inverse=True)[1]
     splits = list(sentences._splits(ClassifiedTexts("c", labels, texts, parts), classes, 0))
-    for split in splits:
-        assert not set(split.test) & (set(split.train) | set(split.choose))
-        assert not set(split.train) & set(split.choose)
-        assert len(split.train) + len(split.choose) + len(split.test) == 100
-    tested = np.concatenate([split.test for split in splits])
+    for train, choose, test in splits:
+        assert not set(test) & (set(train) | set(choose))
+        assert not set(train) & set(choose)
+        assert len(train) + len(choose) + len(test) == 100
+    tested = np.concatenate([test for _, _, test in splits])
     assert sorted(tested) == (list(range(80, 100)) if parts else list(range(100)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,9 +18,8 @@ from distembed.evaluation import tagging
 from distembed.evaluation import tagging_blocks as blocks
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sentence_files import find_sentence_sets
-from distembed.evaluation.spans import f1, iob2, span_counts, spans
-from distembed.evaluation.tagged_files import find_tagged_sets, read_tagged
-from distembed.evaluation.tagging_features import feature_matrix, shape
+from distembed.evaluation.tagged_files import f1, find_tagged_sets, iob2, read_tagged, span_counts, spans
+from distembed.evaluation.tagging_blocks import feature_matrix, shape
 from tests.references.tagging import conlleval_spans, enumerated, sequence_score
 
 TAGS = ["O", *(f"{position}-{kind}" for position in "BIESLU" for kind in ("NP", "VP"))]
@@ -76,14 +76,12 @@ def test_a_file_that_should_be_a_part_is_read_whatever_it_holds(tmp_path):
 
 def test_a_set_without_a_part_or_with_unequal_columns_is_refused(tmp_path):
     (tmp_path / "x-train.conll").write_text("a NN B-X\nb NN O\n", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"the set x of tagged words has the files x-train.conll: a part for"
-    ):
+    message = r"the set x of tagged words has the files x-train.conll: a part for"
+    with pytest.raises(ValueError, match=message):
         find_tagged_sets([tmp_path])
     (tmp_path / "x-test.conll").write_text("a B-X\nb O\n", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"different numbers of columns, 3 in x-train.conll, 2 in x-test.conll"
-    ):
+    message = r"different numbers of columns, 3 in x-train.conll, 2 in x-test.conll"
+    with pytest.raises(ValueError, match=message):
         find_tagged_sets([tmp_path])
 
 
@@ -105,14 +103,10 @@ def test_spans_are_those_of_conlleval(tags):
 
 
 def test_every_scheme_says_the_same_spans():
-    schemes = {
-        "IOB1": "I-A I-A B-A O I-B",
-        "IOB2": "B-A I-A B-A O B-B",
-        "BILOU": "B-A L-A U-A O U-B",
-        "BIOES": "B-A E-A S-A O S-B",
-    }
-    found = {name: spans(tags.split()) for name, tags in schemes.items()}
-    assert set(map(tuple, found.values())) == {((0, 2, "A"), (2, 3, "A"), (4, 5, "B"))}
+    iob = "I-A I-A B-A O I-B", "B-A I-A B-A O B-B"
+    bilou, bioes = "B-A L-A U-A O U-B", "B-A E-A S-A O S-B"
+    for tags in (*iob, bilou, bioes):
+        assert spans(tags.split()) == [(0, 2, "A"), (2, 3, "A"), (4, 5, "B")]
 
 
 def test_f1_counts_whole_spans_of_the_right_kind():
@@ -132,9 +126,8 @@ def small_input(seed, lengths=(6, 1, 5), n_tags=3):
     starts = np.concatenate([[0], np.cumsum(lengths)])
     n = starts[-1]
     features = csr_array((random.random((n, 5)) < 0.4).astype(float))
-    window = tuple(
-        csr_array(np.eye(4)[random.integers(4, size=n)] * (random.random(n) < 0.8)[:, None]) for _ in range(2)
-    )
+    place = lambda: np.eye(4)[random.integers(4, size=n)] * (random.random(n) < 0.8)[:, None]  # noqa: E731
+    window = csr_array(place()), csr_array(place())
     inputs = blocks.TaggingInput(features, window, random.normal(size=(4, 6)), starts)
     like = blocks.zero_weights(inputs, n_tags)
     weights = blocks.reshape_like(random.normal(size=blocks.flat(like).size), like)
@@ -145,9 +138,7 @@ def small_input(seed, lengths=(6, 1, 5), n_tags=3):
 def test_expectations_and_best_tags_are_those_of_all_sequences(seed):
     inputs, weights, _ = small_input(seed)
     scores, transitions = blocks.tag_scores(inputs, weights), 2 * weights.transitions
-    every = [
-        enumerated(scores[a:b], transitions) for a, b in zip(inputs.starts, inputs.starts[1:], strict=False)
-    ]
+    every = [enumerated(scores[a:b], transitions) for a, b in pairwise(inputs.starts)]
     log_z, marginals, pairs = blocks.expectations(scores, transitions, inputs.starts)
     assert log_z == pytest.approx(sum(each[0] for each in every))
     np.testing.assert_allclose(marginals, np.concatenate([each[1] for each in every]), atol=1e-12)
@@ -163,17 +154,15 @@ def test_the_loss_is_the_penalized_likelihood_and_its_gradient_is_right():
     for place, of_place in zip(inputs.window, weights.vectors, strict=True):
         scores += (place @ inputs.vectors) @ of_place
     expected = 0.3 * (blocks.flat(weights) ** 2).sum()
-    for a, b in zip(inputs.starts, inputs.starts[1:], strict=False):
+    for a, b in pairwise(inputs.starts):
         log_z = enumerated(scores[a:b], weights.transitions)[0]
         expected += log_z - sequence_score(scores[a:b], weights.transitions, tags[a:b])
     assert loss == pytest.approx(expected)
     values, step = blocks.flat(weights), 1e-5
     for place in range(values.size):
         moved = np.where(np.arange(values.size) == place, step, 0)
-        up, down = (
-            blocks.penalized_loss(inputs, tags, blocks.reshape_like(values + sign * moved, weights), 0.3)[0]
-            for sign in (1, -1)
-        )
+        near = [blocks.reshape_like(values + sign * moved, weights) for sign in (1, -1)]
+        up, down = (blocks.penalized_loss(inputs, tags, each, 0.3)[0] for each in near)
         assert blocks.flat(gradient)[place] == pytest.approx((up - down) / (2 * step), abs=1e-5)
 
 
@@ -211,12 +200,9 @@ def vectors(seed=0, *, told=True):
 def write_set(folder):
     random = np.random.default_rng(1)
     for part, low, high, n in (("train", 0, 60, 60), ("test", 60, 120, 20)):
-        sentences = [random.integers(low, high, size=6) for _ in range(n)]
-        lines = "\n\n".join(
-            "\n".join(f"{WORDS[i]} {'B-N' if IS_NAME[i] else 'O'}" for i in sentence)
-            for sentence in sentences
-        )
-        (folder / f"names-{part}.conll").write_text(lines + "\n", encoding="utf-8")
+        tagged = [f"{word} {'B-N' if is_name else 'O'}" for word, is_name in zip(WORDS, IS_NAME, strict=True)]
+        sentences = ["\n".join(tagged[i] for i in random.integers(low, high, size=6)) for _ in range(n)]
+        (folder / f"names-{part}.conll").write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
     return folder
 
 

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from distembed.evaluation.transfer import (
-    mean_interval,
-    on_simplex,
-    score_retrieval,
-    score_transfer,
-)
+from distembed.evaluation.transfer import mean_interval, on_simplex, score_retrieval, score_transfer
 from distembed.linalg.blocks import directions
 
 
@@ -26,9 +21,8 @@ def test_scores_follow_their_formulas():
     np.testing.assert_allclose(scores.topic_correlation, correlations)
     hellinger = np.mean(np.linalg.norm(np.sqrt(found) - np.sqrt(true), axis=1)) / np.sqrt(2)
     assert scores.hellinger == pytest.approx(hellinger)
-    assert scores.jensen_shannon == pytest.approx(
-        np.mean([jensenshannon(p, q) for p, q in zip(found, true, strict=True)])
-    )
+    distances = [jensenshannon(p, q) for p, q in zip(found, true, strict=True)]
+    assert scores.jensen_shannon == pytest.approx(np.mean(distances))
 
 
 def test_perfect_and_opposite_inference():
@@ -49,9 +43,8 @@ def test_constant_column_has_no_correlation():
 
 
 def test_negative_values_leave_the_simplex_no_trace():
-    np.testing.assert_allclose(
-        on_simplex(np.array([[-1.0, 1, 3], [0, 0, 0]])), [[0, 0.25, 0.75], [1 / 3] * 3]
-    )
+    found = on_simplex(np.array([[-1.0, 1, 3], [0, 0, 0]]))
+    np.testing.assert_allclose(found, [[0, 0.25, 0.75], [1 / 3] * 3])
 
 
 @pytest.mark.parametrize(
@@ -73,9 +66,8 @@ def test_retrieval_matches_sorting(block_memory):
     first, second = generator.standard_normal((40, 8)), generator.standard_normal((25, 8))
     wanted = generator.integers(40, size=25)
     cosines = directions(second) @ directions(first).T
-    ranks = 1 + np.array(
-        [np.flatnonzero(np.argsort(-row) == i)[0] for row, i in zip(cosines, wanted, strict=True)]
-    )
+    orders = zip(np.argsort(-cosines, axis=1), wanted, strict=True)
+    ranks = 1 + np.array([np.flatnonzero(order == i)[0] for order, i in orders])
     scores = score_retrieval(first, second, wanted, block_memory=block_memory)
     np.testing.assert_array_equal(scores.ranks, ranks)
     assert scores.mean_reciprocal_rank == pytest.approx(np.mean(1 / ranks))

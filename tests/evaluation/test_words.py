@@ -83,9 +83,8 @@ def test_spearman_with_ties_equals_scipy(xy):
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30))
 def test_purity_equals_the_oracle(rows):
     clusters, classes = (np.array(column) for column in zip(*rows, strict=True))
-    assert blocks.in_majority(clusters, classes).mean() == pytest.approx(
-        plain.purity(list(clusters), list(classes))
-    )
+    expected = plain.purity(list(clusters), list(classes))
+    assert blocks.in_majority(clusters, classes).mean() == pytest.approx(expected)
 
 
 @given(st.integers(0, 1000), st.integers(3, 8))
@@ -96,29 +95,21 @@ def test_outlier_position_equals_compactness(seed, n):
 
 
 def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
-    def percentiles(draws):
-        return np.linspace(0, 100, len(draws))
-
-    low, high = bootstrap_interval(percentiles, 3, Policy())
-    assert (low, high) == pytest.approx((2.5, 97.5))
+    interval = bootstrap_interval(lambda draws: np.linspace(0, 100, len(draws)), 3, Policy())
+    assert interval == pytest.approx((2.5, 97.5))
 
 
-def test_choose_shares_ties():
-    assert blocks.choose(np.array([0.5, 0.4])) == 1
-    assert blocks.choose(np.array([0.5, 0.5, 0.1])) == 0.5
-    assert blocks.choose(np.array([0.4, 0.5])) == 0
+@pytest.mark.parametrize(("values", "share"), [((0.5, 0.4), 1), ((0.5, 0.5, 0.1), 0.5), ((0.4, 0.5), 0)])
+def test_choose_shares_ties(values, share):
+    assert blocks.choose(np.array(values)) == share
 
 
 @given(st.integers(0, 10**6))
 def test_better_is_a_maximum_whatever_the_order(seed):
     rng = np.random.default_rng(seed)
-    parts = [
-        blocks.Answers(
-            rng.integers(3, size=4).astype(np.float32), np.arange(4) + 10 * i,
-            rng.integers(3, size=4).astype(np.float32), np.arange(4) + 10 * i,
-        )
-        for i in range(3)
-    ]  # fmt: skip
+    scores = rng.integers(3, size=(3, 2, 4)).astype(np.float32)
+    places = np.arange(4) + 10 * np.arange(3)[:, None]
+    parts = [blocks.Answers(add, at, mul, at) for (add, mul), at in zip(scores, places, strict=True)]
     left = blocks.better(blocks.better(parts[0], parts[1]), parts[2])
     right = blocks.better(parts[2], blocks.better(parts[1], parts[0]))
     assert all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
@@ -138,18 +129,16 @@ def test_analogies_equal_the_oracle_for_any_blocks(vectors, questions, monkeypat
     for method, found in (("add", answers.add_row), ("mul", answers.mul_row)):
         expected = [plain.answer(table, *question[:3], method=method) for question in questions]
         assert [vectors.words[row] for row in found] == expected
-        assert expected == [
-            vectors.analogy(*question[:3], 1, method=method)[0].word for question in questions
-        ]
+        nearest = [vectors.analogy(*question[:3], 1, method=method)[0] for question in questions]
+        assert expected == [neighbor.word for neighbor in nearest]
 
 
 def test_analogy_accuracy_known_and_total(vectors, questions):
     table = dict(zip(vectors.words, vectors.vectors, strict=True))
     right = [(*q[:3], plain.answer(table, *q[:3], method="add")) for q in questions[:10]]
     items = [*right, *questions[10:], ("w1", "w2", "w3", "nobody"), ("W1", "w2", "w3", "w4")]
-    expected = np.mean(
-        [plain.answer(table, *q[:3], method="add") == q[3] for q in [*items[:-2], ("w1", "w2", "w3", "w4")]]
-    )
+    known = [*items[:-2], ("w1", "w2", "w3", "w4")]
+    expected = np.mean([plain.answer(table, *q[:3], method="add") == q[3] for q in known])
     add, mul = evaluate_sets(vectors, [AnalogySet("s", items, [""] * len(items))])
     assert (add.metric, mul.metric, add.known, add.total) == ("3CosAdd", "3CosMul", 41, 42)
     assert add.value == pytest.approx(expected)
@@ -170,28 +159,20 @@ def test_similarity_equals_the_oracle(vectors):
     rng = np.random.default_rng(5)
     pairs = [(f"w{i}", f"w{j}") for i, j in rng.integers(N_WORDS, size=(30, 2))]
     human = rng.integers(5, size=30).astype(float)
-    score = one(
-        evaluate_sets(vectors, [SimilaritySet("s", [*pairs, ("w1", "nobody")], np.append(human, 3.0))])
-    )
+    sets = [SimilaritySet("s", [*pairs, ("w1", "nobody")], np.append(human, 3.0))]
+    score = one(evaluate_sets(vectors, sets))
     expected = plain.spearman([plain.cosine(vectors[a], vectors[b]) for a, b in pairs], human)
     assert score.value == pytest.approx(expected, abs=1e-12)
     assert (score.known, score.total, score.policy) == (30, 31, "lower case, unknown skip")
     assert score.interval[0] < score.value < score.interval[1]
-    zero = one(
-        evaluate_sets(
-            vectors,
-            [SimilaritySet("s", [*pairs, ("w1", "nobody")], np.append(human, 3.0))],
-            Policy(unknown="zero"),
-        )
-    )
+    zero = one(evaluate_sets(vectors, sets, Policy(unknown="zero")))
     cosines = [*(plain.cosine(vectors[a], vectors[b]) for a, b in pairs), 0.0]
     assert zero.value == pytest.approx(plain.spearman(cosines, [*human, 3.0]), abs=1e-12)
 
 
 def test_synonym_policy():
-    vectors = WordVectors(
-        ["q", "right", "wrong", "twin", "a_hurry"], [[1, 0], [1, 0.1], [0, 1], [1, 0.1], [1, 0]]
-    )
+    words = ["q", "right", "wrong", "twin", "a_hurry"]
+    vectors = WordVectors(words, [[1, 0], [1, 0.1], [0, 1], [1, 0.1], [1, 0]])
     options = [("right", "wrong"), ("wrong", "right"), ("right", "twin", "wrong"), ("right", "nobody")]
     options += [("nobody", "wrong"), ("a hurry", "wrong"), ("wrong", "right", "twin", "nobody")]
     questions = SynonymSet("s", ["q"] * 7, options)
@@ -235,9 +216,8 @@ def test_categories_of_separate_clusters_are_pure():
 
 def test_outliers():
     vectors = WordVectors(["a", "b", "c", "far", "near"], [[1, 0], [1, 0.1], [1, -0.2], [-1, 0.2], [1, 0.02]])
-    accuracy, opp = evaluate_sets(
-        vectors, [OutlierSet("s", [("a", "b", "c", "nobody")], [("far", "near", "absent")])]
-    )
+    outliers = OutlierSet("s", [("a", "b", "c", "nobody")], [("far", "near", "absent")])
+    accuracy, opp = evaluate_sets(vectors, [outliers])
     positions = [plain.outlier_position(vectors[["a", "b", "c", outlier]]) for outlier in ("far", "near")]
     assert (accuracy.known, accuracy.total) == (2, 3)
     assert accuracy.value == np.mean([position == 3 for position in positions]) == 0.5
@@ -254,9 +234,8 @@ def test_nothing_known_is_nan_and_none_in_json(vectors):
     ]
     scores = evaluate_sets(vectors, sets)
     assert all(np.isnan(score.value) and score.known == 0 and score.interval is None for score in scores)
-    assert {record["value"] for record in json.loads(json.dumps(score_records(scores), allow_nan=False))} == {
-        None
-    }
+    records = json.loads(json.dumps(score_records(scores), allow_nan=False))
+    assert {record["value"] for record in records} == {None}
     assert " - " in format_scores(scores)
 
 
@@ -331,23 +310,15 @@ def test_gensim_agrees_on_its_own_sets(shared):
 def test_every_set_of_the_collection_is_read(shared):
     folder = shared / "data/wordeval"
     sizes = {s.name: len(s[1]) for s in find_word_sets(folder)}
-    assert sizes["EN-WS-353-ALL"] == 353
-    assert sizes["EN-MEN-TR-3k"] == 3000
-    assert sizes["google"] == 19544
-    assert sizes["msr"] == 8000
-    assert sizes["semeval2012-task2"] == 10014
-    assert sizes["EN-TOEFL-80"] == 80
-    assert sizes["EN-ESL-40"] == 40
-    assert sizes["bless"] == 217
-    assert sizes["outlier-8-8-8"] == 8
+    some = {
+        "EN-WS-353-ALL": 353, "EN-MEN-TR-3k": 3000, "google": 19544, "msr": 8000, "semeval2012-task2": 10014,
+        "EN-TOEFL-80": 80, "EN-ESL-40": 40, "bless": 217, "outlier-8-8-8": 8,
+    }  # fmt: skip
+    assert sizes | some == sizes
     assert len(sizes) == 27
     assert read_word_set(folder / "synonym/EN-ESL-40.txt").options[16][0] == "a hurry"
-    assert read_word_set(folder / "analogy/jair.csv").questions[0] == (
-        "solar system",
-        "atom",
-        "sun",
-        "nucleus",
-    )
+    first, *_ = read_word_set(folder / "analogy/jair.csv").questions
+    assert first == ("solar system", "atom", "sun", "nucleus")
     assert read_word_set(folder / "categorization/outlier-8-8-8.csv").outliers[0][-1] == "plant"
     assert read_word_set(folder / "crosslingual/de-es-rg65.csv").pairs[0] == ("polster", "joya")
 
@@ -527,9 +498,8 @@ def test_compare_scores_the_same_items(vectors, tmp_path):
     scores = compare({"all": vectors, "few": smaller}, tmp_path)
     assert {column[0].known for column in scores.values()} == {19}
     assert scores["all"][0].value == evaluate(vectors.head(20), tmp_path)[0].value
-    assert (
-        compare({"all": vectors, "few": smaller}, tmp_path, same_words=False)["all"][0].known == N_WORDS - 1
-    )
+    apart = compare({"all": vectors, "few": smaller}, tmp_path, same_words=False)
+    assert apart["all"][0].known == N_WORDS - 1
     heading, _, row = format_comparison(scores).splitlines()
     assert heading.split() == ["set", "metric", "all", "few", "known/total"]
     assert row.split()[0::4] == ["pairs", "19/59"]

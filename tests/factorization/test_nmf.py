@@ -17,7 +17,7 @@ from sklearn.decomposition._nmf import _initialize_nmf
 from sklearn.metrics import normalized_mutual_info_score
 
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization import nmf_rounds, nmf_starts, row_lifts
+from distembed.factorization import nmf_rounds, row_lifts
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from tests.references import nmf as plain
 
@@ -47,9 +47,9 @@ def lazy(matrix, rows):
 def start_of(model, X, M=None):
     """The dense factors a fit starts from."""
     mean = X.sum() / np.prod(X.shape)
-    first = nmf_starts.plain_start(X, model.n_components, model.init, mean, (model.random_state, 0))
+    first = nmf_rounds.plain_start(X, model.n_components, model.init, mean, (model.random_state, 0))
     if M is not None:
-        first = nmf_starts.semantic_start(M, lambda seed: first, (0, 0))
+        first = nmf_rounds.semantic_start(M, lambda seed: first, (0, 0))
     return np.array(first.documents), np.array(first.words), np.array(first.core)
 
 
@@ -173,7 +173,7 @@ def test_semantic_nmf_equals_the_oracle_after_50_rounds(init, weight):
 
 def test_the_singular_values_of_the_start_are_those_of_numpy():
     X, _, _ = planted()
-    V, values = nmf_starts._right_singular_vectors(X, 3)
+    V, values = nmf_rounds._right_singular_vectors(X, 3)
     _, expected, directions = np.linalg.svd(X.toarray())
     np.testing.assert_allclose(values, expected[:3], rtol=1e-6)
     np.testing.assert_allclose(np.abs(np.sum(V * directions[:3].T, axis=0)), 1, rtol=1e-6)
@@ -182,7 +182,7 @@ def test_the_singular_values_of_the_start_are_those_of_numpy():
 def test_the_start_from_singular_vectors_is_scikit_learns():
     """Of each pair of vectors the parts of one sign are taken whose product is larger, whatever sign the pair has."""
     X = np.random.default_rng(0).random((40, 12)) ** 3
-    start = nmf_starts.plain_start(csr_array(X), 4, "nndsvd", X.mean(), (0,))
+    start = nmf_rounds.plain_start(csr_array(X), 4, "nndsvd", X.mean(), (0,))
     documents, words = _initialize_nmf(X, 4, init="nndsvda")
     np.testing.assert_allclose(start.documents, documents, rtol=1e-3)
     np.testing.assert_allclose(start.words, words.T, rtol=1e-3)

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from distembed.factorization import blocks
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_lifts import weighting_of
+from distembed.factorization.psdvec_core import weighting_of
 from distembed.linalg.operators import row_blocks
 from distembed.weighting import pmi
 

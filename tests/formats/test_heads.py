@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,30 +18,20 @@ from distembed.formats.tables import TableError, read_table
 from distembed.vectors import VectorFileError
 
 
-def zipped() -> bytes:
-    file = io.BytesIO()
+def zip_text(file: io.BytesIO) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.txt", "the sea")
-    return file.getvalue()
 
 
-def tarred() -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("a.txt"))
-    return file.getvalue()
-
-
-def npy() -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.eye(3))
+def written(write: Callable[[io.BytesIO], None]) -> bytes:
+    write(file := io.BytesIO())
     return file.getvalue()
 
 
 NO_TEXT = {
-    "a ZIP archive or an office document": zipped(),
-    "a tar archive": tarred(),
-    "an array of NumPy": npy(),
+    "a ZIP archive or an office document": written(zip_text),
+    "a tar archive": tarfile.TarInfo("a.txt").tobuf() + bytes(1024),
+    "an array of NumPy": written(lambda file: np.save(file, np.eye(3))),
     "an HDF5 file": b"\x89HDF\r\n\x1a\n" + bytes(8),
     "a Parquet file": b"PAR1" + bytes(8),
     "compressed with gzip": b"\x1f\x8b\x08" + bytes(8),
@@ -71,9 +62,8 @@ def test_a_head_tells_compression_and_encoding() -> None:
 
 def test_a_table_of_utf_8_with_a_damaged_byte_is_no_table_of_windows_1252(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("name,a\nKöln,1\nZürich,2\n".encode() + b"M\xff,3\n")
-    with pytest.raises(
-        TableError, match=r"t\.csv is not utf-8: line 4 holds the byte 0xff; set another encoding"
-    ):
+    message = r"t\.csv is not utf-8: line 4 holds the byte 0xff; set another encoding"
+    with pytest.raises(TableError, match=message):
         read_table(str(tmp_path / "t.csv"))
     (tmp_path / "t.csv").write_bytes("name;a\nKöln;1\n".encode("utf-16-le"))
     assert list(read_table(str(tmp_path / "t.csv")).columns) == ["name", "a"]

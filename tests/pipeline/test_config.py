@@ -25,12 +25,10 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.imputation.job import ImputationSection
 from distembed.systems.psdvec.job import PSDVecSection
 from distembed.systems.transfer.job import AlignmentSection
-from distembed.systems.wordspaces.job import METHOD_OPTIONS, NOT_IN_RECIPES, RecipeSection
+from distembed.systems.wordspaces.job import RECIPES
 from tests.pipeline.conftest import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
-RECIPES_OWN = {"n_dropped", "add_contexts", "graph_of", "unit_rows", "sweep"}
-"""Keys of recipes that are done before or after an estimator."""
 MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
 
 
@@ -264,12 +262,11 @@ def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, 
     ("method", "source"),
     [("lsa", de.LSA), ("lpp", de.LocalityPreservingProjection), ("psdvec", de.PSDVec)],
 )
-def test_every_option_of_a_recipe_is_a_key_or_left_out_with_a_reason(method: str, source) -> None:
-    options = options_of(source)
-    assert {*options} == {*METHOD_OPTIONS[method], *NOT_IN_RECIPES[method]} - RECIPES_OWN
-    shared = {name: one.default for name, one in options.items() if name in METHOD_OPTIONS[method]}
-    defaults = {name: RecipeSection.model_fields[name].default for name in shared}
-    assert defaults | {"n_components": 0} == shared | {"n_components": 0}  # one number for all recipes
+def test_an_option_of_a_recipe_has_the_default_of_its_estimator(method: str, source) -> None:
+    defaults = {name: field.default for name, field in RECIPES[method].model_fields.items()}
+    shared = {name: one.default for name, one in options_of(source).items() if name in defaults}
+    assert {"n_components", "random_state"} < shared.keys()
+    assert {name: defaults[name] for name in shared} == shared | {"n_components": 300}
 
 
 def test_an_option_that_no_source_has_is_refused_where_the_section_is_written() -> None:

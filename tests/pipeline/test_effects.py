@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import tomli_w
 
-from distembed.job.keys import Key, keys_of, section_model, toml_value
+from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.load import parse_job
-from distembed.job.model import Job, JobError
+from distembed.job.model import Job, JobError, tagged
 from distembed.job.planning import plan_job
 from distembed.job.registry import SYSTEMS
 from distembed.job.run import run_stages
@@ -98,8 +98,10 @@ def test_each_declared_rule_is_tried() -> None:
     tried = {setting.partition("=")[0].split(".")[-1] for _, _, idle in IDLE for setting in idle} | {"hal"}
     for system in SYSTEMS:
         job = system_named(system).job
-        sections = [section_model(field) for field in job.model_fields.values()]
-        for model in (job, *filter(None, sections)):
+        sections = [
+            model for field in job.model_fields.values() for model in tagged(field.annotation).values()
+        ]
+        for model in (job, *sections):
             for rule in getattr(model, "effects", ()):
                 assert not rule.keys or tried & {*rule.keys} or rule.keys in (("contexts",), ("bigrams",)), (
                     rule

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
+from distembed.evaluation.imputation import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.job.load import load_job
 from distembed.job.opening import open_job

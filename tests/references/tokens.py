@@ -5,24 +5,13 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections import Counter
 from functools import lru_cache
 
 # Format characters: those that stay in a word, and those that are left out of it. (Others are rare.)
 JOINERS = "\u200c\u200d\u180e\u05f3"
-INVISIBLE = str.maketrans(
-    dict.fromkeys(
-        [
-            0xAD,
-            0x61C,
-            0x200E,
-            0x200F,
-            0xFEFF,
-            *range(0x202A, 0x202F),
-            *range(0x2060, 0x2065),
-            *range(0x2066, 0x2070),
-        ]
-    )
-)
+INVISIBLE = dict.fromkeys([0xAD, 0x61C, 0x200E, 0x200F, 0xFEFF, *range(0x202A, 0x202F)])
+INVISIBLE |= dict.fromkeys([*range(0x2060, 0x2065), *range(0x2066, 0x2070)])
 MIDDLES = "\u00b7\u0387\u2027\u05f4"
 HEBREW = "\u05d0-\u05ea\u05ef-\u05f2\ufb1d\ufb1f-\ufb28\ufb2a-\ufb4f"
 
@@ -97,24 +86,17 @@ def segments_of(text: str, border: str) -> list[str]:
 def ids_of(documents: list[str], *, border: str = "document", minimum: int = 1, **options: object) -> tuple:
     """Return (ids of each document with -1 at borders, words, counts, document counts)."""
     index: dict[str, int] = {}
-    counts: list[int] = []
-    seen: list[set[int]] = []
+    counts: Counter[int] = Counter()
+    held: Counter[int] = Counter()
     result = []
-    for number, text in enumerate(documents):
+    for text in documents:
         ids: list[int] = []
         for segment in segments_of(text, border):
             words = tokens_of(segment, **options)
-            if len(words) < minimum or not words:
-                continue
-            if ids:
-                ids.append(-1)
-            for word in words:
-                if word not in index:
-                    index[word] = len(index)
-                    counts.append(0)
-                    seen.append(set())
-                counts[index[word]] += 1
-                seen[index[word]].add(number)
-                ids.append(index[word])
+            if len(words) >= max(minimum, 1):
+                ids += [-1] * bool(ids) + [index.setdefault(word, len(index)) for word in words]
+        known = [number for number in ids if number >= 0]
+        counts.update(known)
+        held.update(set(known))
         result.append(ids)
-    return result, list(index), counts, [len(documents) for documents in seen]
+    return result, list(index), [counts[i] for i in range(len(index))], [held[i] for i in range(len(index))]

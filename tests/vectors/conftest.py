@@ -11,6 +11,15 @@ from distembed.vectors.subwords import SubwordTable
 NGRAMS = ("<ki", "kin", "king", "ing>", "ing", "run", "nni", "東京", "<東京>", "<->", "<na", "ïve>")
 
 
+WORDS = ["king", "Queen", "it's", '"quoted"', "naïve", "東京", "a\u00a0b", "\U0001f600", "0.5", "-"]
+
+
+@pytest.fixture
+def vectors():
+    """Ten words x 6 components."""
+    return WordVectors(WORDS, np.random.default_rng(7).normal(size=(len(WORDS), 6)))
+
+
 @pytest.fixture(scope="session")
 def stringy():
     """Ten words x 6 components with twelve n-grams, from which other strings are composed."""

@@ -9,7 +9,8 @@ import pytest
 from gensim.models import FastText
 from gensim.models.fasttext import load_facebook_vectors, save_facebook_model
 
-from distembed.vectors import VectorFileError, WordVectors, fasttext, streams
+from distembed.formats import streams
+from distembed.vectors import VectorFileError, WordVectors, fasttext
 from distembed.vectors.subwords import SubwordTable
 
 UNKNOWN = ["kinging", "runs", "東京都", "x", "Ω" * 300]
@@ -38,9 +39,8 @@ def test_fasttext_composes_the_same_vectors(stringy, written):
     for word in [*stringy.words, *UNKNOWN]:
         assert np.allclose(theirs.get_word_vector(word), stringy[word], atol=1e-5)
     neighbors = [(n.word, n.similarity) for n in stringy.most_similar("runs", 3)]
-    assert [
-        (word, pytest.approx(cosine, abs=1e-5)) for cosine, word in theirs.get_nearest_neighbors("runs", k=3)
-    ] == neighbors
+    found = theirs.get_nearest_neighbors("runs", k=3)
+    assert [(word, pytest.approx(cosine, abs=1e-5)) for cosine, word in found] == neighbors
 
 
 def test_one_component_is_enough(tmp_path):
@@ -70,9 +70,8 @@ def test_vectors_without_n_grams(stringy, tmp_path):
     read = WordVectors.load(path)
     assert read.subwords is None
     assert np.array_equal(read.vectors, stringy.vectors[:2])
-    with pytest.raises(
-        ValueError, match=r"v\.fasttext\.bin: the word 'a\\x00' cannot be written for fastText"
-    ):
+    message = r"v\.fasttext\.bin: the word 'a\\x00' cannot be written for fastText"
+    with pytest.raises(ValueError, match=message):
         WordVectors(["a\0"], [[1.0]]).save(path)
 
 

@@ -15,9 +15,8 @@ UNKNOWN = ["kinging", "runs", "東京都", "x", "", "Ω" * 10_000]
 def plainly_composed(table, word):
     """Return the mean plus the average of the n-grams of a word, found by slicing."""
     marked = f"<{word}>"
-    found = [
-        marked[i : i + n] for n in range(table.min_n, table.max_n + 1) for i in range(len(marked) - n + 1)
-    ]
+    lengths = range(table.min_n, table.max_n + 1)
+    found = [marked[i : i + n] for n in lengths for i in range(len(marked) - n + 1)]
     rows = [table.vectors[table.ngrams.index(gram)] for gram in found if gram in table.ngrams]
     return table.mean + sum(rows, start=np.zeros(len(table.mean))) / max(len(found), 1)
 
@@ -37,9 +36,8 @@ def test_unknown_words_are_composed_and_known_ones_keep_their_rows(stringy):
 def test_unknown_words_have_neighbors_similarities_and_analogies(stringy):
     composed = stringy["kinging"]
     cosines = stringy.normalized().vectors @ (composed / np.linalg.norm(composed))
-    assert [n.word for n in stringy.most_similar("kinging", 3)] == [
-        stringy.words[row] for row in np.argsort(-cosines)[:3]
-    ]
+    nearest = [stringy.words[row] for row in np.argsort(-cosines)[:3]]
+    assert [neighbor.word for neighbor in stringy.most_similar("kinging", 3)] == nearest
     assert stringy.similarity("kinging", "king") == pytest.approx(float(cosines[0]), abs=1e-6)
     assert stringy.most_similar(["kinging", "king"])[0].word != "king"
     assert stringy.analogy("king", "kinging", "runs")[0].word in stringy.words

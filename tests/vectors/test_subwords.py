@@ -43,9 +43,8 @@ def test_ngrams_are_those_of_the_reference(min_n, max_n):
 
 @given(st.lists(st.text(max_size=8), max_size=5), st.integers(1, 3), st.integers(0, 4))
 def test_ngrams_of_any_text(words, min_n, more):
-    assert ngrams(words, min_n, min_n + more) == [
-        reference.ngrams(word, min_n, min_n + more) for word in words
-    ]
+    max_n = min_n + more
+    assert ngrams(words, min_n, max_n) == [reference.ngrams(word, min_n, max_n) for word in words]
 
 
 @pytest.mark.parametrize(("min_n", "max_n"), LENGTHS)
@@ -59,9 +58,8 @@ def test_ngrams_and_hashes_are_those_of_gensim(min_n, max_n):
         packed = blocks.pack_words([word])
         slices = blocks.word_ngrams(packed, min_n, max_n)
         assert ngrams([word], min_n, max_n)[0] == [one.decode() for one in theirs]
-        assert blocks.hash_buckets(packed, slices, 2_000_000).tolist() == [
-            inner.ft_hash_bytes(one) % 2_000_000 for one in theirs
-        ]
+        buckets = blocks.hash_buckets(packed, slices, 2_000_000).tolist()
+        assert buckets == [inner.ft_hash_bytes(one) % 2_000_000 for one in theirs]
 
 
 def test_hashes_extend_the_sign_of_bytes():
@@ -90,9 +88,8 @@ def random_rows(n, d=5, seed=0):
 
 @pytest.fixture
 def table():
-    names = tuple(
-        dict.fromkeys(one for word in ["größe", "the", "aaaa"] for one in reference.ngrams(word, 3, 6))
-    )
+    every = [one for word in ["größe", "the", "aaaa"] for one in reference.ngrams(word, 3, 6)]
+    names = tuple(dict.fromkeys(every))
     return SubwordTable(random_rows(len(names)), random_rows(1)[0], ngrams=names)
 
 

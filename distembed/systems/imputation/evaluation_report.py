@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distembed.display import plural
-from distembed.evaluation.imputation import JUDGED_NAMES, MethodRecovery, is_better
-from distembed.evaluation.neighbor_labels import VOTES
+from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, is_better
 from distembed.job.quantities import format_number
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation.stages import OWN, RIDGE, SHUFFLED

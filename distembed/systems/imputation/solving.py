@@ -11,7 +11,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.costs import Cost
-from distembed.evaluation.neighbor_labels import QUERIES_AT_ONCE, LabelAccuracy, label_accuracies
+from distembed.evaluation.imputation import QUERIES_AT_ONCE, LabelAccuracy, label_accuracies
 from distembed.execution import compute, delayed, from_delayed
 from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes

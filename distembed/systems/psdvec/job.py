@@ -20,7 +20,7 @@ from distembed.job.model import (
     section_of,
 )
 from distembed.stages.corpus_sections import CountingJob, LeftCountingSection
-from distembed.vectors.ngram_lengths import check_lengths
+from distembed.vectors.ngram_blocks import check_lengths
 
 
 @section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})

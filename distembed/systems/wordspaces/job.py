@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.job.model import KEPT_BY_THE_JOB, InputPath, ListsSection, Only, Section, section_of
+from distembed.factorization.lsa import LSA
+from distembed.factorization.psdvec import PSDVec
+from distembed.job.model import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    InputPath,
+    ListsSection,
+    Only,
+    Section,
+    later,
+    section_of,
+    tagged,
+)
+from distembed.manifold.projection import Affinity, Solver
+from distembed.neighbors.graphs import Symmetry
 from distembed.spelling import did_you_mean, spelled_like
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
 
@@ -21,56 +35,8 @@ class HalSection(CountingSection):
     direction: Literal["left"] = "left"
 
 
-Method = Literal[
-    "counts",
-    "ppmi",
-    "tf_idf",
-    "log_entropy",
-    "lsa",
-    "lpp",
-    "eigenmaps",
-    "random_projection",
-    "psdvec",
-    "first_components",
-]
-
-
-METHOD_OPTIONS: dict[str, tuple[str, ...]] = {
-    "counts": ("n_columns", "stop_words"),
-    "ppmi": ("n_columns", "stop_words", "context_smoothing", "negative_samples"),
-    "tf_idf": (),
-    "log_entropy": (),
-    "lsa": ("n_components", "exponent", "n_dropped", "add_contexts", "random_state", "sweep"),
-    "lpp": (
-        "n_components", "n_neighbors", "threshold", "affinity", "symmetry", "graph_of", "solver", "svd_components",
-        "alpha", "constant_column", "unit_rows", "random_state", "sweep",
-    ),
-    "eigenmaps": ("n_components", "n_neighbors", "threshold", "affinity", "symmetry", "random_state", "sweep"),
-    "random_projection": ("n_components", "random_state"),
-    "psdvec": ("n_components", "smoothing", "n_iter", "random_state"),
-    "first_components": ("n_components",),
-}  # fmt: skip
-"""The options that each method of a recipe has."""
-
-
 ACCURACY = "it is how exactly the space is computed, and the library's default is exact enough for scores"
 OWN_JOB = 'it is a key of a job of system = "psdvec"; recipes compare spaces by few options'
-NOT_IN_RECIPES: dict[str, dict[str, str]] = {
-    "lsa": dict.fromkeys(("n_passes", "oversampling", "tol"), ACCURACY)
-    | {"dtype": "spaces are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
-    "lpp": dict.fromkeys(("tol", "max_iter"), ACCURACY)
-    | {
-        "degree": 'the power of affinity = "polynomial" is the paper\'s',
-        **KEPT_BY_THE_JOB,
-    },
-    "psdvec": dict.fromkeys(
-        ("n_core", "ridge", "bands", "background_weight", "uniform_weight", "weight_cutoff", "core_ridge",
-         "solver", "n_passes", "first_passes", "block_size", "batch_words"),
-        OWN_JOB,
-    )
-    | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
-}  # fmt: skip
-"""The options of the estimators that no recipe has, each with the reason."""
 
 
 COUNTED: dict[str, tuple[str, ...]] = {
@@ -82,26 +48,8 @@ COUNTED: dict[str, tuple[str, ...]] = {
 """The tables of counts, and the methods that make a space of each; the other methods reduce a space."""
 
 
-SPARSE_METHODS = ("counts", "ppmi", "tf_idf", "log_entropy")
-"""Methods whose spaces are sparse: as many columns as there are documents or words."""
-
-
 WORD_COLUMNS = ("contexts", "bigrams")
 """The tables of counts whose columns are the words of the rows."""
-
-
-GRAPH_METHODS = ("lpp", "eigenmaps")
-"""Methods that start from a graph of neighbors."""
-
-
-ORDERED_METHODS = ("lsa", "lpp", "eigenmaps")
-"""Methods whose first components are the space that the method makes of so many."""
-
-
-LATER_OPTIONS = (
-    "threshold", "solver", "svd_components", "constant_column", "add_contexts", "negative_samples",
-)  # fmt: skip
-"""Options that are no parameter of a stage at their defaults: a space made before there were any stays as it is."""
 
 
 class RecipeSection(Section):
@@ -109,67 +57,85 @@ class RecipeSection(Section):
 
     of: str
     """What the space is made of: documents, contexts, bigrams, hal, or the name of another recipe."""
-    method: Method
+    method: str
     """How it is made."""
     title: str = ""
     """What tables call it; by default its name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _method_has_the_options(cls, tree: Any) -> Any:
+        """Refuse options of other methods, but at the defaults that early workspaces recorded for every method."""
+        if not isinstance(tree, Mapping):
+            return tree
+        others = {
+            key: field.default
+            for recipe in RECIPES.values()
+            for key, field in recipe.model_fields.items()
+            if key in tree and key not in cls.model_fields
+        }
+        for option in sorted(others):
+            if tree[option] != others[option]:
+                known = [key for key in cls.model_fields if key not in RecipeSection.model_fields]
+                raise ValueError(
+                    f"method {tree['method']!r} has no {option}; it has {', '.join(known) or 'no options'}"
+                )
+        return {key: value for key, value in tree.items() if key not in others}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return the tables of counts and the recipes that it starts from."""
+        return (self.of,)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the method, and the sources it reads."""
+        return self.model_dump(mode="json", exclude={"title", "sweep"})
+
+
+class ColumnsRecipe(RecipeSection):
+    """A space of which some columns may be kept."""
+
     n_columns: int | None = Field(default=None, ge=1)
     """Keep so many columns, those of the highest entropy; by default all."""
     stop_words: Literal["keep", "drop"] | Language = "keep"
     """Whether to "keep" or "drop" the columns of English function words; or the language of those that are dropped."""
+
+
+class CountsRecipe(ColumnsRecipe):
+    """`[recipes.NAME]`: counts as they are."""
+
+
+class PPMIRecipe(ColumnsRecipe):
+    """`[recipes.NAME]`: positive pointwise mutual information."""
+
     context_smoothing: float = Field(default=1.0, gt=0)
     """The power of the context counts in positive PMI; 0.75 is common."""
-    negative_samples: float = Field(default=1.0, gt=0)
+    negative_samples: float = later(1.0, gt=0)
     """N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing, 5 is common."""
+
+
+class TfIdfRecipe(RecipeSection):
+    """`[recipes.NAME]`: term frequency by inverse document frequency."""
+
+
+class LogEntropyRecipe(RecipeSection):
+    """`[recipes.NAME]`: logarithms of counts, weighted by the entropy of the word."""
+
+
+class ReducedRecipe(RecipeSection):
+    """A dense space."""
+
     n_components: int = Field(default=300, ge=1)
     """The dimensions of the space."""
-    exponent: float = 1.0
-    """The power of the singular values: 1 is LSA, 0 the singular vectors alone, 0.5 is common for positive PMI."""
-    n_dropped: int = Field(default=0, ge=0)
-    """How many of the first dimensions are dropped."""
-    add_contexts: bool = False
-    """Whether the vector of a word as a context is added to its own, where columns are words."""
-    n_neighbors: int = Field(default=20, ge=1)
-    """The neighbors that each word is joined to in the graph."""
-    threshold: float | None = Field(default=None, ge=0, lt=1)
-    """Join words with a larger cosine than this instead of the nearest ones."""
-    affinity: Literal["cosine", "binary", "gaussian", "local", "polynomial"] = "cosine"
-    """The weight of an edge between neighbors."""
-    symmetry: Literal["union", "mutual"] = "union"
-    """Which edges stay: those that either word lists, or those that both list."""
-    graph_of: str | None = None
-    """The recipe whose space the neighbors are sought in; by default the one that `of` names."""
-    solver: Literal["spectral_regression", "eigen"] = "spectral_regression"
-    """How LPP is solved: by regression on the graph's eigenvectors, or as an eigenproblem after PCA."""
-    svd_components: int | None = Field(default=None, ge=1)
-    """The singular vectors of the PCA before the eigenproblem, as many as n_components at least."""
-    alpha: float = Field(default=0.01, gt=0)
-    """The ridge of the regression of LPP."""
-    constant_column: bool = False
-    """Whether the regression has a column of ones, as the program of its authors has."""
-    unit_rows: bool = False
-    """Whether rows are brought to unit length before the regression."""
-    smoothing: float = Field(default=0.02, gt=0, lt=1)
-    """The Jelinek-Mercer smoothing of PSDVec."""
-    n_iter: int = Field(default=4, ge=1)
-    """The rounds of PSDVec."""
-    random_state: int = Field(default=0, ge=0)
-    """The seed of the decomposition."""
+
+
+class SweptRecipe(ReducedRecipe):
+    """A dense space whose components are in an order, so that the first ones are a space as well."""
+
     sweep: tuple[int, ...] = ()
     """Smaller numbers of components, rising: the spaces of the first so many components are made and scored as well, as
     recipes NAME_50 and so on of the method "first_components".
     """
-
-    @model_validator(mode="after")
-    def _method_has_the_options(self) -> Self:
-        known, fields = METHOD_OPTIONS[self.method], type(self).model_fields
-        for option in sorted(self.model_fields_set - {"of", "method", "title", *known}):
-            if getattr(self, option) == fields[option].default:
-                continue  # the copy of a job in its workspace says every option
-            raise ValueError(
-                f"method {self.method!r} has no {option}; it has {', '.join(known) or 'no options'}"
-            )
-        return self
 
     @model_validator(mode="after")
     def _sweep_rises(self) -> Self:
@@ -182,34 +148,58 @@ class RecipeSection(Section):
             )
         return self
 
+
+@section_of(
+    LSA,
+    exclude=dict.fromkeys(("n_passes", "oversampling", "tol"), ACCURACY)
+    | {"dtype": "spaces are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+)
+class LSARecipe(SweptRecipe):
+    """`[recipes.NAME]`: latent semantic analysis."""
+
+    n_components: int = OPTION
+    """The dimensions of the space."""
+    exponent: float = OPTION
+    """The power of the singular values: 1 is LSA, 0 the singular vectors alone, 0.5 is common for positive PMI."""
+    n_dropped: int = Field(default=0, ge=0)
+    """How many of the first dimensions are dropped."""
+    add_contexts: bool = later(False)
+    """Whether the vector of a word as a context is added to its own, where columns are words."""
+    random_state: int = OPTION
+    """The seed of the decomposition."""
+
+
+class GraphRecipe(SweptRecipe):
+    """A dense space that starts from a graph of neighbors."""
+
+    n_neighbors: int = Field(default=20, ge=1)
+    """The neighbors that each word is joined to in the graph."""
+    threshold: float | None = later(None, ge=0, lt=1)
+    """Join words with a larger cosine than this instead of the nearest ones."""
+    affinity: Affinity = "cosine"
+    """The weight of an edge between neighbors."""
+    symmetry: Symmetry = "union"
+    """Which edges stay: those that either word lists, or those that both list."""
+    random_state: int = Field(default=0, ge=0)
+    """The seed of the decomposition."""
+
     @model_validator(mode="after")
-    def _options_fit_together(self) -> Self:
+    def _graph_options_fit_together(self) -> Self:
         if self.threshold is not None and self.affinity == "local":
             raise ValueError(
                 'threshold joins words by their cosine, affinity = "local" needs nearest ones: leave one out'
-            )
-        if self.solver == "spectral_regression":
-            if self.svd_components is not None:
-                raise ValueError('svd_components belongs to solver = "eigen"; leave it out')
-            return self
-        if self.constant_column:
-            raise ValueError('constant_column belongs to the regression: leave it out with solver = "eigen"')
-        if self.svd_components is None or self.svd_components < self.n_components:
-            raise ValueError(
-                f'solver = "eigen" needs svd_components, {self.n_components} (n_components) or more; it is '
-                f"{self.svd_components}"
             )
         return self
 
     @property
     def uses_eigenmaps(self) -> bool:
         """Return whether the space is made from the eigenvectors of its graph."""
-        return self.method in GRAPH_METHODS and self.solver == "spectral_regression"
+        return True
 
     @property
     def graph_source(self) -> str:
         """Return the space whose neighbors the graph joins."""
-        return self.graph_of or self.of
+        return self.of
 
     @property
     def neighbors_name(self) -> str:
@@ -226,12 +216,110 @@ class RecipeSection(Section):
         parts = (self.graph_source, self._limit, self.affinity, self.symmetry, self.n_components)
         return "eigenmaps_" + "_".join(map(str, (*parts, self.random_state)))
 
-    def options(self, *others: str) -> dict[str, Any]:
-        """Return the options of the method, and the sources it reads."""
-        names = {"of", "method", *METHOD_OPTIONS[self.method], *others}
-        defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        unset = {name for name in LATER_OPTIONS if getattr(self, name) == defaults[name]}
-        return self.model_dump(mode="json", include=names - unset - {"sweep"})
+
+class LPPRecipe(GraphRecipe):
+    """`[recipes.NAME]`: locality preserving projection."""
+
+    graph_of: str | None = None
+    """The recipe whose space the neighbors are sought in; by default the one that `of` names."""
+    solver: Solver = later("spectral_regression")
+    """How LPP is solved: by regression on the graph's eigenvectors, or as an eigenproblem after PCA."""
+    svd_components: int | None = later(None, ge=1)
+    """The singular vectors of the PCA before the eigenproblem, as many as n_components at least."""
+    alpha: float = Field(default=0.01, gt=0)
+    """The ridge of the regression of LPP."""
+    constant_column: bool = later(False)
+    """Whether the regression has a column of ones, as the program of its authors has."""
+    unit_rows: bool = False
+    """Whether rows are brought to unit length before the regression."""
+
+    @model_validator(mode="after")
+    def _solver_has_the_options(self) -> Self:
+        if self.uses_eigenmaps:
+            if self.svd_components is not None:
+                raise ValueError('svd_components belongs to solver = "eigen"; leave it out')
+            return self
+        if self.constant_column:
+            raise ValueError('constant_column belongs to the regression: leave it out with solver = "eigen"')
+        if self.svd_components is None or self.svd_components < self.n_components:
+            raise ValueError(
+                f'solver = "eigen" needs svd_components, {self.n_components} (n_components) or more; it is '
+                f"{self.svd_components}"
+            )
+        return self
+
+    @property
+    def uses_eigenmaps(self) -> bool:
+        """Return whether the space is made from the eigenvectors of its graph."""
+        return self.solver == "spectral_regression"
+
+    @property
+    def graph_source(self) -> str:
+        """Return the space whose neighbors the graph joins."""
+        return self.graph_of or self.of
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return the tables of counts and the recipes that it starts from."""
+        return (self.of, self.graph_source)
+
+
+class EigenmapsRecipe(GraphRecipe):
+    """`[recipes.NAME]`: eigenvectors of the graph of neighbors."""
+
+
+class RandomProjectionRecipe(ReducedRecipe):
+    """`[recipes.NAME]`: a random projection."""
+
+    random_state: int = Field(default=0, ge=0)
+    """The seed of the decomposition."""
+
+
+@section_of(
+    PSDVec,
+    exclude=dict.fromkeys(
+        ("n_core", "ridge", "bands", "background_weight", "uniform_weight", "weight_cutoff", "core_ridge",
+         "solver", "n_passes", "first_passes", "block_size", "batch_words"),
+        OWN_JOB,
+    )
+    | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    defaults={"n_components": 300},
+)  # fmt: skip
+class PSDVecRecipe(ReducedRecipe):
+    """`[recipes.NAME]`: PSDVec with all words in its core."""
+
+    smoothing: float = OPTION
+    n_iter: int = OPTION
+    random_state: int = OPTION
+
+
+class FirstComponentsRecipe(ReducedRecipe):
+    """`[recipes.NAME]`: the first components of another recipe's space."""
+
+
+def _method_of(recipe: Any) -> Any:
+    return recipe.get("method") if isinstance(recipe, Mapping) else getattr(recipe, "method", None)
+
+
+Recipe = Annotated[
+    Annotated[CountsRecipe, Tag("counts")]
+    | Annotated[PPMIRecipe, Tag("ppmi")]
+    | Annotated[TfIdfRecipe, Tag("tf_idf")]
+    | Annotated[LogEntropyRecipe, Tag("log_entropy")]
+    | Annotated[LSARecipe, Tag("lsa")]
+    | Annotated[LPPRecipe, Tag("lpp")]
+    | Annotated[EigenmapsRecipe, Tag("eigenmaps")]
+    | Annotated[RandomProjectionRecipe, Tag("random_projection")]
+    | Annotated[PSDVecRecipe, Tag("psdvec")]
+    | Annotated[FirstComponentsRecipe, Tag("first_components")],
+    Discriminator(_method_of),
+]
+"""A recipe: its method says which options it has."""
+
+RECIPES: dict[str, type[RecipeSection]] = tagged(Recipe)
+"""The section of each method."""
+
+R = TypeVar("R", bound=RecipeSection)
 
 
 class WordSpacesSection(Section):
@@ -273,7 +361,7 @@ class WordSpacesJob(CorpusJob):
     contexts: CountingSection = CountingSection()
     bigrams: LeftCountingSection = LeftCountingSection()
     hal: HalSection = HalSection()
-    recipes: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], RecipeSection] = Field(min_length=1)
+    recipes: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], Recipe] = Field(min_length=1)
     wordspaces: WordSpacesSection = WordSpacesSection()
     evaluation: ScoringSection = ScoringSection()
     report: ListsSection = ListsSection()
@@ -297,8 +385,10 @@ class WordSpacesJob(CorpusJob):
         for name, recipe in self.recipes.items():
             _check_sources(name, recipe, self.recipes)
         vectors, needed = self.wordspaces.vectors, self.needed()
-        if vectors is not None and (vectors not in needed or self.recipes[vectors].method in SPARSE_METHODS):
-            dense = [name for name in needed if self.recipes[name].method not in SPARSE_METHODS]
+        if vectors is not None and (
+            vectors not in needed or not isinstance(self.recipes[vectors], ReducedRecipe)
+        ):
+            dense = [name for name in needed if isinstance(self.recipes[name], ReducedRecipe)]
             raise ValueError(
                 f"wordspaces.vectors is {vectors!r}; name a dense space of the job: {', '.join(dense)}"
             )
@@ -311,6 +401,12 @@ class WordSpacesJob(CorpusJob):
         swept = (each for name in chosen for each in (*self.swept(name), name))
         return tuple(dict.fromkeys(swept))
 
+    def recipe(self, name: str, kind: type[R]) -> R:
+        """Return a recipe that is known to be of a kind."""
+        found = self.recipes[name]
+        assert isinstance(found, kind)
+        return found
+
     @property
     def tables(self) -> tuple[str, ...]:
         """Return the tables of counts that recipes are made of."""
@@ -318,7 +414,8 @@ class WordSpacesJob(CorpusJob):
 
     def swept(self, name: str) -> tuple[str, ...]:
         """Return the recipes of the sweep of one, that of the fewest components first."""
-        return tuple(f"{name}_{k}" for k in self.recipes[name].sweep)
+        recipe = self.recipes[name]
+        return tuple(f"{name}_{k}" for k in recipe.sweep) if isinstance(recipe, SweptRecipe) else ()
 
     def title_of(self, name: str) -> str:
         """Return what a space is called in the tables."""
@@ -334,15 +431,14 @@ class WordSpacesJob(CorpusJob):
     def _add_needed(self, name: str, order: dict[str, None], path: tuple[str, ...]) -> None:
         if name in path:
             raise ValueError(f"recipes.{name} starts from itself: {' <- '.join([*path, name])}")
-        recipe = self.recipes[name]
-        for source in (recipe.of, recipe.graph_source):
+        for source in self.recipes[name].sources:
             if source not in COUNTED:
                 self._add_needed(source, order, (*path, name))
         order[name] = None
 
 
 def _with_components(recipe: dict[str, Any], default: int | None) -> dict[str, Any]:
-    reduces = "n_components" in METHOD_OPTIONS.get(recipe.get("method", ""), ())
+    reduces = issubclass(RECIPES.get(recipe.get("method", ""), RecipeSection), ReducedRecipe)
     return {"n_components": default, **recipe} if reduces and default is not None else recipe
 
 
@@ -363,15 +459,15 @@ def _with_sweeps(recipes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     return found
 
 
-def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSection]) -> None:
+def _check_sources(name: str, recipe: Recipe, recipes: dict[str, Recipe]) -> None:
     if name in COUNTED:
         raise ValueError(f"recipes.{name} bears the name of a table of counts; choose another name")
     if recipe.of in COUNTED:
         allowed = COUNTED[recipe.of]
     else:
         counting = {method for methods in COUNTED.values() for method in methods}
-        allowed = tuple(method for method in METHOD_OPTIONS if method not in counting)
-    for source in (recipe.of, recipe.graph_source):
+        allowed = tuple(method for method in RECIPES if method not in counting)
+    for source in recipe.sources:
         if source not in recipes and source not in COUNTED:
             raise ValueError(
                 f"recipes.{name} starts from {source!r}, {_nearest(source, [*recipes, *COUNTED])}"
@@ -380,28 +476,32 @@ def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSe
         raise ValueError(
             f"recipes.{name} makes {recipe.method!r} of {recipe.of!r}; of that there is {', '.join(allowed)}"
         )
-    if recipe.add_contexts and not _has_word_columns(recipes.get(recipe.of)):
+    if (
+        isinstance(recipe, LSARecipe)
+        and recipe.add_contexts
+        and not _has_word_columns(recipes.get(recipe.of))
+    ):
         raise ValueError(
             f"recipes.{name}: add_contexts = true needs columns that are the words of the rows, which those of "
             f"{recipe.of!r} are not: start from a recipe of {' or '.join(WORD_COLUMNS)} with all its columns"
         )
-    if recipe.method == "first_components" and recipes[recipe.of].method not in ORDERED_METHODS:
+    ordered = [method for method, section in RECIPES.items() if issubclass(section, SweptRecipe)]
+    if isinstance(recipe, FirstComponentsRecipe) and recipes[recipe.of].method not in ordered:
         raise ValueError(
             f"recipes.{name} takes first components of {recipe.of!r}, which is {recipes[recipe.of].method!r}: only "
-            f"those of {', '.join(ORDERED_METHODS)} are in an order"
+            f"those of {', '.join(ordered)} are in an order"
         )
-    if recipe.graph_source in COUNTED and recipe.method in GRAPH_METHODS:
+    if isinstance(recipe, LPPRecipe) and recipe.graph_source in COUNTED:
         raise ValueError(
             f"recipes.{name}: graph_of = {recipe.graph_of!r} is a table of counts; name a recipe"
         )
 
 
-def _has_word_columns(recipe: RecipeSection | None) -> bool:
+def _has_word_columns(recipe: Recipe | None) -> bool:
     """Return whether the columns of the space of a recipe are the words of its rows."""
     return (
-        recipe is not None
+        isinstance(recipe, ColumnsRecipe)
         and recipe.of in WORD_COLUMNS
-        and recipe.method in SPARSE_METHODS
         and (recipe.n_columns, recipe.stop_words) == (None, "keep")
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -22,7 +23,19 @@ from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph, random_projection
 from distembed.stages.corpus import vocabulary_of
-from distembed.systems.wordspaces.job import COUNTED, RecipeSection
+from distembed.systems.wordspaces.job import (
+    COUNTED,
+    ColumnsRecipe,
+    EigenmapsRecipe,
+    FirstComponentsRecipe,
+    GraphRecipe,
+    LPPRecipe,
+    LSARecipe,
+    PPMIRecipe,
+    PSDVecRecipe,
+    RandomProjectionRecipe,
+    RecipeSection,
+)
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import chosen_columns, hal_space
@@ -45,7 +58,7 @@ def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
     return ctx.workspace.array(recipe.of if recipe.of in COUNTED else f"spaces/{recipe.of}")
 
 
-def _chosen(ctx: Context, recipe: RecipeSection, matrix: da.Array) -> da.Array:
+def _chosen(ctx: Context, recipe: ColumnsRecipe, matrix: da.Array) -> da.Array:
     words = vocabulary_of(ctx.workspace).words
     without = stop_words_of({"keep": "none", "drop": "english"}.get(recipe.stop_words, recipe.stop_words))
     return chosen_columns(matrix, words, n_columns=recipe.n_columns, without=without)
@@ -59,14 +72,14 @@ def _by_word(ctx: Context, documents: da.Array) -> da.Array:
     return transpose_row_blocks(documents, row_chunks=chunks)
 
 
-def _counts(ctx: Context, recipe: RecipeSection) -> da.Array:
+def _counts(ctx: Context, recipe: ColumnsRecipe) -> da.Array:
     source = source_of(ctx, recipe)
     if recipe.of == "documents":
         return _by_word(ctx, source)
     return _chosen(ctx, recipe, source)
 
 
-def _ppmi(ctx: Context, recipe: RecipeSection) -> da.Array:
+def _ppmi(ctx: Context, recipe: PPMIRecipe) -> da.Array:
     source, smoothing = source_of(ctx, recipe), recipe.context_smoothing
     made = ppmi(source, context_smoothing=smoothing, negative_samples=recipe.negative_samples)
     return _chosen(ctx, recipe, made)
@@ -82,7 +95,7 @@ def _log_entropy(ctx: Context, recipe: RecipeSection) -> da.Array:
     return _by_word(ctx, log_entropy(source_of(ctx, recipe)))
 
 
-def _lsa(ctx: Context, recipe: RecipeSection) -> da.Array:
+def _lsa(ctx: Context, recipe: LSARecipe) -> da.Array:
     model = LSA(
         recipe.n_components + recipe.n_dropped,
         exponent=recipe.exponent,
@@ -95,13 +108,13 @@ def _lsa(ctx: Context, recipe: RecipeSection) -> da.Array:
     return made[:, recipe.n_dropped :]
 
 
-def _random_projection(ctx: Context, recipe: RecipeSection) -> da.Array:
+def _random_projection(ctx: Context, recipe: RandomProjectionRecipe) -> da.Array:
     source = source_of(ctx, recipe)
     made: da.Array = random_projection(source, recipe.n_components, random_state=recipe.random_state)
     return made
 
 
-def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
+def _psdvec(ctx: Context, recipe: PSDVecRecipe) -> da.Array:
     model = PSDVec(
         recipe.n_components,
         smoothing=recipe.smoothing,
@@ -113,7 +126,7 @@ def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
     return da.asarray(model.vectors_)
 
 
-def _first_components(ctx: Context, recipe: RecipeSection) -> da.Array:
+def _first_components(ctx: Context, recipe: FirstComponentsRecipe) -> da.Array:
     source = source_of(ctx, recipe)
     if source.shape[1] < recipe.n_components:
         raise ValueError(
@@ -122,7 +135,7 @@ def _first_components(ctx: Context, recipe: RecipeSection) -> da.Array:
     return source[:, : recipe.n_components]
 
 
-def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) -> sp.csr_array:
+def neighbor_graph(ctx: Context, recipe: GraphRecipe, checkpoint: Checkpoint) -> sp.csr_array:
     """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
     return neighborhood_graph(
         ctx.workspace.array(f"spaces/{recipe.graph_source}"),
@@ -135,22 +148,22 @@ def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) 
     )
 
 
-def graph_arrays(recipe: RecipeSection) -> dict[str, str]:
+def graph_arrays(recipe: GraphRecipe) -> dict[str, str]:
     """Return the array that the graph of a recipe is stored as, under the name that its search has for it."""
     name = "neighbors" if recipe.threshold is None else "threshold-graph"
     return {name: f"neighbors/{recipe.neighbors_name}"}
 
 
-def _shared(ctx: Context, recipe: RecipeSection) -> Checkpoint:
+def _shared(ctx: Context, recipe: GraphRecipe) -> Checkpoint:
     return read_as(ctx, {**graph_arrays(recipe), "eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}"})
 
 
-def _eigenmaps(ctx: Context, recipe: RecipeSection) -> da.Array:
+def _eigenmaps(ctx: Context, recipe: EigenmapsRecipe) -> da.Array:
     kept = ctx.workspace.array(f"eigenmaps/{recipe.eigenmaps_name}")
     return kept[:-1].rechunk((ctx.workspace.array(f"spaces/{recipe.of}").chunks[0], -1))
 
 
-def _lpp(ctx: Context, recipe: RecipeSection) -> da.Array:
+def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:
     rows = source_of(ctx, recipe)
     if recipe.unit_rows:
         rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
@@ -176,7 +189,7 @@ def _lpp(ctx: Context, recipe: RecipeSection) -> da.Array:
     return made
 
 
-METHODS: dict[str, Callable[[Context, RecipeSection], da.Array]] = {
+METHODS: dict[str, Callable[[Context, Any], da.Array]] = {
     "counts": _counts,
     "ppmi": _ppmi,
     "tf_idf": _tf_idf,

@@ -58,9 +58,10 @@ from distembed.stages.corpus_sizes import (
 from distembed.stages.words import read_space, set_lines, space_facts, store_nearest, store_scores
 from distembed.systems.wordspaces.job import (
     COUNTED,
-    GRAPH_METHODS,
-    SPARSE_METHODS,
+    GraphRecipe,
+    LPPRecipe,
     RecipeSection,
+    ReducedRecipe,
     WordSpacesJob,
 )
 from distembed.systems.wordspaces.methods import METHODS, TABLES, graph_arrays, neighbor_graph
@@ -137,13 +138,13 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
 def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
     """Return the stored values of a space."""
     recipe = job.recipes[name]
-    if recipe.method not in SPARSE_METHODS:
+    if isinstance(recipe, ReducedRecipe):
         return sizes.n_words * recipe.n_components
     return sum(sizes.values[table] for table in TABLES[recipe.of])
 
 
 def _space_bytes(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
-    each = PAIR_BYTES if job.recipes[name].method in SPARSE_METHODS else 4
+    each = 4 if isinstance(job.recipes[name], ReducedRecipe) else PAIR_BYTES
     return each * _values(job, sizes, name)
 
 
@@ -160,7 +161,7 @@ def _width(sizes: SpaceSizes, recipe: RecipeSection, job: WordSpacesJob) -> int:
     if recipe.of in COUNTED:
         return sizes.n_words * len(TABLES[recipe.of])
     before = job.recipes[recipe.of]
-    return _width(sizes, before, job) if before.method in SPARSE_METHODS else before.n_components
+    return before.n_components if isinstance(before, ReducedRecipe) else _width(sizes, before, job)
 
 
 # --- parameters ------------------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def _recipe_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:
 
 
 def _graph_parameters(job: WordSpacesJob, *, name: str, options: tuple[str, ...]) -> dict[str, Any]:
-    recipe = job.recipes[name]
+    recipe = job.recipe(name, GraphRecipe)
     chosen = recipe.model_dump(mode="json", include=set(options))
     return {"graph_of": recipe.graph_source, **chosen, **_block_parameters(job)}
 
@@ -280,15 +281,15 @@ def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     read, written = _read_bytes(job, sizes, recipe), _space_bytes(job, sizes, name)
     n_blocks = _blocks(read, block)
     task = int(SCRATCH_FACTOR * min(block // 8 * 2, read))
-    if recipe.method in SPARSE_METHODS:
+    if not isinstance(recipe, ReducedRecipe):
         turned = MATRIX_COPIES * read // max(job.resources.workers or 1, 1) if recipe.of == "documents" else 0
         pieces = n_blocks**2 if recipe.of == "documents" else n_blocks
         return Cost(pieces, 3 * read, written, task + turned, exact=sizes.exact)
     n_columns = recipe.n_components + (OVERSAMPLING if recipe.method == "lsa" else 0)
     dense = 4 * n_columns * max(_width(sizes, recipe, job), sizes.n_words)
-    if recipe.solver == "eigen":
-        return _plan_eigenproblem(job, sizes, recipe)
-    if recipe.method == "lpp":
+    if isinstance(recipe, LPPRecipe):
+        if not recipe.uses_eigenmaps:
+            return _plan_eigenproblem(job, sizes, recipe)
         dense = 6 * dense + 2 * read  # both ways round in memory, and the solver's vectors in float64
         side = min(_width(sizes, recipe, job), sizes.n_words)
         task += 8 * side**2 if side <= DIRECT_SIDE else 0  # the products of all columns, or of all rows
@@ -296,7 +297,7 @@ def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     return Cost(4 * passes * n_blocks, 2 * passes * read, written, task + 2 * dense, exact=sizes.exact)
 
 
-def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> Cost:
+def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: LPPRecipe) -> Cost:
     """Return the plan of the eigenproblem: singular vectors, and products of the rows within them."""
     read, width = _read_bytes(job, sizes, recipe), _width(sizes, recipe, job)
     n_vectors = recipe.svd_components or 0
@@ -337,7 +338,7 @@ def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
 # --- graphs ----------------------------------------------------------------------------------------------------
 
 
-def _list_bytes(recipe: RecipeSection, sizes: SpaceSizes) -> int:
+def _list_bytes(recipe: GraphRecipe, sizes: SpaceSizes) -> int:
     """Return the bytes of the lists of neighbors; of a threshold those of its edges, or of the most there may be."""
     if recipe.threshold is None:
         return LIST_BYTES * sizes.n_words * recipe.n_neighbors
@@ -347,7 +348,7 @@ def _list_bytes(recipe: RecipeSection, sizes: SpaceSizes) -> int:
 
 def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of comparing all words of a space, a tile of pairs in each task."""
-    recipe, block = job.recipes[name], job.resources.block_memory
+    recipe, block = job.recipe(name, GraphRecipe), job.resources.block_memory
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     grid = max(16, _blocks(read, block))
     return Cost(grid * grid, 2 * grid * read, lists, 2 * block + 3 * lists, exact=sizes.exact)
@@ -355,7 +356,7 @@ def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
 
 def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find each word's nearest words in a space."""
-    recipe: RecipeSection = ctx.job.recipes[name]
+    recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
     meaning = f"Nearest words by cosine in {recipe.graph_source}: squared distances and row numbers."
     if recipe.threshold is not None:
         meaning = f"Words whose cosine in {recipe.graph_source} is above {recipe.threshold}: their cosines."
@@ -366,7 +367,7 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of the eigenvectors of a graph of neighbors, found in memory."""
-    recipe = job.recipes[name]
+    recipe = job.recipe(name, GraphRecipe)
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     maps = 8 * sizes.n_words * recipe.n_components
     is_dense = sizes.n_words <= max(DENSE_ROWS, 3 * recipe.n_components)  # as in `laplacian_eigenmaps`
@@ -376,7 +377,7 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbors."""
-    recipe: RecipeSection = ctx.job.recipes[name]
+    recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
     graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_arrays(recipe)))
     meaning = "Eigenvectors of the graph, and their eigenvalues in the last row."
     found = laplacian_eigenmaps(
@@ -408,7 +409,7 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
     if not job.evaluation.sets:
         return []
     found = look_for_word_sets(job.evaluation.sets)
-    sparse = [name for name in job.spaces if job.recipes[name].method in SPARSE_METHODS]
+    sparse = [name for name in job.spaces if not isinstance(job.recipes[name], ReducedRecipe)]
     asking = [word_set.name for word_set in found.sets if isinstance(word_set, AnalogySet)]
     if sparse and asking:
         raise JobError(
@@ -423,7 +424,7 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
-    is_whole = job.recipes[name].method not in SPARSE_METHODS or any(isinstance(s, AntonymSet) for s in sets)
+    is_whole = isinstance(job.recipes[name], ReducedRecipe) or any(isinstance(s, AntonymSet) for s in sets)
     space = read_space(ctx.workspace, f"spaces/{name}", None if is_whole else tested)
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     policy = Policy(job.evaluation.case).for_words(words)
@@ -434,7 +435,7 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def plan_vectors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of copying a space."""
-    dense = 4 * sizes.n_words * job.recipes[name].n_components
+    dense = 4 * sizes.n_words * job.recipe(name, ReducedRecipe).n_components
     return Cost(1, dense, dense, dense, exact=sizes.exact)
 
 
@@ -488,14 +489,14 @@ def _space_stages(job: WordSpacesJob, name: str) -> list[StageSpec]:
     recipe = job.recipes[name]
     parameters = partial(_recipe_parameters, name=name)
     sources = TABLES[recipe.of] if recipe.of in COUNTED else (f"space_{recipe.of}",)
-    graph_stages = _graph_stages(name, recipe) if recipe.method in GRAPH_METHODS else []
+    graph_stages = _graph_stages(name, recipe) if isinstance(recipe, GraphRecipe) else []
     graph_inputs = [name for spec in graph_stages for name in (*spec.inputs, spec.name)]
     inputs = tuple(dict.fromkeys([*sources, "vocabulary", *graph_inputs]))
     space = StageSpec(f"space_{name}", inputs, parameters, *_of(run_space, plan_space, name=name))
     return [*graph_stages, space]
 
 
-def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
+def _graph_stages(name: str, recipe: GraphRecipe) -> list[StageSpec]:
     """Return the search for neighbors and the eigenvectors; recipes of equal graphs name equal stages."""
     searched = partial(_graph_parameters, name=name, options=_graph_options(recipe))
     mapped = partial(
@@ -511,7 +512,7 @@ def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
     return [search, StageSpec(maps, (source, lists), mapped, *_of(run_eigenmaps, plan_eigenmaps, name=name))]
 
 
-def _graph_options(recipe: RecipeSection) -> tuple[str, ...]:
+def _graph_options(recipe: GraphRecipe) -> tuple[str, ...]:
     return ("n_neighbors",) if recipe.threshold is None else ("threshold",)
 
 

@@ -13,7 +13,7 @@ from distembed.job.terminal import shown
 from distembed.stages.corpus import omissions
 from distembed.stages.words import lacking_facts, lacking_line, read_nearest, shown_scores
 from distembed.storage.workspace import Workspace
-from distembed.systems.wordspaces.job import WordSpacesJob
+from distembed.systems.wordspaces.job import ReducedRecipe, WordSpacesJob
 from distembed.systems.wordspaces.stages import stages
 from distembed.views import report
 
@@ -73,7 +73,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     scores = all_scores(job, workspace)
     sections = [
         *_score_tables(job, scores),
-        *(_by_dimension(job, scores, name) for name in job.spaces if job.recipes[name].sweep),
+        *(_by_dimension(job, scores, name) for name in job.spaces if job.swept(name)),
         *_neighbor_tables(job, workspace),
         _space_table(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
@@ -183,7 +183,7 @@ def _by_dimension(job: WordSpacesJob, scores: Scores, name: str) -> report.Secti
     """Return the scores of the first so many components of a space, as lines and as a table."""
     title = f"Scores by dimension: {job.title_of(name)}"
     swept = (*job.swept(name), name)
-    dimensions = [job.recipes[each].n_components for each in swept]
+    dimensions = [job.recipe(each, ReducedRecipe).n_components for each in swept]
     columns = [key for task in CLOSING_TASKS for key in _picked(scores[name], task)]
     found = [{(score.set, score.metric): score for score in scores[each]} for each in swept]
     series = {

@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 
 from distembed.display import plural
 from distembed.execution import one_blas_thread
+from distembed.formats.streams import writing
 from distembed.job import derived
 from distembed.job.model import Job
 from distembed.job.opening import VectorFile, job_of, load_vectors, parse_source
@@ -20,7 +21,6 @@ from distembed.job.stage import read_vectors, system_of
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.vectors.streams import writing
 from distembed.views.explorer.items import MAX_POINTS, Coloring, Items, by_category, by_quantity
 from distembed.views.explorer.page import check_extra, lay_out, render_page
 

@@ -20,8 +20,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from distembed.display import plural
+from distembed.formats.streams import writing
 from distembed.job.quantities import format_number, with_typeset_sign
-from distembed.vectors.streams import writing
 from distembed.views.report.page import (
     THEME,
     Floats,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -14,14 +13,10 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
 from distembed.files import failures_told, refuse_bomb, replacing
-from distembed.formats.heads import sniffed
 from distembed.urls import ProtocolError, opened, url_to_fs
-from distembed.vectors.rows import VectorFileError
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
-HEAD_BYTES = 1 << 16  # looked at to recognize a format
 MAX_LINE_BYTES = 64 << 20  # a longer line or record is none: some 5 million values as text, 16 as binary
-_LARGEST_NUMBER_DIGITS = 18  # of a header: more do not fit 64 bits
 
 _DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError)
 with suppress(ImportError):
@@ -31,14 +26,14 @@ with suppress(ImportError):
 
 
 @contextmanager
-def reading(name: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed by its extension; an error names a file with damaged data."""
+def reading(name: str, error_kind: type[ValueError] = ValueError) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed by its extension; an error of a kind names a file with damaged data."""
     try:
         stream = opened(name, "rb", compression="infer")
     except ProtocolError:
         raise
     except ValueError as error:
-        raise VectorFileError(
+        raise error_kind(
             f"{name}: {error}; for .zst install distembed[zstd], or decompress it first"
         ) from error
     try:
@@ -49,9 +44,7 @@ def reading(name: str) -> Iterator[IO[bytes]]:
     except (ConnectionError, PermissionError, IsADirectoryError):
         raise
     except _DAMAGED as error:
-        raise VectorFileError(
-            f"{name} cannot be read to its end ({error}); copy or download it again"
-        ) from error
+        raise error_kind(f"{name} cannot be read to its end ({error}); copy or download it again") from error
 
 
 class Stream:
@@ -95,37 +88,6 @@ def _packed_bytes(name: str) -> int | None:
         return None
     filesystem, path = url_to_fs(name)
     return int(filesystem.size(path) or 0)
-
-
-def read_head(file: IO[bytes], name: str) -> bytes:
-    """Return the first bytes without a UTF-8 byte-order mark; refuse an empty file and UTF-16."""
-    head = file.read(HEAD_BYTES)
-    if not head.strip():
-        raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
-    if (found := sniffed(head, name)).what:
-        raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
-    return head.removeprefix(codecs.BOM_UTF8)
-
-
-def read_header(stream: Stream, name: str) -> tuple[int, int]:
-    """Read the line `n_words n_components` with which a word2vec file begins."""
-    line = stream.take_line()
-    fields = line.split()
-    numbers = [int(f) for f in fields if f.isdigit() and len(f) <= _LARGEST_NUMBER_DIGITS]
-    if len(fields) != 2 or len(numbers) != 2 or numbers[1] == 0:
-        raise VectorFileError(
-            f"{name}, line 1: {shown(line)} is not a word2vec header `n_words n_components`; "
-            'give format="glove" for a text file without a header'
-        )
-    return numbers[0], numbers[1]
-
-
-def shown(line: bytes) -> str:
-    """Return the beginning of a line, for an error message."""
-    text = line.decode("utf-8", "replace")
-    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def check_folder(name: str, target: str) -> None:

@@ -1,0 +1,54 @@
+"""What the benchmarks are given: text, counts, and drawn matrices."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import dask
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+import distembed as de
+
+
+def open_text(path: str | Path) -> IO[str]:
+    """Open a text file, compressed by xz or not."""
+    path = Path(path)
+    return lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
+
+
+def articles_of(*paths: str | Path) -> Iterator[list[str]]:
+    """Yield the lower-case words of each article of some files; a blank line stands between two articles."""
+    for path in paths:
+        with open_text(path) as file:
+            for article in file.read().lower().split("\n\n"):
+                yield re.findall("[a-z]+", article)
+
+
+def english_tokens(shared: Path) -> Any:
+    """Return the tokens of 20 million words of English Wikipedia and of Simple English Wikipedia."""
+    files = [str(shared / f"data/english/{name}.txt.xz") for name in ("enwiki2018-0", "simplewiki2021-0")]
+    return de.read_corpus(files, layout="blocks", tokenizer=de.Tokenizer(pattern="ascii")).tokenize()
+
+
+def gathered(array: Any) -> csr_array:
+    """Return a Dask array of sparse blocks of rows as one sparse array."""
+    return csr_array(vstack(dask.compute(*array.to_delayed().ravel()), format="csr"))
+
+
+def counts_of(workspace: str) -> tuple[csr_array, np.ndarray, list[str]]:
+    """Return the pairs that a workspace has counted, and the counts and the spelling of its words."""
+    opened = de.Workspace.open(workspace)
+    table = opened.table("vocabulary")
+    return gathered(opened.array("cooccurrence")), table["count"].to_numpy(), table["word"].to_pylist()
+
+
+def drawn_words(n_words: int, n_features: int) -> csr_array:
+    """Return words of 40 topics whose features fall off as word frequencies do."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(40, 0.05), n_words) @ rng.dirichlet(np.full(n_features, 0.02), 40)
+    return csr_array(np.log1p(rng.poisson(2_000 * topics)).astype(np.float32))
