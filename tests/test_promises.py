@@ -1,36 +1,33 @@
 """What every system promises, as one table: a row a system, a test a promise.
 
-A new system gets a module in `tests/small_jobs` and a row here.
+A new system gets a module in `tests/small_jobs` and a row here. By default some cells are tried of each promise; all
+of them with `-m "slow or not slow"`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 import distembed as de
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
-from tests.pipeline.conftest import cluster, digest_here, folder_of_all_workers, run
-from tests.pipeline.processes import Process
+from tests.pipeline.conftest import cluster, digest_here, run, run_once, watched, written_once
 from tests.small_jobs import imputation, neighbors, psdvec, topics, transfer, wordspaces
 
 __all__ = ["cluster"]
 
-pytestmark = pytest.mark.slow
-"""Until it takes the place of what the job tests say of these promises, and its mutations are tried."""
-
 
 class System(NamedTuple):
-    """How the small job of a system is written, what makes it many blocks, and its sizes as its plan says them.
+    """How the small job of a system is written, what is set in it, and its sizes as its plan says them.
 
     Of wrong settings it has the exit code, which is 2 where the job itself is wrong, and part of the sentence.
     """
@@ -44,7 +41,7 @@ class System(NamedTuple):
 SYSTEMS = {
     "psdvec": System(
         psdvec.write,
-        (),
+        ("subwords.enabled=true",),
         "8,000 tokens, 200 words, 13,381 pairs",
         {
             "psdvec.n_componets=5": (2, "did you mean n_components"),
@@ -78,6 +75,20 @@ SYSTEMS = {
             "recipes.lpp.n_component=5": (2, "recipes.lpp.n_component; did you mean n_components?"),
             "recipes.lsa.of=log_entrop": (2, "'log_entrop', which is not there; did you mean log_entropy?"),
             "recipes.lsa.n_components=5000": (1, "n_components is 5000 but the matrix is"),
+            "recipes.lsa.alpha=0.5": (2, "recipes.lsa: method 'lsa' has no alpha"),
+            "recipes.lsa.of=lsa": (2, "recipes.lsa starts from itself"),
+            "recipes.lsa.of=documents": (
+                2,
+                "recipes.lsa makes 'lsa' of 'documents'; of that there is counts",
+            ),
+            "recipes.lsa.add_contexts=true": (2, "add_contexts = true needs columns that are the words of"),
+            "recipes.vsm.of=lsa": (2, "recipes.vsm makes 'counts' of 'lsa'"),
+            "recipes.lpp.graph_of=contexts": (2, "graph_of = 'contexts' is a table of counts"),
+            "recipes.contexts={of='documents', method='counts'}": (2, "bears the name of a table of counts"),
+            "wordspaces.spaces=['lsb']": (2, "wordspaces.spaces names 'lsb'"),
+            "wordspaces.vectors=vsm": (2, "name a dense space of the job"),
+            "evaluation.sets=['corpus.txt']": (1, "corpus.txt"),
+            "hal.direction=symmetric": (2, "hal.direction = 'symmetric' is not allowed"),
         },
     ),
     "topics": System(
@@ -88,6 +99,8 @@ SYSTEMS = {
             "corpus.paths=['none.jsonl']": (1, "none.jsonl"),
             "corpus.text_field=body": (1, 'has no field "body"'),
             "documents.labels=['fish']": (1, "the labels of the collection are x, y"),
+            "topics.method=lda": (2, "topics.method = 'lda' is not allowed"),
+            "semantic.workspace=nowhere": (1, "no distembed workspace"),
             "topics.n_topics=7000": (1, "7000 components or clusters were asked for"),
             "topics.methods=['nmf']": (2, "did you mean"),
             "vocabulary.min_documents=1000": (1, "lower min_documents or raise max_share"),
@@ -104,6 +117,10 @@ SYSTEMS = {
             "topics.n_topics=500": (1, "500 components"),
             "alignment.n_neighbors=120": (1, "120 neighbors of each row are asked for"),
             "pairs.shares=0.1": (2, "did you mean share?"),
+            "pairs.share=0.0": (2, "pairs.share"),
+            "representation.kind=psdvec": (2, "give first.vectors"),
+            "representation.kind=tf_idf": (2, "set alignment.propagate = false"),
+            "evaluation.topic=4": (2, "there are 4 topics: choose 0 to 3"),
         },
     ),
     "neighbors": System(
@@ -119,6 +136,14 @@ SYSTEMS = {
         },
     ),
 }
+
+
+def cells(
+    default: Collection[tuple[str, ...]], columns: Iterable[tuple[str, ...]] = ((),)
+) -> list[ParameterSet]:
+    """Return each system with each column; those that are not tried by default are slow."""
+    every = [(name, *column) for name in SYSTEMS for column in columns]
+    return [pytest.param(*cell, marks=[] if cell in default else [pytest.mark.slow]) for cell in every]
 
 
 class Finished(NamedTuple):
@@ -144,24 +169,15 @@ class Finished(NamedTuple):
         return {named[start]: 1 + (end - start) // 2 for start, end in zip(starts, ends, strict=True)}
 
 
-def watched(log: Path, words: tuple[str, ...], *more: str, kill: str = "") -> tuple[int | None, str]:
-    """Run a job in a process that writes down what it makes; return its exit code and what it printed."""
-    process = Process(str(log), kill, "run", *words, *more, program="tests.faults.watched")
-    output, _ = process.communicate(timeout=300)
-    return process.returncode, output
-
-
 @pytest.fixture(scope="module", params=SYSTEMS)
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Return a small job of a system, run once for all of pytest-xdist's workers."""
+    """Return a small job of a system, run once for all of pytest-xdist's workers and for the tests of the system."""
     system = SYSTEMS[request.param]
-    with folder_of_all_workers(tmp_path_factory, f"promises-{request.param}") as folder:
-        job = (str(folder / "job.toml"), *(word for key in system.settings for word in ("--set", key)))
-        if not (folder / "made.txt").exists():
-            system.write(folder)
-            code, output = watched(folder / "made.txt", job, "--workspace", str(folder / "w"))
-            assert code == 0, output
-    return Finished(request.param, job, folder / "w", (folder / "made.txt").read_text().splitlines())
+    words = tuple(word for setting in system.settings for word in ("--set", setting))
+    job = written_once(tmp_path_factory, request.param, system.write)
+    workspace, _ = run_once(tmp_path_factory, job, *words)
+    made = workspace.with_suffix(".made").read_text().splitlines()
+    return Finished(request.param, (str(job), *words), workspace, made)
 
 
 @pytest.fixture
@@ -187,16 +203,26 @@ def recorded(workspace: Path) -> dict[str, int]:
     return {name: found[name] for record in records for name in record["files"] if name in found}
 
 
-def test_a_run_killed_in_each_stage_ends_with_the_same_bytes(finished: Finished, tmp_path: Path) -> None:
-    """Each run dies half way through a stage, or through the report; no later one writes a finished block again."""
-    workspace, kept = tmp_path / "w", dict[str, int]()
-    for first, half in finished.halves().items():
-        code, output = watched(
-            tmp_path / "log", finished.job, "--workspace", str(workspace), kill=f"{workspace}/{first}:{half}"
-        )
+@pytest.mark.parametrize(
+    ("finished", "stages"),
+    cells({(name, "two") for name in SYSTEMS}, [("two",), ("each",)]),
+    indirect=["finished"],
+)
+def test_a_run_killed_in_its_stages_ends_with_the_same_bytes(
+    finished: Finished, tmp_path: Path, stages: str
+) -> None:
+    """Each run dies half way through a stage, or through the report; no later one writes a finished block again.
+
+    By default they die in the two stages that make the most files.
+    """
+    workspace, kept, halves = tmp_path / "w", dict[str, int](), finished.halves()
+    largest = sorted(halves, key=lambda first: halves[first])[-2:]
+    for first in halves if stages == "each" else [first for first in halves if first in largest]:
+        kill = f"{workspace}/{first}:{halves[first]}"
+        code, output = watched(tmp_path / "log", *finished.job, "--workspace", workspace, kill=kill)
         assert code == -signal.SIGKILL, (first, output)
         kept |= recorded(workspace)
-    code, output = watched(tmp_path / "log", finished.job, "--workspace", str(workspace))
+    code, output = watched(tmp_path / "log", *finished.job, "--workspace", workspace)
     assert code == 0, output
     assert digest(finished, workspace) == digest(finished, finished.workspace)
     after = times(workspace)
@@ -236,27 +262,15 @@ PARTS = {
 KEPT_CHECKPOINTS = {"imputation", "transfer", "neighbors"}
 """The systems with a stage whose checkpoints stay when it is done."""
 
-UNREPAIRED = {
-    **dict.fromkeys(
-        [(name, "tables") for name in ("psdvec", "wordspaces", "topics")],
-        "a run that repairs the tokens ends with an error at the damaged vocabulary",
-    ),
-    **dict.fromkeys(
-        [(name, "heads of checkpoints") for name in KEPT_CHECKPOINTS],
-        "verify names the damaged head of a checkpoint again after the run that was to repair it",
-    ),
-}
-"""What breaks the promise today."""
-
 
 @pytest.mark.parametrize(
     ("finished", "part"),
     [
-        pytest.param(name, part, marks=[pytest.mark.xfail(reason=why, strict=True)] if why else [])
-        for name in SYSTEMS
-        for part in PARTS
-        for why in [UNREPAIRED.get((name, part))]
-        if "checkpoints" not in part or name in KEPT_CHECKPOINTS
+        cell
+        for cell in cells(
+            {("psdvec", "arrays"), *(("neighbors", part) for part in PARTS)}, [(part,) for part in PARTS]
+        )
+        if "checkpoints" not in str(cell.values[1]) or cell.values[0] in KEPT_CHECKPOINTS
     ],
     indirect=["finished"],
 )
@@ -287,34 +301,28 @@ def block_of(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def alone(finished: Finished) -> Path:
+def alone(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the workspace of the job run by one thread, in a process that finds the kernels compiled."""
-    workspace = finished.workspace.parent / "alone"
-    with (finished.workspace.parent / "turn").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        if not workspace.exists():
-            options = ("--workspace", str(workspace), "--workers", "1")
-            code, output = watched(workspace.with_suffix(".txt"), finished.job, *options)
-            assert code == 0, output
-    return workspace
+    return run_once(tmp_path_factory, Path(finished.job[0]), *finished.job[1:], "--workers", "1")[0]
 
 
+@pytest.mark.parametrize("finished", cells({("psdvec",)}), indirect=True)
 def test_one_thread_does_not_change_a_bit(finished: Finished, alone: Path) -> None:
     assert digest(finished, alone) == digest(finished, finished.workspace)
 
 
-# Each of these runs takes up to nine seconds; the estimators are compared in tests/test_execution.py.
-SLOW = {"topics", "transfer", "wordspaces"}
+@pytest.mark.parametrize("finished", cells({("psdvec",)}), indirect=True)
+def test_memory_stays_below_the_plan(finished: Finished, alone: Path) -> None:
+    settings = tuple(word for word in finished.job[1:] if word != "--set")
+    plan = plan_job(load_job(finished.job[0], workspace=str(alone), settings=settings))
+    stages = de.Workspace.open(alone).stages().values()
+    assert max(stage.facts["peak_process_bytes"] for stage in stages) <= plan.process_bytes(1)
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     ("finished", "workers"),
-    [
-        pytest.param(name, workers, marks=[pytest.mark.slow] * (name in SLOW or workers == "processes"))
-        for name in SYSTEMS
-        for workers in ("cluster", "processes")
-    ],
+    cells({("imputation", "cluster")}, [("cluster",), ("processes",)]),
     indirect=["finished"],
 )
 def test_worker_processes_do_not_change_a_bit(
@@ -324,13 +332,6 @@ def test_worker_processes_do_not_change_a_bit(
     done = run("run", *finished.job, "--workspace", tmp_path / "w", "--scheduler", scheduler)
     assert done.exit_code == 0, done.output
     assert digest(finished, tmp_path / "w") == digest(finished, finished.workspace)
-
-
-def test_memory_stays_below_the_plan(finished: Finished, alone: Path) -> None:
-    settings = tuple(word for word in finished.job[1:] if word != "--set")
-    plan = plan_job(load_job(finished.job[0], workspace=str(alone), settings=settings))
-    stages = de.Workspace.open(alone).stages().values()
-    assert max(stage.facts["peak_process_bytes"] for stage in stages) <= plan.process_bytes(1)
 
 
 def test_a_second_run_does_nothing(finished: Finished, copy: Path) -> None:
@@ -366,18 +367,15 @@ def test_plan_knows_every_stage_and_writes_nothing(finished: Finished) -> None:
     assert not (folder / "absent").exists()
 
 
-@pytest.mark.parametrize(
-    ("finished", "setting", "code", "sentence"),
-    [(name, setting, *said) for name, row in SYSTEMS.items() for setting, said in row.wrong.items()],
-    indirect=["finished"],
-)
-def test_a_fault_is_one_sentence_and_loses_nothing(
-    finished: Finished, copy: Path, setting: str, code: int, sentence: str
-) -> None:
-    done = run("run", *finished.job, "--workspace", copy, "--replace", "--set", setting)
-    assert done.exit_code == code
-    assert sentence in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_a_fault_is_one_sentence_and_loses_nothing(finished: Finished, copy: Path) -> None:
+    for setting, (code, sentence) in SYSTEMS[finished.system].wrong.items():
+        before = times(copy)
+        done = run("run", *finished.job, "--workspace", copy, "--replace", "--set", setting)
+        assert done.exit_code == code, (setting, done.output)
+        if code == 2:  # the settings are wrong by themselves
+            assert times(copy) == before, setting
+        assert sentence in done.stderr, setting
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     again = run("run", *finished.job, "--workspace", copy)
     assert again.exit_code == 0, again.output
     assert digest(finished, copy) == digest(finished, finished.workspace)

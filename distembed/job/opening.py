@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from distembed.corpus.paths import is_hidden
 from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
@@ -128,15 +130,36 @@ def reached(job: Job, settings: tuple[str, ...] = ()) -> Job:
     Raises
     ------
     JobError
-        The job names a host that would be shown the user's keys, and the user has not confirmed it.
+        The job names a host that would be shown the user's keys, and the user has not confirmed it; or a folder that it
+        reads holds the workspace that it writes.
     """
     for protocol, options in job.resources.storage_options.items():
         for name, host in unconfirmed_endpoints(protocol, options):
             if host not in _typed(settings):
                 raise JobError(_unconfirmed(protocol, name, host))
-    used = map(protocol_of, (job.job.workspace, *inputs_of(job)))
+    paths = inputs_of(job)
+    if not job.is_recorded:
+        _refuse_own_workspace(job, paths)
+    used = map(protocol_of, (job.job.workspace, *paths))
     use_storage_options(job.resources.storage_options, used=used)
     return job
+
+
+def _refuse_own_workspace(job: Job, paths: Iterable[str]) -> None:
+    """Refuse to read a folder that holds the workspace: each run would read what it has written."""
+    workspace = _place(job.job.workspace)
+    for path in paths:
+        inside = workspace.removeprefix(f"{_place(path)}/")
+        if inside != workspace and not is_hidden(inside):
+            raise JobError(
+                f"the job reads all of {path}, and its workspace {job.job.workspace} lies inside: choose a workspace "
+                "outside of that folder"
+            )
+
+
+def _place(path: str) -> str:
+    """Return a path or URL in the form in which two can be compared."""
+    return path.rstrip("/") if "://" in path else str(Path(path).resolve())
 
 
 def _unconfirmed(protocol: str, name: str, host: str) -> str:

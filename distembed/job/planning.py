@@ -12,7 +12,7 @@ from distembed.job.model import Job
 from distembed.job.opening import existing_workspace
 from distembed.job.plan import Plan
 from distembed.job.stage import Counted, system_of
-from distembed.job.state import Standing, loss_lines, losses, standings
+from distembed.job.state import Standing, loss_lines, losses, standings, with_damage
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 
@@ -25,14 +25,25 @@ def plan_job(job: Job) -> Plan:
     return plan_stages(job, found, workspace)
 
 
-def plan_stages(job: Job, found: Iterable[Standing], workspace: Workspace | None) -> Plan:
-    """Return the resources that a job needs, as `plan_job` does, by where its stages were found to stand."""
+def plan_stages(job: Job, found: Sequence[Standing], workspace: Workspace | None) -> Plan:
+    """Return the resources that a job needs, as `plan_job` does, by where its stages were found to stand.
+
+    What is damaged is not counted, and is to be computed. It is looked for only where what is kept cannot be read: to
+    look for it reads everything.
+    """
     with failures_told(job.job.workspace):
-        return _planned(job, found, workspace)._replace(again=planner(workspace))
+        try:
+            plan = _planned(job, found, workspace)
+        except (OSError, ValueError):
+            looked = [] if workspace is None else [with_damage(standing, workspace) for standing in found]
+            if not any(standing.damaged for standing in looked):
+                raise
+            plan = _planned(job, looked, workspace)
+        return plan._replace(again=planner(workspace))
 
 
 def _planned(job: Job, found: Iterable[Standing], workspace: Workspace | None) -> Plan:
-    done = {s.spec.name: s.before for s in found if s.is_done and isinstance(s.before, StageManifest)}
+    done = {s.spec.name: s.before for s in found if s.is_kept and isinstance(s.before, StageManifest)}
     counted = Counted(workspace, done) if workspace is not None and done else None
     return system_of(job).plan(job, counted)._replace(done=frozenset(done))
 

@@ -20,7 +20,16 @@ from distembed.job.planning import check_inputs, plan_stages, planner
 from distembed.job.progress import Reporter, Silent
 from distembed.job.quantities import format_seconds
 from distembed.job.stage import Context, Counted, StageSpec, System, makes_only_temporaries, system_of
-from distembed.job.state import ReplaceError, Standing, loss_lines, losses, refusal, seconds_of, standings
+from distembed.job.state import (
+    ReplaceError,
+    Standing,
+    loss_lines,
+    losses,
+    refusal,
+    seconds_of,
+    standings,
+    with_damage,
+)
 from distembed.job.status import spent_text, state_of
 from distembed.job.trust import check_code
 from distembed.job.workers import Meter, Workers
@@ -107,7 +116,7 @@ def run_stages(
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
         n_mended = _mend(workspace, reporter)
-        found = [_with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
+        found = [with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
         keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
         run = Run(job, workspace, reporter, crew, every, planned_after)
@@ -186,14 +195,6 @@ def _mend(workspace: Workspace, reporter: Reporter) -> int:
     if len(mended) > SHOWN_MENDED:
         reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
     return len(mended)
-
-
-def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
-    """Read every file of a finished stage, and record the files that do not match their digest."""
-    if not standing.is_done:
-        return standing
-    stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
-    return standing._replace(damaged=tuple(stage.damaged_blocks()))
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
@@ -276,7 +277,9 @@ def _plan_of_run(run: Run) -> Plan:
     done = {
         name: found[name]
         for name, standing in run.standings.items()
-        if name in found and found[name].fingerprint == standing.fingerprint
+        if name in found
+        and found[name].fingerprint == standing.fingerprint
+        and not (standing.damaged and found[name] == standing.before)  # it is still to be repaired
     }
     plan = system_of(run.job).plan(run.job, Counted(run.workspace, done) if done else None)
     return plan._replace(again=planner(run.workspace))

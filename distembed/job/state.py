@@ -7,15 +7,12 @@ now. All of that is known before anything runs, so a run can say what it would r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from distembed.corpus.paths import is_hidden
 from distembed.job.inputs import FILES, Stamps, inputs_of, look_for, stamp_inputs, texts_in
-from distembed.job.model import Job, JobError
+from distembed.job.model import Job
 from distembed.job.provenance import differences
 from distembed.job.quantities import format_seconds
 from distembed.job.stage import StageSpec, system_of
@@ -79,18 +76,12 @@ def standings(
 
     `look` returns the stamps of what lies at a path; by default they are those that the workspace calls for. A job that
     was found in a workspace says nothing of its inputs: the stages have read what they recorded.
-
-    Raises
-    ------
-    JobError
-        A folder that the job reads holds the workspace that it writes.
     """
     specs = system_of(job).stages(job) if specs is None else specs
     done = {} if workspace is None else workspace.stages()
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
     look, named = cache(unread if job.is_recorded else look or look_for(workspace)), inputs_of(job)
-    _refuse_own_workspace(job, chain.from_iterable(named.values()))
     found: dict[str, Standing] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)
@@ -109,26 +100,17 @@ def standings(
     return list(found.values())
 
 
+def with_damage(standing: Standing, workspace: Workspace) -> Standing:
+    """Read every file of a finished stage, and record the files that do not match their digest."""
+    if not standing.is_done:
+        return standing
+    stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
+    return standing._replace(damaged=tuple(stage.damaged_blocks()))
+
+
 def unread(_path: str) -> Stamps:
     """Return no stamps: what was recorded of a path stands for it, and nothing is opened."""
     return {}
-
-
-def _refuse_own_workspace(job: Job, paths: Iterable[str]) -> None:
-    """Refuse to read a folder that holds the workspace: each run would read what it has written."""
-    workspace = _place(job.job.workspace)
-    for path in paths:
-        inside = workspace.removeprefix(f"{_place(path)}/")
-        if inside != workspace and not is_hidden(inside):
-            raise JobError(
-                f"the job reads all of {path}, and its workspace {job.job.workspace} lies inside: choose a workspace "
-                "outside of that folder"
-            )
-
-
-def _place(path: str) -> str:
-    """Return a path or URL in the form in which two can be compared."""
-    return path.rstrip("/") if "://" in path else str(Path(path).resolve())
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:

@@ -93,19 +93,18 @@ class Ledger:
         return True
 
     def is_stored(self, name: str) -> bool:
-        """Return whether every block of an output is recorded and undamaged."""
+        """Return whether every block of an output is recorded and whole; damaged attributes are written again."""
         if self.manifest is not None:
             record = self.committed_outputs().get(name)
             return record is not None and not record.dropped
         if not self._resumes():
             return False
-        found = self._outputs.get(name) or records.read_output(
-            self.folder, f"{MANIFEST}/{self.name}/{name}/output.json"
-        )
-        if found is None:
-            return False
-        self._outputs[name] = found
-        return not self.missing(found.spec, None)
+        if name not in self._outputs:
+            found = records.read_output(self.folder, f"{MANIFEST}/{self.name}/{name}/output.json")
+            if found is None:
+                return False
+            self._outputs[name] = self._with_attributes(found)
+        return not self.missing(self._outputs[name].spec, None)
 
     def announce(self, spec: Output) -> None:
         """Record an output before its first block; another output of the same name and another shape is removed."""
@@ -114,10 +113,7 @@ class Ledger:
         kept = records.read_output(self.folder, records.output_file(spec))
         if kept is None or kept.spec != spec:
             kept = self._start_over(spec, kept)
-        if spec.is_array and (not kept.files or verify.run_checks(verify.own_checks(self.folder, kept))):
-            kept = replace(kept, files=arrays.write_attributes(self.folder, spec))
-            records.write_output(self.folder, spec, kept.files)
-        self._outputs[spec.name] = kept
+        self._outputs[spec.name] = self._with_attributes(kept)
 
     def missing(self, spec: Output, progress: Progress | None) -> list[int]:
         """Return the blocks to compute, after checking the files of the recorded ones."""
@@ -241,6 +237,17 @@ class Ledger:
             self._forget()
             self._write_begun()
             self._begun = True
+
+    def _with_attributes(self, announced: OutputRecord) -> OutputRecord:
+        """Write the attributes of an announced array where they are absent or damaged, and return its record."""
+        spec = announced.spec
+        if not spec.is_array:
+            return announced
+        if announced.files and not verify.run_checks(verify.own_checks(self.folder, announced)):
+            return announced
+        written = replace(announced, files=arrays.write_attributes(self.folder, spec))
+        records.write_output(self.folder, spec, written.files)
+        return written
 
     def _start_over(self, spec: Output, kept: OutputRecord | None) -> OutputRecord:
         """Remove everything stored under an output's name and announce the output, so that a rerun resumes it."""

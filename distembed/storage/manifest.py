@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
@@ -276,14 +278,27 @@ def remove_output(folder: Folder, spec: Output) -> None:
 
 
 def remove_data(folder: Folder, spec: Output) -> None:
-    """Remove the data of an output, and no folder or file of the user that lies where a record names them."""
+    """Remove the data of an output, and no folder or file of the user that lies where a record names one."""
     if spec.kind == "files":
         names = list(folder.find(spec.location))
         own = [name for name in names if may_own(spec, name)]
         for name in own if len(own) < len(names) else [spec.location]:
             folder.remove(name)
-    elif spec.is_array or not folder.is_folder(spec.location):
+    elif spec.is_array or _is_as_announced(folder, spec):
         folder.remove(spec.location)
+
+
+def _is_as_announced(folder: Folder, spec: Output) -> bool:
+    """Return whether a file has the bytes, or the rows and columns, of the output that was announced in its place."""
+    try:
+        path = folder.regular(spec.location)
+        if spec.kind == "bytes":
+            return bool(folder.fs.size(path) == spec.shape[0])
+        with folder.fs.open(path, "rb") as file:
+            found = pq.read_metadata(file)
+        return (found.num_rows, len(found.schema.to_arrow_schema())) == spec.shape
+    except (OSError, ValueError):
+        return False
 
 
 def remove_stage(folder: Folder, stage: str) -> None:

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import distembed as de
 from distembed.factorization.subwords import SubwordMap, find_ngrams
+from tests.checkpoints import Kept
 from tests.references import subwords as reference
 
 STEMS = ["walk", "talk", "lauf", "größ", "日本", "unbe", "42", "a"]
@@ -107,17 +108,10 @@ def test_a_column_does_not_depend_on_those_beside_it():
 
 
 def test_a_stored_map_is_not_solved_again():
-    stored, made = {}, []
-
-    def checkpoint(name, make):
-        if name not in stored:
-            made.append(name)
-            stored[name] = make().persist()
-        return stored[name]
-
+    checkpoint = Kept()
     first = SubwordMap(checkpoint=checkpoint).fit(WORDS, planted())
     again = SubwordMap(checkpoint=checkpoint).fit(WORDS, planted())
-    assert made == ["subwords/components"]
+    assert checkpoint.made == ["subwords/components"]
     np.testing.assert_array_equal(first.vectors_, again.vectors_)
 
 

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, random_array
 from distembed.linalg import eigen
 from distembed.linalg.eigen import dense_eigenpairs, filtered_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks
+from tests.checkpoints import Kept
 
 
 def matrix_of(n=120, *, constant=0.0, per_block=500, dtype=np.float32, seed=0):
@@ -184,20 +185,13 @@ def test_filtered_blocks_of_all_vectors_need_one_round():
 
 
 def test_filtered_blocks_resume_from_their_rounds():
-    kept, made = {}, []
-
-    def checkpoint(name, make):
-        if name not in kept:
-            kept[name] = make().persist()
-            made.append(name)
-        return kept[name]
-
+    checkpoint = Kept()
     matrix, _ = close_eigenvalues()
     first = filtered_eigenpairs(matrix, 5, lower=-5, upper=20, checkpoint=checkpoint)
-    rounds = len(made)
-    del kept[made[-1]]
+    rounds = len(checkpoint.made)
+    del checkpoint[checkpoint.made[-1]]
     again = filtered_eigenpairs(matrix, 5, lower=-5, upper=20, checkpoint=checkpoint)
-    assert made[rounds:] == made[rounds - 1 : rounds]
+    assert checkpoint.made[rounds:] == checkpoint.made[rounds - 1 : rounds]
     assert again.vectors.compute().tobytes() == first.vectors.compute().tobytes()
 
 

@@ -16,6 +16,7 @@ from distembed.linalg.chunks import LEAST_COLUMNS
 from distembed.manifold import imputation_systems
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.neighbors import distances
+from tests.checkpoints import Kept
 from tests.references import imputation as oracle
 
 
@@ -217,26 +218,19 @@ def test_a_long_history_is_thinned(solver, monkeypatch):
 
 def test_resumes_from_its_checkpoints():
     X, Y = problem()
-    kept, made = {}, []
-
-    def checkpoint(name, make):
-        if name not in kept:
-            made.append(name)
-            kept[name] = make().persist()
-        return kept[name]
-
+    checkpoint = Kept()
     for solver in ("krylov", "power"):
-        kept.clear()
+        checkpoint.clear()
         model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-9, checkpoint=checkpoint)
         first = model.fit(X, Y).vectors_
-        made.clear()
+        checkpoint.made.clear()
         again = clone(model).set_params(checkpoint=checkpoint).fit(X, Y)
-        assert made == []
+        assert checkpoint.made == []
         assert again.vectors_.tobytes() == first.tobytes()
-        last = list(kept)[-1]
-        del kept[last]
+        last = list(checkpoint)[-1]
+        del checkpoint[last]
         assert model.fit(X, Y).vectors_.tobytes() == first.tobytes()
-        assert made == [last]
+        assert checkpoint.made == [last]
 
 
 # --------------------------------------------------------------------------- degenerate and bad input

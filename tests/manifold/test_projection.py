@@ -16,6 +16,7 @@ from distembed.manifold.projection import (
     random_projection,
 )
 from distembed.manifold.projection_blocks import is_well_conditioned, pairs_above
+from tests.checkpoints import Kept
 from tests.references import projection as plain
 
 TIGHT = {"tol": 1e-12, "max_iter": 5000}
@@ -278,20 +279,13 @@ def test_bits_do_not_depend_on_the_scheduler(monkeypatch, direct_side):
 
 
 def test_checkpoints_are_asked_again():
-    kept, made = {}, []
-
-    def checkpoint(name, make):
-        if name not in kept:
-            made.append(name)
-            kept[name] = make().persist()
-        return kept[name]
-
+    checkpoint = Kept()
     X = some_rows()
     model = LocalityPreservingProjection(4, n_neighbors=5, checkpoint=checkpoint)
     first = model.fit_transform(X)
-    assert made == ["neighbors", "eigenmaps"]
+    assert checkpoint.made == ["neighbors", "eigenmaps"]
     assert np.array_equal(first, model.fit_transform(X))
-    assert made == ["neighbors", "eigenmaps"]
+    assert checkpoint.made == ["neighbors", "eigenmaps"]
 
 
 def test_neighbors_stay_near():

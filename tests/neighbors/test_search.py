@@ -18,6 +18,7 @@ from distembed.linalg import chunks
 from distembed.neighbors import blocks, cosine_blocks, distances, search
 from distembed.neighbors.search import nearest_neighbors
 from distembed.neighbors.spanning_tree import minimum_spanning_tree
+from tests.checkpoints import Kept
 from tests.references import imputation as oracle
 
 
@@ -421,19 +422,12 @@ def test_wrong_candidates_do_not_survive(monkeypatch):
 
 
 def test_sparse_searches_resume_from_their_candidates():
-    kept, made = {}, []
-
-    def checkpoint(name, make):
-        if name not in kept:
-            kept[name] = make().persist()
-            made.append(name)
-        return kept[name]
-
+    checkpoint = Kept()
     first = nearest_neighbors(words(100, 30), 4, metric="cosine", checkpoint=checkpoint).lists.compute()
-    assert made == ["neighbor-candidates", "neighbors"]
-    del kept["neighbors"]
+    assert checkpoint.made == ["neighbor-candidates", "neighbors"]
+    del checkpoint["neighbors"]
     again = nearest_neighbors(words(100, 30), 4, metric="cosine", checkpoint=checkpoint).lists.compute()
-    assert made == ["neighbor-candidates", "neighbors", "neighbors"]
+    assert checkpoint.made == ["neighbor-candidates", "neighbors", "neighbors"]
     assert again.tobytes() == first.tobytes()
 
 

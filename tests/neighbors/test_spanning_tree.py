@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 
 from distembed.neighbors.search import Neighbors, nearest_neighbors
 from distembed.neighbors.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from tests.checkpoints import Kept
 from tests.neighbors.test_search import clusters, points
 from tests.references import imputation as oracle
 
@@ -59,20 +60,13 @@ def test_tree_does_not_depend_on_the_length_of_the_lists():
 
 
 def test_tree_searches_resume_from_their_checkpoints():
-    X, kept, made = clusters(), {}, []
-
-    def checkpoint(name, make):
-        if name not in kept:
-            made.append(name)
-            kept[name] = make().persist()
-        return kept[name]
-
+    X, checkpoint = clusters(), Kept()
     near = nearest_neighbors(X, 2, checkpoint=checkpoint)
     first = minimum_spanning_tree(X, near, checkpoint=checkpoint)
-    names = list(made)
+    names = list(checkpoint.made)
     assert names[:2] == ["neighbors", "tree_search_0"]
     again = minimum_spanning_tree(X, near, checkpoint=checkpoint)
-    assert made == names
+    assert checkpoint.made == names
     assert again.edges.tobytes() == first.edges.tobytes()
 
 

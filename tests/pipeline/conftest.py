@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from distembed.cli.main import cli
+from distembed.storage.schema import digest_of_json
 
 from .processes import DASK, Process, distembed, kill_group
 from .tiny_job import make_tiny_job
@@ -105,19 +106,26 @@ def folder_of_all_workers(factory: pytest.TempPathFactory, name: str) -> Iterato
         yield folder
 
 
-def run_once(
-    factory: pytest.TempPathFactory, job: Path, *words: str, name: str = "finished"
-) -> tuple[Path, str]:
+def watched(log: Path, *words: object, kill: str = "") -> tuple[int | None, str]:
+    """Run a job in a process that writes down what it makes; return its exit code and what it printed."""
+    process = Process(str(log), kill, "run", *map(str, words), program="tests.faults.watched")
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def run_once(factory: pytest.TempPathFactory, job: Path, *words: str) -> tuple[Path, str]:
     """Return the workspace of a job that is run once for all of pytest-xdist's workers, and what the run printed.
 
-    The job lies in a `folder_of_all_workers`. A test that writes, or locks, takes a copy of the workspace.
+    The job lies in a `folder_of_all_workers`. A test that writes, or locks, takes a copy of the workspace. What the run
+    made is written down beside it, in a file of the same name that ends in `.made`.
     """
     with folder_of_all_workers(factory, job.parent.name) as folder:
-        workspace, printed = folder / name, folder / f"{name}.printed"
+        workspace = folder / f"{job.stem}-{digest_of_json(words)[:8]}"
+        printed = workspace.with_suffix(".printed")
         if not printed.exists():
-            done = run("run", job, "--workspace", workspace, *words)
-            assert done.exit_code == 0, done.output
-            printed.write_text(done.output, encoding="utf-8")
+            code, output = watched(workspace.with_suffix(".made"), job, "--workspace", workspace, *words)
+            assert code == 0, output
+            printed.write_text(output, encoding="utf-8")
     return workspace, printed.read_text(encoding="utf-8")
 
 

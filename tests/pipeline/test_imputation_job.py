@@ -18,14 +18,11 @@ from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
 from distembed.job.quantities import format_number
-from distembed.manifold import imputation
 from distembed.systems.imputation import solving as labels_stage
 from distembed.systems.imputation import stages, views
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
 
 from .conftest import (
-    digest_here,
-    forget_stage,
     job_fixtures,
     run,
     run_once,
@@ -212,7 +209,7 @@ def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[
 @pytest.fixture(scope="module")
 def chosen(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the workspace of the job with its method chosen, and what the run printed."""
-    return run_once(tmp_path_factory, job, "--set", "imputation.method=auto", name="chosen")
+    return run_once(tmp_path_factory, job, "--set", "imputation.method=auto")
 
 
 def test_the_method_is_chosen_by_hidden_names_and_is_that_of_the_estimator(chosen: tuple[Path, str]) -> None:
@@ -290,12 +287,6 @@ def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:
     assert done.output.startswith("name 20: ")
 
 
-def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: Path) -> None:
-    done = run("run", job, "--workspace", copy)
-    assert "nothing to do" in done.output
-    assert digest_here(job, copy) == digest_here(job, finished[0])
-
-
 def test_one_option_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
     changed = ("--set", "imputation.tol=1e-3", "--until", "vectors")
     done = run("run", job, "--workspace", copy, "--replace", *changed)
@@ -303,67 +294,6 @@ def test_one_option_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
     assert not re.search(r"^(join|graph|weights) +\S+ s", done.output, re.MULTILINE)
     vectors = [de.Workspace.open(place).describe("vectors").digest for place in (copy, finished[0])]
     assert vectors[0] != vectors[1]
-
-
-@pytest.mark.parametrize(
-    ("stage", "function"),
-    [("graph", "spanning_tree_of"), ("weights", "reconstruction_weights"), ("vectors", "solve")],
-)
-def test_a_run_that_failed_goes_on_to_the_same_bytes(
-    job: Path,
-    finished: tuple[Path, str],
-    copy: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stage: str,
-    function: str,
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError("the power is gone")
-
-    forget_stage(copy, stage)
-    with monkeypatch.context() as patch:
-        patch.setattr(imputation, function, fail)
-        done = run("run", job, "--workspace", copy, "--until", stage)
-    assert done.exit_code == 1
-    assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", copy, "--until", stage).exit_code == 0
-    assert digest_here(job, copy) == digest_here(job, finished[0])
-
-
-def test_a_hold_out_that_failed_goes_on_fold_by_fold(
-    job: Path, finished: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    solved = []
-
-    def imputed_rows(*arguments: Any) -> Any:
-        if len(solved) == 1:  # the first fold is done
-            raise OSError("the power is gone")
-        solved.append(arguments)
-        return plain(*arguments)
-
-    def count(*arguments: Any) -> Any:
-        solved.append(arguments)
-        return plain(*arguments)
-
-    plain = stages._imputed_rows
-    for name in ("w", "fresh"):
-        shutil.copytree(finished[0], tmp_path / name)
-    settings = ("--until", "hold_out", "--set", "evaluation.random_state=3")
-    fresh = run("run", job, "--workspace", tmp_path / "fresh", "--replace", *settings)
-    assert fresh.exit_code == 0, fresh.output
-    with monkeypatch.context() as patch:
-        patch.setattr(stages, "_imputed_rows", imputed_rows)
-        done = run("run", job, "--workspace", tmp_path / "w", "--replace", *settings)
-    assert "the power is gone" in done.output
-    solved.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(stages, "_imputed_rows", count)
-        assert run("run", job, "--workspace", tmp_path / "w", *settings).exit_code == 0
-    assert len(solved) == 1
-    digests = [
-        de.Workspace.open(tmp_path / name).describe("hold_out_names").digest for name in ("w", "fresh")
-    ]
-    assert digests[0] == digests[1]
 
 
 def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(
@@ -398,13 +328,6 @@ def test_the_report_draws_the_convergence(finished: tuple[Path, str]) -> None:
     assert f"worst column: {len(steps)} points" in page
 
 
-def test_plan_runs_nothing_and_knows_the_sizes(job: Path, tmp_path: Path) -> None:
-    done = run("plan", job, "--workspace", tmp_path / "w")
-    assert done.exit_code == 0, done.output
-    assert "60 names x 3 numbers, vectors of 5 components" in done.output
-    assert not (tmp_path / "w").exists()
-
-
 def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job: Path) -> None:
     """They are read with the others, and written where they are kept."""
     kept, left = (
@@ -414,24 +337,6 @@ def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job: Path) -> No
     vectors = (job.parent / "known.txt").stat().st_size // 2
     assert kept.written_bytes - left.written_bytes == vectors > 4 * 5 * (N_KNOWN + 1)
     assert kept.shared_bytes - left.shared_bytes == vectors
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("domain.path=none.csv", "none.csv"),
-        ("imputation.min_degree=60", "min_degree = 60 needs more rows than the 60"),
-        ("matching.ignore_underscores=false", "no name of the table"),
-        ("domain.drop=['zzz']", "no column 'zzz'"),
-        ("imputation.min_degre=5", "did you mean min_degree?"),
-        ("corpus.paths=['a']", "unknown key corpus"),
-        ("job.system=imputations", "job.system = 'imputations' is not allowed"),
-    ],
-)
-def test_a_fault_is_one_sentence(job: Path, tmp_path: Path, setting: str, message: str) -> None:
-    done = run("run", job, "--workspace", tmp_path / "w", "--set", setting)
-    assert done.exit_code in (1, 2)
-    assert message in done.output.splitlines()[-1]
 
 
 def damaged(folder: Path, what: str) -> tuple[str, Path]:

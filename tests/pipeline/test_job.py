@@ -26,7 +26,7 @@ from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
 from distembed.weighting.pmi import pmi, ppmi
 
-from .conftest import by_a_new_interpreter, digest, forget_stage, run
+from .conftest import forget_stage, run
 from .processes import distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -38,22 +38,6 @@ def test_a_run_ends_with_scores_neighbors_and_the_report(finished: tuple[Path, s
     assert "music:" in output
     assert str(workspace / "report" / "index.html") in output
     assert "<svg" in (workspace / "report" / "index.html").read_text(encoding="utf-8")
-
-
-def test_a_second_run_does_nothing_and_says_so(
-    job: Path, finished: tuple[Path, str, str], copy: Path
-) -> None:
-    done = distembed("run", str(job), "--workspace", str(copy))
-    assert done.returncode == 0, done.stderr
-    assert "nothing to do" in done.stdout
-    assert digest(job, copy) == finished[1]
-
-
-def test_one_worker_does_not_change_a_bit(job: Path, finished: tuple[Path, str, str], tmp_path: Path) -> None:
-    """What several processes and a Dask cluster compute is compared in `test_job_faults`, where some of them die."""
-    done = run("run", job, "--workspace", tmp_path / "w", "--workers", 1)
-    assert done.exit_code == 0, done.output
-    assert digest(job, tmp_path / "w") == finished[1]
 
 
 def test_files_of_runs_are_merged_in_groups_where_there_are_many(
@@ -68,24 +52,6 @@ def test_files_of_runs_are_merged_in_groups_where_there_are_many(
     assert "partial_counts_merged_1" in merged.outputs
     assert merged.outputs["cooccurrence"].digest == alone.outputs["cooccurrence"].digest
     assert merged.digest == alone.digest
-
-
-def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:
-    done = distembed("plan", str(job), "--workspace", str(tmp_path / "w"))
-    assert done.returncode == 0, done.stderr
-    assert "cooccurrence" in done.stdout
-    assert not (tmp_path / "w").exists()
-
-
-def test_memory_stays_below_the_plan(job: Path, finished: tuple[Path, str, str], tmp_path: Path) -> None:
-    """Measured in a new interpreter once the kernels are compiled: compiling them takes up to 200 MiB, once."""
-    plan = plan_job(load_job(job, workspace=str(finished[0])))
-    done = by_a_new_interpreter("run", str(job), "--workspace", str(tmp_path / "w"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    stages = de.Workspace.open(str(tmp_path / "w")).stages().values()
-    planned = plan.process_bytes(plan.job.resources.n_workers)
-    assert max(stage.facts["peak_process_bytes"] for stage in stages) <= planned
-    assert digest(job, tmp_path / "w") == finished[1]
 
 
 def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -205,6 +206,24 @@ def test_a_run_says_what_it_mends_and_verify_is_silent_then(tiny: Path) -> None:
     assert "mended 4 files: all " in done.output
     assert all(f"mended {name}: " in done.output for name in named - {"workspace.json"})
     assert verify_job(open_job(str(tiny / "w"))) == ([], whole)
+
+
+@pytest.mark.parametrize("damaged", ["vocabulary.parquet", "tokens/part-*"])
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(b"x")], ids=["deleted", "written over"]
+)
+def test_what_a_plan_would_read_is_repaired_in_a_job_that_is_to_go_on(
+    tiny: Path, damaged: str, damage: Callable[[Path], object]
+) -> None:
+    """A plan is made before anything is repaired, and counts by what earlier stages have kept."""
+    _, whole = verify_job(open_job(str(tiny / "job.toml")))
+    forget_stage(tiny / "w", "core")
+    for path in (tiny / "w").glob(damaged):
+        damage(path)
+    assert run("plan", tiny / "job.toml").exit_code == 0
+    done = run("run", tiny / "job.toml")
+    assert done.exit_code == 0, done.output
+    assert verify_job(open_job(str(tiny / "job.toml"))) == ([], whole)
 
 
 def interrupt(*_: object, **__: object) -> None:

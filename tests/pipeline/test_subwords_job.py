@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,7 @@ from distembed.job.word_vectors import read_subwords
 from distembed.stages.words import read_scores
 
 from .conftest import run
-from .processes import distembed, start
-from .test_job_faults import stop_in
+from .processes import distembed
 
 ON = ("--set", "subwords.enabled=true")
 
@@ -78,29 +76,6 @@ def test_the_directions_of_the_spelling_are_added_with_their_weight(
     np.testing.assert_allclose(found["musicalses"], expected["musicalses"], atol=1e-6)
 
 
-def test_workers_do_not_change_a_bit(job: Path, learned: tuple[Path, str], own: Path) -> None:
-    forgotten(own)
-    assert finish(job, own, *ON, "--set", "resources.workers=1") == learned[1]
-
-
-def test_a_run_killed_in_the_stage_ends_with_the_same_bytes(
-    job: Path, learned: tuple[Path, str], own: Path
-) -> None:
-    forgotten(own)
-    words = ("run", str(job), "--workspace", str(own), "--replace", *ON, "--until", "vectors")
-    stop_in("subwords", start(*words), own, signal.SIGKILL)
-    assert finish(job, own, *ON) == learned[1]
-
-
-def test_damage_is_named_and_repaired(job: Path, learned: tuple[Path, str], own: Path) -> None:
-    block = next((own / "arrays.zarr/subword_vectors").rglob("c/0/0"))
-    block.write_bytes(block.read_bytes()[:-9])
-    found = run("verify", job, "--workspace", own, *ON)
-    assert found.exit_code == 1
-    assert "subword_vectors" in found.output
-    assert finish(job, own, *ON) == learned[1]
-
-
 def test_without_subwords_the_vectors_are_as_before(
     job: Path, finished: tuple[Path, str, str], own: Path
 ) -> None:
@@ -157,13 +132,6 @@ def test_words_outside_the_vocabulary_are_scored(job: Path, own: Path, tmp_path:
     (score,) = read_scores(de.Workspace.open(str(own)), "evaluation.json")
     assert score.composed
     assert score.known + score.composed == score.total == 3
-
-
-def forgotten(workspace: Path) -> None:
-    """Remove what the two stages have committed and stored."""
-    for stage in ("noncore", "subwords", "vectors"):
-        shutil.rmtree(workspace / "manifest" / stage)
-        (workspace / "manifest" / f"{stage}.json").unlink()
 
 
 def test_new_words_have_the_direction_of_their_spelling_too(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import tomllib
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.factorization import nmf_rounds
 from distembed.job.opening import open_job
 from distembed.systems.topics import views
 from tests.small_jobs.topics import (
@@ -28,8 +26,6 @@ from tests.small_jobs.topics import (
 )
 
 from .conftest import (
-    digest_here,
-    forget_stage,
     job_fixtures,
     run,
     run_once,
@@ -40,12 +36,12 @@ JOBS = Path(__file__).resolve().parents[2] / "jobs"
 ONE_FIT = ("topics.compare_with=[]", "topics.n_starts=1")
 
 
-job, finished, copy = job_fixtures("topics", write)
+job, finished, copy = job_fixtures("topics-of-classes", write)
 
 
 @pytest.fixture(scope="module")
 def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written_once(tmp_path_factory, "in-blocks", write_long)
+    return written_once(tmp_path_factory, "topics", write_long)
 
 
 @pytest.fixture(scope="module")
@@ -324,56 +320,10 @@ def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None
     assert set(re.findall(r"[a-z]+", done.output)) <= set(CLASSES["music"])
 
 
-def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: Path) -> None:
-    assert "nothing to do" in run("run", job, "--workspace", copy).output
-    assert digest_here(job, copy) == digest_here(job, finished[0])
-
-
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "topics.shift=1.0")
     ran = re.findall(r"^(\w+) +\S+ m?s +peak", done.output, re.MULTILINE)
     assert ran == ["topics", "evaluation"]
-
-
-@pytest.mark.parametrize("which", ["whole", "in blocks"])
-def test_a_run_that_failed_goes_on_to_the_same_bytes(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
-) -> None:
-    if which == "whole":
-        job, finished = request.getfixturevalue("job"), request.getfixturevalue("finished")[0]
-    else:
-        job, finished = request.getfixturevalue("long_job"), request.getfixturevalue("in_blocks")
-    copy = Path(shutil.copytree(finished, tmp_path / "w"))
-    forget_stage(copy, "topics")
-    before = nmf_rounds._advance
-    calls = []
-
-    def fail(*arguments: object) -> object:
-        calls.append(1)
-        if len(calls) > 1:
-            raise OSError("the power is gone")
-        return before(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(nmf_rounds, "_advance", fail)
-        done = run("run", job, "--workspace", copy, "--until", "topics")
-    assert done.exit_code == 1
-    assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", copy, "--until", "topics").exit_code == 0
-    assert digest_here(job, copy) == digest_here(job, finished)
-
-
-def test_plan_runs_nothing_and_then_knows_the_sizes(
-    job: Path, finished: tuple[Path, str], tmp_path: Path
-) -> None:
-    done = run("plan", job, "--workspace", tmp_path / "w")
-    assert done.exit_code == 0, done.output
-    assert "estimated" in done.output
-    assert not (tmp_path / "w").exists()
-    known = run("plan", job, "--workspace", finished[0]).output
-    n_terms = de.Workspace.open(finished[0]).stages()["document_terms"].facts["n_nonzero"]
-    assert "26 words, " in known
-    assert f"{n_terms:,} document terms" in known
 
 
 def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> None:
@@ -413,25 +363,6 @@ def test_association_of_another_workspace(job: Path, finished: tuple[Path, str],
     ]
     expected = there.array("ppmi").blocks[0].compute().toarray()[np.ix_(place, place)]
     np.testing.assert_allclose(here.array("ppmi").blocks[0].compute().toarray(), expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("corpus.paths=['none.jsonl']", "none.jsonl"),
-        ("documents.labels=['fish']", "the labels of the collection are farm, music, sea"),
-        ("topics.n_topics=70", "70 components or clusters were asked for, and 61 documents"),
-        ("vocabulary.min_documents=100", "lower min_documents or raise max_share"),
-        ("topics.methods=['nmf']", "did you mean"),
-        ("topics.method=lda", "topics.method = 'lda' is not allowed"),
-        ("semantic.workspace=nowhere", "no distembed workspace"),
-        ("corpus.text_field=body", 'has no field "body"'),
-    ],
-)
-def test_a_fault_is_one_sentence(job: Path, copy: Path, setting: str, message: str) -> None:
-    done = run("run", job, "--workspace", copy, "--replace", "--set", setting)
-    assert done.exit_code in (1, 2)
-    assert message in done.output.splitlines()[-1]
 
 
 def test_a_workspace_of_other_words_is_refused(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:

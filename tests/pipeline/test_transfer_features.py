@@ -70,13 +70,13 @@ def write_jobs(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def two(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the workspace of the job of both collections, and what its run printed."""
-    return run_once(tmp_path_factory, folder / "two.toml", name="two")
+    return run_once(tmp_path_factory, folder / "two.toml")
 
 
 @pytest.fixture(scope="module")
 def one(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the workspace of the job of one collection, and what its run printed."""
-    return run_once(tmp_path_factory, folder / "one.toml", name="one")
+    return run_once(tmp_path_factory, folder / "one.toml")
 
 
 @pytest.fixture

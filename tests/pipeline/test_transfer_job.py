@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +17,11 @@ from distembed.job.stage import stored_sparse
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.systems.transfer import alignment as stage_graphs
-from distembed.systems.transfer import features, stages, views
+from distembed.systems.transfer import views
 from tests.references import alignment as reference
 from tests.small_jobs.transfer import N_DOCUMENTS, N_WORDS, SHUFFLED, records, word, write
 
 from .conftest import (
-    digest_here,
-    forget_stage,
     job_fixtures,
     run,
 )
@@ -126,6 +123,13 @@ def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job: Path, co
     assert next(row["rmse"] for row in scores if row["method"] == "mean") == pytest.approx(expected)
 
 
+def test_a_topic_without_documents_to_judge_is_refused(job: Path, copy: Path) -> None:
+    settings = words_of({"evaluation.topic": 1, "evaluation.topic_share": 1.0})
+    done = run("run", job, "--workspace", copy, "--replace", *settings)
+    assert done.exit_code in (1, 2)
+    assert "take another evaluation.topic" in done.output.splitlines()[-1]
+
+
 def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
     aligned = workspace.table("aligned").to_pydict()
@@ -154,51 +158,6 @@ def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, 
     assert {row["counterpart"] for row in rows[:120]} == {None}
     done = run("export", finished[0], "--what", "topics", "--to", tmp_path / "topics.tsv")
     assert done.output.startswith("4 topics in ")
-
-
-def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: Path) -> None:
-    assert "nothing to do" in run("run", job, "--workspace", copy).output
-    assert digest_here(job, copy) == digest_here(job, finished[0])
-
-
-@pytest.mark.parametrize(
-    ("stage", "module", "broken"),
-    [
-        ("vectors", features, "LSA"),
-        ("topics", features, "NMF"),
-        ("links", stage_graphs, "propagate_correspondences"),
-        ("evaluation", stages, "score_methods"),
-    ],
-)
-def test_a_run_that_failed_goes_on_to_the_same_bytes(
-    job: Path,
-    finished: tuple[Path, str],
-    copy: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stage: str,
-    module: ModuleType,
-    broken: str,
-) -> None:
-    forget_stage(copy, stage)
-    sound, calls = getattr(module, broken), []
-
-    def fail(*positional: object, **named: object) -> object:
-        calls.append(broken)
-        if len(calls) > (1 if broken == "score_methods" else 0):
-            raise OSError("the power is gone")
-        return sound(*positional, **named)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, broken, fail)
-        done = run("run", job, "--workspace", copy, "--until", stage)
-    assert done.exit_code == 1
-    assert "the power is gone" in done.output
-    calls.clear()
-    if broken == "score_methods":  # one draw of two is kept
-        monkeypatch.setattr(module, broken, lambda *words: (calls.append(broken), sound(*words))[1])
-    assert run("run", job, "--workspace", copy, "--until", stage).exit_code == 0
-    assert len(calls) == (1 if broken == "score_methods" else 0)
-    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
@@ -275,40 +234,6 @@ def test_mean_word_vectors(job: Path, copy: Path, tmp_path: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 0, done.output
     assert errors(done.output)["feature-preserving embedding"][0] < 0.06
-
-
-def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:
-    done = run("plan", job, "--workspace", tmp_path / "w")
-    assert done.exit_code == 0, done.output
-    assert "evaluation" in done.output
-    assert not (tmp_path / "w").exists()
-
-
-def test_plan_of_a_finished_workspace_is_exact(job: Path, finished: tuple[Path, str]) -> None:
-    done = run("plan", job, "--workspace", finished[0])
-    assert "\n120 and 120 documents" in done.output
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"first.paths": ["none.jsonl"]}, "none.jsonl"),
-        ({"second.text_field": "three"}, 'no field "three"'),
-        ({"first.id_field": "label"}, "occurs twice in the first collection"),
-        ({"representation.kind": "psdvec"}, "give first.vectors"),
-        ({"representation.kind": "tf_idf"}, "set alignment.propagate = false"),
-        ({"topics.n_topics": 500}, "500 components"),
-        ({"alignment.n_neighbors": 120}, "120 neighbors of each row are asked for"),
-        ({"pairs.share": 0.0}, "pairs.share"),
-        ({"evaluation.topic": 4}, "there are 4 topics: choose 0 to 3"),
-        ({"evaluation.topic": 1, "evaluation.topic_share": 1.0}, "take another evaluation.topic"),
-        ({"pairs.shares": 0.1}, "did you mean share?"),
-    ],
-)
-def test_a_fault_is_one_sentence(job: Path, copy: Path, settings: dict[str, object], message: str) -> None:
-    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
-    assert done.exit_code in (1, 2)
-    assert message in done.output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -16,19 +16,14 @@ from distembed.factorization.lsa import LSA
 from distembed.job.load import load_job, parse_job
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
-from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
-from distembed.stages import corpus as corpus_stages
-from distembed.stages import words as word_stages
 from distembed.stages.words import read_nearest, read_scores
-from distembed.systems.wordspaces import stages as wordspaces_stages
 from distembed.weighting.documents import log_entropy
 from tests.small_jobs.wordspaces import N_DOCUMENTS, write
 
 from .conftest import (
     DUMP,
     digest_here,
-    forget_stage,
     job_fixtures,
     run,
 )
@@ -236,49 +231,12 @@ def test_words_of_the_sets_are_kept_however_rare(
     assert "seldom" not in de.Workspace.open(tmp_path / "w").table("vocabulary")["word"].to_pylist()
 
 
-def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: Path) -> None:
-    done = run("run", job, "--workspace", copy)
-    assert "nothing to do" in done.output
-    assert digest_here(job, copy) == digest_here(job, finished[0])
-
-
 def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "recipes.lpp.alpha=1.0")
     ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", done.output, re.MULTILINE))
     lpp = {f"{stage}_{name}" for stage in ("space", "scores") for name in ("lpp", "lpp_1", "lpp_3")}
     assert ran == {*lpp, "report"}  # neither neighbors nor eigenvectors
     assert digest_here(job, copy) != digest_here(job, finished[0])
-
-
-@pytest.mark.parametrize(
-    ("stages", "module", "function"),
-    [
-        (("contexts_parts", "contexts"), corpus_stages, "merge_partials"),
-        (("eigenmaps_vsm_6_cosine_union_4_0", "space_lpp"), projection, "laplacian_eigenmaps"),
-        (("scores_vsm",), word_stages, "nearest_words"),
-    ],
-)
-def test_a_run_that_failed_goes_on_to_the_same_bytes(
-    job: Path,
-    finished: tuple[Path, str],
-    copy: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stages: tuple[str, ...],
-    module: object,
-    function: str,
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError("the power is gone")
-
-    for stage in stages:
-        forget_stage(copy, stage)
-    with monkeypatch.context() as patch:
-        patch.setattr(module, function, fail)
-        done = run("run", job, "--workspace", copy, "--until", stages[-1])
-    assert done.exit_code == 1
-    assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", copy, "--until", stages[-1]).exit_code == 0
-    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
 def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
@@ -292,42 +250,18 @@ def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
     assert planned[large].task_bytes > planned[small].task_bytes
 
 
-def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> None:
-    done = run("plan", job, "--workspace", tmp_path / "w")
-    assert done.exit_code == 0, done.output
-    for spec in wordspaces_stages.stages(load_job(job)):
-        assert re.search(rf"^{spec.name} +\d", done.output, re.MULTILINE), spec.name
-    assert not (tmp_path / "w").exists()
-
-
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("recipes.lpp.n_neighbors=500", "500 neighbors of each row are asked for, but each of"),
-        ("recipes.lsa.n_components=5000", "n_components is 5000 but the matrix is"),
         ("recipes.maps.n_components=300", "300 eigenvectors are wanted"),
-        ("recipes.lpp.n_component=5", "recipes.lpp.n_component; did you mean n_components?"),
-        ("recipes.lsa.alpha=0.5", "recipes.lsa: method 'lsa' has no alpha"),
-        ("recipes.lsa.of=log_entrop", "'log_entrop', which is not there; did you mean log_entropy?"),
-        ("recipes.lsa.of=lsa", "recipes.lsa starts from itself"),
-        ("recipes.lsa.of=documents", "recipes.lsa makes 'lsa' of 'documents'; of that there is counts"),
-        ("recipes.lsa.add_contexts=true", "add_contexts = true needs columns that are the words of the rows"),
-        ("recipes.vsm.of=lsa", "recipes.vsm makes 'counts' of 'lsa'"),
-        ("recipes.lpp.graph_of=contexts", "graph_of = 'contexts' is a table of counts"),
-        ("recipes.contexts={of='documents', method='counts'}", "bears the name of a table of counts"),
         ("recipes.both_sides.n_columns=100000", "n_columns is 100000"),
-        ("wordspaces.spaces=['lsb']", "wordspaces.spaces names 'lsb'"),
-        ("wordspaces.vectors=vsm", "name a dense space of the job"),
-        ("evaluation.sets=['none.txt']", "none.txt"),
         (
             "evaluation.sets=['{gensim}/test/test_data/questions-words.txt']",
             "questions-words asks for analogies, which the sparse space vsm",
         ),
-        ("evaluation.sets=['corpus.txt']", "corpus.txt"),
-        ("hal.direction=symmetric", "hal.direction = 'symmetric' is not allowed"),
     ],
 )
-def test_a_fault_is_one_sentence(job: Path, copy: Path, setting: str, message: str) -> None:
+def test_a_fault_of_a_space_is_one_sentence(job: Path, copy: Path, setting: str, message: str) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", setting)
     assert done.exit_code in (1, 2)
     assert message in done.output.splitlines()[-1]

@@ -14,6 +14,8 @@ from typing import Any
 import dask
 import numcodecs.pickles
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zarr
 from hypothesis import example, given, settings
@@ -401,3 +403,30 @@ def test_a_folder_where_a_record_names_a_file_is_left(tmp_path: Path) -> None:
         assert (place / "notes/mine.txt").read_text() == "mine"
         workspace.stage("a", parameters={}, inputs={}).discard()
     assert (place / "notes/mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "words.parquet"])
+@pytest.mark.parametrize("dropped", [True, False])
+def test_a_file_of_the_user_where_a_record_names_another_is_left(
+    tmp_path: Path, name: str, dropped: bool
+) -> None:
+    """A stranger's workspace may name what its reader will put there, and does not know its size."""
+    place = tmp_path / "ws"
+    with Workspace.create(place, owner="stranger") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store_bytes("notes.txt", b"Nine titles.")
+        stage.store_table("words", pa.table({"word": ["a", "b"]}))
+        stage.commit()
+    body = json.loads((place / "manifest/a.json").read_bytes())
+    body.pop("seal")
+    for output in body["outputs"].values():
+        output["dropped"] = dropped
+    (place / "manifest/a.json").write_bytes(schema.seal(body))
+    mine = tmp_path / name
+    mine.write_text("My own notes.") if name == "notes.txt" else pq.write_table(pa.table({"mine": [1]}), mine)
+    shutil.copy(mine, place / name)
+    with Workspace.create(place, owner="victim") as workspace:
+        workspace.mend()
+        workspace.stage("a", parameters={}, inputs={}).discard()
+    assert (place / name).read_bytes() == mine.read_bytes()
+    assert sorted(path.name for path in place.iterdir() if path.is_file()) == sorted([name, "workspace.json"])

@@ -79,6 +79,28 @@ def test_a_repair_of_the_records_computes_nothing(root: Path) -> None:
     assert calls.blocks == []
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_damaged_head_of_a_checkpoint_is_written_again_and_nothing_computed(
+    tmp_path: Path, committed: bool
+) -> None:
+    head = tmp_path / "ws/arrays.zarr/checkpoints/a/round_1/zarr.json"
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.checkpoint("round_1", dense_array)
+        if committed:
+            stage.commit()
+    whole = head.read_bytes()
+    flip(head)
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        if committed:
+            stage.reopen()
+        stage.checkpoint("round_1", lambda: pytest.fail("its blocks are whole"))
+        stage.commit()
+        assert workspace.verify() == []
+    assert head.read_bytes() == whole
+
+
 def test_the_library_names_a_stage_that_is_not_there(root: Path) -> None:
     def named(stage: str) -> bool:
         found = {(p.stage, p.file, p.what) for p in Workspace.open(root).verify()}
