@@ -79,6 +79,7 @@ def prepared_counts(n_thousands: int) -> Callable[[], Any]:
     )
 
 
+@pytest.mark.slow  # two megabytes of the allocator decide it where other tests run beside it
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
 @pytest.mark.parametrize(
     ("prepare", "n_thousands", "cost"),
