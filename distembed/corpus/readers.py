@@ -201,6 +201,13 @@ def documents_of(partition: Partition) -> Iterator[Document]:
                 held = []
 
 
+Layout = Literal["line", "blocks"]
+"""Of plain text: a document on each line, or documents between blank lines."""
+
+BadRecords = Literal["error", "skip"]
+"""What a record that cannot be read does: it ends the reading, or it is left out and counted."""
+
+
 def read_corpus(
     paths: str | Path | Sequence[str | Path],
     *,
@@ -217,8 +224,8 @@ def read_corpus(
     errors: Literal["strict", "replace"] = "strict",
     delimiter: str = "auto",
     quotes: Literal["auto", "double", "none"] = "auto",
-    layout: Literal["line", "blocks"] = "line",
-    bad_records: Literal["error", "skip"] = "error",
+    layout: Layout = "line",
+    bad_records: BadRecords = "error",
     scratch: str | Path | None = None,
     storage_options: Mapping[str, object] | None = None,
     section: str = "",

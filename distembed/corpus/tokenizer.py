@@ -68,6 +68,10 @@ SENTENCE_END = re.compile(
 CALLABLE_PIECE = 1 << 20
 
 
+Border = Literal["document", "line", "sentence"]
+"""What no pair of words reaches across."""
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """How text becomes tokens, and where a window over them ends.
@@ -117,7 +121,7 @@ class Tokenizer:
     lowercase: bool = True
     numbers: bool = False
     apostrophes: bool = False
-    border: Literal["document", "line", "sentence"] = "document"
+    border: Border = "document"
     min_border_tokens: PositiveInt = 1
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     phrases_file: str | None = field(default=None, repr=False)

@@ -18,8 +18,11 @@ from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.views.report.figures import COLORS, INK, WIDE, Drawing, figure_format, save_figure
-from distembed.views.report.maps import map_drawing, plane
+from distembed.views.report.maps import MapMethod, map_drawing, plane
 from distembed.views.report.page import Floats, short
+
+Drawn = Literal["words", "documents"]
+"""What the points of a map are."""
 
 PANELS_ACROSS = 3
 """Topics side by side in a figure of topics."""
@@ -42,8 +45,8 @@ def draw_map(
     target: str,
     *,
     names: Sequence[str] = (),
-    what: Literal["words", "documents"] | None = None,
-    method: Literal["tsne", "pca"] = "tsne",
+    what: Drawn | None = None,
+    method: MapMethod = "tsne",
     n_points: int = 100,
 ) -> str:
     """Draw words or documents on the plane, each with its name where it fits, and return what was drawn in words.
