@@ -10,6 +10,7 @@ from distembed.cli.command_line import PLACE, choice, examples
 from distembed.cli.failures import one_sentence
 from distembed.cli.outside import OUTSIDE
 from distembed.files import read_small
+from distembed.job.opening import open_job, parse_source
 from distembed.job.terminal import shown, write
 from distembed.views.drawings import Drawn, draw_map, draw_topics
 from distembed.views.report.maps import MapMethod
@@ -84,7 +85,9 @@ def map_(
     """
     lines = read_small(Path(list_file)).decode("utf-8-sig").splitlines() if list_file else []
     listed = [line.strip() for line in lines if line.strip()]
-    drawn = draw_map(source, target, names=(*names, *listed), what=what, method=method, n_points=n_points)
+    drawn = draw_map(
+        parse_source(source), target, names=(*names, *listed), what=what, method=method, n_points=n_points
+    )
     write(shown(drawn))
 
 
@@ -106,7 +109,7 @@ def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) 
 
     WORKSPACE is that of a finished topics job, or its job file.
     """
-    write(shown(draw_topics(workspace, target, topics=numbers, n_words=n_words)))
+    write(shown(draw_topics(open_job(workspace), target, topics=numbers, n_words=n_words)))
 
 
 COMMANDS: tuple[click.Command, ...] = (plot,)

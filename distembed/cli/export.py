@@ -11,6 +11,7 @@ from distembed.cli.command_line import PLACE, choice, examples
 from distembed.cli.failures import one_sentence
 from distembed.cli.outside import OUTSIDE
 from distembed.encoding.encoder import Weighting, Whitening
+from distembed.job.opening import parse_source
 from distembed.job.terminal import shown, write
 from distembed.views.export import ExportOptions, export_source
 from distembed.views.static_model import export_static
@@ -103,10 +104,10 @@ def export(
     encoding = {"weighting": weighting, "whitening": whitening}
     if target.startswith("static:"):
         _refuse(options, of="a table")
-        write(shown(export_static(source, target, **encoding)))
+        write(shown(export_static(parse_source(source), target, **encoding)))
         return
     _refuse(encoding, of="static:DIR")
-    write(shown(export_source(source, target, ExportOptions(**options, escape=escape))))
+    write(shown(export_source(parse_source(source), target, ExportOptions(**options, escape=escape))))
 
 
 def _refuse(options: Mapping[str, object], *, of: str) -> None:

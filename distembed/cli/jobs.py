@@ -119,7 +119,7 @@ def plan(
     with any_protocol(allowed=allow_code), uncollected():
         job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace, to_run=True)
         with failures_told(job.job.workspace):
-            place = existing_workspace(job)
+            place = existing_workspace(job.job.workspace)
             found = standings(job, place)
         lines = plan_stages(job, found, place)
         write(lines.table())

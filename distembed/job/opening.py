@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from distembed.corpus.paths import is_hidden
+from distembed.formats.names import vector_format
 from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
@@ -32,21 +33,17 @@ Source: TypeAlias = Job | Workspace | VectorFile
 
 
 def parse_source(text: str) -> Source:
-    """Return what a user names: a workspace, the job in a file that ends in .toml, or else a file of vectors.
+    """Return what a user names: a workspace, the job in a file that ends in .toml, or a file of vectors.
 
     Raises
     ------
-    JobError, FileNotFoundError
-        As `open_job`.
-    IsADirectoryError
-        It is a local folder and no workspace.
+    JobError, FileNotFoundError, IsADirectoryError
+        As `open_job`: also where nothing is there, and the name is not that of a file of vectors.
     """
-    if Workspace.exists(text):
-        return Workspace.open(text)
-    if text.endswith(".toml"):
-        return open_job(text)
-    _refuse_folder(text)
-    return VectorFile(text)
+    if place := existing_workspace(text):
+        return place
+    is_vectors = vector_format(text) is not None or "://" in text or Path(text).is_file()
+    return VectorFile(text) if is_vectors and not text.endswith(".toml") else open_job(text)
 
 
 def open_job(
@@ -61,13 +58,15 @@ def open_job(
     ------
     JobError, FileNotFoundError
         As `load_job`; a workspace may also hold no job, or one that is to run and reads what its reader did not name.
+    IsADirectoryError
+        It is a local folder and no workspace.
     """
-    if not Workspace.exists(text):
+    place = existing_workspace(text)
+    if place is None:
         _refuse_folder(text)
         if "://" in text:
             raise FileNotFoundError(_no_workspace(text))
         return reached(load_job(text, settings=settings, workspace=workspace), settings)
-    place = Workspace.open(text)
     job = _recorded_job(place, settings, workspace)
     if to_run:
         _refuse_other_protocols(job, place, settings)
@@ -196,9 +195,16 @@ def refuse_recorded(job: Job) -> None:
             )
 
 
-def existing_workspace(job: Job) -> Workspace | None:
-    """Return the workspace of a job, to be read, or None where there is none yet."""
-    return Workspace.open(job.job.workspace) if Workspace.exists(job.job.workspace) else None
+def existing_workspace(url: str) -> Workspace | None:
+    """Return the workspace at a folder or URL, to be read, or None where there is none yet."""
+    return Workspace.open(url) if Workspace.exists(url) else None
+
+
+def place_of(source: Source) -> str:
+    """Return the path or URL of a file of vectors, or of the workspace of a job."""
+    if isinstance(source, VectorFile):
+        return source.path
+    return source.url if isinstance(source, Workspace) else source.job.workspace
 
 
 def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors:

@@ -161,7 +161,7 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
     Nothing is planned where every stage is done.
     """
     with failures_told(job.job.workspace):
-        there = existing_workspace(job)
+        there = existing_workspace(job.job.workspace)
         found = _looked(job, specs, there, reporter)
     first = next((standing for standing in found if not standing.is_done), None)
     if first is None:

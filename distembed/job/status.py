@@ -24,7 +24,7 @@ def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
 
     `command` is what runs the job: where there is no workspace yet, the line says to type it.
     """
-    workspace = existing_workspace(job)
+    workspace = existing_workspace(job.job.workspace)
     if workspace is None:
         return f"{job.job.workspace}: nothing there yet; type: {command}"
     owner = workspace.writer()
