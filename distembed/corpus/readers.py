@@ -36,17 +36,17 @@ from distembed.corpus.streams import (
     Partition,
     Progress,
     RecordError,
-    is_utf8,
-    open_url,
     option_text,
 )
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
+from distembed.formats.encodings import is_utf8
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
 from distembed.formats.parquet import ParquetFile
+from distembed.formats.pieces import open_url
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs

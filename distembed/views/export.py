@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 """The formats of tables; each is the end of a file's name without its dot."""
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = codecs.BOM_UTF8
 """Begins a CSV file, since Excel reads one without it in the code page of the machine; pandas passes over it."""
 
 LISTS = pa.list_(pa.float32())
