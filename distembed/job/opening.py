@@ -13,10 +13,16 @@ from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
 from distembed.job.stage import read_vectors
-from distembed.job.stores import use_storage_options
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
-from distembed.urls import ANONYMOUS, ENDPOINTS_VARIABLE, LOCAL, protocol_of, unconfirmed_endpoints
+from distembed.urls import (
+    ANONYMOUS,
+    ENDPOINTS_VARIABLE,
+    LOCAL,
+    protocol_of,
+    unconfirmed_endpoints,
+    use_storage_options,
+)
 from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
@@ -173,6 +179,29 @@ def _unconfirmed(protocol: str, name: str, host: str) -> str:
         f"resources.storage_options.{name} = {host!r} would be sent your keys for {protocol}://: if you trust it, set "
         f"{ENDPOINTS_VARIABLE}={host} and give the command again{public_store}"
     )
+
+
+def code_of(job: Job) -> list[str]:
+    """Return a sentence for each "module:function" that a job would import and call."""
+    patterns = {name: getattr(getattr(job, name), "pattern", "") for name in type(job).model_fields}
+    return [
+        f'{name}.pattern = "{pattern}" calls the Python function {pattern} on every document'
+        for name, pattern in patterns.items()
+        if ":" in pattern
+    ]
+
+
+def check_code(job: Job, *, allow_code: bool) -> None:
+    """Refuse a job that names code where its reader has not allowed it.
+
+    Raises
+    ------
+    JobError
+        The job names a "module:function".
+    """
+    found = code_of(job)
+    if found and not allow_code:
+        raise JobError(f"{'; '.join(found)}: if you trust it, give --allow-code (allow_code=True in Python)")
 
 
 READ_AGAIN = (("corpus", "phrases_file"), ("domain", "names"))
