@@ -8,6 +8,7 @@ reference of workspaces lists them.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
+from types import ModuleType
 from typing import Self
 
 import dask.array as da
@@ -71,3 +72,8 @@ class FileOutput(Declared):
 
 
 Output = ArrayOutput | TableOutput | FilesOutput | FileOutput
+
+
+def declared_in(module: ModuleType) -> tuple[Output, ...]:
+    """Return the outputs that a module declares, in its order."""
+    return tuple(value for value in vars(module).values() if isinstance(value, Output))

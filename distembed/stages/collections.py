@@ -53,7 +53,7 @@ SIDE_TERMS = ArrayOutput(
     "tf-idf of each word (column) in each document (row), rows of unit length.",
     dims=("document", "word"),
 )
-OUTPUTS = (SIDE_TOKENS, SIDE_DOCUMENTS, SIDE_VOCABULARY, SIDE_TERMS)
+SIDE_OUTPUTS = (SIDE_TOKENS, SIDE_DOCUMENTS, SIDE_VOCABULARY, SIDE_TERMS)
 
 
 def sides_of(job: Any) -> tuple[str, ...]:

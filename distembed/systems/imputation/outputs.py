@@ -83,25 +83,3 @@ NEIGHBOR_LABELS = TableOutput(
     "How well the neighbors of names tell their labels, before and after.",
     columns=("rows", "votes", "n_neighbors", "n_names", "accuracy"),
 )
-
-OUTPUTS = (
-    VOCABULARY,
-    LEFT_OUT,
-    NEAR_MISSES,
-    READING,
-    REPLACED,
-    DOMAIN_COLUMNS,
-    DOMAIN,
-    KNOWN_VECTORS,
-    OTHER_VECTORS,
-    DISTANCES,
-    GRAPH,
-    WEIGHTS,
-    CERTIFICATES,
-    CHOICE,
-    HOLD_OUT_NAMES,
-    HOLD_OUT,
-    CONVERGENCE,
-    VECTORS,
-    NEIGHBOR_LABELS,
-)

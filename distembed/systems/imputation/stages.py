@@ -25,6 +25,7 @@ from distembed.evaluation.imputation import (
 )
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
+from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
 from distembed.manifold.imputation_blocks import Float64s
 from distembed.manifold.imputation_choice import (
@@ -353,5 +354,5 @@ SYSTEM = System(
     inference="distembed.systems.imputation.inference",
     explanation="distembed.systems.imputation.views",
     explorer="distembed.systems.imputation.views",
-    outputs=outputs.OUTPUTS,
+    outputs=declared_in(outputs),
 )

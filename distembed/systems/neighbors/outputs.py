@@ -31,5 +31,3 @@ EDGES = FilesOutput(
 SPANNING_TREE = TableOutput(
     "spanning_tree", "The edges of the minimum spanning tree.", columns=("source", "target", "distance")
 )
-
-OUTPUTS = (VOCABULARY, VECTORS, NEIGHBOR_LISTS, NEIGHBORS, EDGES, SPANNING_TREE)

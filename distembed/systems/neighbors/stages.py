@@ -16,6 +16,7 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.formats.matrix import Matrix, refuse_equal_names, row_array
 from distembed.job.inputs import recorded_bytes, sizes_at
+from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, kept_as, sections, whole_sparse
 from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, batches, row_chunk
 from distembed.neighbors.distances import domain_rows, sparse_bounds
@@ -333,5 +334,5 @@ SYSTEM = System(
     neighbor_sizes,
     "distembed.systems.neighbors.views",
     "distembed.systems.neighbors.views",
-    outputs=outputs.OUTPUTS,
+    outputs=declared_in(outputs),
 )

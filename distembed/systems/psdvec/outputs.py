@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from distembed.job.outputs import ArrayOutput, TableOutput
-from distembed.job.word_vectors import NGRAMS, SUBWORD_MEAN, SUBWORD_VECTORS
-from distembed.stages import outputs as corpus
 
 PMI = ArrayOutput(
     "pmi",
@@ -35,20 +33,4 @@ EIGENVALUES = TableOutput(
 )
 OBJECTIVE = TableOutput(
     "objective", "The error after each round of the factorization.", columns=("weighted_squared_error",)
-)
-
-OUTPUTS = (
-    *corpus.OF_TOKENS,
-    *corpus.OF_COUNTS,
-    PMI,
-    CORE_VECTORS,
-    ROW_TOTALS,
-    EIGENVALUES,
-    OBJECTIVE,
-    NONCORE_VECTORS,
-    SUBWORD_VECTORS,
-    SUBWORD_MEAN,
-    NGRAMS,
-    VECTORS,
-    corpus.EVALUATION,
 )

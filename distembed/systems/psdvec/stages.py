@@ -33,6 +33,7 @@ from distembed.factorization.psdvec_costs import (
 from distembed.factorization.psdvec_inputs import check_core_size
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
 from distembed.factorization.subwords import SubwordMap, with_spelling
+from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, kept_as, sections
 from distembed.job.word_vectors import (
     NGRAMS,
@@ -400,5 +401,13 @@ SYSTEM = System(
     "distembed.systems.psdvec.views",
     inference="distembed.systems.psdvec.inference",
     explanation="distembed.systems.psdvec.views",
-    outputs=outputs.OUTPUTS,
+    outputs=(
+        *corpus_outputs.OF_TOKENS,
+        *corpus_outputs.OF_COUNTS,
+        *declared_in(outputs),
+        SUBWORD_VECTORS,
+        SUBWORD_MEAN,
+        NGRAMS,
+        corpus_outputs.EVALUATION,
+    ),
 )

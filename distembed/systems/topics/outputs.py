@@ -53,21 +53,3 @@ TOPICS = TableOutput(
     "The size, the first words and the coherence of each topic that is kept.",
     columns=("method", "topic", "n_documents", "words", "pmi", "npmi", "n_pairs", "n_joint"),
 )
-
-OUTPUTS = (
-    *corpus.OF_TOKENS,
-    SELECTED_TOKENS,
-    DOCUMENT_TERMS,
-    TF_IDF,
-    *corpus.OF_COUNTS,
-    PPMI,
-    N_TOPICS,
-    WORD_FACTORS,
-    DOCUMENT_FACTORS,
-    CORE,
-    LABELS,
-    STARTS,
-    LOSSES,
-    SCORES,
-    TOPICS,
-)

@@ -20,7 +20,7 @@ from distembed.counting.documents import count_document_terms
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute, map_blocks
 from distembed.factorization.nmf_blocks import list_words
-from distembed.job.outputs import FilesOutput
+from distembed.job.outputs import FilesOutput, declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.stages import corpus as corpus_stages
@@ -346,5 +346,5 @@ SYSTEM = System(
     "distembed.systems.topics.inference",
     explanation="distembed.systems.topics.views",
     explorer="distembed.systems.topics.views",
-    outputs=outputs.OUTPUTS,
+    outputs=(*corpus_outputs.OF_TOKENS, *corpus_outputs.OF_COUNTS, *declared_in(outputs)),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from distembed.job.outputs import ArrayOutput, TableOutput
-from distembed.stages import collections
 
 FEATURES = ArrayOutput(
     "features",
@@ -98,30 +97,4 @@ TOPIC_SCORES = TableOutput(
 )
 FEATURE_SCORES = TableOutput(
     "feature_scores", "How well each feature was inferred.", columns=("feature", "rmse", "correlation")
-)
-
-OUTPUTS = (
-    *collections.OUTPUTS,
-    FEATURES,
-    SECOND_KNOWN_FEATURES,
-    FEATURE_COLUMNS,
-    UNKNOWN_IDS,
-    VECTORS,
-    TOPICS,
-    TOPIC_WORDS,
-    TOPIC_OBJECTIVE,
-    PAIRS,
-    GRAPH,
-    LINKS,
-    EMBEDDING,
-    OBJECTIVE,
-    ALIGNED,
-    TOPIC_REGRESSION,
-    FEATURE_REGRESSION,
-    SECOND_TOPICS,
-    SECOND_FEATURES,
-    INFERRED_FEATURES,
-    SCORES,
-    TOPIC_SCORES,
-    FEATURE_SCORES,
 )

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from distembed.costs import Cost
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
+from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.inference import OneSet, TwoSets, infer_by_each_method, infer_within
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.stages.collections import (
+    SIDE_OUTPUTS,
     SIDES,
     ParallelSizes,
     check_collections,
@@ -349,5 +351,5 @@ SYSTEM = System(
     "distembed.systems.transfer.report",
     "distembed.systems.transfer.views",
     explorer="distembed.systems.transfer.views",
-    outputs=outputs.OUTPUTS,
+    outputs=(*SIDE_OUTPUTS, *declared_in(outputs)),
 )

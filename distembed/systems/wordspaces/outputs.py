@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from distembed.job.outputs import ArrayOutput, FileOutput, FilesOutput
-from distembed.stages import outputs as corpus
 
 TABLE_PARTS = FilesOutput(
     "{table}_parts", "The counts of each partition for a table, as sorted runs.", temporary=True
@@ -45,18 +44,3 @@ VECTORS = ArrayOutput(
 )
 SCORES = FileOutput("scores_{recipe}.json", "The scores of a space on each evaluation set.")
 NEAREST = FileOutput("nearest_{recipe}.json", "The neighbors in a space of the words of the report.")
-
-OUTPUTS = (
-    *corpus.OF_TOKENS,
-    corpus.DOCUMENT_TERMS,
-    TABLE_PARTS,
-    corpus.MERGED_COUNTS,
-    TABLE,
-    SPACE,
-    NEIGHBOR_LISTS,
-    THRESHOLD_GRAPH,
-    EIGENMAPS,
-    VECTORS,
-    SCORES,
-    NEAREST,
-)

@@ -18,6 +18,7 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
 from distembed.job.model import JobError
+from distembed.job.outputs import declared_in
 from distembed.job.stage import (
     Context,
     Counted,
@@ -31,6 +32,7 @@ from distembed.job.stage import (
 from distembed.manifold.eigenmaps import DENSE_ROWS, laplacian_eigenmaps
 from distembed.manifold.projection import MAX_EDGES
 from distembed.manifold.ridge import DIRECT_SIDE
+from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     TOKENS,
     VOCABULARY,
@@ -540,5 +542,10 @@ SYSTEM = System(
     stages,
     space_sizes,
     "distembed.systems.wordspaces.views",
-    outputs=outputs.OUTPUTS,
+    outputs=(
+        *corpus_outputs.OF_TOKENS,
+        corpus_outputs.DOCUMENT_TERMS,
+        corpus_outputs.MERGED_COUNTS,
+        *declared_in(outputs),
+    ),
 )
