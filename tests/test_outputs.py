@@ -67,7 +67,8 @@ def names_read(path):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue
         first = node.args[0]
-        opens = node.func.attr in {"array", "table", "files", "describe"}
+        of_workspace = ast.unparse(node.func.value) not in {"report", "pa"}
+        opens = of_workspace and node.func.attr in {"array", "table", "files", "describe"}
         if opens and isinstance(first, ast.Constant) and isinstance(first.value, str):
             yield first.value
 
