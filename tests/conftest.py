@@ -29,7 +29,7 @@ sys.dont_write_bytecode = False
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What the processes of the tests are forks of: one that has imported the whole package, started when one is asked for.
-forkserver.set_forkserver_preload(["tests.pipeline.processes"])
+forkserver.set_forkserver_preload(["tests.processes"])
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -101,7 +101,7 @@ def process_pool() -> Iterator[ProcessPoolExecutor]:
 @contextmanager
 def forked_workers() -> Iterator[None]:
     """Let the worker processes of a Dask cluster that is started inside be forks: each would import for two seconds."""
-    from tests.pipeline.processes import CALM
+    from tests.processes import CALM
 
     forkserver.ensure_running()  # before Dask names what is imported
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver", **CALM}):
