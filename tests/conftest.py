@@ -20,6 +20,10 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.commands import cluster, copy, finished, job, tiny, tiny_once
+
+__all__ = ["cluster", "copy", "finished", "job", "tiny", "tiny_once"]
+
 # Where Python is told to write no bytecode, as containers often are, each process that a test starts would compile the
 # whole package again, which takes longer than its imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
