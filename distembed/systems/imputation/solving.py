@@ -344,9 +344,10 @@ def label_parameters(job: ImputationJob) -> dict[str, Any]:
     return sections("evaluation")(job)
 
 
-def plan_labels(_job: ImputationJob, sizes: TableSizes) -> Cost:
+def plan_labels(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of searching the neighbors of at most `max_names` names, a few at a time."""
-    return labels_cost(sizes.domain.n_rows, sizes.domain.n_bytes + sizes.vectors.n_bytes)
+    read = sizes.domain.n_bytes + sizes.vectors.n_bytes
+    return labels_cost(sizes.domain.n_rows, read, job.evaluation.max_names)
 
 
 def run_labels(ctx: Context) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from distembed.evaluation.imputation import (
     compare_methods,
     recovery,
 )
-from distembed.evaluation.imputation_costs import baseline_cost
+from distembed.evaluation.imputation_costs import baseline_cost, recovery_cost
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
 from distembed.job.stage import Context, StageSpec, System, sections, stored_sparse
@@ -111,24 +111,20 @@ def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
 
 def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of imputing hidden names: per fold what all methods do, and vectors on a shuffled graph."""
-    model, (n, n_columns, *_) = estimator_of(job), sizes.domain
-    n_folds = job.evaluation.n_folds
-    n_hidden = -(-min(job.evaluation.max_names, n) // n_folds)
+    model, n_folds = estimator_of(job), job.evaluation.n_folds
+    n, width = sizes.domain.n_rows, sizes.vectors.n_columns
+    n_hidden = min(job.evaluation.max_names, n)
+    of_fold = -(-n_hidden // n_folds)
     fold = [
-        fold_cost(model, sizes.domain, sizes.vectors, n_hidden),
-        hidden_cost(model, sizes.vectors, n_hidden),
-        *(
-            baseline_cost(
-                min(n, KERNEL_NAMES if name == KERNEL else LINEAR_NAMES),
-                n_hidden,
-                n_columns,
-                sizes.vectors.n_columns,
-                kernel=name == KERNEL,
-            )
-            for name in BASELINES
-        ),
+        fold_cost(model, sizes.domain, sizes.vectors, of_fold),
+        hidden_cost(model, sizes.vectors, of_fold),
     ]
-    return add_costs([features_cost(model, sizes.domain), *(n_folds * fold)])
+    for name, method in BASELINES.items():
+        n_fitted = min(n, KERNEL_NAMES if name == KERNEL else LINEAR_NAMES)
+        widths = {"n_columns": sizes.domain.n_columns, "n_components": width}
+        fold.append(baseline_cost(getattr(methods, method), n_fitted, of_fold, **widths))
+    judged = recovery_cost(len(OWN) + 1 + len(BASELINES), n, n_hidden, width)
+    return add_costs([features_cost(model, sizes.domain), *(n_folds * fold), judged])
 
 
 class _Fold(NamedTuple):
