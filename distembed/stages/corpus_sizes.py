@@ -34,10 +34,9 @@ from distembed.costs import PAIR_BYTES
 from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums, cooccurrence_row_blocks
 from distembed.counting.runs import entry_bytes
-from distembed.display import plural
+from distembed.display import format_bytes, plural
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.model import JobError
-from distembed.job.quantities import format_bytes
 from distembed.job.stage import Counted
 from distembed.stages.corpus_sections import (
     CorpusJob,
