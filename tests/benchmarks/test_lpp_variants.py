@@ -98,7 +98,6 @@ class Bench:
         return neighborhood_graph(self.spaces[source], n_neighbors=variant.n_neighbors, **options)
 
     def projected(self, variant):
-        """Return the vectors of a variant."""
         key = variant._replace(
             base=variant.graph_of or variant.base, graph_of="", unit=False, alpha=0, scale="none"
         )
@@ -138,7 +137,6 @@ def together(space):
 
 
 def scales(name, eigenvalues):
-    """Return what each eigenvector is multiplied with."""
     if name == "1 - lambda":
         return 1 - eigenvalues
     if name == "1 / sqrt(lambda)":

@@ -45,7 +45,6 @@ def lazy(matrix, rows):
 
 
 def start_of(model, X, M=None):
-    """The dense factors a fit starts from."""
     mean = X.sum() / np.prod(X.shape)
     first = nmf_rounds.plain_start(X, model.n_components, model.init, mean, (model.random_state, 0))
     if M is not None:

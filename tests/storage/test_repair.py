@@ -273,7 +273,6 @@ def stop(*_: object, **__: object) -> None:
 
 
 def made_from(root: Path, stage: str) -> dict[str, object]:
-    """Return the parameters and inputs of a committed stage."""
     found = Workspace.open(root).stages()[stage]
     return {"parameters": found.parameters, "inputs": found.inputs}
 

@@ -25,7 +25,7 @@ from distembed.stages import corpus
 from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
 from distembed.weighting.pmi import pmi, ppmi
-from tests.commands import forget_stage, run
+from tests.commands import forget_stage, succeed
 from tests.processes import distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -45,8 +45,7 @@ def test_files_of_runs_are_merged_in_groups_where_there_are_many(
     """A task reads at most so many files, and the counts are the same."""
     monkeypatch.setattr(corpus, "MERGED_FILES", 2)
     workspace = tmp_path / "w"
-    done = run("run", job, "--workspace", workspace, "--until", "cooccurrence")
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--workspace", workspace, "--until", "cooccurrence")
     merged, alone = (Workspace.open(place).stages()["cooccurrence"] for place in (workspace, finished[0]))
     assert "partial_counts_merged_1" in merged.outputs
     assert merged.outputs["cooccurrence"].digest == alone.outputs["cooccurrence"].digest
