@@ -273,11 +273,6 @@ def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
     succeed("run", job, "--workspace", tmp_path / "w", "--set", few, *given)
 
 
-def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:
-    done = run("neighbors", finished[0], "name 20", "-n", "3")
-    assert done.output.startswith("name 20: ")
-
-
 def test_one_option_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
     changed = ("--set", "imputation.tol=1e-3", "--until", "vectors")
     done = run("run", job, "--workspace", copy, "--replace", *changed)

@@ -10,7 +10,6 @@ import pytest
 
 import distembed as de
 from distembed.job.load import load_job
-from distembed.job.planning import plan_job
 from distembed.job.stage import read_vectors
 from distembed.job.word_vectors import read_subwords
 from distembed.stages.words import read_scores
@@ -89,15 +88,6 @@ def test_hashed_ngrams_are_stored_by_their_buckets(job: Path, own: Path) -> None
     assert table is not None
     assert (table.n_buckets, table.ngrams) == (500, None)
     assert de.Workspace.open(str(own)).stages()["subwords"].facts["n_collisions"] > 0
-
-
-def test_plan_and_memory(job: Path, learned: tuple[Path, str]) -> None:
-    with_subwords = load_job(job, settings=ON[1:], workspace=str(learned[0]))
-    plan = plan_job(with_subwords)
-    assert list(plan.stages)[4:8] == ["core", "noncore", "subwords", "vectors"]
-    assert "subwords" not in plan_job(load_job(job)).stages
-    facts = de.Workspace.open(str(learned[0])).stages()["subwords"].facts
-    assert facts["peak_process_bytes"] <= plan.process_bytes(plan.job.resources.n_workers)
 
 
 def test_a_core_of_all_words_has_no_noncore_vectors(job: Path, own: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import distembed as de
 from distembed.job.opening import open_job
 from distembed.systems.transfer import views
-from tests.commands import digest_here, folder_of_all_workers, run, run_once, succeed
+from tests.commands import folder_of_all_workers, run, run_once, succeed
 from tests.small_jobs.transfer import JOB, N_DOCUMENTS, N_WORDS, records, word
 from tests.systems.test_transfer_job import errors, words_of
 
@@ -183,11 +183,7 @@ def test_sparse_rows_and_the_units_of_the_table(folder: Path, tmp_path: Path) ->
     assert "RMSE of features, known documents" in done.output
 
 
-def test_a_second_run_does_nothing_and_plans_are_made(
-    folder: Path, one: tuple[Path, str], copy_of_one: Path, tmp_path: Path
-) -> None:
-    assert "nothing to do" in run("run", folder / "one.toml", "--workspace", copy_of_one).output
-    assert digest_here(folder / "one.toml", copy_of_one) == digest_here(folder / "one.toml", one[0])
+def test_a_plan_tells_the_rows_of_the_table(folder: Path, tmp_path: Path) -> None:
     plan = succeed("plan", folder / "one.toml", "--workspace", tmp_path / "w")
     assert "101 rows of 2 features in " in plan.output
     assert "links" not in plan.output

@@ -283,12 +283,6 @@ def test_words_without_a_value_are_named(job: Path, copy: Path) -> None:
     assert len(facts["zero_words"].split(", ")) == min(facts["n_zero_words"], 20)
 
 
-def test_a_disconnected_graph_is_told(job: Path, finished: tuple[Path, str]) -> None:
-    done = de.Workspace.open(finished[0]).stages()
-    maps = [manifest for name, manifest in done.items() if name.startswith("eigenmaps_")]
-    assert all(manifest.facts["n_graph_components"] >= 1 for manifest in maps)
-
-
 def test_the_job_we_ship_on_the_dump_of_the_wheel(tmp_path: Path) -> None:
     pytest.importorskip("gensim", reason="the embedded input lies in gensim's wheel")
     settings = {
