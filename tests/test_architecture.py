@@ -59,7 +59,6 @@ MATHEMATICS = {"distembed.linalg.chunks", "distembed.linalg.columns", "distembed
 
 
 def block_modules(modules: set[str]) -> list[str]:
-    """Return the modules whose functions are the mathematics of one block."""
     return sorted(name for name in modules if name.endswith((".blocks", "_blocks")) or name in MATHEMATICS)
 
 
@@ -323,7 +322,6 @@ def documented(source: str) -> list[tuple[Documented, str]]:
 
 
 def faults_of_prose(doc: str) -> list[str]:
-    """Return what is wrong with the sentences of a docstring."""
     summary = doc.split("\n\n", maxsplit=1)[0].split("\n.. ", maxsplit=1)[0]
     found = [] if summary.rstrip().endswith((".", ":")) else ["the summary does not end with a period"]
     if re.match(r"(Tell|Say|Meet|Stand)\b", doc):

@@ -39,14 +39,12 @@ N_WORDS, BLOCK_MEMORY = 60, 2**20
 
 
 def counts_of(n: int, n_pairs: int) -> sp.csr_array:
-    """Return the counts of about so many pairs of n words."""
     generator = np.random.default_rng(0)
     rows, columns = generator.integers(0, n, (2, n_pairs))
     return sp.csr_array((generator.integers(1, 50, n_pairs).astype(np.float32), (rows, columns)), (n, n))
 
 
 def bytes_of(value: Any) -> int:
-    """Return the bytes of all arrays in a value."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, list | tuple):
@@ -73,7 +71,6 @@ class Recorder:
         monkeypatch.setattr(execution.BlockFunction, "__call__", call)
 
     def __call__(self, name: str, make: Callable[[], da.Array]) -> da.Array:
-        """Keep an array in memory, and its size."""
         array = execution.persist(name, make)
         self.sizes[name] = sum(
             bytes_of(block) for block in execution.compute(array.to_delayed().ravel().tolist())
@@ -114,7 +111,6 @@ PSDVEC_OPTIONS: dict[str, Any] = {
 
 
 def fit_psdvec(model: Any) -> Any:
-    """Fit to row blocks of counts."""
     counts = counts_of(N_WORDS, 900)
     totals = np.asarray(counts.sum(axis=1)).ravel() + 1
     return model.fit(da.from_array(counts.toarray(), chunks=(20, -1)), totals)
@@ -161,7 +157,6 @@ def associations(n_terms: int = N_TERMS) -> sp.csr_array:
 
 
 def in_blocks(matrix: sp.csr_array) -> da.Array:
-    """Return a matrix as four row blocks."""
     return da.from_array(matrix.toarray(), chunks=(matrix.shape[0] // 4, -1))
 
 
@@ -169,12 +164,10 @@ WORDS = [f"{a}{b}{c}{d}" for a in "abc" for b in "deo" for c in ("st", "ch") for
 
 
 def fit_lsa(model: Any) -> Any:
-    """Fit to row blocks."""
     return execution.compute(model.fit_transform(in_blocks(terms_of())))
 
 
 def fit_documents(model: Any) -> Any:
-    """Fit to row blocks."""
     return model.fit(in_blocks(terms_of()))
 
 
@@ -184,7 +177,6 @@ def fit_both(model: Any) -> Any:
 
 
 def fit_words(model: Any) -> Any:
-    """Fit to the vectors of words."""
     return model.fit(WORDS, np.random.default_rng(0).random((len(WORDS), 20), np.float32))
 
 
@@ -308,7 +300,6 @@ PLANNED: dict[str, Planned] = {
 
 
 def sizes_of(monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any]) -> Sizes:
-    """Return the sizes of the arrays of a fit."""
     with monkeypatch.context() as patch:
         recorder = Recorder(patch)
         fit(name, options, recorder)
@@ -323,7 +314,6 @@ def fit(name: str, options: dict[str, Any], checkpoint: Any) -> None:
 
 
 def model_of(name: str, options: dict[str, Any], checkpoint: Any) -> Any:
-    """Return an estimator of this name."""
     made = getattr(de, name)
     keeps = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(made).parameters else {}
     return made(**PLANNED[name].options | options, **keeps)

@@ -253,7 +253,6 @@ class Counted:
         self.sample: CorpusSample = sample_parts(self.tokens)
 
     def count_sizes(self, given: Options) -> Sizes:
-        """Return the sizes of the arrays of counting."""
         with watched(
             (partial_counts, "_stream_rules"),
             (blocks, "translate_rows"),
@@ -275,13 +274,11 @@ class Counted:
         ]
 
     def term_sizes(self, given: Options) -> Sizes:
-        """Return the sizes of the arrays of documents by words."""
         with watched() as found:
             de.execution.compute(de.count_document_terms(self.tokens, self.vocabulary, **given))
         return found
 
     def term_costs(self, given: Options) -> Cost:
-        """Return the cost of counting words by documents."""
         return document_terms_cost(self.sizes, len(self.vocabulary), 5_000, **given)
 
 

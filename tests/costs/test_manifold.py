@@ -147,7 +147,6 @@ LPP_OPTIONS: dict[str, Any] = {
 
 @cache
 def projection_steps(base: str, changed: str = "") -> list[Step]:
-    """Return the graph of a projection and what follows it."""
     options = LPP_BASES[base] | ({changed: LPP_OPTIONS[changed]} if changed else {})
     rows: Any = sp.csr_array(ROWS) if base in ("sparse", "eigen") else ROWS
     size = MatrixSize(150, 40, np.count_nonzero(ROWS) if sp.issparse(rows) else None)
