@@ -393,7 +393,7 @@ def test_a_random_projection_takes_what_its_cost_says() -> None:
         random_projection(da.from_array(ROWS, chunks=(50, -1)), 12).compute()
         return recorder.sizes
 
-    costs = [projection_costs.random_projection_cost(MatrixSize(150, 40), k) for k in (12, 13)]
+    costs = [projection_costs.product_cost(MatrixSize(150, 40), k) for k in (12, 13)]
     assert 0 < max(recorded(run).values()) <= costs[0].peak_bytes(1) < costs[1].peak_bytes(1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from distembed.costs import Cost
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.costs import krylov_basis
@@ -13,8 +15,11 @@ from distembed.manifold.graph_costs import (
     START_ROUNDS,
     MatrixSize,
     affinity_cost,
+    edges_cost,
     eigenmaps_cost,
+    kept_eigenmaps_cost,
     most_edges,
+    search_cost,
 )
 from distembed.manifold.projection import (
     MAX_EDGES,
@@ -42,18 +47,18 @@ products that the eigenproblem decomposes."""
 def neighborhood_cost(
     model: LocalityPreservingProjection, rows: MatrixSize, *, n_edges: int | None = None
 ) -> Cost:
-    """Return what the graph of near rows takes; `n_edges` are its edges, by default the most there may be."""
+    """Return what the graph of near rows takes; `n_edges` are its edges, by default the most there may be.
+
+    Lists of neighbors are kept, or the graph of a threshold. The graph of the lists is made in memory.
+    """
+    k, memory = model.n_neighbors, model.block_memory
     if model.threshold is None:
-        return affinity_cost(
-            rows,
-            model.n_neighbors,
-            metric="cosine",
-            symmetry=model.symmetry,
-            block_memory=model.block_memory,
-            n_edges=n_edges,
+        search = search_cost(rows, k, metric="cosine", block_memory=memory)
+        graph = affinity_cost(
+            rows, k, metric="cosine", symmetry=model.symmetry, block_memory=memory, n_edges=n_edges
         )
-    n_edges = MAX_EDGES * rows.n_rows if n_edges is None else n_edges
-    edges = LIST_BYTES * n_edges + 8 * (rows.n_rows + 1)  # with row numbers of eight bytes
+        return graph._replace(written_bytes=search.written_bytes)
+    edges = _threshold_bytes(rows, n_edges)
     if rows.n_values is None:
         chunk = row_chunk(rows.n_rows, rows.row_bytes, model.block_memory)
     else:
@@ -62,6 +67,25 @@ def neighborhood_cost(
     task = TILE_COPIES * 8 * chunk**2 + 2 * compared // grid
     tasks = grid * (grid + 3) // 2
     return Cost(tasks, rows.n_bytes, edges, task, compared + GRAPH_COPIES * edges, graphs=grid)
+
+
+def kept_neighborhood_cost(
+    model: LocalityPreservingProjection, rows: MatrixSize, *, n_edges: int | None = None
+) -> Cost:
+    """Return what the graph of near rows takes where a checkpoint has what `neighborhood_cost` says is kept."""
+    if model.threshold is not None:
+        edges = _threshold_bytes(rows, n_edges)
+        return Cost(1, edges, 0, 0, GRAPH_COPIES * edges)
+    options: dict[str, Any] = {"symmetry": model.symmetry, "block_memory": model.block_memory}
+    making = edges_cost(rows, model.n_neighbors, **options, n_edges=n_edges)
+    lists = GRAPH_COPIES * LIST_BYTES * rows.n_rows * model.n_neighbors
+    checked = making.read_bytes + rows.n_bytes  # the rows are checked again
+    return making._replace(read_bytes=checked, written_bytes=0, shared_bytes=making.shared_bytes + lists)
+
+
+def _threshold_bytes(rows: MatrixSize, n_edges: int | None) -> int:
+    """Return the bytes of the graph of a threshold, with row numbers of eight bytes."""
+    return LIST_BYTES * (MAX_EDGES * rows.n_rows if n_edges is None else n_edges) + 8 * (rows.n_rows + 1)
 
 
 def graph_edges(model: LocalityPreservingProjection, n_rows: int) -> int:
@@ -77,15 +101,20 @@ def projection_cost(
     *,
     n_edges: int | None = None,
     n_rounds: int = START_ROUNDS,
+    has_maps: bool = False,
 ) -> Cost:
     """Return what the projection takes after its graph: eigenvectors and a regression on them, or an eigenproblem.
 
-    `n_rounds` are those of `eigenmaps_cost`.
+    `n_rounds` are those of `eigenmaps_cost`, and `has_maps` says whether a checkpoint has the eigenvectors.
     """
     n_edges = graph_edges(model, rows.n_rows) if n_edges is None else n_edges
     if model.solver == "eigen":
         return _eigen_cost(model, rows, n_edges)
-    maps = eigenmaps_cost(rows.n_rows, n_edges, model.n_components, n_rounds=n_rounds)
+    maps = (
+        kept_eigenmaps_cost(rows.n_rows, n_edges, model.n_components)
+        if has_maps
+        else eigenmaps_cost(rows.n_rows, n_edges, model.n_components, n_rounds=n_rounds)
+    )
     solved = ridge_cost(rows, model.n_components, constant_column=model.constant_column)
     return Cost(
         maps.tasks + solved.tasks,
@@ -143,8 +172,12 @@ def _eigen_cost(model: LocalityPreservingProjection, rows: MatrixSize, n_edges: 
     )
 
 
-def random_projection_cost(rows: MatrixSize, n_components: int) -> Cost:
-    """Return what a random projection of rows takes: the signs of every feature, and the sums."""
-    signs, result = 8 * rows.n_columns * n_components, 8 * rows.n_rows * n_components
+def product_cost(rows: MatrixSize, n_components: int, *, itemsize: int = 8) -> Cost:
+    """Return what products of rows with a vector of each feature take: `transform`, and `random_projection`.
+
+    `itemsize` are the bytes of a number as it is stored; it is computed in float64.
+    """
+    vectors, result = 8 * rows.n_columns * n_components, 8 * rows.n_rows * n_components
     n_blocks = max(1, rows.n_bytes // 2**23)
-    return Cost(n_blocks, rows.n_bytes, result, (rows.n_bytes + 2 * result) // n_blocks, signs)
+    task = (rows.n_bytes + 2 * result) // n_blocks
+    return Cost(n_blocks, rows.n_bytes, itemsize * rows.n_rows * n_components, task, vectors)
