@@ -138,23 +138,23 @@ def ridge_cost(rows: MatrixSize, n_targets: int, *, constant_column: bool = Fals
         return Cost(
             4 * n_blocks * START_ROUNDS,
             held,
-            8 * m * n_targets,
+            0,
             2 * width,
             held + targets + STEP_COPIES * width,
         )
     n_panels = -(-side // PANEL)
     task = 2 * 8 * min(PANEL, side) * (n + m) + 8 * n_targets * side + held // n_blocks
     products = PRODUCT_COPIES * 8 * side**2
-    return Cost(2 * n_blocks * n_panels, n_panels * held, 8 * m * n_targets, task, held + targets + products)
+    return Cost(2 * n_blocks * n_panels, n_panels * held, 0, task, held + targets + products)
 
 
 def _eigen_cost(model: LocalityPreservingProjection, rows: MatrixSize, n_edges: int) -> Cost:
     """Return the cost of the eigenproblem of the rows, whole or within their singular vectors."""
-    n, m, result = rows.n_rows, rows.n_columns, 8 * rows.n_columns * model.n_components
+    n, m = rows.n_rows, rows.n_columns
     edges = EDGE_BYTES * n_edges
     if model.svd_components is None:
         held = 8 * m * (SPAN_COPIES * n + PAIR_COPIES * m) + edges + rows.n_bytes
-        return Cost(1, rows.n_bytes, result, 0, held)
+        return Cost(1, rows.n_bytes, 0, 0, held)
     wanted = model.svd_components
     columns = min(wanted + SVD_OVERSAMPLING, n, m)
     basis = krylov_basis(min(n, m), wanted, block_size=columns, n_passes=SVD_PASSES)
@@ -165,7 +165,7 @@ def _eigen_cost(model: LocalityPreservingProjection, rows: MatrixSize, n_edges: 
     return Cost(
         4 * passes * n_blocks,
         2 * passes * rows.n_bytes,
-        result + kept,
+        kept,
         kept + projected + 3 * 8 * columns * (n + m) + 2 * rows.n_bytes // n_blocks,
         span + kept + 2 * rows.n_bytes + edges,
         graphs=2 * passes,
