@@ -10,6 +10,9 @@ DENSE_COPIES = 7
 """Matrices of n × n float64 that `dense_eigenpairs` holds at most: the identity with its product, or the product, its
 symmetric part, LAPACK's copy and workspace of two, and the vectors. Measured 6.2 to 6.5 on 2,500 and 3,500 rows."""
 
+PIECES_COPIES = 2
+"""Bytes of the pieces of a transpose, and of the blocks made of them, over those of the matrix. Measured 1.8 to 2.0."""
+
 
 class KrylovBasis(NamedTuple):
     """The basis of `largest_eigenpairs`: the columns of each pass, and how many passes are made at most."""
@@ -106,7 +109,7 @@ def triplets_cost(
 
 def pieces_bytes(shape: tuple[int, int], matrix_bytes: int, n_blocks: int) -> int:
     """Return the bytes of a matrix cut for its transpose, of which all pieces are there before it is made."""
-    return matrix_bytes + 4 * n_blocks * (shape[1] + n_blocks)
+    return PIECES_COPIES * matrix_bytes + 4 * n_blocks * (shape[1] + n_blocks)
 
 
 def transpose_cost(shape: tuple[int, int], nnz: int, *, block_bytes: int) -> Cost:

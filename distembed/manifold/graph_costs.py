@@ -36,6 +36,11 @@ class MatrixSize(NamedTuple):
         return self.itemsize * self.n_columns
 
     @property
+    def n_stored(self) -> int:
+        """The stored values: all of them, of dense rows."""
+        return self.n_rows * self.n_columns if self.n_values is None else self.n_values
+
+    @property
     def n_bytes(self) -> int:
         """The bytes in memory; a sparse value has a column of four bytes."""
         if self.n_values is None:
@@ -87,11 +92,18 @@ def dense_tile(rows: MatrixSize, k: int, metric: Metric, block_memory: int) -> i
     return 2 * chunk * (row + 2 * LIST_BYTES * k) + 8 * min(chunk, LEAST_ROWS) ** 2
 
 
+def _grid(rows: MatrixSize, block_memory: int) -> int:
+    """Return the number of row blocks in which rows are compared."""
+    if rows.n_values is None:
+        return dense_grid(rows, block_memory)
+    of_rows = -(-rows.n_rows // rows_of_tile(block_memory))
+    return max(of_rows, -(-VALUE_BYTES * rows.n_values // block_memory))
+
+
 def _sparse_search(rows: MatrixSize, k: int, block_memory: int) -> Cost:
     """Return the cost of a search among sparse rows: candidates by float32 tiles, which are then measured."""
     n_values = rows.n_values or 0
-    side = min(rows.n_rows, rows_of_tile(block_memory))
-    grid = max(-(-rows.n_rows // side), -(-VALUE_BYTES * n_values // block_memory))
+    side, grid = min(rows.n_rows, rows_of_tile(block_memory)), _grid(rows, block_memory)
     candidates = LIST_BYTES * (k + SPARE_CANDIDATES)
     dense = 4 * min(dense_values(block_memory), side * rows.n_columns)
     of_values = min(block_memory, 2 * VALUE_BYTES * n_values)
@@ -141,7 +153,7 @@ def edges_cost(
 ) -> Cost:
     """Return what the affinity takes of lists that are there."""
     edges = EDGE_BYTES * (most_edges(rows.n_rows, k, symmetry) if n_edges is None else n_edges)
-    lists, grid = LIST_BYTES * rows.n_rows * k, dense_grid(rows, block_memory)
+    lists, grid = LIST_BYTES * rows.n_rows * k, _grid(rows, block_memory)
     task = 4 * (lists + 2 * EDGE_BYTES * rows.n_rows * k) // grid + VERTEX_BYTES * rows.n_rows
     return Cost(grid, grid * lists, edges, task, GRAPH_COPIES * edges)
 

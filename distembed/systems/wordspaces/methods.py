@@ -237,7 +237,7 @@ def _counts_cost(recipe: ColumnsRecipe, source: SourceSize) -> Cost:
         return _by_word_cost(source)
     return columns_cost(
         source.shape,
-        source.n_stored,
+        source.rows.n_stored,
         source.n_blocks,
         is_chosen=recipe.n_columns is not None,
         block_memory=source.block_memory,
@@ -246,7 +246,7 @@ def _counts_cost(recipe: ColumnsRecipe, source: SourceSize) -> Cost:
 
 def _ppmi_cost(recipe: PPMIRecipe, source: SourceSize) -> Cost:
     made = pmi_cost(
-        source.shape, source.n_stored, source.n_blocks, n_kept=0, block_memory=source.block_memory
+        source.shape, source.rows.n_stored, source.n_blocks, n_kept=0, block_memory=source.block_memory
     )
     return add_costs([made, _counts_cost(recipe, source)])
 
@@ -262,7 +262,7 @@ def _log_entropy_cost(_recipe: RecipeSection, source: SourceSize) -> Cost:
 def _weighted_cost(source: SourceSize, *, height: int) -> Cost:
     weighed = document_weights_cost(
         source.shape[::-1],
-        source.n_stored,
+        source.rows.n_stored,
         source.n_blocks,
         height=height,
         block_memory=source.block_memory,
@@ -271,15 +271,17 @@ def _weighted_cost(source: SourceSize, *, height: int) -> Cost:
 
 
 def _by_word_cost(source: SourceSize) -> Cost:
-    return transpose_cost(source.shape[::-1], source.n_stored, block_bytes=source.block_bytes)
+    return transpose_cost(source.shape[::-1], source.rows.n_stored, block_bytes=source.block_bytes)
 
 
 def _lsa_cost(recipe: LSARecipe, source: SourceSize) -> Cost:
-    return lsa_cost(_lsa_of(recipe, _stored), source.shape, source.n_stored, block_bytes=source.block_bytes)
+    return lsa_cost(
+        _lsa_of(recipe, _stored), source.shape, source.rows.n_stored, block_bytes=source.block_bytes
+    )
 
 
 def _psdvec_cost(recipe: PSDVecRecipe, source: SourceSize) -> Cost:
-    n_pairs = source.n_stored
+    n_pairs = source.rows.n_stored
     return core_cost(
         CoreOptions.of(_psdvec_of(recipe, _stored)),
         CoreSizes(source.rows.n_rows, n_pairs, n_pairs, 2 * n_pairs),
@@ -293,17 +295,18 @@ def _lpp_cost(recipe: LPPRecipe, source: SourceSize) -> Cost:
     model, n_edges = _lpp_of(recipe, source.block_memory), source.n_edges
     rows = source.rows._replace(itemsize=8) if recipe.unit_rows else source.rows
     graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
-    solved = projection_cost(model, rows, n_edges=n_edges, has_maps=True)
-    return add_costs([graph, solved, product_cost(rows, recipe.n_components, itemsize=4)])
+    model, block = model.set_params(checkpoint=_stored), source.block_bytes
+    solved = projection_cost(model, rows, n_edges=n_edges, has_maps=True, block_bytes=block)
+    return add_costs([graph, solved, product_cost(rows, recipe.n_components, itemsize=4, block_bytes=block)])
 
 
 def _eigenmaps_cost(recipe: EigenmapsRecipe, source: SourceSize) -> Cost:
-    maps = MatrixSize(source.rows.n_rows + 1, recipe.n_components)
-    return copy_cost(maps.n_bytes, maps._replace(itemsize=4).n_bytes)
+    n_words, k = source.rows.n_rows, recipe.n_components
+    return copy_cost(MatrixSize(n_words + 1, k).n_bytes, MatrixSize(n_words, k, itemsize=4).n_bytes)
 
 
 def _random_projection_cost(recipe: RandomProjectionRecipe, source: SourceSize) -> Cost:
-    return product_cost(source.rows, recipe.n_components, itemsize=4)
+    return product_cost(source.rows, recipe.n_components, itemsize=4, block_bytes=source.block_bytes)
 
 
 def _first_components_cost(recipe: FirstComponentsRecipe, source: SourceSize) -> Cost:

@@ -130,12 +130,6 @@ class SourceSize(NamedTuple):
         return self.rows.n_rows, self.rows.n_columns
 
     @property
-    def n_stored(self) -> int:
-        """The stored values."""
-        rows = self.rows
-        return rows.n_rows * rows.n_columns if rows.n_values is None else rows.n_values
-
-    @property
     def n_blocks(self) -> int:
         """The row blocks."""
         return max(1, -(-self.rows.n_bytes // self.block_bytes))
