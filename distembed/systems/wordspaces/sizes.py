@@ -7,6 +7,7 @@ from typing import NamedTuple
 from distembed.costs import STORED_VALUE_BYTES
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.costs import stored_pair_bytes
+from distembed.job.inputs import sizes_at
 from distembed.job.stage import Counted
 from distembed.manifold.graph_costs import MatrixSize
 from distembed.stages.corpus_sections import CountingSection
@@ -68,7 +69,7 @@ class SpaceSizes(NamedTuple):
     """Sizes of a corpus, its documents, the stored values of each table of counts, and the runs added up to it.
 
     `exact` says whether all tables that the job counts are counted, and `edges` holds those of the graphs that are
-    made, by the name of their stage.
+    made, by the name of their stage. `sets_bytes` are those of the files of the evaluation sets.
     """
 
     corpus: CorpusSizes
@@ -77,6 +78,7 @@ class SpaceSizes(NamedTuple):
     runs: dict[str, RunSizes]
     exact: bool
     edges: dict[str, int]
+    sets_bytes: int
 
     @property
     def n_words(self) -> int:
@@ -106,7 +108,9 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     exact = set(tables_of(job)) <= corpus.counted - {"document_terms"}
     n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
     edges = {name: int(fact["n_edges"]) for name, fact in facts.items() if "n_edges" in fact}
-    return SpaceSizes(corpus, n_documents, values, runs, exact, edges)
+    files = [stamp for path in job.evaluation.sets for stamp in sizes_at(path).values()]
+    sets_bytes = sum(int(stamp[0]) for stamp in files)
+    return SpaceSizes(corpus, n_documents, values, runs, exact, edges, sets_bytes)
 
 
 class SourceSize(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from distembed.costs import Cost
-from distembed.evaluation.costs import scoring_cost
+from distembed.costs import Cost, add_costs
+from distembed.evaluation.costs import scoring_cost, sets_cost
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
@@ -104,6 +104,12 @@ def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
 
 
 # --- documents -> counts ---------------------------------------------------------------------------------------
+
+
+def plan_test_vocabulary(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:
+    """Return the plan of the vocabulary, which reads the evaluation sets if it keeps their words."""
+    counting = VOCABULARY.plan(job, sizes)
+    return add_costs([counting, sets_cost(sizes.sets_bytes)]) if job.evaluation.keep_words else counting
 
 
 def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
@@ -229,7 +235,8 @@ def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
     """Return the plan of scoring a space."""
-    return scoring_cost(space_size(job, sizes, name).n_bytes)._replace(exact=sizes.exact)
+    n_bytes = space_size(job, sizes, name).n_bytes
+    return scoring_cost(n_bytes, sizes.sets_bytes)._replace(exact=sizes.exact)
 
 
 def check_answerable_sets(job: WordSpacesJob) -> list[str]:
@@ -292,7 +299,9 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
     needed = job.needed()
     specs = [
         TOKENS,
-        VOCABULARY._replace(parameters=vocabulary_parameters, run=run_test_vocabulary),
+        VOCABULARY._replace(
+            parameters=vocabulary_parameters, run=run_test_vocabulary, plan=plan_test_vocabulary
+        ),
         *(spec for table in tables_of(job) for spec in _count_stages(table)),
     ]
     for name in needed:
