@@ -31,7 +31,8 @@ from distembed.factorization.psdvec_costs import (
     rounds_of,
 )
 from distembed.factorization.subword_costs import subword_cost
-from distembed.linalg.operators import row_blocks
+from distembed.linalg.costs import transpose_cost
+from distembed.linalg.operators import row_blocks, transpose_row_blocks
 
 Sizes = dict[str, int]
 
@@ -434,8 +435,22 @@ def prepare_documents(model: Any, share: float) -> tuple[Callable[[], Any], Cost
     )
 
 
+def prepare_transpose(share: float) -> tuple[Callable[[], Any], Cost]:
+    """Return what transposes a collection of some size, a block after the other, and its cost."""
+    documents = terms_of(int(60_000 * share), int(10_000 * share), 30)
+    blocks = row_blocks(documents, values_per_block=documents.nnz // 16)
+    turned = transpose_row_blocks(blocks)
+
+    def run() -> None:
+        stored = execution.map_blocks(np.size, turned, chunks=(1, 1), dtype=np.int64, meta=np.empty((0, 0)))
+        execution.compute(list(execution.delayed_blocks(stored).ravel()))
+
+    return run, transpose_cost(documents.shape, documents.nnz, block_bytes=documents.nnz // 2)
+
+
 MEASURED: dict[str, Callable[[float], tuple[Callable[[], Any], Cost]]] = {
     "PSDVec": prepare_dense,
+    "transpose": prepare_transpose,
     "LSA": partial(prepare_documents, de.LSA(50, tol=None, n_passes=6)),
     "NMF": partial(prepare_documents, de.NMF(20, n_iter=2, n_init=2, solver="multiplicative")),
     "SphericalKMeans": partial(prepare_documents, de.SphericalKMeans(20, n_iter=2)),

@@ -17,6 +17,7 @@ from distembed.job.load import load_job, parse_job
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
 from distembed.manifold.projection import LocalityPreservingProjection
+from distembed.neighbors.search import SPARE_CANDIDATES
 from distembed.stages.words import read_nearest, read_scores
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
 from distembed.weighting.documents import log_entropy
@@ -239,7 +240,8 @@ def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
     text += '[recipes.counts]\nof = "contexts"\nmethod = "counts"\n'
     text += "".join(f"[recipes.lpp_{k}]\n{recipe}n_neighbors = {k}\n" for k in (150, 5))
     planned = plan_job(parse_job(text, name="two recipes", folder=job.parent)).stages
-    assert planned[large].written_bytes == 30 * planned[small].written_bytes
+    lists = {k: 2 * k + SPARE_CANDIDATES for k in (150, 5)}  # the neighbors, and the candidates
+    assert planned[large].written_bytes * lists[5] == planned[small].written_bytes * lists[150]
     assert planned[large].task_bytes > planned[small].task_bytes
 
 
