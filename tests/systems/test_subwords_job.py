@@ -12,6 +12,7 @@ import distembed as de
 from distembed.job.load import load_job
 from distembed.job.stage import read_vectors
 from distembed.job.word_vectors import read_subwords
+from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import read_scores
 from tests.commands import run, succeed
 from tests.processes import distembed
@@ -114,7 +115,7 @@ def test_words_outside_the_vocabulary_are_scored(job: Path, own: Path, tmp_path:
     assert refused.exit_code == 2
     assert 'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled' in refused.output
     succeed("run", job, "--workspace", own, "--replace", *ON, *composed)
-    (score,) = read_scores(de.Workspace.open(str(own)), "evaluation.json")
+    (score,) = read_scores(de.Workspace.open(str(own)), EVALUATION)
     assert score.composed
     assert score.known + score.composed == score.total == 3
 
