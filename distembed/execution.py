@@ -56,6 +56,11 @@ def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG00
     return make().persist()
 
 
+def on_disk(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
+    """Stand for the `Checkpoint` of a stage in the estimators of a plan, whose costs count what it stores."""
+    return make()
+
+
 def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
     """Return a checkpoint that stores arrays under names that begin with a prefix."""
     return lambda name, make: checkpoint(prefix + name, make)

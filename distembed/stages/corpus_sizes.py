@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus import Partition, Tokenizer, Tokens
+from distembed.corpus.costs import TextSizes
 from distembed.corpus.growth_blocks import (
     Repetition,
     SpreadLaw,
@@ -202,6 +203,11 @@ class CorpusSizes(NamedTuple):
     n_terms: int
     counted: frozenset[str]
     source: str = ""
+
+    @property
+    def text(self) -> TextSizes:
+        """The sizes of its text, which costs are made from."""
+        return TextSizes(self.input_bytes, self.n_partitions, self.n_tokens, self.n_entries, self.n_documents)
 
     @property
     def sentence(self) -> str:
