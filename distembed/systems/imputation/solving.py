@@ -15,20 +15,19 @@ from distembed.evaluation.imputation import QUERIES_AT_ONCE, LabelAccuracy, labe
 from distembed.execution import compute, delayed, from_delayed
 from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes
-from distembed.job.stage import Context, Counted, sections, stored_sparse
+from distembed.job.outputs import ArrayOutput
+from distembed.job.stage import Context, Counted, sections, whole_sparse
 from distembed.linalg.chunks import COLUMN_BLOCKS, LEAST_ROWS, ROW_COPIES, row_chunk
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.manifold.imputation_maps import LANDMARKS
 from distembed.manifold.imputation_systems import COLUMN_COPIES
 from distembed.neighbors.distances import Metric, distance_chunk, distance_rows
+from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
 from distembed.tables.domain import Joined, join, read_domain
 from distembed.tables.known import holds_vectors, known_bytes, known_width, read_known
 from distembed.tables.names import NearMiss, advice_on, near_misses
 from distembed.tables.rows import Domain, LeftOut, scales_table, warn_of_one_column
-
-SCALES = "domain_columns"
-"""The table of the columns that were read and the scale they were brought to, by which later rows are read."""
 
 TABLE_COPIES = 4
 """Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed."""
@@ -135,28 +134,25 @@ def run_join(ctx: Context) -> dict[str, Any]:
     if warning:
         ctx.reporter.note(f"warning: {warning}")
     others = both.others if job.known.keep_others else both.others[:0]
-    ctx.stage.store_table("vocabulary", both.vocabulary(with_others=job.known.keep_others))
+    ctx.store_table(outputs.VOCABULARY, both.vocabulary(with_others=job.known.keep_others))
     notes = [*both.domain.notes, *both.known.notes]
     notes += filter(None, [advice_on_metric(both.domain, job.imputation.metric)])
     for note in notes:
         ctx.reporter.note(f"  {note}")
     misses = near_misses(both.domain.names, both.words, both.matched, job.matching)
     left_out = both.domain.left_out
-    ctx.stage.store_table("left_out", _table_of(LeftOut, left_out))
-    ctx.stage.store_table("near_misses", _table_of(NearMiss, misses))
-    ctx.stage.store_table("reading", pa.table({"note": pa.array(notes, pa.string())}))
+    ctx.store_table(outputs.LEFT_OUT, _table_of(LeftOut, left_out))
+    ctx.store_table(outputs.NEAR_MISSES, _table_of(NearMiss, misses))
+    ctx.store_table(outputs.READING, pa.table({"note": pa.array(notes, pa.string())}))
     if job.known.min_count is not None:
-        ctx.stage.store_table("replaced", both.replaced())
+        ctx.store_table(outputs.REPLACED, both.replaced())
     if both.domain.scales is not None:
-        ctx.stage.store_table(SCALES, scales_table(both.domain))
+        ctx.store_table(outputs.DOMAIN_COLUMNS, scales_table(both.domain))
     block = job.resources.block_memory
-    _store_rows(ctx, "domain", both.domain.matrix, block, meaning="What the table says of each name.")
-    _store_rows(
-        ctx, "known_vectors", both.targets, block, meaning="Vectors of the names; NaN: none is known."
-    )
+    _store_rows(ctx, outputs.DOMAIN, both.domain.matrix, block)
+    _store_rows(ctx, outputs.KNOWN_VECTORS, both.targets, block)
     if others.size:
-        meaning = "Vectors of words that are no name of the table."
-        _store_rows(ctx, "other_vectors", both.known.vectors.vectors[others], block, meaning=meaning)
+        _store_rows(ctx, outputs.OTHER_VECTORS, both.known.vectors.vectors[others], block)
     n_known = int((both.rows >= 0).sum())
     return {
         "n_names": len(both.domain.names),
@@ -179,12 +175,9 @@ def _table_of(kind: type[LeftOut | NearMiss], rows: Sequence[LeftOut | NearMiss]
     )
 
 
-def _store_rows(ctx: Context, name: str, matrix: Any, block_memory: int, *, meaning: str) -> None:
+def _store_rows(ctx: Context, output: ArrayOutput, matrix: Any, block_memory: int) -> None:
     chunk = row_chunk(len(matrix), matrix.shape[1] * matrix.itemsize, block_memory)
-    rows = da.from_array(matrix, chunks=(chunk, -1))
-    ctx.stage.store(
-        name, rows, dims=("name", "component"), units="", meaning=meaning, progress=ctx.progress(name)
-    )
+    ctx.store(output, da.from_array(matrix, chunks=(chunk, -1)))
 
 
 GRAPH_OPTIONS = {"min_degree", "metric", "neighbors"}
@@ -251,25 +244,18 @@ def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
-    domain = ctx.workspace.array("domain")
+    domain = outputs.DOMAIN.read(ctx.workspace)
     distances = _kept_distances(ctx, domain) if keeps_distances(ctx.job, domain.shape[0]) else None
     model = imputation_of(ctx).fit_graph(domain, distances=distances)
-    meaning = "Distance of each name (row) to those it is rebuilt from."
-    _store_sparse(ctx, "graph", model.graph_, meaning=meaning)
+    _store_sparse(ctx, outputs.GRAPH, model.graph_)
     return {"n_edges": int(model.graph_.nnz), "recall": model.recall_}
 
 
 def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
     """Store the distances between all names, each block of rows once, and return them opened."""
     metric = ctx.job.imputation.metric
-    return ctx.stage.store(
-        "distances",
-        distance_rows(domain, metric=metric, block_memory=ctx.job.resources.block_memory),
-        dims=("name", "other"),
-        units="",
-        meaning=f"Distance between two names' rows of the table, {metric}.",
-        progress=ctx.progress("distances"),
-    )
+    distances = distance_rows(domain, metric=metric, block_memory=ctx.job.resources.block_memory)
+    return ctx.store(outputs.DISTANCES.of(metric=metric), distances)
 
 
 def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
@@ -281,12 +267,10 @@ def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
 
 def run_weights(ctx: Context) -> dict[str, Any]:
     """Rebuild each name's row from those of its neighbors."""
-    graph = stored_sparse(ctx.workspace, "graph")
-    model = imputation_of(ctx).set_graph(graph).fit_weights(ctx.workspace.array("domain"))
-    _store_sparse(
-        ctx, "weights", model.weights_, meaning="Share of each neighbor in a name's row; rows sum to one."
-    )
-    ctx.stage.store_table("certificates", pa.table({"certificate": model.certificate_}))
+    graph = whole_sparse(outputs.GRAPH.read(ctx.workspace))
+    model = imputation_of(ctx).set_graph(graph).fit_weights(outputs.DOMAIN.read(ctx.workspace))
+    _store_sparse(ctx, outputs.WEIGHTS, model.weights_)
+    ctx.store_table(outputs.CERTIFICATES, pa.table({"certificate": model.certificate_}))
     return {"worst_certificate": float(model.certificate_.max())}
 
 
@@ -350,52 +334,38 @@ def map_bytes(job: ImputationJob, sizes: TableSizes) -> int:
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve for the missing vectors, and put those of words outside the table below."""
-    known = ctx.workspace.array("known_vectors")
-    model = imputation_of(ctx).set_weights(stored_sparse(ctx.workspace, "weights"))
+    known = outputs.KNOWN_VECTORS.read(ctx.workspace)
+    model = imputation_of(ctx).set_weights(whole_sparse(outputs.WEIGHTS.read(ctx.workspace)))
     if ctx.job.imputation.is_chosen:
         chosen = ctx.workspace.stages()["hold_out"].facts
         model.set_params(method=chosen["method"], ridge=chosen["ridge"] or None)
     try:
-        model.fit_vectors(known, ctx.workspace.array("domain"))
+        model.fit_vectors(known, outputs.DOMAIN.read(ctx.workspace))
     except UnreachedRowsError as error:
-        words = ctx.workspace.table("vocabulary")["word"]
+        words = outputs.VOCABULARY.read(ctx.workspace)["word"]
         names = ", ".join(words[int(row)].as_py() for row in error.rows[:5])
         raise ValueError(
             f"no known vector is joined to {error.rows.size} of the names, first: {names}"
         ) from error
     steps, measure = model.history_.T
-    ctx.stage.store_table("convergence", pa.table({"step": steps.astype(np.int64), "measure": measure}))
+    ctx.store_table(outputs.CONVERGENCE, pa.table({"step": steps.astype(np.int64), "measure": measure}))
     parts = [model.vectors_.rechunk((known.chunks[0], -1))]
     if ctx.workspace.stages()["join"].facts["n_other"]:
-        parts.append(ctx.workspace.array("other_vectors"))
-    ctx.stage.store(
-        "vectors",
-        da.concatenate(parts),
-        dims=("word", "component"),
-        units="",
-        meaning="Vectors, known ones as they came; row i is word i of vocabulary.parquet.",
-        progress=ctx.progress("vectors"),
-    )
+        parts.append(outputs.OTHER_VECTORS.read(ctx.workspace))
+    ctx.store(outputs.VECTORS, da.concatenate(parts))
     facts = {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
     return facts | {"method": model.method_, "ridge": model.ridge_}
 
 
-def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str) -> None:
+def _store_sparse(ctx: Context, output: ArrayOutput, matrix: sp.csr_array) -> None:
     """Store a sparse matrix of names by names in the row blocks of the domain."""
-    bounds = np.cumsum([0, *ctx.workspace.array("domain").chunks[0]])
+    bounds = np.cumsum([0, *outputs.DOMAIN.read(ctx.workspace).chunks[0]])
     empty = sp.csr_array((0, 0), dtype=matrix.dtype)
     blocks = [
         from_delayed(delayed(matrix[start:stop]), (stop - start, matrix.shape[1]), matrix.dtype, meta=empty)
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
-    ctx.stage.store(
-        name,
-        da.concatenate(blocks),
-        dims=("name", "neighbor"),
-        units="",
-        meaning=meaning,
-        progress=ctx.progress(name),
-    )
+    ctx.store(output, da.concatenate(blocks))
 
 
 KNOWN, ALL, TABLE, SHUFFLED_LABELS = (
@@ -430,11 +400,11 @@ def plan_labels(job: ImputationJob, sizes: TableSizes) -> Cost:  # noqa: ARG001 
 def run_labels(ctx: Context) -> dict[str, Any]:
     """Classify names by their neighbors, by both kinds of votes, before and after the imputation."""
     options: HoldOutSection = ctx.job.evaluation
-    domain = ctx.workspace.array("domain")
-    table = ctx.workspace.table("vocabulary").slice(0, domain.shape[0])
+    domain = outputs.DOMAIN.read(ctx.workspace)
+    table = outputs.VOCABULARY.read(ctx.workspace).slice(0, domain.shape[0])
     labels = np.array([label or "" for label in table["label"].to_pylist()], object)
     known = np.array(table["origin"].to_pylist(), object) == "known"
-    vectors = ctx.workspace.array("vectors")[: domain.shape[0]]
+    vectors = outputs.VECTORS.read(ctx.workspace)[: domain.shape[0]]
     of_known, labeled = known & (labels != ""), labels != ""
     shuffled = np.random.default_rng(options.random_state).permutation(labels[labeled])
     spaces = {
@@ -453,5 +423,5 @@ def run_labels(ctx: Context) -> dict[str, Any]:
         )
     ]
     columns = {name: [getattr(row, name) for row in found] for name in LabelAccuracy._fields}
-    ctx.stage.store_table("neighbor_labels", pa.table(columns))
+    ctx.store_table(outputs.NEIGHBOR_LABELS, pa.table(columns))
     return {"n_labels": len(set(labels[labeled].tolist())), "n_names": int(labeled.sum())}

@@ -25,7 +25,8 @@ from distembed.evaluation.imputation import (
 )
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
-from distembed.job.stage import Context, StageSpec, System, sections, stored_sparse
+from distembed.job.outputs import declared_in
+from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
 from distembed.manifold.imputation_blocks import Float64s
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
@@ -38,6 +39,7 @@ from distembed.manifold.imputation_choice import (
     mean_scores,
 )
 from distembed.manifold.imputation_maps import KERNEL_FEATURES
+from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
 from distembed.systems.imputation.solving import (
     SOLVE_OPTIONS,
@@ -151,13 +153,13 @@ class _Fold(NamedTuple):
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
     """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
-    vocabulary, seed = ctx.workspace.table("vocabulary"), ctx.job.evaluation.random_state
+    vocabulary, seed = outputs.VOCABULARY.read(ctx.workspace), ctx.job.evaluation.random_state
     known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
     _check_choice(ctx.job, known.size)
     rows = _folds(ctx, known)
     folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
     hidden = np.concatenate([np.empty(0, np.int64), *rows])
-    truth = compute(ctx.workspace.array("known_vectors")[known])
+    truth = compute(outputs.KNOWN_VECTORS.read(ctx.workspace)[known])
     centers = [
         np.tile(fold.hidden.path.target_mean, (len(at), 1)) for fold, at in zip(folds, rows, strict=True)
     ]
@@ -172,10 +174,10 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
         )
         for method, vectors in found.items()
     }
-    ctx.stage.store_table("hold_out_names", _names_table(scores, vocabulary["word"].take(hidden), rows))
+    ctx.store_table(outputs.HOLD_OUT_NAMES, _names_table(scores, vocabulary["word"].take(hidden), rows))
     summary = compare_methods(scores, n_known=known.size, seed=seed) if scores else []
     columns = {name: [getattr(row, name) for row in summary] for name in MethodRecovery._fields}
-    ctx.stage.store_table("hold_out", pa.table(columns))
+    ctx.store_table(outputs.HOLD_OUT, pa.table(columns))
     facts = {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
     return facts | _choice(ctx, [fold.scores for fold in folds])
 
@@ -215,7 +217,7 @@ def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, 
         "ridge": pa.array([one.ridge for one in means], pa.float64()),
         "centered_cosine": pa.array(list(means.values()), pa.float64()),
     }
-    ctx.stage.store_table("choice", pa.table(columns))
+    ctx.store_table(outputs.CHOICE, pa.table(columns))
     return {"method": best.method, "ridge": best.ridge}
 
 
@@ -249,7 +251,7 @@ def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int)
 
 def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
     """Return what every method finds for the hidden names of a fold."""
-    weights, hidden = stored_sparse(ctx.workspace, "weights"), folds[number]
+    weights, hidden = whole_sparse(outputs.WEIGHTS.read(ctx.workspace)), folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
     # The graph of a table whose rows were permuted among the known names is the graph, permuted alike.
     order = np.arange(weights.shape[0])
@@ -257,7 +259,7 @@ def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDAr
     shuffled = weights[order][:, order]
     fitted = rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_NAMES]
     keep, name = ctx.stage.checkpoint, f"fold-{number}"
-    X, Y = (ctx.workspace.array(array) for array in ("domain", "known_vectors"))
+    X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     # The features of the kernel are those of all known rows of the table, the same in every fold.
     model = imputation_of(ctx).set_params(
         checkpoint=lambda part, make: keep(part if part == KERNEL_FEATURES else f"{name}-{part}", make)
@@ -275,7 +277,7 @@ def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDAr
 
 def _imputed_rows(ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64]) -> da.Array:
     """Return the vectors that imputation finds for hidden names, in one block."""
-    vectors = ctx.workspace.array("known_vectors")
+    vectors = outputs.KNOWN_VECTORS.read(ctx.workspace)
     is_hidden = np.zeros((vectors.shape[0], 1), bool)
     is_hidden[hidden] = True
     mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
@@ -299,7 +301,8 @@ def _mapped_rows(
     """Return the vectors that a method without a graph finds for hidden names from others, in one block."""
     rows = np.sort(np.concatenate([fitted, hidden]))
     X, Y = (
-        compute(ctx.workspace.array(name)[rows]).astype(np.float64) for name in ("domain", "known_vectors")
+        compute(one.read(ctx.workspace)[rows]).astype(np.float64)
+        for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS)
     )
     at = np.searchsorted(rows, hidden)
     Y[at] = np.nan
@@ -351,4 +354,5 @@ SYSTEM = System(
     inference="distembed.systems.imputation.inference",
     explanation="distembed.systems.imputation.views",
     explorer="distembed.systems.imputation.views",
+    outputs=declared_in(outputs),
 )
