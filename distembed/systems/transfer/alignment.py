@@ -67,12 +67,12 @@ def _searched(rows: MatrixSize) -> RowSizes:
 
 def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the neighbors within each collection."""
-    options = job.alignment
+    model = model_of(job)
     costs = [
         affinity_cost(
             _searched(rows),
-            options.n_neighbors,
-            symmetry=options.symmetry,
+            model.n_neighbors,
+            symmetry=model.symmetry,
             block_memory=job.resources.block_memory,
         )
         for rows in sets_of(job, sizes)

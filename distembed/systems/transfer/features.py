@@ -67,32 +67,34 @@ def in_memory(rows: da.Array) -> Any:
 # --- how large it is -------------------------------------------------------------------------------------------
 
 
-def terms_of(sizes: ParallelSizes) -> list[MatrixSize]:
+def terms_of(job: TransferJob, sizes: ParallelSizes) -> list[MatrixSize]:
     """Return the size of the tf-idf of each collection, which has the words of both at most."""
     return [
-        MatrixSize(n, sizes.n_words, sizes.n_nonzero * n // sizes.n_documents, itemsize=4)
-        for n in (sizes.n_first, sizes.n_second)
-        if n
+        MatrixSize(n, sizes.n_words, round(share * sizes.n_nonzero), itemsize=4)
+        for n, share in _shares(job, sizes)
     ]
 
 
-def texts_of(sizes: ParallelSizes) -> list[TextSizes]:
+def texts_of(job: TransferJob, sizes: ParallelSizes) -> list[TextSizes]:
     """Return the size of the text of each collection, whose tokens are as many of all as its documents."""
-    documents = [n for n in (sizes.n_first, sizes.n_second) if n]
-    n_partitions = -(-sizes.n_partitions // len(documents))
-    n_tokens = [sizes.n_tokens * n // sizes.n_documents for n in documents]
+    n_partitions = -(-sizes.n_partitions // len(sides_of(job)))
     return [
-        TextSizes(sizes.input_bytes, n_partitions, tokens, sizes.n_words, n)
-        for n, tokens in zip(documents, n_tokens, strict=True)
+        TextSizes(sizes.input_bytes, n_partitions, round(share * sizes.n_tokens), sizes.n_words, n)
+        for n, share in _shares(job, sizes)
     ]
+
+
+def _shares(job: TransferJob, sizes: ParallelSizes) -> list[tuple[int, float]]:
+    n_documents = [sizes.n_first, sizes.n_second][: len(sides_of(job))]
+    return [(max(1, n), n / max(1, sizes.n_documents)) for n in n_documents]
 
 
 def sets_of(job: TransferJob, sizes: ParallelSizes) -> list[MatrixSize]:
     """Return the size of the rows of each collection among which neighbors are sought."""
     if job.representation.kind == "tf_idf":
-        return terms_of(sizes)
+        return terms_of(job, sizes)
     width = job.representation.n_components
-    return [MatrixSize(rows.n_rows, width, itemsize=4) for rows in terms_of(sizes)]
+    return [MatrixSize(rows.n_rows, width, itemsize=4) for rows in terms_of(job, sizes)]
 
 
 def n_values(job: TransferJob, sizes: ParallelSizes) -> int:
@@ -100,7 +102,7 @@ def n_values(job: TransferJob, sizes: ParallelSizes) -> int:
     if has_topics(job):
         return job.topics.n_topics
     n_bytes = sum(file_sizes(job.features.tables().values()).values())
-    return len(job.features.columns) or -(-n_bytes // (VALUE_BYTES * sizes.n_documents))
+    return len(job.features.columns) or -(-n_bytes // (VALUE_BYTES * max(1, sizes.n_documents)))
 
 
 Floats = NDArray[np.float64]
@@ -307,7 +309,7 @@ def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
     if job.representation.kind not in makers:
         return Cost(0, 0, 0, 0, exact=sizes.exact)
     make, block_memory = makers[job.representation.kind], job.resources.block_memory
-    costs = [make(job, terms, block_memory // 4) for terms in terms_of(sizes)]
+    costs = [make(job, terms, block_memory // 4) for terms in terms_of(job, sizes)]
     return add_costs(costs)._replace(exact=sizes.exact)
 
 
@@ -384,7 +386,7 @@ TOP_WORDS = 10
 def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of learning the topics of the first collection."""
     makers = {"nmf": _nmf_cost, "semantic_nmf": _semantic_cost, "lda": _lda_cost}
-    terms, text = terms_of(sizes)[0], texts_of(sizes)[0]
+    terms, text = terms_of(job, sizes)[0], texts_of(job, sizes)[0]
     return makers[job.topics.method](job, terms, text)._replace(exact=sizes.exact)
 
 

@@ -285,7 +285,7 @@ def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of tokenizing both collections, whose texts are read again for their beginnings."""
     costs = [
         tokens_cost(text, partition_bytes=getattr(job, side).partition_bytes)
-        for side, text in zip(sides_of(job), texts_of(sizes), strict=False)
+        for side, text in zip(sides_of(job), texts_of(job, sizes), strict=True)
     ]
     cost = add_costs(costs)
     excerpts = EXCERPT_CHARACTERS * sizes.n_documents
@@ -295,7 +295,7 @@ def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> Cost:
 def plan_terms(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of choosing words and weighing documents."""
     block_memory, costs = job.resources.block_memory, []
-    for text, terms in zip(texts_of(sizes), terms_of(sizes), strict=True):
+    for text, terms in zip(texts_of(job, sizes), terms_of(job, sizes), strict=True):
         n_words, n_blocks = terms.n_columns, document_blocks(text, block_memory)
         shape = terms.n_rows, n_words
         costs += [
