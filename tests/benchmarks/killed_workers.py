@@ -36,7 +36,7 @@ from distributed import Client
 
 import distembed as de
 from tests.benchmarks.measures import run_main, spent, tell
-from tests.pipeline.conftest import SMALL_JOB, environment, forget_stage
+from tests.commands import SMALL_JOB, environment, forget_stage
 from tests.small_jobs import imputation, topics, transfer, wordspaces
 
 RUN_SECONDS = 300.0
