@@ -13,7 +13,7 @@ import pytest
 
 import distembed as de
 from distembed.job.opening import open_job
-from distembed.job.stage import stored_sparse
+from distembed.job.stage import whole_sparse
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.systems.transfer import alignment as stage_graphs
@@ -60,8 +60,8 @@ def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -
 
 def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
-    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
-    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute()
+    graphs = [whole_sparse(workspace.array(f"{side}_graph")) for side in ("first", "second")]
+    links, topics = whole_sparse(workspace.array("links")), workspace.array("topics").compute()
     model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(
         joint_adjacency(graphs, {(0, 1): links}), *shared_values(topics, links)
     )
@@ -91,8 +91,8 @@ def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
     assert done.exit_code == 0, done.output
     workspace = de.Workspace.open(copy)
-    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute().astype(float)
-    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
+    links, topics = whole_sparse(workspace.array("links")), workspace.array("topics").compute().astype(float)
+    graphs = [whole_sparse(workspace.array(f"{side}_graph")) for side in ("first", "second")]
     L = laplacian(joint_adjacency(graphs, {(0, 1): links})).toarray()
     known = np.concatenate([np.ones(N_DOCUMENTS, bool), links.toarray().any(axis=0)])
     both = np.concatenate([topics, links.toarray().T @ topics])
