@@ -57,7 +57,7 @@ def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG00
 
 
 def on_disk(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
-    """Stand for the `Checkpoint` of a stage in the estimators of a plan, whose costs count what it stores."""
+    """Return an array as it is made: the `Checkpoint` of an estimator in a plan, whose cost counts what is stored."""
     return make()
 
 
