@@ -289,6 +289,31 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("base", LSI_BASES)
+def test_what_hidden_folds_keep_stays_at_or_below_their_cost(base: str) -> None:
+    """The features of a kernel are kept once, whatever the number of folds."""
+    options: dict[str, Any] = {"random_state": 0} | LSI_BASES[base]
+    table, vectors = MatrixSize(120, 7, itemsize=4), MatrixSize(120, 5, itemsize=4)
+    model = de.LatentSemanticImputation(**options).fit_graph(TABLE).fit_weights(TABLE)
+    known = np.flatnonzero(~np.isnan(VECTORS[:, 0]))
+
+    def run(recorder: Recorder) -> Sizes:
+        model.set_params(checkpoint=recorder).hidden_fold(TABLE, VECTORS, known[::7])
+        return recorder.sizes
+
+    sizes = recorded(run)
+    counted: dict[str, Any] = {"n_edges": model.graph_.nnz, "n_unknown": 50}
+    costs = [
+        imputation_costs.features_cost(model, table),
+        imputation_costs.fold_cost(model, table, vectors, 10, **counted),
+    ]
+    assert largest_task(sizes) <= max(cost.peak_bytes(1) for cost in costs)
+    assert sum(kept_arrays(sizes).values()) <= sum(cost.written_bytes for cost in costs)
+    assert (costs[0].written_bytes > 0) == (base == "kernel")
+    hidden = imputation_costs.hidden_cost(model, vectors, 10, **counted)
+    assert hidden.written_bytes == sizes["vectors-hidden"]
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_no_option_is_left_out(name: str) -> None:
     estimator, _, options, _ = ESTIMATORS[name]
