@@ -14,7 +14,7 @@ from distembed.formats.encodings import decoded
 from distembed.formats.matrices import OPENERS, matrix_kind
 from distembed.formats.matrix import Matrix, MatrixError, held_matrix, refuse_equal_names
 from distembed.job.model import InputPath, Section
-from distembed.job.stage import read_vectors
+from distembed.job.stage import vectors_at
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.vectors import WordVectors
@@ -94,7 +94,7 @@ def _opened(section: MatrixSection) -> Matrix:
 
 
 def _open_vectors(path: str) -> Matrix:
-    vectors = read_vectors(Workspace.open(path)) if Workspace.exists(path) else WordVectors.load(path)
+    vectors = vectors_at(path)
     return held_matrix(path, vectors.vectors, list(vectors.words))
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import distembed as de
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
-from distembed.corpus.streams import xz_text_bytes
+from distembed.formats.pieces import xz_text_bytes
 
 N_DOCUMENTS = 4000
 

@@ -248,7 +248,7 @@ def test_options_are_those_of_every_file_system_from_then_on(monkeypatch: pytest
     import fsspec
     from fsspec.config import conf
 
-    from distembed.job.stores import use_storage_options
+    from distembed.urls import use_storage_options
 
     monkeypatch.setitem(conf, "memory", {})
     monkeypatch.setenv("FSSPEC_MEMORY", "")

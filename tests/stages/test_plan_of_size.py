@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from distembed.corpus.growth_blocks import Repetition
+from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.costs import MERGED_FILES, PairModel, run_pairs
+from distembed.display import format_bytes
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
-from distembed.job.quantities import format_bytes
-from distembed.stages.corpus import MERGED_FILES
-from distembed.stages.corpus_sizes import PairModel, run_pairs
 from tests.commands import run
 
 TERABYTES = 2_000_000_000_000
@@ -121,3 +121,31 @@ def test_weights_whose_sums_are_too_large_are_refused_before_counting(missing: P
     assert done.exit_code == 2
     assert "counting: in about 1,000,000,000,000 tokens a count could reach" in done.output
     assert 'use weighting="flat" or a smaller window' in done.output
+
+
+@pytest.mark.parametrize(
+    ("stage", "setting"),
+    [
+        ("tokens", "corpus.min_border_tokens=15"),
+        ("tokens", 'corpus.phrases_file="names.txt"'),
+        ("partial_counts", "counting.subsample=1e-3"),
+        ("partial_counts", "counting.window=1_000_000"),
+        ("subwords", "subwords.max_n=12"),
+        ("pmi", "vocabulary.max_size=100"),
+    ],
+)
+def test_the_options_of_a_job_reach_the_costs_of_its_stages(
+    missing: Path, sample: Path, stage: str, setting: str
+) -> None:
+    (sample.parent / "names.txt").write_text("b c\n")
+    base = (f'corpus.paths=["{sample}"]', "subwords.enabled=true", "psdvec.keep_pmi=true")
+    before, after = (plan_job(load_job(missing, settings=(*base, *more))).stages for more in ((), (setting,)))
+    assert before[stage].peak_bytes(1) != after[stage].peak_bytes(1)
+
+
+def test_the_matrix_of_pmi_reads_counts_once(missing: Path, sample: Path) -> None:
+    """The counts of the words are the sums of its columns."""
+    settings = (f'corpus.paths=["{sample}"]', "psdvec.keep_pmi=true")
+    pmi = plan_job(load_job(missing, settings=settings)).stages["pmi"]
+    assert pmi.read_bytes / PAIR_BYTES == pytest.approx(pmi.written_bytes / STORED_VALUE_BYTES, rel=1e-3)
+    assert pmi.keeps == (("pmi", pmi.written_bytes),)

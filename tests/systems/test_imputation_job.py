@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.display import format_number
 from distembed.evaluation.imputation import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
-from distembed.job.quantities import format_number
 from distembed.systems.imputation import solving as labels_stage
 from distembed.systems.imputation import stages, views
 from tests.commands import (

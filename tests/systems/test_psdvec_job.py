@@ -12,10 +12,10 @@ import pytest
 import zarr
 
 import distembed as de
+from distembed import display
 from distembed.corpus import partitions
 from distembed.costs import WORKER_BYTES
 from distembed.factorization.psdvec_costs import CoreMemory
-from distembed.job import quantities
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
@@ -156,12 +156,12 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
     assert verify_is_clean(copy)
     planned = plan_job(asked)
     n_bytes = dict(planned.stages["pmi"].keeps)["pmi"]
-    assert f"pmi keeps pmi in the workspace: {quantities.format_bytes(n_bytes)} on disk" in planned.table()
+    assert f"pmi keeps pmi in the workspace: {display.format_bytes(n_bytes)} on disk" in planned.table()
     stored = sum(
         file.stat().st_size for file in (copy / "arrays.zarr" / "pmi").glob("0*/**/*") if file.is_file()
     )
     assert 0.8 * n_bytes < stored < 1.05 * n_bytes
-    assert f"; keeps pmi {quantities.format_bytes(stored)}" in job_status(asked)
+    assert f"; keeps pmi {display.format_bytes(stored)}" in job_status(asked)
 
 
 def verify_is_clean(workspace: Path) -> bool:

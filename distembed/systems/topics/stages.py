@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import Tokens, Vocabulary, build_vocabulary
-from distembed.corpus.costs import selection_cost
+from distembed.corpus.costs import selection_cost, words_in_memory
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
@@ -206,7 +206,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
             tokens_of(ctx.job, ctx.workspace),
             min_count=options.min_count,
             keep=options.keep,
-            words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
+            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
         )
     chosen = choose_words(

@@ -61,6 +61,6 @@ def test_a_vector_file_needs_a_place_for_its_page(tmp_path: Path) -> None:
 
 def test_missing_libraries_are_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distembed.views.explorer.page.find_spec", lambda name: None)
-    refused = run("explore", "nothing there")
+    refused = run("explore", "missing.bin")
     assert refused.exit_code == 1
     assert "needs openTSNE and bokeh: pip install" in refused.stderr
