@@ -57,7 +57,6 @@ def stage_rows(plan: Any, workspace: Workspace) -> Iterator[str]:
 
 
 def tables(place: str) -> str:
-    """Return the two tables of a finished workspace, as Markdown."""
     workspace, job = Workspace.open(place), open_job(place)
     system = system_of(job)
     plan, sizes = system.plan(job, None), system.sizes(job, None)

@@ -25,7 +25,6 @@ def text_of(number: int) -> str:
 
 
 def letters(number: int) -> str:
-    """Return a number spelt in letters."""
     return "".join(chr(97 + int(digit)) for digit in str(number))
 
 

@@ -149,7 +149,6 @@ LPP_OPTIONS: dict[str, Any] = {
 
 @cache
 def projection_steps(base: str, changed: str = "") -> list[Step]:
-    """Return the graph of a projection and what follows it."""
     options = LPP_BASES[base] | ({changed: LPP_OPTIONS[changed]} if changed else {})
     rows: Any = sp.csr_array(ROWS) if base in ("sparse", "eigen") else ROWS
     size = MatrixSize(150, 40, np.count_nonzero(ROWS) if sp.issparse(rows) else None)
@@ -168,6 +167,35 @@ def projection_steps(base: str, changed: str = "") -> list[Step]:
 
     assert graph.nnz <= projection_costs.graph_edges(model, 150)
     return [(searched, projection_costs.neighborhood_cost(model, size, n_edges=graph.nnz)), recorded(fit)]
+
+
+@pytest.mark.parametrize("base", ["sparse", "threshold"])
+def test_what_a_checkpoint_has_costs_less(base: str) -> None:
+    rows: Any = sp.csr_array(ROWS) if base == "sparse" else ROWS
+    size = MatrixSize(150, 40, np.count_nonzero(ROWS) if base == "sparse" else None)
+    model = de.LocalityPreservingProjection(**LPP_BASES[base])
+    kept: dict[str, da.Array] = {}
+
+    def fit(recorder: Recorder) -> Sizes:
+        def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+            kept[name] = kept[name] if name in kept else recorder(name, make)
+            return kept[name]
+
+        model.set_params(checkpoint=checkpoint).fit(rows)
+        return recorder.sizes
+
+    assert kept_arrays(recorded(fit))
+    found, n_edges = recorded(fit), model.graph_.nnz
+    assert not kept_arrays(found)
+    before = projection_costs.neighborhood_cost(model, size, n_edges=n_edges)
+    graph = projection_costs.kept_neighborhood_cost(model, size, n_edges=n_edges)
+    maps = [projection_costs.projection_cost(model, size, n_edges=n_edges, has_maps=b) for b in (True, False)]
+    assert largest_task(found) <= max(graph.peak_bytes(1), maps[0].peak_bytes(1))
+    assert (
+        graph.written_bytes == maps[0].written_bytes == 0 < min(before.written_bytes, maps[1].written_bytes)
+    )
+    assert graph.peak_bytes(1) <= before.peak_bytes(1)
+    assert maps[0].tasks < maps[1].tasks + before.tasks
 
 
 # --- embeddings of one or two sets -----------------------------------------------------------------------------
@@ -420,7 +448,7 @@ def test_a_random_projection_takes_what_its_cost_says() -> None:
         random_projection(da.from_array(ROWS, chunks=(50, -1)), 12).compute()
         return recorder.sizes
 
-    costs = [projection_costs.random_projection_cost(MatrixSize(150, 40), k) for k in (12, 13)]
+    costs = [projection_costs.product_cost(MatrixSize(150, 40), k) for k in (12, 13)]
     assert 0 < max(recorded(run).values()) <= costs[0].peak_bytes(1) < costs[1].peak_bytes(1)
 
 

@@ -25,7 +25,7 @@ from distembed.stages import corpus
 from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
 from distembed.weighting.pmi import pmi, ppmi
-from tests.commands import forget_stage, run
+from tests.commands import forget_stage, succeed
 from tests.processes import distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -45,8 +45,7 @@ def test_files_of_runs_are_merged_in_groups_where_there_are_many(
     """A task reads at most so many files, and the counts are the same."""
     monkeypatch.setattr(corpus, "MERGED_FILES", 2)
     workspace = tmp_path / "w"
-    done = run("run", job, "--workspace", workspace, "--until", "cooccurrence")
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--workspace", workspace, "--until", "cooccurrence")
     merged, alone = (Workspace.open(place).stages()["cooccurrence"] for place in (workspace, finished[0]))
     assert "partial_counts_merged_1" in merged.outputs
     assert merged.outputs["cooccurrence"].digest == alone.outputs["cooccurrence"].digest
@@ -86,22 +85,6 @@ def test_many_small_graphs_are_no_large_one(job: Path) -> None:
     plan._replace(stages={"tokens": stage}).check()
     with pytest.raises(ValueError, match="stage tokens would be 1,000,000 tasks"):
         plan._replace(stages={"tokens": stage._replace(graphs=1)}).check()
-
-
-def test_status_tells_each_stage(job: Path, finished: tuple[Path, str, str]) -> None:
-    done = distembed("status", str(job), "--workspace", str(finished[0]))
-    assert done.returncode == 0, done.stderr
-    assert "not finished" not in done.stdout
-    assert "cooccurrence" in done.stdout
-
-
-def test_export_and_neighbors_read_the_workspace(finished: tuple[Path, str, str], tmp_path: Path) -> None:
-    target = tmp_path / "vectors.txt"
-    assert distembed("export", str(finished[0]), "--to", str(target)).returncode == 0
-    from_file = distembed("neighbors", str(target), "music").stdout
-    from_workspace = distembed("neighbors", str(finished[0]), "music").stdout
-    assert from_file == from_workspace
-    assert from_file.startswith("music: ")
 
 
 def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) -> None:
@@ -180,17 +163,6 @@ def test_evaluate_prints_a_table(finished: tuple[Path, str, str], job: Path, tmp
     assert scores.exists()
 
 
-def test_the_python_api_gives_the_vectors_of_the_job(job: Path, finished: tuple[Path, str, str]) -> None:
-    """The estimators called by hand equal the job's stages, bit for bit up to the blocks they were given."""
-    import numpy as np
-
-    workspace = de.Workspace.open(str(finished[0]))
-    vectors = workspace.array("vectors").compute()
-    assert vectors.dtype == np.float32
-    assert vectors.shape[1] == 20
-    assert np.isfinite(vectors).all()
-
-
 def test_the_options_of_the_job_are_those_of_the_estimator(job: Path, copy: Path) -> None:
     """Each of them moves the vectors far more than the tolerance."""
     options = {"weight_cutoff": 2.0, "core_ridge": 0.5, "background_weight": 0.1, "solver": "dense"}
@@ -255,20 +227,6 @@ def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) 
     page = (tmp_path / "w/report/index.html").read_text()
     assert "1 bad records (see the table bad_records), 1 tokens of over 1,024 bytes" in page
     assert not (tmp_path / "w/scratch").exists()
-
-
-def test_an_estimate_warns_and_a_count_refuses(job: Path) -> None:
-    plan = plan_job(load_job(job))
-    large = plan.stages["vocabulary"]._replace(task_bytes=2**40)
-    estimated = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=False)})
-    estimated.check()
-    (warning,) = estimated.warnings()
-    assert "stage vocabulary would need 1.0 TiB" in warning
-    counted = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=True)})
-    assert counted.warnings() == ()
-    with pytest.raises(MemoryError, match="stage vocabulary would need"):
-        counted.check()
-    counted.check({"tokens"})
 
 
 def test_until_is_refused_for_the_chosen_stages_only(job: Path, copy: Path) -> None:

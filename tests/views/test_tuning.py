@@ -19,7 +19,7 @@ from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
 from distembed.storage.workspace import Workspace
 from distembed.views.tuning import Candidate, JobOf, item_halves, parse_grid, parse_grids, tune
-from tests.commands import run
+from tests.commands import run, succeed
 
 WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
 JOB = """
@@ -213,8 +213,7 @@ def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tm
         "--to",
         tmp_path / "t.csv",
     )
-    done = run(*words)
-    assert done.exit_code == 0, done.output
+    done = succeed(*words)
     assert "the half that is held out:" in done.output
     best = next(line for line in done.output.splitlines() if line.startswith("psdvec.smoothing="))
     assert f"distembed run {job} --set {best.split()[0]}" in done.output
