@@ -27,7 +27,7 @@ from distembed.corpus.growth_blocks import (
     repetition_of,
     spread_law,
 )
-from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
+from distembed.corpus.sample import CorpusSample, sample_bundles, sample_parts
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import empty_vocabulary, most_documents
 from distembed.costs import PAIR_BYTES
@@ -410,7 +410,7 @@ def _sample_of_text(
     tokenizer: Tokenizer,
     sizes: tuple[int, ...],  # noqa: ARG001 - tells versions apart
 ) -> CorpusSample:
-    return sample_splits(partitions, tokenizer)
+    return sample_bundles(partitions, tokenizer)
 
 
 @lru_cache(maxsize=4)
