@@ -22,6 +22,7 @@ from distembed.corpus import (
     build_vocabulary,
     tokenize_partition,
 )
+from distembed.corpus.costs import words_in_memory
 from distembed.corpus.readers import documents_of, inspect_corpus
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
@@ -31,7 +32,7 @@ from distembed.formats.tables import TableError, read_columns
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
-from distembed.stages.corpus import local_scratch, words_in_memory
+from distembed.stages.corpus import local_scratch
 from distembed.stages.corpus_sections import corpus_of
 from distembed.stages.corpus_sizes import about
 from distembed.stages.outputs import DOCUMENTS, TOKENS, VOCABULARY

@@ -193,6 +193,11 @@ class CountingJob(CorpusJob):
     counting: CountingSection = CountingSection()
 
 
+def counting_options(job: CountingJob) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence in a job."""
+    return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
+
+
 def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:
     """Return the corpus that a section of a name describes, read lazily."""
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))

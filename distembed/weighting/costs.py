@@ -42,12 +42,12 @@ def pmi_cost(
     n_kept : int, optional
         The values that are stored; by default all, and fewer where only those above zero are.
     row_totals, column_totals : bool
-        Whether these sums are given. Otherwise a pass over the counts makes them, the columns' for each block.
+        Whether these sums are given. Otherwise each block sums its own rows, and a pass before sums its columns.
     block_memory : int
         The bytes a task may use.
     """
     counts = PAIR_BYTES * n_stored
-    n_passes = 1 + (not (row_totals and column_totals))
+    n_passes = 1 if column_totals else 2
     sums = (0 if row_totals else shape[0]) + (0 if column_totals else n_blocks * shape[1])
     return Cost(
         n_blocks * n_passes,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
@@ -19,7 +21,7 @@ from distembed.corpus import Corpus, Tokens, partitions, vocabulary
 from distembed.corpus import blocks as corpus_blocks
 from distembed.corpus.costs import TextSizes, tokens_cost, vocabulary_cost, words_in_memory
 from distembed.corpus.sample import CorpusSample, sample_parts
-from distembed.costs import Cost
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.counting import CooccurrenceOptions, blocks, partial_counts
 from distembed.counting.costs import (
     RunSizes,
@@ -29,7 +31,7 @@ from distembed.counting.costs import (
     partial_counts_cost,
     run_sizes,
 )
-from distembed.linalg.operators import row_blocks
+from distembed.linalg.operators import empty_csr, row_blocks
 from distembed.neighbors import graphs, search
 from distembed.neighbors.costs import (
     RowSizes,
@@ -365,6 +367,48 @@ def test_no_option_of_pmi_is_left_out() -> None:
 @pytest.mark.parametrize("base", [{}, {"positive": True}], ids=["signed", "positive"])
 def test_an_option_of_pmi_that_changes_the_arrays_changes_the_cost(base: Options, option: str) -> None:
     check(pmi_sizes, pmi_costs, base, {option: PMI_OPTIONS[option]})
+
+
+class Read:
+    """Counts by row block, which remember how often they are read, and how many blocks are held at a time."""
+
+    def __init__(self) -> None:
+        self.n_reads, self.most_held = 0, 0
+        self.held = weakref.WeakValueDictionary[int, Any]()
+        rows = da.from_array(np.arange(N_WORDS)[:, None], chunks=(N_WORDS // N_BLOCKS, -1))
+        self.counts = rows.map_blocks(self.read, chunks=(rows.chunks[0], (N_WORDS,)), meta=empty_csr())
+
+    def read(self, rows: Any) -> Any:
+        block = counts_of(N_WORDS, N_PAIRS)[rows[:, 0]]
+        self.n_reads += 1
+        self.held[self.n_reads] = block
+        self.most_held = max(self.most_held, len(self.held))
+        return block
+
+
+@pytest.mark.parametrize("given", [(), ("row_totals",), ("column_totals",), ("row_totals", "column_totals")])
+def test_counts_are_read_as_often_as_the_cost_of_pmi_says_and_not_held(given: tuple[str, ...]) -> None:
+    """With the sums of columns in its graph Dask held every block of counts until the last was read."""
+    source = Read()
+    made = pmi.pmi(source.counts, **{name: PMI_OPTIONS[name] for name in given})
+    check_reads(source, made, dict.fromkeys(given, True))
+
+
+def test_counts_are_read_once_for_smoothed_pmi() -> None:
+    source = Read()
+    check_reads(source, pmi.smoothed_pmi(source.counts, np.ones(N_WORDS)).excess, {"column_totals": True})
+
+
+def check_reads(source: Read, made: da.Array, known: dict[str, bool]) -> None:
+    values = de.execution.map_blocks(
+        lambda block: np.array([[block.nnz]]), made, chunks=((1,) * N_BLOCKS, (1,)), dtype=np.int64
+    )
+    with dask.config.set(scheduler="synchronous"):
+        n_stored = int(de.execution.compute(values).sum())
+    cost = pmi_cost((N_WORDS, N_WORDS), n_stored, N_BLOCKS, **known, block_memory=2**20)
+    assert cost.read_bytes * N_BLOCKS == source.n_reads * PAIR_BYTES * n_stored
+    assert cost.tasks == source.n_reads
+    assert source.most_held == 1
 
 
 TF_IDF_OPTIONS: Options = {

@@ -11,11 +11,10 @@ import pytest
 
 from distembed.corpus.growth_blocks import Repetition
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.costs import MERGED_FILES, PairModel, run_pairs
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
 from distembed.job.quantities import format_bytes
-from distembed.stages.corpus import MERGED_FILES
-from distembed.stages.corpus_sizes import PairModel, run_pairs
 from tests.commands import run
 
 TERABYTES = 2_000_000_000_000

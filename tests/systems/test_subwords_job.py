@@ -13,6 +13,7 @@ from distembed.job.load import load_job
 from distembed.job.planning import plan_job
 from distembed.job.stage import read_vectors
 from distembed.job.word_vectors import read_subwords
+from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import read_scores
 from tests.commands import run
 from tests.processes import distembed
@@ -128,7 +129,7 @@ def test_words_outside_the_vocabulary_are_scored(job: Path, own: Path, tmp_path:
     assert 'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled' in refused.output
     done = run("run", job, "--workspace", own, "--replace", *ON, *composed)
     assert done.exit_code == 0, done.output
-    (score,) = read_scores(de.Workspace.open(str(own)), "evaluation.json")
+    (score,) = read_scores(de.Workspace.open(str(own)), EVALUATION)
     assert score.composed
     assert score.known + score.composed == score.total == 3
 

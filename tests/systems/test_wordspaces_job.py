@@ -18,6 +18,7 @@ from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
 from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.stages.words import read_nearest, read_scores
+from distembed.systems.wordspaces.outputs import NEAREST, SCORES
 from distembed.weighting.documents import log_entropy
 from tests.commands import (
     DUMP,
@@ -167,7 +168,7 @@ def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str
     for name in ("vsm", "lpp", "wc"):
         space = workspace.array(f"spaces/{name}").compute()
         dense = de.WordVectors(words, space.toarray() if hasattr(space, "toarray") else space)
-        found = read_scores(workspace, f"scores_{name}.json")
+        found = read_scores(workspace, SCORES.of(recipe=name))
         for mine, expected in zip(found, evaluate_sets(dense, sets, Policy()), strict=True):
             assert mine[:3] == expected[:3]
             assert (mine.known, mine.total) == (expected.known, expected.total)
@@ -195,12 +196,12 @@ def test_neighbors_are_of_the_topic_and_those_of_the_vectors(finished: tuple[Pat
     workspace = de.Workspace.open(finished[0])
     words = workspace.table("vocabulary")["word"].to_pylist()
     vectors = de.WordVectors(words, workspace.array("spaces/lsa").compute())
-    nearest = read_nearest(workspace, "nearest_lsa.json")
+    nearest = read_nearest(workspace, NEAREST.of(recipe="lsa"))
     found = [cosine for _, cosine in nearest["a0"]]
     assert found == pytest.approx([near.similarity for near in vectors.most_similar("a0", n=3)], abs=1e-6)
     assert found == pytest.approx([vectors.similarity("a0", word) for word, _ in nearest["a0"]], abs=1e-6)
     for name in ("vsm", "lsa", "lpp"):
-        found = read_nearest(workspace, f"nearest_{name}.json")
+        found = read_nearest(workspace, NEAREST.of(recipe=name))
         assert {word[0] for word, _ in found["a0"]} == {"a"}
         assert {word[0] for word, _ in found["b1"]} == {"b"}
 

@@ -12,10 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import Tokens, Vocabulary, build_vocabulary
+from distembed.corpus.costs import selection_cost, words_in_memory
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
+from distembed.counting.costs import reading_cost
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute, map_blocks
@@ -165,9 +167,7 @@ def _token_output(job: TopicsJob) -> FilesOutput:
 
 def plan_selection(job: TopicsJob, sizes: TopicSizes) -> Cost:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
-    tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
-    dictionary = min(corpus_stages.DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
-    return Cost(sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted)
+    return selection_cost(sizes.corpus.text)._replace(exact="tokens" in sizes.corpus.counted)
 
 
 def run_selection(ctx: Context) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
             tokens_of(ctx.job, ctx.workspace),
             min_count=options.min_count,
             keep=options.keep,
-            words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
+            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
         )
     chosen = choose_words(
@@ -224,13 +224,10 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 
 def plan_documents(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of counting and weighing the words of documents."""
-    terms = PAIR_BYTES * sizes.n_terms
-    return corpus_stages.plan_counting(
-        sizes.corpus,
-        2 * term_blocks(job, sizes),
-        written_bytes=2 * terms,
-        block_memory=min(job.resources.block_memory, 4 * terms),
-    )
+    terms, corpus = PAIR_BYTES * sizes.n_terms, sizes.corpus
+    block_memory = min(job.resources.block_memory, 4 * terms)
+    cost = reading_cost(corpus.text, corpus.n_words, 2 * term_blocks(job, sizes), 2 * terms, block_memory)
+    return cost._replace(exact="vocabulary" in corpus.counted)
 
 
 def run_documents(ctx: Context) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.costs import PAIR_BYTES, Cost
+from distembed.counting.costs import RunSizes
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -39,7 +40,7 @@ from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
-from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, RunSizes, about, pair_sizes, with_source
+from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob

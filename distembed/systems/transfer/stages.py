@@ -11,7 +11,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.corpus.costs import DICTIONARY_BYTES, VOCABULARY_BYTES, merging_bytes
 from distembed.costs import Cost
+from distembed.counting.costs import LOOKUP_BYTES
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
 from distembed.job.outputs import declared_in
@@ -33,7 +35,6 @@ from distembed.stages.collections import (
     side_parameters,
     term_parameters,
 )
-from distembed.stages.corpus import DICTIONARY_BYTES, LOOKUP_BYTES, VOCABULARY_BYTES, merging_bytes
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.alignment import (

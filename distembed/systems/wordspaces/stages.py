@@ -14,6 +14,7 @@ import numpy as np
 
 from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.costs import RunSizes, document_terms_cost, merged_counts_cost
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
@@ -38,8 +39,6 @@ from distembed.stages.corpus import (
     VOCABULARY,
     count_values,
     merged_runs,
-    plan_document_terms,
-    plan_merging,
     plan_runs,
     run_document_terms,
     run_vocabulary,
@@ -49,14 +48,10 @@ from distembed.stages.corpus import (
 from distembed.stages.corpus_sections import CountingSection
 from distembed.stages.corpus_sizes import (
     CorpusSizes,
-    RunSizes,
     about,
     corpus_sizes,
-    n_filled,
-    pair_model,
-    run_sizes,
+    estimated_pairs,
     with_source,
-    word_counts,
 )
 from distembed.stages.words import in_memory, set_lines, space_facts, store_nearest, store_scores
 from distembed.systems.wordspaces import outputs
@@ -132,12 +127,9 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     corpus = corpus_sizes(job, counted)
     facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
     values, runs = {"document_terms": corpus.n_terms}, dict[str, RunSizes]()
-    counts, n_partitions = word_counts(job, corpus, counted), n_filled(corpus, counted)
     for table in COUNTING:
-        section = counting_section(job, table)
-        model = pair_model(job, section, corpus, counted)
+        model, runs[table] = estimated_pairs(job, counting_options(job, table), corpus, counted)
         values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
-        runs[table] = run_sizes(model, counts, n_partitions, section, job.resources.block_memory)
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
     n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
@@ -225,7 +217,9 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
 
 def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:
     """Return the plan of counting the words of documents."""
-    return plan_document_terms(sizes.corpus, sizes.values["document_terms"], job.resources.block_memory)
+    corpus, n_terms = sizes.corpus, sizes.values["document_terms"]
+    cost = document_terms_cost(corpus.text, corpus.n_words, n_terms, block_memory=job.resources.block_memory)
+    return cost._replace(exact="vocabulary" in corpus.counted)
 
 
 def run_terms(ctx: Context) -> dict[str, Any]:
@@ -240,7 +234,7 @@ def run_terms(ctx: Context) -> dict[str, Any]:
 
 def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
     """Return the plan of counting the parts of the corpus."""
-    return plan_runs(sizes.corpus, sizes.runs[table], job.resources.block_memory)
+    return plan_runs(sizes.corpus, sizes.runs[table], counting_options(job, table))
 
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -262,7 +256,8 @@ def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
 
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
     """Return the plan of adding up the runs of all parts."""
-    return plan_merging(sizes.corpus, sizes.values[table], sizes.runs[table], counting_options(job, table))
+    options = counting_options(job, table)
+    return merged_counts_cost(sizes.corpus.n_partitions, sizes.values[table], sizes.runs[table], options)
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
