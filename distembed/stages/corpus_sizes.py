@@ -28,10 +28,9 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import empty_vocabulary, most_documents
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.counting.costs import PairModel, RunSizes, pair_model, run_sizes
-from distembed.display import plural
+from distembed.display import format_bytes, plural
 from distembed.job.inputs import recorded_bytes
 from distembed.job.model import JobError
-from distembed.job.quantities import format_bytes
 from distembed.job.stage import Counted
 from distembed.stages.corpus_sections import (
     CorpusJob,

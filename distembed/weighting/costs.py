@@ -58,6 +58,20 @@ def pmi_cost(
     )
 
 
+def columns_cost(
+    shape: tuple[int, int], n_stored: int, n_blocks: int, *, is_chosen: bool = False, block_memory: int
+) -> Cost:
+    """Return what storing a space of so many values takes, as `hal_space` and `chosen_columns` give it.
+
+    If columns are chosen by their entropy, two passes sum the columns before.
+    """
+    n_passes = 3 if is_chosen else 1
+    sums = 2 * SUM_BYTES * shape[1] * min(n_blocks, FAN_IN) if is_chosen else 0
+    values = PAIR_BYTES * n_stored
+    task = weighted_block_bytes(n_stored, block_memory) + sums
+    return Cost(n_passes * n_blocks, n_passes * values, int(STORED_VALUE_BYTES * n_stored), task)
+
+
 def document_weights_cost(
     shape: tuple[int, int],
     n_stored: int,

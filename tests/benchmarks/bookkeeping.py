@@ -86,7 +86,6 @@ def watched(process: psutil.Process) -> Iterator[list[int]]:
 
 
 def step(name: str, function: Callable[[], Any]) -> Any:
-    """Print what a step took, and return its result."""
     with watched(psutil.Process()) as most:
         found = spent(function)
     tell(f"  {name:<44}{found.cpu:9.2f} s {most[0] / 2**20:8.0f} MiB {most[1]:5} files")
@@ -111,7 +110,6 @@ def write_runs(index: int, url: str) -> None:
 
 
 def link_runs(index: int, prefix: str, *, template: str) -> dict[str, int]:
-    """Link one of a few files of runs."""
     os.link(f"{template}-{index % N_RUN_FILES}.counts", f"{prefix}.counts")
     return {"denominator": 1, "largest_cell": 1, "n_tokens": 1, "n_runs": 1}
 

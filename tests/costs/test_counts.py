@@ -44,8 +44,8 @@ from distembed.neighbors.costs import (
 )
 from distembed.neighbors.distances import distance_rows, domain_rows
 from distembed.neighbors.spanning_tree import spanning_tree_of
-from distembed.weighting import documents, pmi
-from distembed.weighting.costs import document_weights_cost, pmi_cost
+from distembed.weighting import documents, pmi, spaces
+from distembed.weighting.costs import columns_cost, document_weights_cost, pmi_cost
 from tests.costs.test_costs import Recorder, Sizes, bytes_of, counts_of
 
 Options = dict[str, Any]
@@ -253,7 +253,6 @@ class Counted:
         self.sample: CorpusSample = sample_parts(self.tokens)
 
     def count_sizes(self, given: Options) -> Sizes:
-        """Return the sizes of the arrays of counting."""
         with watched(
             (partial_counts, "_stream_rules"),
             (blocks, "translate_rows"),
@@ -275,13 +274,11 @@ class Counted:
         ]
 
     def term_sizes(self, given: Options) -> Sizes:
-        """Return the sizes of the arrays of documents by words."""
         with watched() as found:
             de.execution.compute(de.count_document_terms(self.tokens, self.vocabulary, **given))
         return found
 
     def term_costs(self, given: Options) -> Cost:
-        """Return the cost of counting words by documents."""
         return document_terms_cost(self.sizes, len(self.vocabulary), 5_000, **given)
 
 
@@ -455,6 +452,22 @@ def test_an_option_of_weights_that_changes_the_arrays_changes_the_cost(weigh: An
     if option in ("frequencies", "n_documents"):
         new = {name: known[name] for name in ("frequencies", "n_documents")}
     check(lambda o: weight_sizes(o, weigh), lambda o: weight_costs(o, weigh), {}, new)
+
+
+def test_a_choice_of_columns_changes_the_cost() -> None:
+    def sizes(given: Options) -> Sizes:
+        with watched() as found:
+            words = [str(word) for word in range(N_WORDS)]
+            made = de.execution.compute(spaces.chosen_columns(counts_in_blocks(), words, **given))
+        return found | {"columns": bytes_of(made)}
+
+    def costs(given: Options) -> Cost:
+        n_stored, shape = counts_of(N_WORDS, N_PAIRS).nnz, (N_WORDS, N_WORDS)
+        return columns_cost(shape, n_stored, N_BLOCKS, is_chosen="n_columns" in given, block_memory=2**20)
+
+    check(sizes, costs, {}, {"n_columns": 20})
+    given: Options = {"n_columns": 20}
+    assert max(sizes(given).values()) <= costs(given).peak_bytes(1)
 
 
 # --- rows -> graphs ---------------------------------------------------------------------------------------------

@@ -147,7 +147,6 @@ LPP_OPTIONS: dict[str, Any] = {
 
 @cache
 def projection_steps(base: str, changed: str = "") -> list[Step]:
-    """Return the graph of a projection and what follows it."""
     options = LPP_BASES[base] | ({changed: LPP_OPTIONS[changed]} if changed else {})
     rows: Any = sp.csr_array(ROWS) if base in ("sparse", "eigen") else ROWS
     size = MatrixSize(150, 40, np.count_nonzero(ROWS) if sp.issparse(rows) else None)
@@ -166,6 +165,35 @@ def projection_steps(base: str, changed: str = "") -> list[Step]:
 
     assert graph.nnz <= projection_costs.graph_edges(model, 150)
     return [(searched, projection_costs.neighborhood_cost(model, size, n_edges=graph.nnz)), recorded(fit)]
+
+
+@pytest.mark.parametrize("base", ["sparse", "threshold"])
+def test_what_a_checkpoint_has_costs_less(base: str) -> None:
+    rows: Any = sp.csr_array(ROWS) if base == "sparse" else ROWS
+    size = MatrixSize(150, 40, np.count_nonzero(ROWS) if base == "sparse" else None)
+    model = de.LocalityPreservingProjection(**LPP_BASES[base])
+    kept: dict[str, da.Array] = {}
+
+    def fit(recorder: Recorder) -> Sizes:
+        def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+            kept[name] = kept[name] if name in kept else recorder(name, make)
+            return kept[name]
+
+        model.set_params(checkpoint=checkpoint).fit(rows)
+        return recorder.sizes
+
+    assert kept_arrays(recorded(fit))
+    found, n_edges = recorded(fit), model.graph_.nnz
+    assert not kept_arrays(found)
+    before = projection_costs.neighborhood_cost(model, size, n_edges=n_edges)
+    graph = projection_costs.kept_neighborhood_cost(model, size, n_edges=n_edges)
+    maps = [projection_costs.projection_cost(model, size, n_edges=n_edges, has_maps=b) for b in (True, False)]
+    assert largest_task(found) <= max(graph.peak_bytes(1), maps[0].peak_bytes(1))
+    assert (
+        graph.written_bytes == maps[0].written_bytes == 0 < min(before.written_bytes, maps[1].written_bytes)
+    )
+    assert graph.peak_bytes(1) <= before.peak_bytes(1)
+    assert maps[0].tasks < maps[1].tasks + before.tasks
 
 
 # --- embeddings of one or two sets -----------------------------------------------------------------------------
@@ -287,6 +315,31 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("base", LSI_BASES)
+def test_what_hidden_folds_keep_stays_at_or_below_their_cost(base: str) -> None:
+    """The features of a kernel are kept once, whatever the number of folds."""
+    options: dict[str, Any] = {"random_state": 0} | LSI_BASES[base]
+    table, vectors = MatrixSize(120, 7, itemsize=4), MatrixSize(120, 5, itemsize=4)
+    model = de.LatentSemanticImputation(**options).fit_graph(TABLE).fit_weights(TABLE)
+    known = np.flatnonzero(~np.isnan(VECTORS[:, 0]))
+
+    def run(recorder: Recorder) -> Sizes:
+        model.set_params(checkpoint=recorder).hidden_fold(TABLE, VECTORS, known[::7])
+        return recorder.sizes
+
+    sizes = recorded(run)
+    counted: dict[str, Any] = {"n_edges": model.graph_.nnz, "n_unknown": 50}
+    costs = [
+        imputation_costs.features_cost(model, table),
+        imputation_costs.fold_cost(model, table, vectors, 10, **counted),
+    ]
+    assert largest_task(sizes) <= max(cost.peak_bytes(1) for cost in costs)
+    assert sum(kept_arrays(sizes).values()) <= sum(cost.written_bytes for cost in costs)
+    assert (costs[0].written_bytes > 0) == (base == "kernel")
+    hidden = imputation_costs.hidden_cost(model, vectors, 10, **counted)
+    assert hidden.written_bytes == sizes["vectors-hidden"]
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_no_option_is_left_out(name: str) -> None:
     estimator, _, options, _ = ESTIMATORS[name]
@@ -393,7 +446,7 @@ def test_a_random_projection_takes_what_its_cost_says() -> None:
         random_projection(da.from_array(ROWS, chunks=(50, -1)), 12).compute()
         return recorder.sizes
 
-    costs = [projection_costs.random_projection_cost(MatrixSize(150, 40), k) for k in (12, 13)]
+    costs = [projection_costs.product_cost(MatrixSize(150, 40), k) for k in (12, 13)]
     assert 0 < max(recorded(run).values()) <= costs[0].peak_bytes(1) < costs[1].peak_bytes(1)
 
 

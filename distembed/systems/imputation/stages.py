@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.costs import Cost
+from distembed.costs import Cost, add_costs
 from distembed.display import plural
 from distembed.evaluation import imputation as methods
 from distembed.evaluation.imputation import (
@@ -23,6 +23,7 @@ from distembed.evaluation.imputation import (
     compare_methods,
     recovery,
 )
+from distembed.evaluation.imputation_costs import baseline_cost, recovery_cost
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
 from distembed.job.outputs import declared_in
@@ -38,6 +39,7 @@ from distembed.manifold.imputation_choice import (
     hold_out_folds,
     mean_scores,
 )
+from distembed.manifold.imputation_costs import features_cost, fold_cost, hidden_cost
 from distembed.manifold.imputation_maps import KERNEL_FEATURES
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
@@ -45,20 +47,17 @@ from distembed.systems.imputation.solving import (
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
     TableSizes,
-    feature_bytes,
+    estimator_of,
     graph_parameters,
     has_labels,
     imputation_of,
     join_parameters,
     label_parameters,
-    map_bytes,
-    map_columns,
     map_options,
     options_parameters,
     plan_graph,
     plan_join,
     plan_labels,
-    plan_solving,
     plan_vectors,
     plan_weights,
     run_graph,
@@ -106,9 +105,6 @@ KERNEL_NAMES = 2000
 LINEAR_NAMES = 20_000
 """Known names, at most, that the other baselines of a fold are fitted to."""
 
-LINEAR_COPIES = 6
-"""Copies in float64 of the table and vectors of these names that the fit of the linear map holds."""
-
 
 def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
     """Return the options of the hold-out and of the solver."""
@@ -116,24 +112,21 @@ def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
 
 
 def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of imputing hidden names: per fold vectors, table, and vectors on a shuffled graph."""
-    of_vectors, of_table = (
-        plan_solving(job, sizes, n_columns) for n_columns in (sizes.n_components, map_columns(job, sizes))
-    )
-    n_hidden, n_folds = min(job.evaluation.max_names, sizes.n_names), job.evaluation.n_folds
-    n_fitted = min(sizes.n_names, LINEAR_NAMES)
-    fitted = 8 * n_fitted * (sizes.n_features + sizes.n_components)
-    kernel = 4 * 8 * min(n_fitted, KERNEL_NAMES) ** 2
-    shared = max(of_vectors.shared_bytes, of_table.shared_bytes) + map_bytes(job, sizes)
-    return Cost(
-        n_folds * (2 * of_vectors.tasks + of_table.tasks),
-        n_folds * (2 * of_vectors.read_bytes + of_table.read_bytes),
-        4 * len(OWN | BASELINES) * n_hidden * (sizes.n_components + sizes.n_features)
-        + feature_bytes(job, sizes),
-        max(of_vectors.task_bytes, of_table.task_bytes),
-        shared + LINEAR_COPIES * fitted + kernel,
-        graphs=3 * n_folds,
-    )
+    """Return the plan of imputing hidden names: per fold what all methods do, and vectors on a shuffled graph."""
+    model, n_folds = estimator_of(job), job.evaluation.n_folds
+    n, width = sizes.n_known, sizes.vectors.n_columns
+    n_hidden = min(job.evaluation.max_names, n)
+    of_fold = -(-n_hidden // n_folds)
+    fold = [
+        fold_cost(model, sizes.domain, sizes.vectors, of_fold),
+        hidden_cost(model, sizes.vectors, of_fold),
+    ]
+    for name, method in BASELINES.items():
+        n_fitted = min(n, KERNEL_NAMES if name == KERNEL else LINEAR_NAMES)
+        widths = {"n_columns": sizes.domain.n_columns, "n_components": width}
+        fold.append(baseline_cost(getattr(methods, method), n_fitted, of_fold, **widths))
+    judged = recovery_cost(len(OWN) + 1 + len(BASELINES), n, n_hidden, width)
+    return add_costs([features_cost(model, sizes.domain), *(n_folds * fold), judged])
 
 
 class _Fold(NamedTuple):

@@ -24,7 +24,7 @@ from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.formats.tables import TableError, some
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import ArrayOutput, TableOutput
-from distembed.job.stage import Context, sections
+from distembed.job.stage import Context, sections, vectors_at
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import known_values, shared_values
@@ -41,7 +41,6 @@ from distembed.stages.collections import (
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.job import FeaturesSection, TransferJob
-from distembed.tables.known import load_vectors
 from distembed.tables.rows import Domain, read_values
 from distembed.tables.sections import TableSection
 from distembed.weighting.pmi import ppmi
@@ -327,7 +326,7 @@ def _lsa_rows(ctx: Context, side: str) -> da.Array:
 def _mean_vectors(ctx: Context, side: str) -> da.Array:
     """Return the mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed."""
     words = SIDE_VOCABULARY.read(ctx.workspace, side=side)["word"].to_pylist()
-    vectors = load_vectors(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
+    vectors = vectors_at(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
     table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
     known = [row for row, word in enumerate(words) if word in vectors]
     if not known:
