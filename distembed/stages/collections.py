@@ -85,12 +85,13 @@ WORDS_PER_DOCUMENT = 70
 
 
 class ParallelSizes(NamedTuple):
-    """Documents of each collection, and of both: bytes of the files, non-zeros and words."""
+    """Documents of each collection, and of both: bytes of the files, non-zeros, tokens and words."""
 
     n_first: int
     n_second: int
     input_bytes: int
     n_nonzero: int
+    n_tokens: int
     n_words: int
     n_partitions: int
     exact: bool  # documents and words are counted; non-zeros are estimated always
@@ -111,10 +112,11 @@ class ParallelSizes(NamedTuple):
 def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     read = _collections_of(job, {} if counted is None else counted.stages)
-    nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
+    n_tokens = sum(read.n_tokens)
+    nonzero = min(n_tokens, WORDS_PER_DOCUMENT * sum(read.n_documents))
     first, second = (*read.n_documents, 0)[:2]
     return ParallelSizes(
-        first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_partitions, read.exact
+        first, second, read.n_bytes, nonzero, n_tokens, sum(read.n_words), read.n_partitions, read.exact
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost, Exchange
 from distembed.weighting.documents import FAN_IN
 
 SUM_BYTES = 8
@@ -55,6 +55,7 @@ def pmi_cost(
         int(STORED_VALUE_BYTES * (n_stored if n_kept is None else n_kept)),
         weighted_block_bytes(n_stored, block_memory),
         SUM_BYTES * sums,
+        exchange=Exchange(n_blocks, SUM_BYTES * sum(shape), SUM_BYTES * sums),
     )
 
 
@@ -102,7 +103,13 @@ def document_weights_cost(
         The bytes a task may use.
     """
     n_passes = 1 if weights_given else 2
-    sums = 0 if weights_given else SUM_BYTES * height * shape[1] * min(n_blocks, FAN_IN)
+    of_block = 0 if weights_given else SUM_BYTES * height * shape[1]
     block = min(block_memory, 4 * PAIR_BYTES * n_stored) * (PAIR_BYTES - 4 + itemsize) // PAIR_BYTES
     written = (PAIR_BYTES - 4 + itemsize) * n_stored
-    return Cost(n_passes * n_blocks, n_passes * PAIR_BYTES * n_stored, written, block + sums)
+    return Cost(
+        n_passes * n_blocks,
+        n_passes * PAIR_BYTES * n_stored,
+        written,
+        block + of_block * min(n_blocks, FAN_IN),
+        exchange=Exchange(n_blocks, of_block, n_blocks * of_block),
+    )

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 
 import distembed as de
 from distembed.corpus import Corpus, Tokens, partitions, vocabulary
@@ -31,6 +32,7 @@ from distembed.counting.costs import (
     partial_counts_cost,
     run_sizes,
 )
+from distembed.evaluation.documents import coherence_cost, topic_coherence
 from distembed.linalg.operators import empty_csr, row_blocks
 from distembed.neighbors import graphs, search
 from distembed.neighbors.costs import (
@@ -584,3 +586,13 @@ def test_the_memory_of_kept_distances_changes_their_cost() -> None:
         return distances_cost(row_sizes_of({}), **given)
 
     check(sizes, costs, {"block_memory": 2**18}, {"block_memory": 2**16})
+
+
+def test_the_scores_of_topics_hold_the_counts_of_their_words_with_one_another() -> None:
+    counts = sp.random_array((400, 400), density=0.3, format="csr", rng=np.random.default_rng(0))
+    topics = np.arange(400).reshape(20, 20).tolist()
+    with watched() as found:
+        topic_coherence(topics, row_blocks(counts, values_per_block=2**13))
+    costs = [coherence_cost(counts.nnz, 6, n, block_memory=2**20) for n in (200, 400)]
+    assert 0 < max(found.values()) <= costs[1].peak_bytes(1)
+    assert 4 * costs[0].shared_bytes == costs[1].shared_bytes

@@ -124,7 +124,7 @@ def test_a_plan_for_hosts_tells_the_store_from_the_network(job_file: Path) -> No
     assert table[0].endswith("between the hosts, at least")
     found = {line.split()[0]: line for line in table[1:] if line}
     assert "KiB" in found["tokens"]
-    assert "not planned" in found["topics"]
+    assert "not planned" in found["evaluation"]
     assert "between 4 workers on hosts of their own" in done.output
     assert run("plan", job_file, "--hosts", "0").exit_code == 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import deepcopy as copy_of
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.job.load import load_job
 from distembed.job.opening import open_job
+from distembed.job.planning import plan_job
 from distembed.job.stage import whole_sparse
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.systems.transfer import alignment as stage_graphs
 from distembed.systems.transfer import views
+from distembed.systems.transfer.job import TransferJob
 from tests.commands import job_fixtures, run, succeed
 from tests.references import alignment as reference
 from tests.small_jobs.transfer import N_DOCUMENTS, N_WORDS, SHUFFLED, records, word, write
@@ -296,3 +300,36 @@ def test_the_page_to_explore_shows_counterparts_of_both_collections(finished: tu
         assert (items.names[first], first < 120) == (row["counterpart"], True)
         assert near.values[second][0] == pytest.approx(row["probability"])
         assert second in near.rows[first]
+
+
+@pytest.mark.parametrize(
+    "option", ["topics.method", "representation.kind", "alignment.n_neighbors", "pairs.share"]
+)
+def test_a_plan_counts_the_options_of_its_steps(job: Path, option: str) -> None:
+    others = {
+        "topics.method": "lda",
+        "representation.kind": "tf_idf",
+        "alignment.n_neighbors": 9,
+        "pairs.share": 0.9,
+    }
+    seen_in = {"topics.method": {"topics"}, "representation.kind": {"vectors", "graphs"}}
+    section, name = option.split(".")
+    before = load_job(job, workspace=str(job.parent / "none")).model_dump()
+    before["alignment"]["propagate"] = False
+    after = copy_of(before)
+    after[section][name] = others[option]
+    old, new = (plan_job(TransferJob.model_validate(settings)).stages for settings in (before, after))
+    changed = {stage for stage in old if old[stage] != new[stage]}
+    assert changed >= seen_in.get(option, {"embedding", "links" if section == "pairs" else "graphs"})
+    assert old["tokens"] == new["tokens"]
+
+
+def test_a_plan_counts_what_is_carried_from_a_table(job: Path, tmp_path: Path) -> None:
+    settings = load_job(job, workspace=str(job.parent / "none")).model_dump()
+    plans = []
+    for n_columns in (1, 400):
+        table = tmp_path / f"{n_columns}.csv"
+        table.write_text("\n".join(",".join(["id", *["0.25"] * n_columns]) for _ in range(120)))
+        settings["features"]["path"] = str(table)
+        plans.append(plan_job(TransferJob.model_validate(settings)).stages)
+    assert plans[0]["embedding"].shared_bytes < plans[1]["embedding"].shared_bytes
