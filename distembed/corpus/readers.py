@@ -484,6 +484,8 @@ def plan_file(
 def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:
     """Cut a file into ranges of nearly equal size."""
     n_partitions = max(1, -(-size // partition_bytes))
+    if n_partitions == 1:
+        return [partition]
     bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
     stops: list[int | None] = [*bounds[1:-1], None]
     return [
