@@ -13,15 +13,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from multiprocessing import forkserver
+from queue import Empty, Queue
 from typing import Any
 
 import dask
+from dask.utils import key_split
 from distributed import Client, LocalCluster, Worker, WorkerPlugin, span
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
@@ -45,9 +47,6 @@ class TLS:
     key: str | None = None
 
 
-PACKAGE = "distembed"
-"""What every process of a cluster has to import."""
-
 WORKER_SECONDS = 120
 
 SILENT_SECONDS = 30.0
@@ -57,6 +56,12 @@ WORKER_TTL_SECONDS = 120.0
 """A local worker that has been silent for so long is started again, and its tasks go elsewhere. (Dask: 300 s.)"""
 
 WATCH_SECONDS = 2.0
+
+SHOWN_STEPS = 3
+"""Names of lost tasks that one line shows."""
+
+Events = Queue[dict[str, Any] | None]
+"""What the scheduler says while a stage runs; None at its end."""
 
 CONNECTION_LOGGERS = ("asyncio", "distributed.batched", "distributed.client", "distributed.core")
 """Where the traceback of a connection that was lost, or of a wait that was given up, is logged."""
@@ -114,7 +119,7 @@ class SameCode(WorkerPlugin):
         """Close the worker, and say in its log why, if its versions are not those of the run."""
         if other := other_code(of_this_process(), self._own):
             worker.loop.add_callback(worker.close, reason="distembed-other-code")
-            raise ConnectionError(_refused(worker.address, other))
+            raise ConnectionError(_refused(f"worker {worker.address}", other))
 
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
@@ -137,8 +142,9 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
         )
     resources.enter_context(cluster)
     resources.enter_context(_without_tracebacks())
-    client = _with_workers(resources.enter_context(Client(cluster)))
-    client.register_plugin(LeftToTheRun())
+    client = resources.enter_context(Client(cluster))
+    _wait_for_a_worker(client)
+    _register(resources, client, LeftToTheRun())
     return client
 
 
@@ -163,12 +169,14 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     Raises
     ------
     ConnectionError
-        If no scheduler answers there, it asks for a certificate, no worker joins it, or its workers lack distembed.
+        If no scheduler answers there, it asks for a certificate, no worker joins it, or the scheduler or a worker
+        cannot import distembed or has other code than this process.
     """
     resources.enter_context(_without_tracebacks())
     client = resources.enter_context(_connected(address, tls))
-    _with_workers(client)
-    _require_same_code(resources, client)
+    _wait_for_a_worker(client)
+    _require_same_code(client)
+    _register(resources, client, SameCode())
     return client
 
 
@@ -216,62 +224,65 @@ def _security(tls: TLS) -> Security | None:
     )
 
 
-def _with_workers(client: Client) -> Client:
+def _wait_for_a_worker(client: Client) -> None:
     address = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
-        _require_package(client)
-        client.register_plugin(OneBlasThread())
-        if conf:
-            client.register_plugin(StorageOptions())
     except TimeoutError:
         raise ConnectionError(
             f"no worker joined {address} within {WORKER_SECONDS} s; "
             f"start some with: dask worker {address} --nthreads 1"
         ) from None
-    return client
 
 
-def _require_package(client: Client) -> None:
-    """Refuse a cluster of which the scheduler or a worker cannot import distembed, which no task could say."""
-    found = {
-        f"the Dask scheduler at {client.scheduler.address}": client.run_on_scheduler(find_spec, PACKAGE),
-        **{f"worker {address}": spec for address, spec in client.run(find_spec, PACKAGE).items()},
-    }
-    for place, spec in found.items():
-        if spec is None:
+def _require_same_code(client: Client) -> None:
+    """Refuse a cluster of which the scheduler or a worker lacks this package or has other code than this process."""
+    for place, found in _code_of_each(client).items():
+        if isinstance(found, Exception):  # also of a distembed from before this question
             raise ConnectionError(
-                f"{place} cannot import {PACKAGE}: install the version of this process there, or start the process "
+                f"{place} cannot import this version of distembed ({found}): install it there, or start the process "
                 "with the Python that has it, and give the same command again"
             )
+        if other := other_code(found, of_this_process()):
+            raise ConnectionError(_refused(place, other))
 
 
-def _require_same_code(resources: ExitStack, client: Client) -> None:
-    """Refuse a cluster one of whose workers has other code than this process, and such workers until the run ends."""
+def _code_of_each(client: Client) -> dict[str, dict[str, str] | Exception]:
+    """Return the versions of the scheduler and of each worker, or the error of one that cannot say them."""
+    workers = client.run(of_this_process, on_error="return")
     try:
-        answers = client.run(of_this_process)
-    except AttributeError as error:  # a distembed from before this question
-        raise ConnectionError(
-            f"a worker has another version of distembed ({error}): install this one"
-        ) from None
-    for address, versions in answers.items():
-        if other := other_code(versions, of_this_process()):
-            raise ConnectionError(_refused(address, other))
-    client.register_plugin(SameCode())
-    resources.callback(_forget, client)
+        scheduler = client.run_on_scheduler(of_this_process)
+    except (AttributeError, ImportError) as error:
+        scheduler = error
+    return {
+        f"the Dask scheduler at {client.scheduler.address}": scheduler,
+        **{f"worker {address}": found for address, found in workers.items()},
+    }
 
 
-def _forget(client: Client) -> None:
-    """Let workers of other versions join again, for the runs to come."""
+def _register(resources: ExitStack, client: Client, *plugins: WorkerPlugin) -> None:
+    """Register plugins, and those that every run needs, until the run ends.
+
+    Their names are those of this client, so that two runs on one cluster do not end each other's. A plugin that stayed
+    would keep workers of another version, or without distembed, from joining for other purposes.
+    """
+    needed = (OneBlasThread(), *([StorageOptions()] if conf else []))
+    for plugin in (*plugins, *needed):
+        name = f"{plugin.name}-{client.id}"
+        client.register_plugin(plugin, name=name)
+        resources.callback(_forget, client, name)
+
+
+def _forget(client: Client, name: str) -> None:
     with suppress(Exception):  # of a scheduler that is gone, which has forgotten it
         if client.status == "running":
-            client.unregister_worker_plugin(SameCode.name)
+            client.unregister_worker_plugin(name)
 
 
-def _refused(address: str, other: str) -> str:
+def _refused(place: str, other: str) -> str:
     return (
-        f"worker {address} has {other}: equal bytes need the same code in every process, so install the same "
-        "versions there, or end that worker (and the scheduler, if the run that asks for them is over)"
+        f"{place} has {other}: equal bytes need the same code in every process, so install the same versions there, "
+        "or end that process"
     )
 
 
@@ -288,10 +299,11 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     KilledBlockError
         If a block, or another task of the stage, killed one worker after the other.
     """
-    stop = threading.Event()
-    threading.Thread(target=_name_lost_workers, args=(client, note, stop), daemon=True).start()
+    events: Events = Queue()
+    threading.Thread(target=_name_lost_workers, args=(client, note, events), daemon=True).start()
     address = client.scheduler.address
     try:
+        client.subscribe_topic("all", lambda event: events.put(event[1]))
         with span(stage):
             yield
     except KilledBlockError as error:
@@ -312,7 +324,7 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
             ) from None
         raise
     finally:
-        stop.set()
+        events.put(None)
 
 
 def _killed(stage: str, block: str, error: KilledWorker) -> str:
@@ -325,37 +337,69 @@ def _killed(stage: str, block: str, error: KilledWorker) -> str:
     )
 
 
-def _name_lost_workers(client: Client, note: Callable[[str], None], stop: threading.Event) -> None:
-    """Note once each worker that is gone, or whose last heartbeat stays the same for `SILENT_SECONDS` of our clock."""
-    seen: dict[str, tuple[float, float]] = {}
-    named: set[str] = set()
+def _name_lost_workers(client: Client, note: Callable[[str], None], events: Events) -> None:
+    """Note each worker that the scheduler says is gone, and each that is silent, until the stage ends."""
+    silent = _Silent()
+    is_alone = False
     while True:
-        with suppress(Exception):  # a scheduler that does not answer is told by the stage's own tasks
-            workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
-            now = time.monotonic()
-            for address in seen.keys() - workers.keys():
-                del seen[address]
-                note(_gone(address, len(workers), client.scheduler.address))
-            for address, worker in workers.items():
-                if address not in seen or seen[address][0] != worker["last_seen"]:
-                    seen[address] = (worker["last_seen"], now)
-                    named.discard(address)
-                elif address not in named and now - seen[address][1] >= SILENT_SECONDS:
-                    named.add(address)
-                    note(_silent(address, worker, now - seen[address][1]))
-        if stop.wait(WATCH_SECONDS):
+        try:
+            event = events.get(timeout=WATCH_SECONDS)
+        except Empty:
+            event = {}
+        if event is None:
             return
 
+        with suppress(Exception):  # a scheduler that does not answer is told by the stage's own tasks
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            if event.get("action") == "remove-worker":
+                is_alone = not workers
+                note(_gone(event, len(workers), client.scheduler.address))
+            elif is_alone and workers:
+                is_alone = False
+                note(f"{plural(len(workers), 'worker')} joined: the run goes on")
+            for address, seconds in silent.found(workers):
+                note(_silent(address, workers[address], seconds))
 
-def _gone(address: str, n_left: int, scheduler: str) -> str:
+
+class _Silent:
+    """The workers whose last heartbeat stays the same for `SILENT_SECONDS` of our clock."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, float]] = {}
+        self._named: set[str] = set()
+
+    def found(self, workers: dict[str, Any]) -> Iterator[tuple[str, float]]:
+        """Yield each worker that is found silent, once, with the seconds since its last heartbeat."""
+        now = time.monotonic()
+        for address, worker in workers.items():
+            last, since = self._seen.get(address, (None, now))
+            if last != worker["last_seen"]:
+                self._seen[address] = (worker["last_seen"], now)
+                self._named.discard(address)
+            elif address not in self._named and now - since >= SILENT_SECONDS:
+                self._named.add(address)
+                yield address, now - since
+
+
+def _gone(event: dict[str, Any], n_left: int, scheduler: str) -> str:
+    """Return the sentence for the scheduler's event of a worker that is gone: what is lost, and who repeats it."""
+    address, running, held = (event[key] for key in ("worker", "processing-tasks", "lost-computed-tasks"))
+    lost = [
+        f"{plural(len(keys), what)} ({_steps(keys)})"
+        for what, keys in (("task", running), ("result", held))
+        if keys
+    ]
+    text = f"worker {address} is gone, and with it {' and '.join(lost) or 'nothing that is needed'}"
     if n_left:
-        return (
-            f"worker {address} is gone: the scheduler gives its tasks to the {plural(n_left, 'worker')} left"
-        )
-    return (
-        f"worker {address} is gone, and no worker is left: the run waits for one; start it with: "
-        f"dask worker {scheduler} --nthreads 1"
-    )
+        return f"{text}; {plural(n_left, 'worker')} left{' to repeat that' if lost else ''}"
+    return f"{text}; no worker is left: the run waits for one; start it with: dask worker {scheduler} --nthreads 1"
+
+
+def _steps(keys: Iterable[Any]) -> str:
+    """Return the names of the commonest steps of which there are tasks."""
+    counted = Counter(map(key_split, keys)).items()
+    steps = [step for step, _ in sorted(counted, key=lambda item: (-item[1], item[0]))]
+    return ", ".join([*steps[:SHOWN_STEPS], *(["…"] if len(steps) > SHOWN_STEPS else [])])
 
 
 def _silent(address: str, worker: dict[str, Any], seconds: float) -> str:

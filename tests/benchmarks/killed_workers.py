@@ -3,12 +3,14 @@
     python -m tests.benchmarks.killed_workers psdvec imputation [--victims worker all] [--seed 0]
 
 Each try computes one stage of a finished workspace again, on `dask scheduler` and two `dask worker` processes with
-Dask's default configuration, and kills its victim at a random moment of the stage:
+Dask's default configuration, and kills its victim at a random moment of the stage. Where the stage was done by then, it
+tries again at half of that moment. The victims are:
 
 worker      one worker with its nanny; the other goes on
 process     the worker process only: its nanny starts another
 turns       both, one after the other, each after a new worker has joined
 all         both at once; a new worker joins two seconds later
+often       every worker there is, eight times, as soon as their nannies have started others
 scheduler   the scheduler: the run has to end with one sentence, and the same command on another cluster finishes
 
 `--all-sent` sends every array that tasks share through the cluster, small ones too, which are part of the graph else.
@@ -24,10 +26,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -35,17 +37,20 @@ import psutil
 from distributed import Client
 
 import distembed as de
-from tests.benchmarks.measures import run_main, spent, tell
+from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 from tests.pipeline.conftest import SMALL_JOB, environment, forget_stage
-from tests.small_jobs import imputation, topics, transfer, wordspaces
+from tests.small_jobs import imputation, neighbors, topics, transfer, wordspaces
 
 RUN_SECONDS = 300.0
+SHORTEST = 0.02
+"""Seconds after which a stage that was done by then has no tasks to kill a worker of."""
 SYSTEMS: dict[str, Callable[[Path], Any]] = {
     "psdvec": lambda folder: (folder / "job.toml").write_text(SMALL_JOB),
     "imputation": imputation.write,
     "topics": topics.write_long,
     "transfer": transfer.write,
     "wordspaces": wordspaces.write,
+    "neighbors": neighbors.write,
 }
 ALL_SENT = "from distembed import execution; execution.LARGEST_LITERAL = 1000; "
 COMMAND = "from distembed.cli.main import main; main()"
@@ -113,10 +118,10 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def wait_for_tasks(address: str, run: subprocess.Popen[str]) -> None:
+def wait_for_tasks(address: str, run: Run) -> None:
     """Wait until the scheduler has tasks, or the run has ended."""
     with Client(address) as client:
-        while run.poll() is None and not client.run_on_scheduler(n_tasks):
+        while run.process.poll() is None and not client.run_on_scheduler(n_tasks):
             time.sleep(0.02)
 
 
@@ -132,7 +137,11 @@ def kill_worker(dask: Dask) -> None:
 
 
 def kill_process(dask: Dask) -> None:
-    children = psutil.Process(dask.workers[0].pid).children(recursive=True)
+    kill_process_of(dask.workers[0])
+
+
+def kill_process_of(worker: subprocess.Popen[bytes]) -> None:
+    children = psutil.Process(worker.pid).children(recursive=True)
     max(children, key=lambda child: child.memory_info().rss).kill()
 
 
@@ -149,6 +158,15 @@ def kill_all(dask: Dask) -> None:
     dask.join()
 
 
+def kill_often(dask: Dask) -> None:
+    for _ in range(8):
+        with Client(dask.address) as client:
+            client.wait_for_workers(2, timeout=60)
+        for worker in dask.workers:
+            kill_process_of(worker)
+        time.sleep(1)
+
+
 def kill_scheduler(dask: Dask) -> None:
     kill(dask.scheduler)
 
@@ -158,6 +176,7 @@ VICTIMS: dict[str, Callable[[Dask], None]] = {
     "process": kill_process,
     "turns": kill_in_turns,
     "all": kill_all,
+    "often": kill_often,
     "scheduler": kill_scheduler,
 }
 
@@ -165,70 +184,97 @@ VICTIMS: dict[str, Callable[[Dask], None]] = {
 # --- the runs --------------------------------------------------------------------------------------------------
 
 
-def start(all_sent: bool, *words: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", (ALL_SENT if all_sent else "") + COMMAND, *map(str, words)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, env=environment(), **pipes)
+class Run:
+    """A started command of distembed, and each line that it has printed, with the moment."""
 
+    def __init__(self, all_sent: bool, *words: object) -> None:
+        command = [sys.executable, "-c", (ALL_SENT if all_sent else "") + COMMAND, *map(str, words)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        self.process: subprocess.Popen[str] = subprocess.Popen(command, env=environment(), **pipes)
+        self.lines: list[tuple[float, str]] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
 
-def finish(run: subprocess.Popen[str]) -> str:
-    """Return what a command printed, once it has ended."""
-    try:
-        return run.communicate(timeout=RUN_SECONDS)[0]
-    except subprocess.TimeoutExpired:
-        run.kill()
-        return run.communicate()[0] + f"\nkilled after {RUN_SECONDS:.0f} s"
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append((time.perf_counter(), line))
+
+    def finish(self) -> int:
+        """Wait for the end, and return the exit code."""
+        try:
+            self.process.wait(timeout=RUN_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self._reader.join()
+        return self.process.wait()
+
+    @property
+    def output(self) -> str:
+        return "".join(line for _, line in self.lines)
 
 
 def digest(workspace: Path) -> str:
     return de.Workspace.open(workspace).digest()
 
 
-def try_once(folder: Path, stage: str, victim: str, moments: random.Random, *, all_sent: bool) -> bool:
-    """Print the line of one try; return whether it ended with the digest of the whole run."""
+def try_once(folder: Path, stage: str, victim: str, wait: float, *, all_sent: bool) -> bool | None:
+    """Print the line of one try; return whether it ended with the digest of the whole run, None without a kill."""
     whole, copy = folder / "whole", folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(whole, copy)
     forget_stage(copy, stage)
-    wait = moments.uniform(0, de.Workspace.open(whole).stages()[stage].facts["wall_seconds"])
     words = ("run", folder / "job.toml", "--workspace", copy, "--scheduler")
     with cluster(folder) as dask:
-        run = start(all_sent, *words, dask.address)
+        run = Run(all_sent, *words, dask.address)
         wait_for_tasks(dask.address, run)
         time.sleep(wait)
-        late = "" if run.poll() is None else " (after its end)"
-        VICTIMS[victim](dask)
-        seconds, _, output = spent(finish, run)
-    if victim == "scheduler" and run.returncode == 1 and "the Dask scheduler at" in output:
+        killed = time.perf_counter()
+        is_late = (copy / "manifest" / f"{stage}.json").exists()
+        if not is_late:
+            VICTIMS[victim](dask)
+        code = run.finish()
+        ended = time.perf_counter()
+    if is_late:
+        return try_once(folder, stage, victim, wait / 2, all_sent=all_sent) if wait > SHORTEST else None
+
+    said = [moment - killed for moment, line in run.lines if " is gone" in line]
+    if victim == "scheduler" and code == 1 and "the Dask scheduler at" in run.output:
         with cluster(folder) as dask:
-            finish(run := start(all_sent, *words, dask.address))
-    same = run.returncode == 0 and digest(copy) == digest(whole)
-    end = "equal" if same else f"NOT EQUAL, exit code {run.returncode}\n{output[-2000:]}"
-    n_named = output.count(" is gone")
-    tell(f"{folder.name} | {stage} | {victim} | {wait:.2f}{late} | {seconds:.1f} | {n_named} | {end}")
+            code = (run := Run(all_sent, *words, dask.address)).finish()
+    same = code == 0 and digest(copy) == digest(whole)
+    end = "equal" if same else f"NOT EQUAL, exit code {code}\n{run.output[-2000:]}"
+    named = f"{said[0]:.1f}" if said else "-"
+    tell_row(folder.name, stage, victim, f"{wait:.2f}", named, len(said), f"{ended - killed:.1f}", end)
     return same
 
 
 def main(
-    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces"],
-    victims: tuple[Literal["worker", "process", "turns", "all", "scheduler"], ...] = (*VICTIMS,),
+    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "neighbors"],
+    victims: tuple[Literal["worker", "process", "turns", "all", "often", "scheduler"], ...] = (*VICTIMS,),
     seed: int = 0,
     all_sent: bool = False,
 ) -> None:
     moments = random.Random(seed)
-    same = []
-    tell("system | stage | victim | killed after s | ended after s | workers named | digest")
+    same: list[bool] = []
+    tell_head(
+        "system", "stage", "victim", "killed after s", "named after s", "named", "ended after s", "digest"
+    )
     with tempfile.TemporaryDirectory(prefix="killed-workers-") as room:
         for system in systems:
             folder = Path(room) / system
             folder.mkdir()
             SYSTEMS[system](folder)
-            whole = folder / "whole"
-            output = finish(run := start(all_sent, "run", folder / "job.toml", "--workspace", whole))
-            assert run.returncode == 0, output
-            for stage, victim in product(de.Workspace.open(whole).stages(), victims):
-                same.append(try_once(folder, stage, victim, moments, all_sent=all_sent))
-    tell(f"{len(same)} tries, {same.count(False)} without the digest of the whole run")
+            run = Run(all_sent, "run", folder / "job.toml", "--workspace", folder / "whole")
+            assert run.finish() == 0, run.output
+            for stage, found in de.Workspace.open(folder / "whole").stages().items():
+                tries = (
+                    try_once(folder, stage, victim, wait, all_sent=all_sent)
+                    for victim in victims
+                    for wait in [moments.uniform(0, found.facts["wall_seconds"])]
+                )
+                same += [outcome for outcome in tries if outcome is not None]
+    tell(f"{len(same)} kills, {same.count(False)} without the digest of the whole run")
     sys.exit(not all(same))
 
 
