@@ -35,6 +35,7 @@ from distembed.job.trust import check_code
 from distembed.job.workers import Meter, Workers
 from distembed.storage.schema import digest_of_json, manifest_to_json
 from distembed.storage.stage import Stage
+from distembed.storage.tasks import KilledBlockError
 from distembed.storage.workspace import Workspace
 
 SHOWN_MENDED = 10
@@ -227,10 +228,22 @@ def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
 # --- the stages ----------------------------------------------------------------------------------------------
 
 
-def _run_watched(standing: Standing, run: Run) -> bool:
-    """Run a stage as `_run_stage` does; a cluster that fails, at any moment of it, is told in one sentence."""
-    with run.crew.watched(standing.spec.name, run.reporter.note):
-        return _run_stage(standing, run)
+def _run_watched(standing: Standing, run: Run, *, is_last_try: bool = False) -> bool:
+    """Run a stage as `_run_stage` does; a cluster that fails, at any moment of it, is told in one sentence.
+
+    Dask gives up a task of which four workers died, whatever they died of. The stage goes on once from what is
+    finished, so that only a task that is itself the cause ends the run.
+    """
+    name = standing.spec.name
+    try:
+        with run.crew.watched(name, run.reporter.note):
+            return _run_stage(standing, run)
+    except KilledBlockError as error:
+        if is_last_try:
+            raise
+        n_deaths = error.killed.allowed_failures + 1
+    run.reporter.note(f"{name}: {n_deaths} workers died at the same task: what is left is tried once more")
+    return _run_watched(standing, run, is_last_try=True)
 
 
 def _run_stage(standing: Standing, run: Run) -> bool:

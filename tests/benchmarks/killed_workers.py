@@ -10,7 +10,7 @@ worker      one worker with its nanny; the other goes on
 process     the worker process only: its nanny starts another
 turns       both, one after the other, each after a new worker has joined
 all         both at once; a new worker joins two seconds later
-often       every worker there is, eight times, as soon as their nannies have started others
+often       every worker there is, three times, as soon as their nannies have started others
 scheduler   the scheduler: the run has to end with one sentence, and the same command on another cluster finishes
 
 `--all-sent` sends every array that tasks share through the cluster, small ones too, which are part of the graph else.
@@ -159,7 +159,7 @@ def kill_all(dask: Dask) -> None:
 
 
 def kill_often(dask: Dask) -> None:
-    for _ in range(8):
+    for _ in range(3):
         with Client(dask.address) as client:
             client.wait_for_workers(2, timeout=60)
         for worker in dask.workers:
