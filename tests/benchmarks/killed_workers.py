@@ -11,7 +11,7 @@ process     the worker process only: its nanny starts another
 turns       both, one after the other, each after a new worker has joined
 all         both at once; a new worker joins two seconds later
 often       every worker there is, three times, as soon as their nannies have started others
-scheduler   the scheduler: the run has to end with one sentence, and the same command on another cluster finishes
+scheduler   the scheduler: the run has to end with one sentence, and the same command without it finishes
 
 `--all-sent` sends every array that tasks share through the cluster, small ones too, which are part of the graph else.
 """
@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -42,6 +43,7 @@ from tests.pipeline.conftest import SMALL_JOB, environment, forget_stage
 from tests.small_jobs import imputation, neighbors, topics, transfer, wordspaces
 
 RUN_SECONDS = 300.0
+SAID = r"^worker \S+ is gone|the Dask scheduler at \S+ is gone"
 SHORTEST = 0.02
 """Seconds after which a stage that was done by then has no tasks to kill a worker of."""
 SYSTEMS: dict[str, Callable[[Path], Any]] = {
@@ -74,6 +76,17 @@ class Dask(NamedTuple):
         words = ("worker", "--nthreads", "1", "--local-directory", self.folder)
         self.workers.append(dask_command(self.folder, *words))
 
+    def complete(self) -> None:
+        """Start workers in place of the dead ones, and wait until there are two."""
+        self.workers[:] = [one for one in self.workers if one.poll() is None]
+        while len(self.workers) > 2:
+            kill(self.workers.pop())
+        while len(self.workers) < 2:
+            self.start_worker()
+        with Client(self.address) as client:
+            while len(workers_of(client)) != 2:
+                time.sleep(0.1)
+
     def join(self) -> None:
         """Start one more worker, and wait until the scheduler has it."""
         with Client(self.address) as client:
@@ -96,16 +109,12 @@ def dask_command(folder: Path, name: str, *words: object) -> subprocess.Popen[by
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Dask]:
-    """Run a scheduler and two workers, each with a nanny."""
+    """Run a scheduler."""
     room = Path(tempfile.mkdtemp(dir=folder))
     found, file = Dask(room, dask_command(room, "scheduler", "--port", "0"), []), room / "scheduler.json"
     try:
         while not file.exists() or not file.stat().st_size:
             time.sleep(0.1)
-        for _ in range(2):
-            found.start_worker()
-        with Client(found.address) as client:
-            client.wait_for_workers(2, timeout=60)
         yield found
     finally:
         for one in (found.scheduler, *found.workers):
@@ -218,35 +227,48 @@ def digest(workspace: Path) -> str:
     return de.Workspace.open(workspace).digest()
 
 
-def try_once(folder: Path, stage: str, victim: str, wait: float, *, all_sent: bool) -> bool | None:
+def try_once(
+    dask: Dask, folder: Path, stage: str, victim: str, wait: float, *, all_sent: bool
+) -> bool | None:
     """Print the line of one try; return whether it ended with the digest of the whole run, None without a kill."""
     whole, copy = folder / "whole", folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(whole, copy)
     forget_stage(copy, stage)
-    words = ("run", folder / "job.toml", "--workspace", copy, "--scheduler")
-    with cluster(folder) as dask:
-        run = Run(all_sent, *words, dask.address)
-        wait_for_tasks(dask.address, run)
-        time.sleep(wait)
-        killed = time.perf_counter()
-        is_late = (copy / "manifest" / f"{stage}.json").exists()
-        if not is_late:
-            VICTIMS[victim](dask)
-        code = run.finish()
-        ended = time.perf_counter()
+    dask.complete()
+    words = ("run", folder / "job.toml", "--workspace", copy)
+    run = Run(all_sent, *words, "--scheduler", dask.address)
+    wait_for_tasks(dask.address, run)
+    time.sleep(wait)
+    killed = time.perf_counter()
+    is_late = (copy / "manifest" / f"{stage}.json").exists()
+    if not is_late:
+        VICTIMS[victim](dask)
+    code, ended = run.finish(), time.perf_counter()
     if is_late:
-        return try_once(folder, stage, victim, wait / 2, all_sent=all_sent) if wait > SHORTEST else None
+        return try_once(dask, folder, stage, victim, wait / 2, all_sent=all_sent) if wait > SHORTEST else None
 
-    said = [moment - killed for moment, line in run.lines if " is gone" in line]
-    if victim == "scheduler" and code == 1 and "the Dask scheduler at" in run.output:
-        with cluster(folder) as dask:
-            code = (run := Run(all_sent, *words, dask.address)).finish()
+    said = [moment - killed for moment, line in run.lines if re.search(SAID, line)]
+    if victim == "scheduler" and code == 1 and said:
+        code = (run := Run(all_sent, *words)).finish()
     same = code == 0 and digest(copy) == digest(whole)
     end = "equal" if same else f"NOT EQUAL, exit code {code}\n{run.output[-2000:]}"
     named = f"{said[0]:.1f}" if said else "-"
     tell_row(folder.name, stage, victim, f"{wait:.2f}", named, len(said), f"{ended - killed:.1f}", end)
     return same
+
+
+def try_each(
+    folder: Path, victims: tuple[str, ...], moments: random.Random, *, all_sent: bool
+) -> Iterator[bool]:
+    """Try the kills of all victims in all stages of the job of a folder."""
+    for stage, found in de.Workspace.open(folder / "whole").stages().items():
+        with cluster(folder) as dask:
+            for victim in victims:
+                wait = moments.uniform(0, found.facts["wall_seconds"])
+                same = try_once(dask, folder, stage, victim, wait, all_sent=all_sent)
+                if same is not None:
+                    yield same
 
 
 def main(
@@ -267,13 +289,7 @@ def main(
             SYSTEMS[system](folder)
             run = Run(all_sent, "run", folder / "job.toml", "--workspace", folder / "whole")
             assert run.finish() == 0, run.output
-            for stage, found in de.Workspace.open(folder / "whole").stages().items():
-                tries = (
-                    try_once(folder, stage, victim, wait, all_sent=all_sent)
-                    for victim in victims
-                    for wait in [moments.uniform(0, found.facts["wall_seconds"])]
-                )
-                same += [outcome for outcome in tries if outcome is not None]
+            same += try_each(folder, victims, moments, all_sent=all_sent)
     tell(f"{len(same)} kills, {same.count(False)} without the digest of the whole run")
     sys.exit(not all(same))
 
