@@ -14,10 +14,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import forkserver
 from queue import Empty, Queue
 from typing import Any
@@ -59,6 +60,9 @@ WATCH_SECONDS = 2.0
 
 SHOWN_STEPS = 3
 """Names of lost tasks that one line shows."""
+
+Refusal = Callable[[], str]
+"""Called in a process of a cluster; returns why the run refuses it, "" if it does not."""
 
 Events = Queue[dict[str, Any] | None]
 """What the scheduler says while a stage runs; None at its end."""
@@ -107,19 +111,17 @@ class LeftToTheRun(WorkerPlugin):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-class SameCode(WorkerPlugin):
-    """Closes a worker that joins during a run with other versions than the run's, before it computes a block."""
+class Admission(WorkerPlugin):
+    """Closes a worker that joins during a run, before it computes a block, if the run refuses it."""
 
-    name = "distembed-same-code"
-
-    def __init__(self) -> None:
-        self._own = of_this_process()
+    def __init__(self, name: str, refusal: Refusal) -> None:
+        self.name, self._refusal = f"distembed-{name}", refusal
 
     def setup(self, worker: Worker) -> None:
-        """Close the worker, and say in its log why, if its versions are not those of the run."""
-        if other := other_code(of_this_process(), self._own):
-            worker.loop.add_callback(worker.close, reason="distembed-other-code")
-            raise ConnectionError(_refused(f"worker {worker.address}", other))
+        """Close the worker, and say in its log why, if the run refuses it."""
+        if refusal := self._refusal():
+            worker.loop.add_callback(worker.close, reason="distembed-refused")
+            raise ConnectionError(f"worker {worker.address} {refusal}")
 
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
@@ -144,6 +146,7 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
     resources.enter_context(_without_tracebacks())
     client = resources.enter_context(Client(cluster))
     _wait_for_a_worker(client)
+    _register_all(resources, client)
     _register(resources, client, LeftToTheRun())
     return client
 
@@ -175,8 +178,10 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     resources.enter_context(_without_tracebacks())
     client = resources.enter_context(_connected(address, tls))
     _wait_for_a_worker(client)
-    _require_same_code(client)
-    _register(resources, client, SameCode())
+    same_code = partial(_of_other_code, of_this_process())
+    _require_same_code(client, same_code)
+    _admit(resources, client, "same-code", same_code)
+    _register_all(resources, client)
     return client
 
 
@@ -235,55 +240,83 @@ def _wait_for_a_worker(client: Client) -> None:
         ) from None
 
 
-def _require_same_code(client: Client) -> None:
-    """Refuse a cluster of which the scheduler or a worker lacks this package or has other code than this process."""
-    for place, found in _code_of_each(client).items():
-        if isinstance(found, Exception):  # also of a distembed from before this question
-            raise ConnectionError(
-                f"{place} cannot import this version of distembed ({found}): install it there, or start the process "
-                "with the Python that has it, and give the same command again"
-            )
-        if other := other_code(found, of_this_process()):
-            raise ConnectionError(_refused(place, other))
+def _of_other_code(own: Mapping[str, str]) -> str:
+    """Return why a process cannot take part in a run of the code `own`, "" if it can."""
+    other = other_code(of_this_process(), own)
+    return other and (
+        f"has {other}: equal bytes need the same code in every process, so install the same versions there, or end "
+        "that process"
+    )
 
 
-def _code_of_each(client: Client) -> dict[str, dict[str, str] | Exception]:
-    """Return the versions of the scheduler and of each worker, or the error of one that cannot say them."""
-    workers = client.run(of_this_process, on_error="return")
+def _blind_to(url: str, check_lock: Callable[[], None]) -> str:
+    """Return why a process cannot work on a workspace with a lock, "" if it sees that."""
     try:
-        scheduler = client.run_on_scheduler(of_this_process)
-    except (AttributeError, ImportError) as error:
-        scheduler = error
-    return {
-        f"the Dask scheduler at {client.scheduler.address}": scheduler,
-        **{f"worker {address}": found for address, found in workers.items()},
-    }
+        check_lock()
+    except OSError as error:
+        return (
+            f"does not see the workspace {url} ({type(error).__name__}): mount the same folder there under the same "
+            "name, or end that worker"
+        )
+    return ""
 
 
-def _register(resources: ExitStack, client: Client, *plugins: WorkerPlugin) -> None:
-    """Register plugins, and those that every run needs, until the run ends.
+def admit_by_view(resources: ExitStack, client: Client, url: str, check_lock: Callable[[], None]) -> None:
+    """Refuse a cluster one of whose workers does not see a workspace, and such workers until `resources` close.
 
-    Their names are those of this client, so that two runs on one cluster do not end each other's. A plugin that stayed
-    would keep workers of another version, or without distembed, from joining for other purposes.
+    Raises
+    ------
+    ConnectionError
+        If there is one; the message names it.
     """
-    needed = (OneBlasThread(), *([StorageOptions()] if conf else []))
-    for plugin in (*plugins, *needed):
-        name = f"{plugin.name}-{client.id}"
-        client.register_plugin(plugin, name=name)
-        resources.callback(_forget, client, name)
+    _admit(resources, client, "same-view", partial(_blind_to, url, check_lock))
+
+
+def _admit(resources: ExitStack, client: Client, name: str, refusal: Refusal) -> None:
+    for address, found in client.run(refusal, on_error="return").items():
+        _raise_refused(f"worker {address}", found)
+    _register(resources, client, Admission(name, refusal))
+
+
+def _require_same_code(client: Client, refusal: Refusal) -> None:
+    """Refuse a scheduler that lacks this package or has other code than this process."""
+    try:
+        found = client.run_on_scheduler(refusal)
+    except (AttributeError, ImportError) as error:  # also of a distembed from before this question
+        found = error
+    _raise_refused(f"the Dask scheduler at {client.scheduler.address}", found)
+
+
+def _raise_refused(place: str, found: str | Exception) -> None:
+    if isinstance(found, Exception):
+        found = (
+            f"cannot import this version of distembed ({found}): install it there, or start the process with the "
+            "Python that has it, and give the same command again"
+        )
+    if found:
+        raise ConnectionError(f"{place} {found}")
+
+
+def _register_all(resources: ExitStack, client: Client) -> None:
+    _register(resources, client, OneBlasThread())
+    if conf:
+        _register(resources, client, StorageOptions())
+
+
+def _register(resources: ExitStack, client: Client, plugin: WorkerPlugin) -> None:
+    """Register a plugin until the run ends, under a name of its own, so that two runs do not end each other's.
+
+    A plugin that stayed would keep workers of another version, or without distembed, from joining for other purposes.
+    """
+    name = f"{plugin.name}-{client.id}"
+    client.register_plugin(plugin, name=name)
+    resources.callback(_forget, client, name)
 
 
 def _forget(client: Client, name: str) -> None:
     with suppress(Exception):  # of a scheduler that is gone, which has forgotten it
         if client.status == "running":
             client.unregister_worker_plugin(name)
-
-
-def _refused(place: str, other: str) -> str:
-    return (
-        f"{place} has {other}: equal bytes need the same code in every process, so install the same versions there, "
-        "or end that process"
-    )
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from distembed.job.state import (
 from distembed.job.status import spent_text, state_of
 from distembed.job.trust import check_code
 from distembed.job.workers import Meter, Workers
-from distembed.storage.schema import digest_of_json, manifest_to_json
+from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import KilledBlockError
 from distembed.storage.workspace import Workspace
@@ -123,6 +123,7 @@ def run_stages(
         run = Run(job, workspace, reporter, crew, every, planned_after)
         if not all(standing.is_kept for standing in found):
             crew.start()
+            crew.require_view(workspace)
         for line in (*job.idle, *check_inputs(job, found)):
             reporter.note(line)
         _check_losses(run, (lambda _: True) if replace else ask)
@@ -315,13 +316,16 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
     """Compute the temporary outputs of input stages again if they were dropped and are needed."""
     done = run.workspace.stages()
     for name in spec.inputs:
-        dropped = any(output.dropped for output in done[name].outputs.values())
-        if dropped and makes_only_temporaries(done[name]):
-            needed = run.standings[name]
+        needed = run.standings[name]
+        made = done.get(name, needed.before)  # the try before this one may have begun it again
+        if not isinstance(made, StageManifest):
+            continue
+        if makes_only_temporaries(made) and any(output.dropped for output in made.outputs.values()):
             stage = _open(needed, run)
-            stage.reopen([])
+            if stage.is_committed:
+                stage.reopen([])
             needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
-            stage.commit(done[name].facts)
+            stage.commit(made.facts)
 
 
 def _open(standing: Standing, run: Run) -> Stage:
