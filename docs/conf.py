@@ -30,6 +30,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "repository_links",
     "job_keys",
+    "outputs",
     "command_examples",
 ]
 # Summaries of the library are written with the first suffix: reStructuredText, as docstrings are.

@@ -20,6 +20,10 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.commands import cluster, copy, finished, job, tiny, tiny_once
+
+__all__ = ["cluster", "copy", "finished", "job", "tiny", "tiny_once"]
+
 # Where Python is told to write no bytecode, as containers often are, each process that a test starts would compile the
 # whole package again, which takes longer than its imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -29,7 +33,7 @@ sys.dont_write_bytecode = False
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What the processes of the tests are forks of: one that has imported the whole package, started when one is asked for.
-forkserver.set_forkserver_preload(["tests.pipeline.processes"])
+forkserver.set_forkserver_preload(["tests.processes"])
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -101,7 +105,7 @@ def process_pool() -> Iterator[ProcessPoolExecutor]:
 @contextmanager
 def forked_workers() -> Iterator[None]:
     """Let the worker processes of a Dask cluster that is started inside be forks: each would import for two seconds."""
-    from tests.pipeline.processes import CALM
+    from tests.processes import CALM
 
     forkserver.ensure_running()  # before Dask names what is imported
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver", **CALM}):

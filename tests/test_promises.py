@@ -20,10 +20,8 @@ from _pytest.mark.structures import ParameterSet
 import distembed as de
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
-from tests.pipeline.conftest import cluster, digest_here, run, run_once, watched, written_once
+from tests.commands import digest_here, run, run_once, watched, written_once
 from tests.small_jobs import imputation, neighbors, psdvec, topics, transfer, wordspaces
-
-__all__ = ["cluster"]
 
 
 class System(NamedTuple):

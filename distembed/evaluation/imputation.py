@@ -129,6 +129,9 @@ def mean_scores(scores: Iterable[HoldOutScore]) -> list[dict[str, Any]]:
 
 # ---- hidden vectors in folds, name by name --------------------------------------------------------------------
 
+QUERIES_AT_ONCE = 256
+"""Rows whose distances to all others are held at a time."""
+
 LABEL_NEIGHBORS = 10
 """Nearest known names whose label is compared with that of a hidden one."""
 
@@ -184,10 +187,13 @@ def _label_shares(
 ) -> Floats:
     """Return the share of each answer's nearest known names, the hidden one left out, that have its label."""
     n_near = min(LABEL_NEIGHBORS, len(vectors) - 1)
-    with one_blas_thread():
-        cosines = answers @ directions(vectors.astype(np.float64)).T
-    cosines[np.arange(rows.size), rows] = -np.inf
-    nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :n_near]
+    known, nearest = directions(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
+    for start in range(0, rows.size, QUERIES_AT_ONCE):
+        asked = slice(start, start + QUERIES_AT_ONCE)
+        with one_blas_thread():
+            cosines = answers[asked] @ known
+        cosines[np.arange(len(cosines)), rows[asked]] = -np.inf
+        nearest[asked] = np.argsort(-cosines, axis=1, kind="stable")[:, :n_near]
     shares = (labels[nearest] == labels[rows][:, None]).mean(axis=1)
     return np.where(labels[rows] == "", np.nan, shares)
 
@@ -444,10 +450,6 @@ def _votes(
 class _Nearest(NamedTuple):
     rows: NDArray[np.int64]
     distances: Floats
-
-
-QUERIES_AT_ONCE = 256
-"""Rows whose distances to all others are held at a time."""
 
 
 def _nearest_others(rows: Floats, asked: NDArray[np.int64], k: int) -> _Nearest:

@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
 import dask.array as da
+import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.costs import Cost
 from distembed.execution import Checkpoint, compute, delayed_blocks
 from distembed.job.model import Job
+from distembed.job.outputs import ArrayOutput, FilesOutput, Output, TableOutput
 from distembed.job.plan import Plan
 from distembed.job.progress import Reporter
 from distembed.job.registry import SYSTEMS
 from distembed.job.tables import MakeTable
 from distembed.job.word_vectors import table_of_vectors
 from distembed.job.workers import Workers
+from distembed.storage.file_items import FileItem, MakeFiles
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
@@ -42,6 +46,32 @@ class Context(NamedTuple):
     def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
         """Return a callable that reports how many of all blocks, or of other units, are done."""
         return partial(self.reporter.advance, task, unit=unit)
+
+    def store(self, output: ArrayOutput, array: da.Array, *, constant: float = 0.0) -> da.Array:
+        """Store an array as `Stage.store` does, and return it opened."""
+        return self.stage.store(
+            output.name,
+            array,
+            dims=output.dims,
+            units=output.units,
+            meaning=output.meaning,
+            temporary=output.temporary,
+            constant=constant,
+            progress=self.progress(_in_words(output)),
+        )
+
+    def store_table(self, output: TableOutput, table: pa.Table) -> None:
+        """Store a table as `Stage.store_table` does."""
+        self.stage.store_table(output.name, table)
+
+    def store_files(self, output: FilesOutput, n: int, make: MakeFiles) -> list[FileItem]:
+        """Store the files that so many tasks make, as `Stage.store_files` does."""
+        progress = self.progress(_in_words(output))
+        return self.stage.store_files(output.name, n, make, temporary=output.temporary, progress=progress)
+
+
+def _in_words(output: ArrayOutput | FilesOutput) -> str:
+    return PurePosixPath(output.name).name.replace("_", " ")
 
 
 def nothing_to_check(_job: Any) -> list[str]:
@@ -92,6 +122,7 @@ class System(NamedTuple):
     `explorer` names the module whose `items` are what the page to explore shows.
     `inference` names the module whose `infer` writes what a job says of files that it has not seen.
     `explanation` names the module whose `explain` gives the reasons of one result.
+    `outputs` are what its stages may store.
     """
 
     job: type[Job]
@@ -102,6 +133,7 @@ class System(NamedTuple):
     inference: str | None = None
     explorer: str = "distembed.views.explorer.job"
     explanation: str | None = None
+    outputs: tuple[Output, ...] = ()
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
@@ -133,27 +165,24 @@ def system_of(job: Job) -> System:
     return system_named(job.job.system)
 
 
-def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkpoint:
+def kept_as(ctx: Context, outputs: Mapping[str, ArrayOutput]) -> Checkpoint:
     """Return a checkpoint that stores some intermediate arrays as separate outputs, which other stages read."""
 
     def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
-        if name not in names:
+        if name not in outputs:
             return ctx.stage.checkpoint(name, make)
-        if ctx.stage.is_stored(names[name]):
-            return ctx.stage.array(names[name])
-        array = make()
-        dims = ("word", *(f"axis_{axis}" for axis in range(1, array.ndim)))
-        progress = ctx.progress(names[name])
-        return ctx.stage.store(names[name], array, dims=dims, units="", meaning=meaning, progress=progress)
+        if ctx.stage.is_stored(outputs[name].name):
+            return ctx.stage.array(outputs[name].name)
+        return ctx.store(outputs[name], make())
 
     return checkpoint
 
 
-def read_as(ctx: Context, names: dict[str, str]) -> Checkpoint:
+def read_as(ctx: Context, outputs: Mapping[str, ArrayOutput]) -> Checkpoint:
     """Return a checkpoint that takes some intermediate arrays from the outputs of earlier stages."""
 
     def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
-        return ctx.workspace.array(names[name]) if name in names else ctx.stage.checkpoint(name, make)
+        return outputs[name].read(ctx.workspace) if name in outputs else ctx.stage.checkpoint(name, make)
 
     return checkpoint
 
@@ -188,11 +217,6 @@ def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordV
     words = workspace.table("vocabulary")["word"].to_pylist()
     found = WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
     return found if max_words is None else found.head(max_words)
-
-
-def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
-    """Return a stored sparse array, in memory: its rows have few entries."""
-    return whole_sparse(workspace.array(name))
 
 
 def whole_sparse(array: da.Array) -> sp.csr_array:

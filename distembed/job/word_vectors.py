@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.execution import compute
+from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.storage.workspace import Workspace
 from distembed.vectors.subwords import SubwordTable
 
@@ -13,8 +14,20 @@ SUBWORDS = "subwords"
 """The stage that learns them, and the section of the job file with its options."""
 WEIGHT = "subword_weight"
 """The parameter of the stage of the vectors that says with what weight the n-grams were added to them."""
-SUBWORD_VECTORS, SUBWORD_MEAN, NGRAMS = "subword_vectors", "subword_mean", "ngrams"
-"""The outputs of that stage: the vectors, the mean vector, and the n-gram or bucket of each row."""
+
+SUBWORD_VECTORS = ArrayOutput(
+    "subword_vectors",
+    "Vectors of character n-grams, a component per row; column j is row j of ngrams.parquet.",
+    dims=("component", "ngram"),
+)
+SUBWORD_MEAN = ArrayOutput(
+    "subword_mean", "The vector of a word of which no n-gram is known.", dims=("component",)
+)
+NGRAMS = TableOutput(
+    "ngrams",
+    "The n-grams, or their buckets in the column `bucket`, and how many words hold each.",
+    columns=("ngram", "n_words"),
+)
 
 
 def ngram_table(ngrams: tuple[str, ...] | None, buckets: np.ndarray | None, n_words: np.ndarray) -> pa.Table:
@@ -32,11 +45,11 @@ def read_subwords(workspace: Workspace) -> SubwordTable:
         If the workspace has no such stage.
     """
     options = workspace.stages()[SUBWORDS].parameters[SUBWORDS]
-    rows = workspace.table(NGRAMS)
+    rows = NGRAMS.read(workspace)
     is_hashed = "bucket" in rows.column_names
     return SubwordTable(
-        compute(workspace.array(SUBWORD_VECTORS)).T,
-        compute(workspace.array(SUBWORD_MEAN)),
+        compute(SUBWORD_VECTORS.read(workspace)).T,
+        compute(SUBWORD_MEAN.read(workspace)),
         min_n=options["min_n"],
         max_n=options["max_n"],
         ngrams=None if is_hashed else tuple(rows["ngram"].to_pylist()),

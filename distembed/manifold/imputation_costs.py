@@ -108,7 +108,8 @@ def vectors_cost(
         return cost._replace(written_bytes=cost.written_bytes + stored)
     mapped = _map_cost(model, table, vectors)
     systems = [] if model.method == "linear_map" else [vectors, mapped_table(model, table)]
-    cost = _sum([mapped, *(solving_cost(model, size, **options) for size in systems)])
+    solved = [solving_cost(model, size, **options) for size in systems]
+    cost = _sum([features_cost(model, table), mapped, *solved])
     if model.method == "auto" or model.ridge is None:
         n_known = vectors.n_rows - (n_unknown or 0)
         n_hidden = min(CHOICE_ROWS, n_known)
@@ -162,30 +163,24 @@ def mapped_table(model: LatentSemanticImputation, table: MatrixSize) -> MatrixSi
     return MatrixSize(table.n_rows, min(LANDMARKS, table.n_rows))
 
 
+def features_cost(model: LatentSemanticImputation, table: MatrixSize) -> Cost:
+    """Return what the features of a kernel take, which are kept once for all maps; a linear map has none."""
+    if model.kernel == "linear":
+        return Cost(0, 0, 0, 0, graphs=0)
+    rows = mapped_table(model, table)
+    chunk, m = row_chunk(table.n_rows, table.row_bytes, model.block_memory), rows.n_columns
+    task = chunk * (2 * table.compared(model.metric).row_bytes + 4 * 8 * m) + 8 * m * (m + table.n_columns)
+    return Cost(-(-table.n_rows // chunk), table.n_bytes, rows.n_bytes, task, 3 * 8 * m * m)
+
+
 def _map_cost(model: LatentSemanticImputation, table: MatrixSize, vectors: MatrixSize) -> Cost:
-    """Return what fitting a linear map to the known rows takes, and mapping all; features of a kernel are kept."""
+    """Return what fitting a linear map to the known rows takes, and mapping all; features of a kernel are held."""
     rows = mapped_table(model, table)
     n, m, s = rows.n_rows, rows.n_columns, vectors.n_columns
     chunk = row_chunk(n, 8 * (m + s), model.block_memory)
-    held = MAP_COPIES * 8 * min(m, n) * (m + s)
     task = chunk * (2 * rows.row_bytes + 2 * vectors.row_bytes + 16 * (m + s)) + 8 * m * (m + s)
-    features = rows.n_bytes if model.kernel == "rbf" else 0
-    if features:
-        of_table = row_chunk(n, table.row_bytes, model.block_memory)
-        task = max(
-            task,
-            of_table * (2 * table.compared(model.metric).row_bytes + 4 * 8 * m)
-            + 8 * m * (m + table.n_columns),
-        )
-        held += 3 * 8 * m * m
-    return Cost(
-        3 * -(-n // chunk),
-        3 * (rows.n_bytes + vectors.n_bytes),
-        features,
-        task,
-        held + 2 * features,
-        graphs=3,
-    )
+    held = MAP_COPIES * 8 * min(m, n) * (m + s) + (2 * rows.n_bytes if model.kernel == "rbf" else 0)
+    return Cost(3 * -(-n // chunk), 3 * (rows.n_bytes + vectors.n_bytes), 0, task, held, graphs=3)
 
 
 def fold_cost(
@@ -198,13 +193,19 @@ def fold_cost(
     n_unknown: int | None = None,
     n_sweeps: int = POWER_SWEEPS,
 ) -> Cost:
-    """Return what `hidden_fold` takes for so many hidden rows, which keeps what is imputed for them only."""
-    rows = mapped_table(model, table)
+    """Return what `hidden_fold` takes for so many hidden rows, beside the features of a kernel."""
     q = None if n_unknown is None else n_unknown + n_hidden
     options: dict[str, Any] = {"n_edges": n_edges, "n_unknown": q, "n_sweeps": n_sweeps}
-    solved = [solving_cost(model, size, **options) for size in (vectors, rows)]
-    cost = _sum([_map_cost(model, table, vectors)._replace(written_bytes=0), *solved])
-    return cost._replace(written_bytes=n_hidden * (vectors.row_bytes + rows.row_bytes))
+    solved = [hidden_cost(model, size, n_hidden, **options) for size in (vectors, mapped_table(model, table))]
+    return _sum([_map_cost(model, table, vectors), *solved])
+
+
+def hidden_cost(
+    model: LatentSemanticImputation, values: MatrixSize, n_hidden: int, **options: int | None
+) -> Cost:
+    """Return what imputing so many hidden rows takes, which alone are kept; the options are those of `solving_cost`."""
+    solved: dict[str, Any] = options
+    return solving_cost(model, values, **solved)._replace(written_bytes=n_hidden * values.row_bytes)
 
 
 # --- new rows --------------------------------------------------------------------------------------------------
@@ -214,7 +215,8 @@ def infer_cost(model: LatentSemanticImputation, table: MatrixSize, vectors: Matr
     """Return what `infer` takes for so many new rows; nothing is stored, the vectors are those of the caller."""
     k, n_edges = min(model.min_degree, table.n_rows), n_new * min(model.min_degree, table.n_rows)
     rows = mapped_table(model, table)
-    steps = [] if model.method == "graph" else [_map_cost(model, table, vectors)._replace(written_bytes=0)]
+    mapped = [features_cost(model, table)._replace(written_bytes=0), _map_cost(model, table, vectors)]
+    steps = [] if model.method == "graph" else mapped
     if model.method != "linear_map":
         new = weights_cost(model, table._replace(n_rows=n_new + table.n_rows), n_edges=n_edges)
         grid = dense_grid(table, model.block_memory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -28,10 +29,12 @@ from distembed.counting.documents import count_document_terms
 from distembed.formats.parquet import whole_table
 from distembed.formats.tables import TableError, read_columns
 from distembed.job.inputs import file_sizes, recorded_bytes
+from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.stages.corpus import local_scratch, words_in_memory
 from distembed.stages.corpus_sections import corpus_of
 from distembed.stages.corpus_sizes import about
+from distembed.stages.outputs import DOCUMENTS, TOKENS, VOCABULARY
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
@@ -39,6 +42,18 @@ from distembed.vectors import WordVectors
 from distembed.weighting.documents import tf_idf
 
 SIDES = ("first", "second")
+
+SIDE_TOKENS = replace(TOKENS, name="{side}_tokens")
+SIDE_DOCUMENTS = replace(
+    DOCUMENTS, name="{side}_documents", columns=("id", "title", "label", "n_tokens", "excerpt")
+)
+SIDE_VOCABULARY = replace(VOCABULARY, name="{side}_vocabulary")
+SIDE_TERMS = ArrayOutput(
+    "{side}_terms",
+    "tf-idf of each word (column) in each document (row), rows of unit length.",
+    dims=("document", "word"),
+)
+SIDE_OUTPUTS = (SIDE_TOKENS, SIDE_DOCUMENTS, SIDE_VOCABULARY, SIDE_TERMS)
 
 
 def sides_of(job: Any) -> tuple[str, ...]:
@@ -213,8 +228,7 @@ def run_side_tokens(ctx: Context) -> dict[str, Any]:
     for side in sides_of(ctx.job):
         corpus = collection_of(ctx.job, side)
         make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
-        name = f"{side}_tokens"
-        items = ctx.stage.store_files(name, len(corpus.partitions), make, progress=ctx.progress(name))
+        items = ctx.store_files(SIDE_TOKENS.of(side=side), len(corpus.partitions), make)
         for what in ("n_documents", "n_tokens", "n_words"):
             facts[f"{side}_{what}"] = sum(int(item.summary[what]) for item in items)
     return facts
@@ -225,7 +239,7 @@ def token_partitions(workspace: Workspace, side: str) -> tuple[str, ...]:
     suffix = ".documents.parquet"
     return tuple(
         next(path.removesuffix(suffix) for path in item.paths if path.endswith(suffix))
-        for item in workspace.files(f"{side}_tokens")
+        for item in SIDE_TOKENS.read(workspace, side=side)
     )
 
 
@@ -246,8 +260,8 @@ def run_terms(ctx: Context) -> dict[str, Any]:
         with local_scratch(ctx.workspace) as scratch:
             every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
         vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
-        ctx.stage.store_table(f"{side}_documents", documents)
-        ctx.stage.store_table(f"{side}_vocabulary", _vocabulary_table(vocabulary))
+        ctx.store_table(SIDE_DOCUMENTS.of(side=side), documents)
+        ctx.store_table(SIDE_VOCABULARY.of(side=side), _vocabulary_table(vocabulary))
         counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)
         weighted = tf_idf(
             counts,
@@ -255,9 +269,7 @@ def run_terms(ctx: Context) -> dict[str, Any]:
             n_documents=documents.num_rows,
             sublinear=ctx.job.terms.sublinear,
         )
-        meaning = "tf-idf of each word (column) in each document (row), rows of unit length."
-        name, dims = f"{side}_terms", ("document", "word")
-        ctx.stage.store(name, weighted, dims=dims, units="", meaning=meaning, progress=ctx.progress(name))
+        ctx.store(SIDE_TERMS.of(side=side), weighted)
         facts[f"{side}_n_words"] = len(vocabulary)
     return facts
 
@@ -293,7 +305,7 @@ def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
 
 def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
     """Return the chosen words of a collection."""
-    return Vocabulary.from_table(workspace.table(f"{side}_vocabulary"))
+    return Vocabulary.from_table(SIDE_VOCABULARY.read(workspace, side=side))
 
 
 def check_vectors(job: Any) -> list[str]:

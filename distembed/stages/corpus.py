@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +30,9 @@ from distembed.counting.partial_counts import PartialCounts, count_partition
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table
 from distembed.job.inputs import file_sizes
+from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context, StageSpec, sections
+from distembed.stages import outputs
 from distembed.stages.corpus_sections import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.stages.corpus_sizes import CorpusSizes, RunSizes
 from distembed.storage.file_items import FileItem
@@ -152,11 +155,9 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
     make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
-    partitions = ctx.stage.store_files(
-        "tokens", len(corpus.partitions), make, progress=ctx.progress("tokens")
-    )
+    partitions = ctx.store_files(outputs.TOKENS, len(corpus.partitions), make)
     if ctx.job.corpus.bad_records == "skip":
-        ctx.stage.store_table("bad_records", _bad_records(partitions))
+        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions))
     totals = _totals(partition.summary for partition in partitions)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
@@ -216,9 +217,9 @@ def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
     return {"left out": omitted} if omitted else {}
 
 
-def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
+def tokens_of(workspace: Workspace, output: FilesOutput = outputs.TOKENS) -> Tokens:
     """Return the token partitions of a workspace."""
-    return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
+    return Tokens(tuple(_prefix(item) for item in output.read(workspace)))
 
 
 def _prefix(item: FileItem) -> str:
@@ -268,9 +269,10 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         "count": np.asarray(vocabulary.counts, np.int64),
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
-    ctx.stage.store_table("vocabulary", pa.table(table))
+    ctx.store_table(outputs.VOCABULARY, pa.table(table))
     n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
-    ctx.stage.store_batches("documents", DOCUMENTS_SCHEMA, grouped_documents(tokens), n_rows=n_documents)
+    documents = grouped_documents(tokens)
+    ctx.stage.store_batches(outputs.DOCUMENTS.name, DOCUMENTS_SCHEMA, documents, n_rows=n_documents)
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
@@ -320,7 +322,7 @@ def documents_of(tokens: Tokens) -> pa.Table:
 
 def vocabulary_of(workspace: Workspace) -> Vocabulary:
     """Return the vocabulary of a workspace."""
-    return Vocabulary.from_table(workspace.table("vocabulary"))
+    return Vocabulary.from_table(outputs.VOCABULARY.read(workspace))
 
 
 # --- token ids -> counts ---------------------------------------------------------------------------------------
@@ -355,14 +357,7 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     counts = count_document_terms(
         tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
     )
-    stored = ctx.stage.store(
-        "document_terms",
-        counts if kept is None else counts[kept],
-        dims=("document", "word"),
-        units="occurrences",
-        meaning="How often a word stands in a document.",
-        progress=ctx.progress("document terms"),
-    )
+    stored = ctx.store(outputs.DOCUMENT_TERMS, counts if kept is None else counts[kept])
     return {"n_documents": stored.shape[0]}
 
 
@@ -400,22 +395,17 @@ def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
     return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.runs, counting_options(job))
 
 
-def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
-    """Count each partition of the tokens of a name into sorted runs, cut by row block."""
-    return store_runs(ctx, "partial_counts", counting_options(ctx.job), tokens=tokens)
+def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
+    """Count each partition of the tokens into sorted runs, cut by row block."""
+    return store_runs(ctx, outputs.PARTIAL_COUNTS, counting_options(ctx.job), tokens=tokens)
 
 
 def store_runs(
-    ctx: Context,
-    name: str,
-    options: CooccurrenceOptions,
-    *,
-    tokens: str = "tokens",
-    task: str = "partial counts",
+    ctx: Context, output: FilesOutput, options: CooccurrenceOptions, *, tokens: FilesOutput = outputs.TOKENS
 ) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block, and store them under a name."""
+    """Count each partition of the tokens into sorted runs, cut by row block, and store them as an output."""
     blocks = cooccurrence_row_blocks(
-        ctx.workspace.table("vocabulary")["count"].to_numpy(),
+        outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy(),
         window=options.window,
         direction=options.direction,
         block_memory=options.block_memory,
@@ -428,7 +418,7 @@ def store_runs(
         options=options,
         row_blocks=blocks,
     )
-    ctx.stage.store_files(name, len(partitions), make, temporary=True, progress=ctx.progress(task))
+    ctx.store_files(output, len(partitions), make)
     return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
 
 
@@ -451,37 +441,30 @@ def _count_numbered_partition(
 
 def run_cooccurrence(ctx: Context) -> dict[str, Any]:
     """Add the runs of all partitions, row block by row block."""
-    counts = merged_runs(ctx, "partial_counts")
-    stored = ctx.stage.store(
-        "cooccurrence",
-        counts,
-        dims=("left_word", "right_word")
-        if ctx.job.counting.direction == "left"
-        else ("word", "context_word"),
-        units="occurrences",
-        meaning=f"How often two words stand within {ctx.job.counting.window} places; see counting in job.toml.",
-        progress=ctx.progress("co-occurrence"),
-    )
-    row_nonzeros = compute(ctx.stage.row_nonzeros("cooccurrence"))
-    ctx.stage.store_table("row_nonzeros", pa.table({"n_nonzero": row_nonzeros}))
+    counting = ctx.job.counting
+    output = outputs.COOCCURRENCE.of(window=counting.window)
+    if counting.direction == "left":
+        output = replace(output, dims=("left_word", "right_word"))
+    stored = ctx.store(output, merged_runs(ctx, outputs.PARTIAL_COUNTS))
+    row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
+    ctx.store_table(outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
     return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
 
 
-def merged_runs(ctx: Context, name: str) -> da.Array:
-    """Return the sum of the runs that the stage of a name has stored, lazily, row block by row block.
+def merged_runs(ctx: Context, runs: FilesOutput) -> da.Array:
+    """Return the sum of the runs that the stage of their name has stored, lazily, row block by row block.
 
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
-    row_blocks = tuple(ctx.workspace.stages()[name].facts["row_blocks"])
+    row_blocks = tuple(ctx.workspace.stages()[runs.name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
-    partials, level = _partial_counts(ctx.workspace.files(name)), 0
+    partials, level = _partial_counts(runs.read(ctx.workspace)), 0
     while len(partials) > MERGED_FILES:
         level += 1
         groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
         make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory)
-        merged, task = f"{name}_merged_{level}", f"{name.replace('_', ' ')} merged"
-        items = ctx.stage.store_files(merged, len(groups), make, temporary=True, progress=ctx.progress(task))
-        partials = _partial_counts(items)
+        merged = outputs.MERGED_COUNTS.of(counts=runs.name, level=str(level))
+        partials = _partial_counts(ctx.store_files(merged, len(groups), make))
     return merge_partials(partials, row_blocks, block_memory=block_memory)
 
 

@@ -21,10 +21,12 @@ from distembed.evaluation.words import score_records
 from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
 from distembed.execution import compute, delayed_blocks
 from distembed.job.model import Job
+from distembed.job.outputs import FileOutput
 from distembed.job.stage import Context, read_vectors
 from distembed.job.terminal import shown
 from distembed.neighbors.graphs import row_is_used
 from distembed.stages.corpus import count_values
+from distembed.stages.outputs import VOCABULARY
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -46,7 +48,7 @@ def common_words(workspace: Workspace) -> frozenset[str]:
     n_documents = done["tokens"].facts.get("n_documents", 0) if "tokens" in done else 0
     if n_documents < FEWEST_DOCUMENTS or "document_count" not in workspace.schema("vocabulary").names:
         return frozenset()
-    table = workspace.table("vocabulary")
+    table = VOCABULARY.read(workspace)
     is_common = table["document_count"].to_numpy() > COMMON_SHARE * n_documents
     return frozenset(table["word"].filter(is_common).to_pylist())
 
@@ -75,13 +77,13 @@ def set_lines(found: FoundSets) -> list[str]:
     return [f"sets: {names}", *([found.omissions] if found.omissions else [])]
 
 
-def store_scores(ctx: Context, name: str, scores: Sequence[Score]) -> None:
+def store_scores(ctx: Context, output: FileOutput, scores: Sequence[Score]) -> None:
     """Store scores as JSON."""
-    _store_json(ctx, name, score_records(scores))
+    _store_json(ctx, output, score_records(scores))
 
 
-def read_scores(workspace: Workspace, name: str) -> list[Score]:
-    """Return the scores that a finished workspace stores under a name."""
+def read_scores(workspace: Workspace, output: FileOutput) -> list[Score]:
+    """Return the scores of a finished workspace."""
     return [
         Score(
             **{
@@ -90,13 +92,13 @@ def read_scores(workspace: Workspace, name: str) -> list[Score]:
                 "interval": None if row["interval"] is None else tuple(row["interval"]),
             }
         )
-        for row in json.loads(workspace.read_bytes(name))
+        for row in json.loads(workspace.read_bytes(output.name))
     ]
 
 
-def shown_scores(workspace: Workspace, name: str) -> list[Score]:
-    """Return the scores that a finished workspace stores under a name as a report shows them."""
-    return [score.in_report for score in read_scores(workspace, name)]
+def shown_scores(workspace: Workspace, output: FileOutput) -> list[Score]:
+    """Return the scores of a finished workspace as a report shows them."""
+    return [score.in_report for score in read_scores(workspace, output)]
 
 
 def judged_vectors(job: Any, workspace: Workspace) -> WordVectors:
@@ -110,18 +112,16 @@ def judged_vectors(job: Any, workspace: Workspace) -> WordVectors:
     )
 
 
-def store_nearest(ctx: Context, name: str, space: str) -> None:
+def store_nearest(ctx: Context, output: FileOutput, space: da.Array) -> None:
     """Store the neighbors in a space of the report's words that are known, else of the first content words."""
-    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    words = VOCABULARY.read(ctx.workspace)["word"].to_pylist()
     asked = words_shown(ctx.job.report.words, words, common_words(ctx.workspace))
-    _store_json(
-        ctx, name, nearest_words(ctx.workspace.array(space), words, asked, n=ctx.job.report.n_neighbors)
-    )
+    _store_json(ctx, output, nearest_words(space, words, asked, n=ctx.job.report.n_neighbors))
 
 
-def read_nearest(workspace: Workspace, name: str) -> Nearest:
-    """Return the neighbors that a finished workspace stores under a name."""
-    found: Nearest = json.loads(workspace.read_bytes(name))
+def read_nearest(workspace: Workspace, output: FileOutput) -> Nearest:
+    """Return the neighbors of words that a finished workspace stores."""
+    found: Nearest = json.loads(workspace.read_bytes(output.name))
     return found
 
 
@@ -134,7 +134,7 @@ def words_shown(asked: Iterable[str], words: Sequence[str], common: frozenset[st
 
 def words_without_vector(job: Any, workspace: Workspace) -> list[str]:
     """Return the words of `report.words` that the vocabulary lacks, with the spelling that it has in other case."""
-    known = set(workspace.table("vocabulary")["word"].to_pylist())
+    known = set(VOCABULARY.read(workspace)["word"].to_pylist())
     lacking = [word for word in dict.fromkeys(job.report.words) if word not in known]
     others = [
         (word, [w for w in (word.lower(), word.capitalize(), word.upper()) if w in known]) for word in lacking
@@ -155,20 +155,20 @@ def lacking_line(job: Job, workspace: Workspace) -> str:
 
 def space_facts(workspace: Workspace, space: da.Array) -> dict[str, Any]:
     """Return how many values a space stores, and its words whose row is zeros: no evaluation tells anything of them."""
-    words = workspace.table("vocabulary")["word"]
+    words = VOCABULARY.read(workspace)["word"]
     rows = np.flatnonzero(~row_is_used(space, "cosine"))
     first = [words[int(row)].as_py() for row in rows[:LISTED_ZERO_WORDS]]
     n_values = count_values(space) if sp.issparse(space._meta) else space.shape[0] * space.shape[1]
     return {"n_values": n_values, "n_zero_words": int(rows.size), "zero_words": ", ".join(first)}
 
 
-def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) -> WordVectors | SparseSpace:
+def in_memory(
+    words: Sequence[str], space: da.Array, tested: Iterable[str] | None
+) -> WordVectors | SparseSpace:
     """Return a space: whole (`tested` None), or a sparse one with the rows of the tested words alone.
 
-    A word of the vocabulary counts as tested if a tested word has the same lower-case form.
+    A word counts as tested if a tested word has the same lower-case form.
     """
-    words = workspace.table("vocabulary")["word"].to_pylist()
-    space = workspace.array(name)
     if tested is None:
         held = compute(space)
         return SparseSpace(words, held, is_whole=True) if sp.issparse(held) else WordVectors(words, held)
@@ -180,5 +180,5 @@ def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) ->
     return SparseSpace([words[row] for row in rows], matrix)
 
 
-def _store_json(ctx: Context, name: str, value: Any) -> None:
-    ctx.stage.store_bytes(name, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
+def _store_json(ctx: Context, output: FileOutput, value: Any) -> None:
+    ctx.stage.store_bytes(output.name, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")

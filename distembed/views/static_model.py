@@ -14,6 +14,7 @@ from distembed.evaluation.words import SCORE_HEADINGS, score_rows
 from distembed.job.model import Job
 from distembed.job.opening import VectorFile, job_of, parse_source
 from distembed.job.stage import system_of
+from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import shown_scores
 from distembed.storage.workspace import Workspace
 from distembed.views.texts import open_encoder
@@ -108,9 +109,9 @@ def _settings(job: Job, workspace: Workspace) -> str:
 def _scores(workspace: Workspace) -> str:
     """Return the scores of the word vectors that a job has stored, as a table of Markdown."""
     done = workspace.stages()
-    if "evaluation" not in done or "evaluation.json" not in done["evaluation"].outputs:
+    if "evaluation" not in done or EVALUATION.name not in done["evaluation"].outputs:
         return ""
     rows = [SCORE_HEADINGS[:-1], ("---",) * (len(SCORE_HEADINGS) - 1)]
-    rows += [row[:-1] for row in score_rows(shown_scores(workspace, "evaluation.json"))]
+    rows += [row[:-1] for row in score_rows(shown_scores(workspace, EVALUATION))]
     lines = "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in rows)
     return f"## Scores of the word vectors\n\nBefore the weights were folded in.\n\n{lines}\n"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from tests.benchmarks.measures import DISTEMBED, run_main, spent, tell, tell_head, tell_row
+from tests.commands import digest, environment
 from tests.hosts.network import WORKERS, Network, Wire, cluster, follow, registrations, wait_until
-from tests.pipeline.conftest import digest, environment
 
 RUN_SECONDS = 3600.0
 CUT_SECONDS = 60.0

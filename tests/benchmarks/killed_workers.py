@@ -39,7 +39,7 @@ from distributed import Client
 
 import distembed as de
 from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
-from tests.pipeline.conftest import SMALL_JOB, environment, forget_stage
+from tests.commands import SMALL_JOB, environment, forget_stage
 from tests.small_jobs import imputation, neighbors, topics, transfer, wordspaces
 
 RUN_SECONDS = 300.0

@@ -14,6 +14,7 @@ import pytest
 import distembed
 from distembed.job.keys import keys_of
 from distembed.job.registry import SYSTEMS
+from distembed.job.stage import system_named
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -154,3 +155,13 @@ def test_every_extra_is_on_the_page_of_installing() -> None:
     ]
     page = (DOCS / "start" / "install.md").read_text(encoding="utf-8")
     assert [name for name in extras if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_page_of_outputs_has_every_array_table_and_file_of_a_system(system):
+    page = extension("outputs")["page"]()
+    declared = system_named(system).outputs
+    section = page.partition(f"\n## `{system}`\n")[2].partition("\n## ")[0]
+    for output in declared:
+        assert f"| `{output.name}` |" in section
+        assert output.meaning in section

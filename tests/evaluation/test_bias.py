@@ -15,7 +15,7 @@ from distembed.evaluation.bias import AssociationTest, WordList, association_row
 from distembed.evaluation.wordsets import WordSetError
 from distembed.systems.psdvec.job import EvaluationSection, PSDVecJob
 from distembed.systems.psdvec.views import bias_audit
-from tests.pipeline.conftest import run
+from tests.commands import run
 from tests.references import bias as plain
 
 BY_WEFE = {

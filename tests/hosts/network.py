@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.pipeline.conftest import environment
-from tests.pipeline.test_tls import make_certificates, tls_options
+from tests.commands import environment
+from tests.job.test_tls import make_certificates, tls_options
 
 WORKERS = ("h1", "h2", "h3", "h4")
 ADDRESSES = {"scheduler": "10.77.0.1", "client": "10.77.0.2"} | {

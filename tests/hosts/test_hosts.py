@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import digest
 from tests.hosts.network import (
     SCHEDULER,
     WORKERS,
@@ -18,9 +19,6 @@ from tests.hosts.network import (
     registrations,
     wait_until,
 )
-from tests.pipeline.conftest import digest, finished, job
-
-__all__ = ["finished", "job"]
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -26,8 +26,8 @@ from distembed.storage import DamagedError, ManifestError, OutsideError, Workspa
 from distembed.storage import files as storage_files
 from distembed.storage.files import Folder
 from distembed.storage.zarr_stores import zarr_store_in
-from tests.pipeline.test_matrices import pickled_array
 from tests.references.checksums import crc32c
+from tests.stages.test_matrices import pickled_array
 from tests.storage.examples import META, dense_array, store_all, write_item
 
 OUTSIDE = (

@@ -8,13 +8,14 @@ from distembed.display import plural
 from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, is_better
 from distembed.job.quantities import format_number
 from distembed.storage.workspace import Workspace
+from distembed.systems.imputation import outputs
 from distembed.systems.imputation.stages import OWN, RIDGE, SHUFFLED
 from distembed.views import report
 
 
 def method_rows(workspace: Workspace) -> dict[str, MethodRecovery]:
     """Return the figures of the hold-out by method; none where too few names are known to hide any."""
-    rows = (MethodRecovery(**row) for row in workspace.table("hold_out").to_pylist())
+    rows = (MethodRecovery(**row) for row in outputs.HOLD_OUT.read(workspace).to_pylist())
     return {row.method: row for row in rows}
 
 
@@ -107,7 +108,7 @@ def hold_out_section(workspace: Workspace) -> report.Section:
     ]
     if not rows:
         return report.Section(title, report.paragraph(verdict(workspace)))
-    if not any(workspace.table("vocabulary")["label"].to_pylist()):
+    if not any(outputs.VOCABULARY.read(workspace)["label"].to_pylist()):
         rows = [{key: value for key, value in row.items() if "label" not in key} for row in rows]
     caption = (
         f"{hold_out(workspace)} Rank 1 is best. The centered cosine is that of the differences from the mean of the "
@@ -131,7 +132,7 @@ def hold_out_section(workspace: Workspace) -> report.Section:
 
 def _choice_curve(workspace: Workspace) -> report.Section:
     """Draw how well each ridge of each method finds the hidden names."""
-    tried = workspace.table("choice").to_pylist()
+    tried = outputs.CHOICE.read(workspace).to_pylist()
     (graph,) = (row["centered_cosine"] for row in tried if row["method"] == "graph")
     ridges = sorted({row["ridge"] for row in tried if row["ridge"] > 0})
     curves = {
@@ -168,7 +169,7 @@ def label_sections(workspace: Workspace) -> list[report.Section]:
     if "neighbor_labels" not in workspace.stages():
         return []
     title = "Labels of neighbors"
-    found = workspace.table("neighbor_labels").to_pylist()
+    found = outputs.NEIGHBOR_LABELS.read(workspace).to_pylist()
     if not found:
         return [report.Section(title, report.paragraph("Too few names have a label to ask their neighbors."))]
     shares = {(row["rows"], row["votes"], row["n_neighbors"]): row["accuracy"] for row in found}

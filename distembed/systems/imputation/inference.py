@@ -11,8 +11,9 @@ from distembed.formats.tables import some
 from distembed.job.stage import read_vectors
 from distembed.job.tables import Numbers, Piece, Table
 from distembed.storage.workspace import Workspace
+from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
-from distembed.systems.imputation.solving import SCALES, estimator_of
+from distembed.systems.imputation.solving import estimator_of
 from distembed.tables.domain import read_new_rows
 from distembed.tables.known import holds_vectors
 from distembed.tables.names import folding
@@ -48,7 +49,7 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
     words = [domain.names[row] for row in rows.tolist()]
     enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors]))
     written = _written(
-        enlarged, [*workspace.table("vocabulary")["origin"].to_pylist(), *[NEW] * len(words)], new
+        enlarged, [*outputs.VOCABULARY.read(workspace)["origin"].to_pylist(), *[NEW] * len(words)], new
     )
     return "; ".join([f"{plural(len(words), 'new name')}; {written}", *domain.notes, *remarks])
 
@@ -97,9 +98,9 @@ def _the_table(job: ImputationJob, new: NewFiles) -> str:
 
 def _learned(job: ImputationJob, workspace: Workspace) -> tuple[list[str], Scales]:
     """Return the columns that the job has read, and their scales."""
-    facts, d = workspace.stages()["join"], workspace.array("domain").shape[1]
-    if SCALES in facts.outputs:
-        table = workspace.table(SCALES)
+    facts, d = workspace.stages()["join"], outputs.DOMAIN.read(workspace).shape[1]
+    if outputs.DOMAIN_COLUMNS.name in facts.outputs:
+        table = outputs.DOMAIN_COLUMNS.read(workspace)
         return table["column"].to_pylist(), scales_of(table)
     if not job.domain.standardize and (job.is_recorded or holds_vectors(job.domain.path, job.domain.format)):
         columns = [f"component {number}" for number in range(d)]
@@ -115,7 +116,7 @@ def _new_names(
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Return the rows whose names have no vector in the job, and what is to be said of the others."""
     fold = folding(ignore_case=job.matching.ignore_case, ignore_underscores=job.matching.ignore_underscores)
-    taken = {fold(name) for name in (*known.words, *workspace.table("vocabulary")["name"].to_pylist())}
+    taken = {fold(name) for name in (*known.words, *outputs.VOCABULARY.read(workspace)["name"].to_pylist())}
     is_new = np.array([fold(name) not in taken for name in domain.names])
     own = [name for name, fresh in zip(domain.names, is_new.tolist(), strict=True) if not fresh]
     if not is_new.any():
@@ -128,9 +129,9 @@ def _new_names(
 
 def _vectors(job: ImputationJob, workspace: Workspace, rows: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return the vectors of new rows, (m, s), from those that the job has imputed."""
-    X, Y = workspace.array("domain"), workspace.array("known_vectors")
+    X, Y = outputs.DOMAIN.read(workspace), outputs.KNOWN_VECTORS.read(workspace)
     facts = workspace.stages()["vectors"].facts
     model = estimator_of(job)
-    model.vectors_ = workspace.array("vectors")[: X.shape[0]]
+    model.vectors_ = outputs.VECTORS.read(workspace)[: X.shape[0]]
     model.method_, model.ridge_ = facts["method"], facts["ridge"]
     return np.asarray(model.infer(rows, X, Y), np.float32)

@@ -10,70 +10,70 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.costs import Cost
-from distembed.evaluation.imputation import QUERIES_AT_ONCE, LabelAccuracy, label_accuracies
+from distembed.costs import Cost, add_costs
+from distembed.evaluation.imputation import LabelAccuracy, label_accuracies
+from distembed.evaluation.imputation_costs import labels_cost
 from distembed.execution import compute, delayed, from_delayed
-from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes
-from distembed.job.stage import Context, Counted, sections, stored_sparse
-from distembed.linalg.chunks import COLUMN_BLOCKS, LEAST_ROWS, ROW_COPIES, row_chunk
+from distembed.job.outputs import ArrayOutput
+from distembed.job.stage import Context, Counted, sections, whole_sparse
+from distembed.linalg.chunks import row_chunk
+from distembed.manifold.graph_costs import MatrixSize, distances_cost
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
-from distembed.manifold.imputation_maps import LANDMARKS
-from distembed.manifold.imputation_systems import COLUMN_COPIES
-from distembed.neighbors.distances import Metric, distance_chunk, distance_rows
+from distembed.manifold.imputation_costs import graph_cost, vectors_cost, weights_cost
+from distembed.neighbors.distances import Metric, distance_rows
+from distembed.storage.workspace import Workspace
+from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
+from distembed.tables.costs import join_cost, others_cost
 from distembed.tables.domain import Joined, join, read_domain
-from distembed.tables.known import holds_vectors, known_bytes, known_width, read_known
+from distembed.tables.known import known_bytes, known_width, read_known
 from distembed.tables.names import NearMiss, advice_on, near_misses
 from distembed.tables.rows import Domain, LeftOut, scales_table, warn_of_one_column
 
-SCALES = "domain_columns"
-"""The table of the columns that were read and the scale they were brought to, by which later rows are read."""
-
-TABLE_COPIES = 4
-"""Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed."""
-
-TEXT_COPIES = 4
-"""Further copies where the table is text: the file, its cells, and cells made ready to become numbers."""
-
 
 class TableSizes(NamedTuple):
-    """Rows and columns of the domain, components of the vectors."""
+    """The rows of the domain, the vectors of all its names, and the bytes of their files."""
 
-    n_names: int
-    n_features: int
-    n_components: int
+    domain: MatrixSize
+    vectors: MatrixSize
     input_bytes: int
-    domain_bytes: int  # of the matrix in memory
+    n_known: int  # names with a known vector; all names where they are not counted
+    known_bytes: int  # of all known vectors in memory, those of words that are no names too
     notes: tuple[str, ...] = ()  # what was done to the table
-    known_bytes: int = 0  # of all known vectors in memory, those of words that are no names too
 
     @property
     def sentence(self) -> str:
         """The sizes in words."""
-        sizes = (
-            f"{self.n_names:,} names x {self.n_features:,} numbers, vectors of {self.n_components} components"
-        )
+        n, d, s = *self.domain[:2], self.vectors.n_columns
+        sizes = f"{n:,} names x {d:,} numbers, vectors of {s} components"
         return "\n".join([sizes, *(f"  {note}" for note in self.notes)])
 
 
 def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
     """Return the sizes of a job; what a committed join has counted is not read again."""
     if counted is not None and "join" in counted.stages:
-        workspace, n_bytes = counted.workspace, recorded_bytes(counted.stages["join"].parameters)
-        spec = workspace.describe("domain").spec
-        width = np.dtype(spec.dtype).itemsize
-        n_components = workspace.describe("known_vectors").spec.shape[1]
-        n, d = spec.shape
-        return TableSizes(n, d, n_components, n_bytes, width * n * d)
-    domain = read_domain(job.domain, job.matching)
-    n, d = domain.matrix.shape
-    read = [job.domain.path, *job.domain.also, job.known.path, *filter(None, [job.known.counts])]
-    notes = (*domain.notes, *filter(None, [advice_on_metric(domain, job.imputation.metric)]))
-    n_bytes = sum(file_sizes(read).values())
-    width = known_width(job.known)
-    held = known_bytes(job.known, width)
-    return TableSizes(n, d, width, n_bytes, domain.matrix.nbytes, notes, held)
+        join, facts = counted.stages["join"], counted.stages["join"].facts
+        domain, vectors = (_size_of(counted.workspace, name) for name in ("domain", "known_vectors"))
+        held = vectors.row_bytes * (facts["n_known"] + facts["n_unmatched_words"])
+        return TableSizes(domain, vectors, recorded_bytes(join.parameters), facts["n_known"], held)
+    read = read_domain(job.domain, job.matching)
+    paths = [job.domain.path, *job.domain.also, job.known.path, *filter(None, [job.known.counts])]
+    (n, d), width = read.matrix.shape, known_width(job.known)
+    return TableSizes(
+        MatrixSize(n, d, itemsize=read.matrix.itemsize),
+        MatrixSize(n, width, itemsize=4),
+        sum(file_sizes(paths).values()),
+        n,
+        known_bytes(job.known, width),
+        (*read.notes, *filter(None, [advice_on_metric(read, job.imputation.metric)])),
+    )
+
+
+def _size_of(workspace: Workspace, name: str) -> MatrixSize:
+    spec = workspace.describe(name).spec
+    n, d = spec.shape
+    return MatrixSize(n, d, itemsize=np.dtype(spec.dtype).itemsize)
 
 
 def joined(job: ImputationJob) -> Joined:
@@ -90,11 +90,6 @@ def advice_on_metric(domain: Domain, metric: Metric) -> str:
         "the domain holds vectors of words, which are mostly compared by their directions: imputation.metric = "
         '"cosine" does that'
     )
-
-
-def vector_bytes(sizes: TableSizes) -> int:
-    """Return the bytes of the vectors of all names, float32."""
-    return 4 * sizes.n_names * sizes.n_components
 
 
 def join_parameters(job: ImputationJob) -> dict[str, Any]:
@@ -117,14 +112,13 @@ def options_parameters(names: set[str]) -> Any:
 
 def plan_join(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of reading and joining both tables."""
-    written = sizes.domain_bytes + vector_bytes(sizes)
-    text = is_text(job.domain.path) and not holds_vectors(job.domain.path, job.domain.format)
-    copies = TABLE_COPIES + (TEXT_COPIES if text else 0)
-    # Of tables side by side, the names that are in one only are read too.
-    beside = sizes.input_bytes if job.domain.also else 0
-    others = sizes.known_bytes if job.known.keep_others else 0
-    shared = copies * written + beside + sizes.known_bytes + others
-    return Cost(1, sizes.input_bytes, written + others, 0, shared)
+    return join_cost(
+        job.domain,
+        job.known,
+        input_bytes=sizes.input_bytes,
+        stored_bytes=sizes.domain.n_bytes + sizes.vectors.n_bytes,
+        known_bytes=sizes.known_bytes,
+    )
 
 
 def run_join(ctx: Context) -> dict[str, Any]:
@@ -135,28 +129,25 @@ def run_join(ctx: Context) -> dict[str, Any]:
     if warning:
         ctx.reporter.note(f"warning: {warning}")
     others = both.others if job.known.keep_others else both.others[:0]
-    ctx.stage.store_table("vocabulary", both.vocabulary(with_others=job.known.keep_others))
+    ctx.store_table(outputs.VOCABULARY, both.vocabulary(with_others=job.known.keep_others))
     notes = [*both.domain.notes, *both.known.notes]
     notes += filter(None, [advice_on_metric(both.domain, job.imputation.metric)])
     for note in notes:
         ctx.reporter.note(f"  {note}")
     misses = near_misses(both.domain.names, both.words, both.matched, job.matching)
     left_out = both.domain.left_out
-    ctx.stage.store_table("left_out", _table_of(LeftOut, left_out))
-    ctx.stage.store_table("near_misses", _table_of(NearMiss, misses))
-    ctx.stage.store_table("reading", pa.table({"note": pa.array(notes, pa.string())}))
+    ctx.store_table(outputs.LEFT_OUT, _table_of(LeftOut, left_out))
+    ctx.store_table(outputs.NEAR_MISSES, _table_of(NearMiss, misses))
+    ctx.store_table(outputs.READING, pa.table({"note": pa.array(notes, pa.string())}))
     if job.known.min_count is not None:
-        ctx.stage.store_table("replaced", both.replaced())
+        ctx.store_table(outputs.REPLACED, both.replaced())
     if both.domain.scales is not None:
-        ctx.stage.store_table(SCALES, scales_table(both.domain))
+        ctx.store_table(outputs.DOMAIN_COLUMNS, scales_table(both.domain))
     block = job.resources.block_memory
-    _store_rows(ctx, "domain", both.domain.matrix, block, meaning="What the table says of each name.")
-    _store_rows(
-        ctx, "known_vectors", both.targets, block, meaning="Vectors of the names; NaN: none is known."
-    )
+    _store_rows(ctx, outputs.DOMAIN, both.domain.matrix, block)
+    _store_rows(ctx, outputs.KNOWN_VECTORS, both.targets, block)
     if others.size:
-        meaning = "Vectors of words that are no name of the table."
-        _store_rows(ctx, "other_vectors", both.known.vectors.vectors[others], block, meaning=meaning)
+        _store_rows(ctx, outputs.OTHER_VECTORS, both.known.vectors.vectors[others], block)
     n_known = int((both.rows >= 0).sum())
     return {
         "n_names": len(both.domain.names),
@@ -179,25 +170,14 @@ def _table_of(kind: type[LeftOut | NearMiss], rows: Sequence[LeftOut | NearMiss]
     )
 
 
-def _store_rows(ctx: Context, name: str, matrix: Any, block_memory: int, *, meaning: str) -> None:
+def _store_rows(ctx: Context, output: ArrayOutput, matrix: Any, block_memory: int) -> None:
     chunk = row_chunk(len(matrix), matrix.shape[1] * matrix.itemsize, block_memory)
-    rows = da.from_array(matrix, chunks=(chunk, -1))
-    ctx.stage.store(
-        name, rows, dims=("name", "component"), units="", meaning=meaning, progress=ctx.progress(name)
-    )
+    ctx.store(output, da.from_array(matrix, chunks=(chunk, -1)))
 
 
 GRAPH_OPTIONS = {"min_degree", "metric", "neighbors"}
 WEIGHT_OPTIONS = {"weights", "floor", "metric"}
 SOLVE_OPTIONS = {"solver", "tol", "max_iter", "lazy"}
-
-
-GRAPH_COPIES, WEIGHT_COPIES, VECTOR_COPIES = 3, 8, 12
-"""Copies of the domain (vectors: of all vectors, float32) that a stage holds beside its tasks: input read and divided,
-and solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
-
-NEIGHBOR_BYTES = 16
-"""Bytes of one neighbor in a list: a float64 distance and a row number."""
 
 
 def graph_parameters(job: ImputationJob) -> dict[str, Any]:
@@ -207,11 +187,8 @@ def graph_parameters(job: ImputationJob) -> dict[str, Any]:
 
 def keeps_distances(job: ImputationJob, n_names: int) -> bool:
     """Return whether the distances between all names, float32, are searched for the graph and fit the job's disk."""
-    return job.imputation.neighbors == "exact" and 4 * n_names**2 <= (job.resources.distance_disk or 0)
-
-
-def _edge_bytes(job: ImputationJob, sizes: TableSizes) -> int:
-    return 12 * 2 * sizes.n_names * job.imputation.min_degree
+    kept = distances_cost(n_names, 0, job.resources.block_memory).written_bytes
+    return job.imputation.neighbors == "exact" and kept <= (job.resources.distance_disk or 0)
 
 
 def imputation_of(ctx: Context) -> LatentSemanticImputation:
@@ -226,67 +203,37 @@ def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
 
 def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of the quadratic stage: distances made again by tiles, or kept and read."""
-    edges = _edge_bytes(job, sizes)
-    n, domain = sizes.n_names, sizes.domain_bytes
-    block = job.resources.block_memory
-    lists = NEIGHBOR_BYTES * n * job.imputation.min_degree
-    shared = GRAPH_COPIES * domain + 3 * lists
-    if keeps_distances(job, n):
-        tasks = 2 * -(-n // distance_chunk(n, block))
-        kept = 4 * n * n
-        return Cost(
-            tasks,
-            tasks * domain + kept,
-            kept + lists + edges,
-            2 * block,
-            shared,
-            keeps=(("distances", kept),),
-        )
-    grid = -(-n // row_chunk(n, domain // n, block))
-    # Of each pair of blocks a search, and its lists added to those of both.
-    tasks = grid + 3 * grid * (grid - 1) // 2
-    searching = min(block, ROW_COPIES * domain) + 4 * min(n, LEAST_ROWS) ** 2
-    return Cost(tasks, grid * domain, lists + edges, searching, shared)
+    keeps = keeps_distances(job, sizes.domain.n_rows)
+    return graph_cost(estimator_of(job), sizes.domain, keeps_distances=keeps)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
-    domain = ctx.workspace.array("domain")
+    domain = outputs.DOMAIN.read(ctx.workspace)
     distances = _kept_distances(ctx, domain) if keeps_distances(ctx.job, domain.shape[0]) else None
     model = imputation_of(ctx).fit_graph(domain, distances=distances)
-    meaning = "Distance of each name (row) to those it is rebuilt from."
-    _store_sparse(ctx, "graph", model.graph_, meaning=meaning)
+    _store_sparse(ctx, outputs.GRAPH, model.graph_)
     return {"n_edges": int(model.graph_.nnz), "recall": model.recall_}
 
 
 def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
     """Store the distances between all names, each block of rows once, and return them opened."""
     metric = ctx.job.imputation.metric
-    return ctx.stage.store(
-        "distances",
-        distance_rows(domain, metric=metric, block_memory=ctx.job.resources.block_memory),
-        dims=("name", "other"),
-        units="",
-        meaning=f"Distance between two names' rows of the table, {metric}.",
-        progress=ctx.progress("distances"),
-    )
+    distances = distance_rows(domain, metric=metric, block_memory=ctx.job.resources.block_memory)
+    return ctx.store(outputs.DISTANCES.of(metric=metric), distances)
 
 
 def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of rebuilding each row from its neighbors."""
-    edges, domain = _edge_bytes(job, sizes), sizes.domain_bytes
-    task = min(job.resources.block_memory, 2 * 8 * sizes.n_features * (edges // 12) // COLUMN_BLOCKS)
-    return Cost(COLUMN_BLOCKS, domain + edges, edges, task, WEIGHT_COPIES * domain + 3 * edges)
+    return weights_cost(estimator_of(job), sizes.domain)
 
 
 def run_weights(ctx: Context) -> dict[str, Any]:
     """Rebuild each name's row from those of its neighbors."""
-    graph = stored_sparse(ctx.workspace, "graph")
-    model = imputation_of(ctx).set_graph(graph).fit_weights(ctx.workspace.array("domain"))
-    _store_sparse(
-        ctx, "weights", model.weights_, meaning="Share of each neighbor in a name's row; rows sum to one."
-    )
-    ctx.stage.store_table("certificates", pa.table({"certificate": model.certificate_}))
+    graph = whole_sparse(outputs.GRAPH.read(ctx.workspace))
+    model = imputation_of(ctx).set_graph(graph).fit_weights(outputs.DOMAIN.read(ctx.workspace))
+    _store_sparse(ctx, outputs.WEIGHTS, model.weights_)
+    ctx.store_table(outputs.CERTIFICATES, pa.table({"certificate": model.certificate_}))
     return {"worst_certificate": float(model.certificate_.max())}
 
 
@@ -304,98 +251,50 @@ def vector_parameters(job: ImputationJob) -> dict[str, Any]:
     return options
 
 
-def map_columns(job: ImputationJob, sizes: TableSizes) -> int:
-    """Return the columns that the map is linear in: those of the table, or of the kernel's features."""
-    return sizes.n_features if job.imputation.kernel == "linear" else min(LANDMARKS, sizes.n_names)
-
-
-def feature_bytes(job: ImputationJob, sizes: TableSizes) -> int:
-    """Return the bytes of the kernel's features, float64, which a stage keeps while it runs; the table has none."""
-    return 8 * sizes.n_names * map_columns(job, sizes) if job.imputation.kernel == "rbf" else 0
-
-
 def plan_vectors(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of the systems of equations, in groups of columns."""
-    plan = plan_solving(job, sizes, sizes.n_components)
-    if job.imputation.method == "graph":
-        return plan
-    of_table = plan_solving(job, sizes, map_columns(job, sizes))
-    return plan._replace(
-        tasks=plan.tasks + of_table.tasks,
-        read_bytes=plan.read_bytes + of_table.read_bytes,
-        written_bytes=plan.written_bytes + 2 * of_table.written_bytes + feature_bytes(job, sizes),
-        task_bytes=max(plan.task_bytes, of_table.task_bytes),
-        shared_bytes=plan.shared_bytes
-        + of_table.shared_bytes
-        + map_bytes(job, sizes)
-        + 2 * feature_bytes(job, sizes),
-        graphs=2,
-    )
-
-
-def plan_solving(job: ImputationJob, sizes: TableSizes, n_columns: int) -> Cost:
-    """Return the plan of one system of equations for so many columns, which are written once."""
-    n, block = sizes.n_names, job.resources.block_memory
-    solved, edges = 4 * n * n_columns, _edge_bytes(job, sizes)
-    n_tasks = max(min(COLUMN_BLOCKS, n_columns), -(-COLUMN_COPIES * 8 * n * n_columns // block))
-    task = min(block, COLUMN_COPIES * 8 * n * -(-n_columns // n_tasks))
-    return Cost(n_tasks, solved + edges, solved, task, VECTOR_COPIES * solved + 3 * edges)
-
-
-def map_bytes(job: ImputationJob, sizes: TableSizes) -> int:
-    """Return the bytes that fitting a map holds: its products, or the known rows where they are fewer."""
-    n_columns = map_columns(job, sizes)
-    return 4 * 8 * min(n_columns, sizes.n_names) * (n_columns + sizes.n_components)
+    """Return the plan of the systems of equations and of the map: the largest, where the hold-out chooses."""
+    model = estimator_of(job)
+    if model.method == "auto":
+        model.set_params(method="combined")
+    model.set_params(ridge=model.ridge or 1.0)  # which is chosen before
+    others = others_cost(job.known, sizes.known_bytes)
+    return add_costs([vectors_cost(model, sizes.domain, sizes.vectors), others])
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve for the missing vectors, and put those of words outside the table below."""
-    known = ctx.workspace.array("known_vectors")
-    model = imputation_of(ctx).set_weights(stored_sparse(ctx.workspace, "weights"))
+    known = outputs.KNOWN_VECTORS.read(ctx.workspace)
+    model = imputation_of(ctx).set_weights(whole_sparse(outputs.WEIGHTS.read(ctx.workspace)))
     if ctx.job.imputation.is_chosen:
         chosen = ctx.workspace.stages()["hold_out"].facts
         model.set_params(method=chosen["method"], ridge=chosen["ridge"] or None)
     try:
-        model.fit_vectors(known, ctx.workspace.array("domain"))
+        model.fit_vectors(known, outputs.DOMAIN.read(ctx.workspace))
     except UnreachedRowsError as error:
-        words = ctx.workspace.table("vocabulary")["word"]
+        words = outputs.VOCABULARY.read(ctx.workspace)["word"]
         names = ", ".join(words[int(row)].as_py() for row in error.rows[:5])
         raise ValueError(
             f"no known vector is joined to {error.rows.size} of the names, first: {names}"
         ) from error
     steps, measure = model.history_.T
-    ctx.stage.store_table("convergence", pa.table({"step": steps.astype(np.int64), "measure": measure}))
+    ctx.store_table(outputs.CONVERGENCE, pa.table({"step": steps.astype(np.int64), "measure": measure}))
     parts = [model.vectors_.rechunk((known.chunks[0], -1))]
     if ctx.workspace.stages()["join"].facts["n_other"]:
-        parts.append(ctx.workspace.array("other_vectors"))
-    ctx.stage.store(
-        "vectors",
-        da.concatenate(parts),
-        dims=("word", "component"),
-        units="",
-        meaning="Vectors, known ones as they came; row i is word i of vocabulary.parquet.",
-        progress=ctx.progress("vectors"),
-    )
+        parts.append(outputs.OTHER_VECTORS.read(ctx.workspace))
+    ctx.store(outputs.VECTORS, da.concatenate(parts))
     facts = {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
     return facts | {"method": model.method_, "ridge": model.ridge_}
 
 
-def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str) -> None:
+def _store_sparse(ctx: Context, output: ArrayOutput, matrix: sp.csr_array) -> None:
     """Store a sparse matrix of names by names in the row blocks of the domain."""
-    bounds = np.cumsum([0, *ctx.workspace.array("domain").chunks[0]])
+    bounds = np.cumsum([0, *outputs.DOMAIN.read(ctx.workspace).chunks[0]])
     empty = sp.csr_array((0, 0), dtype=matrix.dtype)
     blocks = [
         from_delayed(delayed(matrix[start:stop]), (stop - start, matrix.shape[1]), matrix.dtype, meta=empty)
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
-    ctx.stage.store(
-        name,
-        da.concatenate(blocks),
-        dims=("name", "neighbor"),
-        units="",
-        meaning=meaning,
-        progress=ctx.progress(name),
-    )
+    ctx.store(output, da.concatenate(blocks))
 
 
 KNOWN, ALL, TABLE, SHUFFLED_LABELS = (
@@ -405,9 +304,6 @@ KNOWN, ALL, TABLE, SHUFFLED_LABELS = (
     "known and imputed vectors, labels shuffled",
 )
 """The rows whose neighbors are asked: before and after the imputation, what it is made from, and a control."""
-
-LABEL_COPIES = 6
-"""Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
 
 
 def has_labels(job: ImputationJob) -> bool:
@@ -420,21 +316,20 @@ def label_parameters(job: ImputationJob) -> dict[str, Any]:
     return sections("evaluation")(job)
 
 
-def plan_labels(job: ImputationJob, sizes: TableSizes) -> Cost:  # noqa: ARG001 - as all stages
+def plan_labels(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of searching the neighbors of at most `max_names` names, a few at a time."""
-    read = sizes.domain_bytes + vector_bytes(sizes)
-    task = 3 * 8 * QUERIES_AT_ONCE * sizes.n_names
-    return Cost(1, read, 0, task, LABEL_COPIES * read)
+    read = sizes.domain.n_bytes + sizes.vectors.n_bytes
+    return labels_cost(sizes.domain.n_rows, read, job.evaluation.max_names)
 
 
 def run_labels(ctx: Context) -> dict[str, Any]:
     """Classify names by their neighbors, by both kinds of votes, before and after the imputation."""
     options: HoldOutSection = ctx.job.evaluation
-    domain = ctx.workspace.array("domain")
-    table = ctx.workspace.table("vocabulary").slice(0, domain.shape[0])
+    domain = outputs.DOMAIN.read(ctx.workspace)
+    table = outputs.VOCABULARY.read(ctx.workspace).slice(0, domain.shape[0])
     labels = np.array([label or "" for label in table["label"].to_pylist()], object)
     known = np.array(table["origin"].to_pylist(), object) == "known"
-    vectors = ctx.workspace.array("vectors")[: domain.shape[0]]
+    vectors = outputs.VECTORS.read(ctx.workspace)[: domain.shape[0]]
     of_known, labeled = known & (labels != ""), labels != ""
     shuffled = np.random.default_rng(options.random_state).permutation(labels[labeled])
     spaces = {
@@ -453,5 +348,5 @@ def run_labels(ctx: Context) -> dict[str, Any]:
         )
     ]
     columns = {name: [getattr(row, name) for row in found] for name in LabelAccuracy._fields}
-    ctx.stage.store_table("neighbor_labels", pa.table(columns))
+    ctx.store_table(outputs.NEIGHBOR_LABELS, pa.table(columns))
     return {"n_labels": len(set(labels[labeled].tolist())), "n_names": int(labeled.sum())}

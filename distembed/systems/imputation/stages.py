@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.costs import Cost
+from distembed.costs import Cost, add_costs
 from distembed.display import plural
 from distembed.evaluation import imputation as methods
 from distembed.evaluation.imputation import (
@@ -23,9 +23,11 @@ from distembed.evaluation.imputation import (
     compare_methods,
     recovery,
 )
+from distembed.evaluation.imputation_costs import baseline_cost, recovery_cost
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
-from distembed.job.stage import Context, StageSpec, System, sections, stored_sparse
+from distembed.job.outputs import declared_in
+from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
 from distembed.manifold.imputation_blocks import Float64s
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
@@ -37,26 +39,25 @@ from distembed.manifold.imputation_choice import (
     hold_out_folds,
     mean_scores,
 )
+from distembed.manifold.imputation_costs import features_cost, fold_cost, hidden_cost
 from distembed.manifold.imputation_maps import KERNEL_FEATURES
+from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
 from distembed.systems.imputation.solving import (
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
     TableSizes,
-    feature_bytes,
+    estimator_of,
     graph_parameters,
     has_labels,
     imputation_of,
     join_parameters,
     label_parameters,
-    map_bytes,
-    map_columns,
     map_options,
     options_parameters,
     plan_graph,
     plan_join,
     plan_labels,
-    plan_solving,
     plan_vectors,
     plan_weights,
     run_graph,
@@ -104,9 +105,6 @@ KERNEL_NAMES = 2000
 LINEAR_NAMES = 20_000
 """Known names, at most, that the other baselines of a fold are fitted to."""
 
-LINEAR_COPIES = 6
-"""Copies in float64 of the table and vectors of these names that the fit of the linear map holds."""
-
 
 def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
     """Return the options of the hold-out and of the solver."""
@@ -114,24 +112,21 @@ def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
 
 
 def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of imputing hidden names: per fold vectors, table, and vectors on a shuffled graph."""
-    of_vectors, of_table = (
-        plan_solving(job, sizes, n_columns) for n_columns in (sizes.n_components, map_columns(job, sizes))
-    )
-    n_hidden, n_folds = min(job.evaluation.max_names, sizes.n_names), job.evaluation.n_folds
-    n_fitted = min(sizes.n_names, LINEAR_NAMES)
-    fitted = 8 * n_fitted * (sizes.n_features + sizes.n_components)
-    kernel = 4 * 8 * min(n_fitted, KERNEL_NAMES) ** 2
-    shared = max(of_vectors.shared_bytes, of_table.shared_bytes) + map_bytes(job, sizes)
-    return Cost(
-        n_folds * (2 * of_vectors.tasks + of_table.tasks),
-        n_folds * (2 * of_vectors.read_bytes + of_table.read_bytes),
-        4 * len(OWN | BASELINES) * n_hidden * (sizes.n_components + sizes.n_features)
-        + feature_bytes(job, sizes),
-        max(of_vectors.task_bytes, of_table.task_bytes),
-        shared + LINEAR_COPIES * fitted + kernel,
-        graphs=3 * n_folds,
-    )
+    """Return the plan of imputing hidden names: per fold what all methods do, and vectors on a shuffled graph."""
+    model, n_folds = estimator_of(job), job.evaluation.n_folds
+    n, width = sizes.n_known, sizes.vectors.n_columns
+    n_hidden = min(job.evaluation.max_names, n)
+    of_fold = -(-n_hidden // n_folds)
+    fold = [
+        fold_cost(model, sizes.domain, sizes.vectors, of_fold),
+        hidden_cost(model, sizes.vectors, of_fold),
+    ]
+    for name, method in BASELINES.items():
+        n_fitted = min(n, KERNEL_NAMES if name == KERNEL else LINEAR_NAMES)
+        widths = {"n_columns": sizes.domain.n_columns, "n_components": width}
+        fold.append(baseline_cost(getattr(methods, method), n_fitted, of_fold, **widths))
+    judged = recovery_cost(len(OWN) + 1 + len(BASELINES), n, n_hidden, width)
+    return add_costs([features_cost(model, sizes.domain), *(n_folds * fold), judged])
 
 
 class _Fold(NamedTuple):
@@ -151,13 +146,13 @@ class _Fold(NamedTuple):
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
     """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
-    vocabulary, seed = ctx.workspace.table("vocabulary"), ctx.job.evaluation.random_state
+    vocabulary, seed = outputs.VOCABULARY.read(ctx.workspace), ctx.job.evaluation.random_state
     known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
     _check_choice(ctx.job, known.size)
     rows = _folds(ctx, known)
     folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
     hidden = np.concatenate([np.empty(0, np.int64), *rows])
-    truth = compute(ctx.workspace.array("known_vectors")[known])
+    truth = compute(outputs.KNOWN_VECTORS.read(ctx.workspace)[known])
     centers = [
         np.tile(fold.hidden.path.target_mean, (len(at), 1)) for fold, at in zip(folds, rows, strict=True)
     ]
@@ -172,10 +167,10 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
         )
         for method, vectors in found.items()
     }
-    ctx.stage.store_table("hold_out_names", _names_table(scores, vocabulary["word"].take(hidden), rows))
+    ctx.store_table(outputs.HOLD_OUT_NAMES, _names_table(scores, vocabulary["word"].take(hidden), rows))
     summary = compare_methods(scores, n_known=known.size, seed=seed) if scores else []
     columns = {name: [getattr(row, name) for row in summary] for name in MethodRecovery._fields}
-    ctx.stage.store_table("hold_out", pa.table(columns))
+    ctx.store_table(outputs.HOLD_OUT, pa.table(columns))
     facts = {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
     return facts | _choice(ctx, [fold.scores for fold in folds])
 
@@ -215,7 +210,7 @@ def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, 
         "ridge": pa.array([one.ridge for one in means], pa.float64()),
         "centered_cosine": pa.array(list(means.values()), pa.float64()),
     }
-    ctx.stage.store_table("choice", pa.table(columns))
+    ctx.store_table(outputs.CHOICE, pa.table(columns))
     return {"method": best.method, "ridge": best.ridge}
 
 
@@ -249,7 +244,7 @@ def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int)
 
 def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
     """Return what every method finds for the hidden names of a fold."""
-    weights, hidden = stored_sparse(ctx.workspace, "weights"), folds[number]
+    weights, hidden = whole_sparse(outputs.WEIGHTS.read(ctx.workspace)), folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
     # The graph of a table whose rows were permuted among the known names is the graph, permuted alike.
     order = np.arange(weights.shape[0])
@@ -257,7 +252,7 @@ def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDAr
     shuffled = weights[order][:, order]
     fitted = rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_NAMES]
     keep, name = ctx.stage.checkpoint, f"fold-{number}"
-    X, Y = (ctx.workspace.array(array) for array in ("domain", "known_vectors"))
+    X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     # The features of the kernel are those of all known rows of the table, the same in every fold.
     model = imputation_of(ctx).set_params(
         checkpoint=lambda part, make: keep(part if part == KERNEL_FEATURES else f"{name}-{part}", make)
@@ -275,7 +270,7 @@ def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDAr
 
 def _imputed_rows(ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64]) -> da.Array:
     """Return the vectors that imputation finds for hidden names, in one block."""
-    vectors = ctx.workspace.array("known_vectors")
+    vectors = outputs.KNOWN_VECTORS.read(ctx.workspace)
     is_hidden = np.zeros((vectors.shape[0], 1), bool)
     is_hidden[hidden] = True
     mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
@@ -299,7 +294,8 @@ def _mapped_rows(
     """Return the vectors that a method without a graph finds for hidden names from others, in one block."""
     rows = np.sort(np.concatenate([fitted, hidden]))
     X, Y = (
-        compute(ctx.workspace.array(name)[rows]).astype(np.float64) for name in ("domain", "known_vectors")
+        compute(one.read(ctx.workspace)[rows]).astype(np.float64)
+        for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS)
     )
     at = np.searchsorted(rows, hidden)
     Y[at] = np.nan
@@ -351,4 +347,5 @@ SYSTEM = System(
     inference="distembed.systems.imputation.inference",
     explanation="distembed.systems.imputation.views",
     explorer="distembed.systems.imputation.views",
+    outputs=declared_in(outputs),
 )

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute
-from distembed.job.stage import read_vectors, stored_sparse
+from distembed.job.stage import read_vectors, whole_sparse
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks, words_table
 from distembed.job.terminal import neighbor_line
 from distembed.linalg.chunks import evenly_spaced
 from distembed.manifold.imputation_shares import known_shares, strongest_paths
 from distembed.stages.words import lacking_facts, lacking_line
 from distembed.storage.workspace import Workspace
+from distembed.systems.imputation import outputs
 from distembed.systems.imputation.evaluation_report import (
     chosen_method,
     hold_out,
@@ -82,7 +83,7 @@ def nearest_known(
     job: ImputationJob, workspace: Workspace, vectors: WordVectors, *, n_listed: int = LISTED
 ) -> dict[str, list[tuple[str, float]]]:
     """Return the nearest known names of the imputed ones the job names, and of the first ones."""
-    table = workspace.table("vocabulary").to_pydict()
+    table = outputs.VOCABULARY.read(workspace).to_pydict()
     origin = dict(zip(table["word"], table["origin"], strict=True))
     imputed = [word for word in vectors.words if origin[word] == "imputed"]
     first = [word for word in job.report.words if origin.get(word) == "imputed"]
@@ -140,7 +141,10 @@ def _convergence(workspace: Workspace) -> str:
 
 
 def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
-    graph, weights = stored_sparse(workspace, "graph"), stored_sparse(workspace, "weights")
+    graph, weights = (
+        whole_sparse(outputs.GRAPH.read(workspace)),
+        whole_sparse(outputs.WEIGHTS.read(workspace)),
+    )
     return [
         hold_out_section(workspace),
         *label_sections(workspace),
@@ -183,9 +187,9 @@ def _nearest_section(job: ImputationJob, workspace: Workspace, vectors: WordVect
 
 def _join_section(workspace: Workspace) -> report.Section:
     """Show what matched: names to impute, names left out, known words that are no name."""
-    table = workspace.table("vocabulary").to_pydict()
+    table = outputs.VOCABULARY.read(workspace).to_pydict()
     rows = list(zip(table["origin"], table["word"], strict=True))
-    left_out = workspace.table("left_out").to_pylist()
+    left_out = outputs.LEFT_OUT.read(workspace).to_pylist()
     lists = {
         "to impute": [word for origin, word in rows if origin == "imputed"],
         "left out of the table": [f"{row['name'] or 'no name'} ({row['reason']})" for row in left_out],
@@ -204,14 +208,14 @@ def _join_section(workspace: Workspace) -> report.Section:
 
 def _reading_sections(workspace: Workspace) -> list[report.Section]:
     """Show what was done to the tables, and the names that nearly match; nothing where there is nothing."""
-    notes = workspace.table("reading")["note"].to_pylist()
-    misses = workspace.table("near_misses").to_pylist()
+    notes = outputs.READING.read(workspace)["note"].to_pylist()
+    misses = outputs.NEAR_MISSES.read(workspace).to_pylist()
     sections = []
     if notes:
         html = "".join(report.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes)
         sections.append(report.Section("How the tables were read", html))
     if n_replaced := workspace.stages()["join"].facts.get("n_replaced", 0):
-        rows = workspace.table("replaced").to_pylist()[:LISTED]
+        rows = outputs.REPLACED.read(workspace).to_pylist()[:LISTED]
         sections.append(report.table("Vectors that were replaced", rows, caption=_replaced(n_replaced)))
     if misses:
         caption = (
@@ -238,7 +242,7 @@ def _convergence_section(workspace: Workspace) -> report.Section:
 
 def _convergence_curve(job: ImputationJob, workspace: Workspace) -> report.Section:
     """Draw what the solver watches, step by step, and the tolerance it stopped at."""
-    table = workspace.table("convergence")
+    table = outputs.CONVERGENCE.read(workspace)
     steps, measure = np.asarray(table["step"]), np.asarray(table["measure"])
     what, ylabel = _MEASURES[job.imputation.solver]
     if not steps.size:
@@ -257,7 +261,7 @@ def _convergence_curve(job: ImputationJob, workspace: Workspace) -> report.Secti
 
 def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
     """Draw names by origin, and by label where the table has labels: one layout, two colorings."""
-    table = workspace.table("vocabulary").to_pydict()
+    table = outputs.VOCABULARY.read(workspace).to_pydict()
     rows = _spread(
         [row for row, origin in enumerate(table["origin"]) if origin != "other"], job.report.n_map_words
     )
@@ -282,7 +286,7 @@ COUNT = pa.field("replaced_count", pa.int64())
 def names_table(job: ImputationJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
     """Return every name of the table: known, imputed, or left out and why; with its label and its vector."""
     replaced = _replaced_counts(workspace)
-    vectors, left_out = workspace.array("vectors"), workspace.table("left_out")
+    vectors, left_out = outputs.VECTORS.read(workspace), outputs.LEFT_OUT.read(workspace)
     facts = workspace.stages()["join"].facts
     extra = [field for field in left_out.schema if field.name != "name"]
     extra += [] if replaced is None else [COUNT]
@@ -304,13 +308,13 @@ def _replaced_counts(workspace: Workspace) -> dict[str, int] | None:
     """Return by name how often those were seen whose known vector was replaced; None where no job asked for it."""
     if "n_replaced" not in workspace.stages()["join"].facts:
         return None
-    table = workspace.table("replaced")
+    table = outputs.REPLACED.read(workspace)
     return dict(zip(table["name"].to_pylist(), table["count"].to_pylist(), strict=True))
 
 
 def _likes(workspace: Workspace) -> dict[str, str]:
     """Return by name the known word that is nearly spelled like it."""
-    table = workspace.table("near_misses")
+    table = outputs.NEAR_MISSES.read(workspace)
     return dict(zip(table["name"].to_pylist(), table["word"].to_pylist(), strict=True))
 
 
@@ -363,11 +367,11 @@ def items(job: ImputationJob, workspace: Workspace, *, n_points: int = MAX_POINT
     vectors = read_vectors(workspace)
     used = np.flatnonzero(vectors.norms > 0)
     rows = used[evenly_spaced(used.size, n_points)]
-    table = workspace.table("vocabulary").take(rows).to_pydict()
+    table = outputs.VOCABULARY.read(workspace).take(rows).to_pydict()
     colorings = [by_category("origin", [ORIGINS[origin] for origin in table["origin"]])]
     if any(table["label"]):
         colorings.append(by_category("label", [label or "none" for label in table["label"]]))
-    weights = stored_sparse(workspace, "weights")
+    weights = whole_sparse(outputs.WEIGHTS.read(workspace))
     weights.resize(
         (len(vectors), len(vectors))
     )  # known words that are no name have no neighbors in the table
@@ -398,13 +402,13 @@ class _Names(NamedTuple):
     @classmethod
     def of(cls, workspace: Workspace) -> _Names:
         """Return the names of a workspace."""
-        weights = stored_sparse(workspace, "weights")
-        table = workspace.table("vocabulary").slice(0, weights.shape[0])
+        weights = whole_sparse(outputs.WEIGHTS.read(workspace))
+        table = outputs.VOCABULARY.read(workspace).slice(0, weights.shape[0])
         known = np.array(table["origin"].to_pylist(), object) == "known"
         words, labels = (
             ["" if one is None else one for one in table[name].to_pylist()] for name in ("word", "label")
         )
-        return cls(words, known, labels, weights, stored_sparse(workspace, "graph"))
+        return cls(words, known, labels, weights, whole_sparse(outputs.GRAPH.read(workspace)))
 
 
 def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanation:  # noqa: ARG001 - as all systems
@@ -430,7 +434,7 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
     names = _Names.of(workspace)
     row = _imputed_row(asked.names[0], names, workspace)
     shares = known_shares(names.weights, names.known, row)
-    difference = _difference(workspace.array("vectors"), shares, row)
+    difference = _difference(outputs.VECTORS.read(workspace), shares, row)
     return Explanation(
         f"{names.words[row]}: a mixture of {plural(int((shares > 0).sum()), 'known name')}",
         [*_sentences(shares), *_departure(facts["method"], difference)],
@@ -441,7 +445,7 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
 
 def _imputed_row(name: str, names: _Names, workspace: Workspace) -> int:
     if name not in names.words:
-        left_out = {one["name"]: one["reason"] for one in workspace.table("left_out").to_pylist()}
+        left_out = {one["name"]: one["reason"] for one in outputs.LEFT_OUT.read(workspace).to_pylist()}
         if name in left_out:
             raise ValueError(f"{name!r} was left out of the table: {left_out[name]}")
         refuse_unknown("name", name, names.words)

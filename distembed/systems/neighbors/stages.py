@@ -16,6 +16,7 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.formats.matrix import Matrix, refuse_equal_names, row_array
 from distembed.job.inputs import recorded_bytes, sizes_at
+from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, kept_as, sections, whole_sparse
 from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, batches, row_chunk
 from distembed.neighbors.distances import domain_rows, sparse_bounds
@@ -36,6 +37,7 @@ from distembed.neighbors.spanning_tree import spanning_tree_of
 from distembed.stages.matrices import MatrixSize, open_matrix
 from distembed.stages.matrices import matrix_size as size_of_file
 from distembed.storage.workspace import Workspace
+from distembed.systems.neighbors import outputs
 from distembed.systems.neighbors.job import NeighborsJob
 from distembed.urls import opened
 
@@ -152,17 +154,11 @@ def run_rows(ctx: Context) -> dict[str, Any]:
     if names is not None:
         refuse_equal_names(job.input.names or job.input.path, names)
     words = names if names is not None else [str(row) for row in range(n)]
-    ctx.stage.store_table("vocabulary", pa.table({"word": pa.array(words, pa.string())}))
+    ctx.store_table(outputs.VOCABULARY, pa.table({"word": pa.array(words, pa.string())}))
     bounds = _bounds(matrix, job.resources.block_memory, sparse=sparse)
     is_cosine = job.neighbors.metric == "cosine"
-    ctx.stage.store(
-        "vectors",
-        row_array(matrix, bounds, dense=job.input.dense, need_direction=is_cosine),
-        dims=("word", "component"),
-        units="",
-        meaning="The rows of the matrix; row i is word i of vocabulary.parquet.",
-        progress=ctx.progress("rows"),
-    )
+    rows = row_array(matrix, bounds, dense=job.input.dense, need_direction=is_cosine)
+    ctx.store(outputs.VECTORS, rows)
     return {"n_rows": n, "n_columns": d, "n_stored": n_stored, "named": names is not None}
 
 
@@ -209,8 +205,7 @@ def run_search(ctx: Context) -> dict[str, Any]:
     job: NeighborsJob = ctx.job
     options, metric = job.neighbors, job.neighbors.metric
     rows = _searched_rows(ctx)
-    meaning = "Squared distances (-x·y for inner products) and row numbers of the neighbors, nearest first."
-    checkpoint = kept_as(ctx, {"neighbors": "neighbor_lists"}, meaning=meaning)
+    checkpoint = kept_as(ctx, {"neighbors": outputs.NEIGHBOR_LISTS})
     choices: dict[str, Any]
     if options.search == "approximate":
         choices = {"random_state": options.random_state, "n_sampled": options.n_sampled}
@@ -219,7 +214,7 @@ def run_search(ctx: Context) -> dict[str, Any]:
         )
         return {"recall": recall, "n_sampled": min(options.n_sampled, rows.shape[0])}
     block = job.resources.block_memory
-    single = ctx.workspace.array("vectors").dtype == np.float32
+    single = outputs.VECTORS.read(ctx.workspace).dtype == np.float32
     choices = {"block_memory": block, "checkpoint": checkpoint, "reread": True, "single": single}
     nearest_rows(rows, options.n_neighbors, metric=metric, **choices)
     return {"recall": 1.0, "n_sampled": 0}
@@ -229,7 +224,7 @@ def _searched_rows(ctx: Context) -> da.Array:
     """Return the stored rows as the search takes them."""
     job: NeighborsJob = ctx.job
     metric, block = row_metric(job.neighbors.metric), job.resources.block_memory
-    return domain_rows(ctx.workspace.array("vectors"), metric=metric, block_memory=block)
+    return domain_rows(outputs.VECTORS.read(ctx.workspace), metric=metric, block_memory=block)
 
 
 # --- the graph -----------------------------------------------------------------------------------------------
@@ -247,19 +242,12 @@ def plan_graph(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Write the neighbor lists as a CSR array and as a Parquet table of edges, and measure the graph."""
     job: NeighborsJob = ctx.job
-    near = Neighbors(ctx.workspace.array("neighbor_lists"), job.neighbors.metric)
+    near = Neighbors(outputs.NEIGHBOR_LISTS.read(ctx.workspace), job.neighbors.metric)
     value = job.neighbors.value
-    stored = ctx.stage.store(
-        "neighbors",
-        near.graph,
-        dims=("row", "neighbor"),
-        units="",
-        meaning=f"The {value} of each row to its nearest neighbors, {job.neighbors.metric}.",
-        progress=ctx.progress("neighbors"),
-    )
+    stored = ctx.store(outputs.NEIGHBORS.of(value=value, metric=job.neighbors.metric), near.graph)
     named = ctx.workspace.stages()["rows"].facts["named"]
     write = partial(_write_edges, workspace=ctx.workspace.url, named=named, metric=near.metric, value=value)
-    ctx.stage.store_files("edges", near.lists.numblocks[0], write, progress=ctx.progress("edges"))
+    ctx.store_files(outputs.EDGES, near.lists.numblocks[0], write)
     return _graph_facts(stored)
 
 
@@ -268,7 +256,7 @@ def _write_edges(
 ) -> dict[str, Any]:
     """Write the edges of a block of rows, by source and nearest first."""
     place = Workspace.open(workspace)
-    lists = place.array("neighbor_lists")
+    lists = outputs.NEIGHBOR_LISTS.read(place)
     first_row = sum(lists.chunks[0][:index])
     block = compute(lists.blocks[index], scheduler="synchronous")
     found = block[:, 1] >= 0
@@ -285,7 +273,7 @@ def _ends(place: Workspace, sources: Any, targets: Any, *, named: bool) -> dict[
     """Return the columns of both ends of edges: names where the rows have names, else row numbers."""
     if not named:
         return {"source": sources, "target": targets}
-    names = place.table("vocabulary")["word"].combine_chunks()
+    names = outputs.VOCABULARY.read(place)["word"].combine_chunks()
     return {"source": names.take(pa.array(sources)), "target": names.take(pa.array(targets))}
 
 
@@ -318,13 +306,13 @@ def plan_tree(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
 def run_tree(ctx: Context) -> dict[str, Any]:
     """Find the minimum spanning tree of all rows."""
     job: NeighborsJob = ctx.job
-    near = Neighbors(ctx.workspace.array("neighbor_lists"), job.neighbors.metric)
+    near = Neighbors(outputs.NEIGHBOR_LISTS.read(ctx.workspace), job.neighbors.metric)
     tree = spanning_tree_of(_searched_rows(ctx), near, checkpoint=ctx.stage.checkpoint)
     named = ctx.workspace.stages()["rows"].facts["named"]
     ends = _ends(ctx.workspace, tree.edges[:, 0], tree.edges[:, 1], named=named)
     # The tree is measured between rows of unit length, whose squared distance is 2 (1 - cosine).
     lengths = tree.lengths**2 / 2 if job.neighbors.metric == "cosine" else tree.lengths
-    ctx.stage.store_table("spanning_tree", pa.table({**ends, "distance": lengths}))
+    ctx.store_table(outputs.SPANNING_TREE, pa.table({**ends, "distance": lengths}))
     return {"n_searched": tree.n_searched, "length": float(lengths.sum())}
 
 
@@ -346,4 +334,5 @@ SYSTEM = System(
     neighbor_sizes,
     "distembed.systems.neighbors.views",
     "distembed.systems.neighbors.views",
+    outputs=declared_in(outputs),
 )

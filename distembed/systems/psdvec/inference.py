@@ -23,6 +23,7 @@ from distembed.job.word_vectors import read_subwords
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.workspace import Workspace
+from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors
@@ -87,9 +88,9 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
 
 def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
     """Return the fitted estimator of a finished job, ready for `PSDVec.transform`."""
-    core = workspace.array("core_vectors")
+    core = outputs.CORE_VECTORS.read(workspace)
     n_core, counts = core.shape[0], vocabulary_of(workspace).counts
-    row_totals = np.asarray(workspace.table("row_totals")["n_pairs"])
+    row_totals = np.asarray(outputs.ROW_TOTALS.read(workspace)["n_pairs"])
     model = PSDVec(**job.psdvec.options)
     learned = workspace.stages()["vectors"].facts
     if "noncore_scale" in learned:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -32,7 +33,8 @@ from distembed.factorization.psdvec_costs import (
 from distembed.factorization.psdvec_inputs import check_core_size
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
 from distembed.factorization.subwords import SubwordMap, with_spelling
-from distembed.job.stage import Context, StageSpec, System, sections
+from distembed.job.outputs import declared_in
+from distembed.job.stage import Context, StageSpec, System, kept_as, sections
 from distembed.job.word_vectors import (
     NGRAMS,
     SUBWORD_MEAN,
@@ -44,6 +46,7 @@ from distembed.job.word_vectors import (
 )
 from distembed.linalg.chunks import BLOCK_MEMORY, balanced_chunks
 from distembed.linalg.eigen import BASIS, PRODUCT
+from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     COOCCURRENCE,
     PARTIAL_COUNTS,
@@ -55,11 +58,9 @@ from distembed.stages.corpus import (
 )
 from distembed.stages.corpus_sizes import PairSizes, pair_sizes
 from distembed.stages.words import check_sets, judged_vectors, store_scores
+from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob
 from distembed.weighting.pmi import marginals, smoothed_pmi
-
-PMI = "pmi"
-"""The name of the stored array."""
 
 
 def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -75,26 +76,19 @@ def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> Cost:
         int(STORED_VALUE_BYTES * sizes.n_nonzero),
     )
     n_blocks = sizes.runs.n_row_blocks
-    return Cost(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((PMI, written),))
+    return Cost(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((outputs.PMI.name, written),))
 
 
 def run_pmi(ctx: Context) -> dict[str, Any]:
     """Store the smoothed PMI of all pairs with a count, less that of pairs without one, which is the constant."""
-    counts = ctx.workspace.array("cooccurrence")
+    counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     found = smoothed_pmi(counts, vocabulary_of(ctx.workspace).counts, smoothing=ctx.job.psdvec.smoothing)
-    ctx.stage.store(
-        PMI,
-        found.excess,
-        dims=ctx.workspace.describe("cooccurrence").spec.dims,
-        units="nats",
-        meaning="Smoothed PMI of two words, less `constant`, which is that of two words without a count.",
-        constant=found.constant,
-        progress=ctx.progress("smoothed PMI"),
-    )
+    dims = ctx.workspace.describe("cooccurrence").spec.dims
+    ctx.store(replace(outputs.PMI, dims=dims), found.excess, constant=found.constant)
     return {}
 
 
-KEPT_PMI = StageSpec(PMI, ("cooccurrence", "vocabulary"), pmi_parameters, run_pmi, plan_pmi)
+KEPT_PMI = StageSpec(outputs.PMI.name, ("cooccurrence", "vocabulary"), pmi_parameters, run_pmi, plan_pmi)
 
 
 NOT_OF_THE_MAP = {"enabled", "weight"}
@@ -112,7 +106,6 @@ NAME_BYTES = 100
 
 NONCORE = "noncore"
 """The stage that solves the noncore words of a job before it learns n-grams from them."""
-NONCORE_VECTORS = "noncore_vectors"
 
 
 def solves_noncore_first(job: PSDVecJob) -> bool:
@@ -122,10 +115,10 @@ def solves_noncore_first(job: PSDVecJob) -> bool:
 
 def solved_vectors(ctx: Context) -> da.Array:
     """Return the vectors of all words as core and regression gave them, lazily, before their spelling is added."""
-    core = ctx.workspace.array("core_vectors")
+    core = outputs.CORE_VECTORS.read(ctx.workspace)
     if not (solves_noncore_first(ctx.job) and ctx.workspace.stages()[NONCORE].facts["n_noncore"]):
         return core
-    return da.concatenate([core, ctx.workspace.array(NONCORE_VECTORS)])
+    return da.concatenate([core, outputs.NONCORE_VECTORS.read(ctx.workspace)])
 
 
 def n_table_rows(job: PSDVecJob, n_words: int) -> int:
@@ -161,16 +154,11 @@ def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> Cost:
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of all words."""
     vocabulary = vocabulary_of(ctx.workspace)
-    model = SubwordMap(**ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=_stored(ctx))
+    keep = kept_as(ctx, {"subwords/components": SUBWORD_VECTORS})
+    model = SubwordMap(**ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=keep)
     model.fit(list(vocabulary.words), solved_vectors(ctx), vocabulary.counts)
-    ctx.stage.store(
-        SUBWORD_MEAN,
-        da.from_array(model.mean_, chunks=-1),
-        dims=("component",),
-        units="",
-        meaning="The vector of a word of which no n-gram is known.",
-    )
-    ctx.stage.store_table(NGRAMS, ngram_table(model.ngrams_, model.buckets_, model.n_words_))
+    ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
+    ctx.store_table(NGRAMS, ngram_table(model.ngrams_, model.buckets_, model.n_words_))
     score = model.validation_score_
     return {
         "n_ngrams": len(model.n_words_),
@@ -178,24 +166,6 @@ def run_subwords(ctx: Context) -> dict[str, Any]:
         "explained": None if math.isnan(score) else score,
         "residual": float(model.residuals_.max()),
     }
-
-
-def _stored(ctx: Context) -> Checkpoint:
-    """Return a checkpoint that stores the vectors of the n-grams as the output of the stage."""
-
-    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001 - there is one
-        if ctx.stage.is_stored(SUBWORD_VECTORS):
-            return ctx.stage.array(SUBWORD_VECTORS)
-        return ctx.stage.store(
-            SUBWORD_VECTORS,
-            make(),
-            dims=("component", "ngram"),
-            units="",
-            meaning="Vectors of character n-grams, a component per row; column j is row j of ngrams.parquet.",
-            progress=ctx.progress("subword vectors"),
-        )
-
-    return checkpoint
 
 
 # --- counts -> vectors -----------------------------------------------------------------------------------------
@@ -272,11 +242,11 @@ def plan_core(job: PSDVecJob, sizes: PairSizes) -> Cost:
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
-    counts = ctx.workspace.array("cooccurrence")
+    counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = marginals(counts).rows
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
-    row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
+    row_nonzeros = np.asarray(corpus_outputs.ROW_NONZEROS.read(ctx.workspace)["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
     row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
     core_counts = slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
@@ -284,17 +254,10 @@ def run_core(ctx: Context) -> dict[str, Any]:
         core_counts = core_counts.persist()
     model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
     model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
-    ctx.stage.store(
-        "core_vectors",
-        da.asarray(model.core_vectors_),
-        dims=("word", "component"),
-        units="",
-        meaning="Vectors of the core words; their products approximate smoothed PMI.",
-        progress=ctx.progress("core vectors"),
-    )
-    ctx.stage.store_table("row_totals", pa.table({"n_pairs": row_totals}))
-    ctx.stage.store_table("eigenvalues", pa.table({"eigenvalue": model.eigenvalues_}))
-    ctx.stage.store_table("objective", pa.table({"weighted_squared_error": model.objective_}))
+    ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
+    ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
+    ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": model.eigenvalues_}))
+    ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": model.objective_}))
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
 
 
@@ -333,18 +296,11 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         facts = {name: facts[name] for name in ("n_noncore", *LEARNED) if name in facts}
     else:
         noncore, facts = _solve_noncore(ctx)
-        core = ctx.workspace.array("core_vectors")
+        core = outputs.CORE_VECTORS.read(ctx.workspace)
         vectors = core if noncore is None else da.concatenate([core, noncore])
     if ctx.job.subwords.enabled and ctx.job.subwords.weight:
         vectors = _with_spelling(ctx, vectors)
-    ctx.stage.store(
-        "vectors",
-        vectors,
-        dims=("word", "component"),
-        units="",
-        meaning="Word vectors; row i is word i of vocabulary.parquet.",
-        progress=ctx.progress("vectors"),
-    )
+    ctx.store(outputs.VECTORS, vectors)
     return facts
 
 
@@ -356,25 +312,18 @@ def run_noncore(ctx: Context) -> dict[str, Any]:
     """Solve the noncore words against the core, and store them where there are any."""
     noncore, facts = _solve_noncore(ctx)
     if noncore is not None:
-        ctx.stage.store(
-            NONCORE_VECTORS,
-            noncore,
-            dims=("word", "component"),
-            units="",
-            meaning="Vectors of the noncore words; row i is the i-th word after those of the core.",
-            progress=ctx.progress("noncore vectors"),
-        )
+        ctx.store(outputs.NONCORE_VECTORS, noncore)
     return facts
 
 
 def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     """Return the vectors of the noncore words, None where there are none, and what the estimator learned of them."""
-    core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
+    core, counts = outputs.CORE_VECTORS.read(ctx.workspace), corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     n_core, n_words = len(core), len(counts)
     if n_core == n_words:
         return None, {"n_noncore": 0}
     word_counts = vocabulary_of(ctx.workspace).counts
-    row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
+    row_totals = np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"])
     model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
     noncore = model.fit_noncore(
         slice_rows_and_columns(counts, (n_core, n_words), (0, n_core)),
@@ -394,9 +343,6 @@ def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
 
 
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
-
-
-SCORES = "evaluation.json"
 
 
 def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> Cost:
@@ -420,7 +366,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         scores = evaluation.score_known(vectors, sets, policy)
         if advice := evaluation.case_advice(vectors.words, sets, policy):
             ctx.reporter.note(f"evaluation: {advice}")
-    store_scores(ctx, SCORES, scores)
+    store_scores(ctx, corpus_outputs.EVALUATION, scores)
     return {"n_sets": len(scores)}
 
 
@@ -455,4 +401,13 @@ SYSTEM = System(
     "distembed.systems.psdvec.views",
     inference="distembed.systems.psdvec.inference",
     explanation="distembed.systems.psdvec.views",
+    outputs=(
+        *corpus_outputs.OF_TOKENS,
+        *corpus_outputs.OF_COUNTS,
+        *declared_in(outputs),
+        SUBWORD_VECTORS,
+        SUBWORD_MEAN,
+        NGRAMS,
+        corpus_outputs.EVALUATION,
+    ),
 )

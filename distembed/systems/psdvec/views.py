@@ -12,6 +12,7 @@ from distembed.evaluation import words as evaluation
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.job.word_vectors import SUBWORDS
 from distembed.stages.corpus import omissions
+from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import (
     common_words,
     content_words,
@@ -22,7 +23,7 @@ from distembed.stages.words import (
     words_shown,
 )
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec import stages
+from distembed.systems.psdvec import outputs, stages
 from distembed.systems.psdvec.job import PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
@@ -44,7 +45,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
 def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbors of the job's words and the place of the report."""
     vectors = judged_vectors(job, workspace)
-    scores = shown_scores(workspace, stages.SCORES)
+    scores = shown_scores(workspace, EVALUATION)
     table = evaluation.format_scores(safe_scores(scores)) if scores else ""
     near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, workspace, vectors).items())
     parts = (table, near, lacking_line(job, workspace), report.ways_on(workspace, where))
@@ -99,12 +100,12 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     return [
-        report.score_sections(shown_scores(workspace, stages.SCORES)),
+        report.score_sections(shown_scores(workspace, EVALUATION)),
         *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
         *bias_audit(job, vectors),
-        report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
-        report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
+        report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
+        report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
         report.zipf_curve(counts),
         report.count_sparsity(row_nonzeros, len(counts)),
         report.stage_table(report.stage_rows(stages.stages(job), workspace)),

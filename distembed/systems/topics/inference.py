@@ -23,6 +23,7 @@ from distembed.job.tables import Numbers, Piece, Table, paired, rows_of_blocks
 from distembed.stages import corpus as corpus_stages
 from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.workspace import Workspace
+from distembed.systems.topics import outputs
 from distembed.systems.topics.job import TopicsJob
 from distembed.systems.topics.views import document_norms, with_topic
 from distembed.views.export import table_format, write_table
@@ -92,7 +93,7 @@ def document_weights(job: TopicsJob, workspace: Workspace, tokens: Tokens) -> da
     return tf_idf(
         counts,
         frequencies=vocabulary.document_counts,
-        n_documents=workspace.array("tf_idf").shape[0],
+        n_documents=outputs.TF_IDF.read(workspace).shape[0],
         **job.weighting.model_dump(),
     )
 
@@ -101,7 +102,7 @@ def _model(job: TopicsJob, workspace: Workspace) -> Any:
     """Return the fitted model of the job's own method."""
     if job.topics.method != "spherical_kmeans":
         return MODELS[job.topics.method].from_workspace(workspace)
-    centers = compute(workspace.array("vectors")).astype(np.float64).T
+    centers = compute(outputs.WORD_FACTORS.read(workspace, of="")).astype(np.float64).T
     model = SphericalKMeans(len(centers))
     model.centroids_, model.n_features_in_ = centers, centers.shape[1]
     return model

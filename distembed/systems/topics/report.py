@@ -23,14 +23,15 @@ from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.corpus import omissions
 from distembed.storage.workspace import Workspace
+from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob
 from distembed.systems.topics.stages import stages
 from distembed.systems.topics.starts import (
     classes_of,
-    factor_names,
     kept_labels,
     kept_row,
     n_topics_of,
+    prefix_of,
     starts_of,
 )
 from distembed.views import report
@@ -124,7 +125,7 @@ def number_sections(job: TopicsJob, workspace: Workspace) -> list[report.Section
     """Return the picture and the table of how stable each number of topics is, where it was chosen by that."""
     if job.topics.n_topics != "auto":
         return []
-    rows = workspace.table("n_topics").to_pylist()
+    rows = outputs.N_TOPICS.read(workspace).to_pylist()
     numbers = [row["n_topics"] for row in rows]
     curves = {
         name: (numbers, [row[key] for row in rows])
@@ -226,7 +227,7 @@ def _score_line(method: Method, found: ScoreSummary) -> str:
 
 def summaries(job: TopicsJob, workspace: Workspace) -> dict[Method, ScoreSummary]:
     """Return the scores of the starts of each method and of what is kept; nothing where there are no classes."""
-    rows = {(row["method"], row["start"]): row for row in workspace.table("scores").to_pylist()}
+    rows = {(row["method"], row["start"]): row for row in outputs.SCORES.read(workspace).to_pylist()}
     if not rows:
         return {}
     scores = {
@@ -254,7 +255,7 @@ def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[f
 
 def topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
     """Return what is known of each topic of a method."""
-    return [row for row in workspace.table("topics").to_pylist() if row["method"] == method]
+    return [row for row in outputs.TOPICS.read(workspace).to_pylist() if row["method"] == method]
 
 
 def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
@@ -262,7 +263,8 @@ def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
     curves = {start: curve for (name, start), curve in loss_curves(workspace).items() if name == method}
     number = kept_row(workspace, method).start
     drawn = min(curves, key=lambda start: curves[start][-1]) if number is None else number
-    words, documents = (compute(workspace.array(name)) for name in factor_names(job, method))
+    factors = (outputs.WORD_FACTORS, outputs.DOCUMENT_FACTORS)
+    words, documents = (compute(one.read(workspace, of=prefix_of(job, method))) for one in factors)
     labels = kept_labels(workspace, method)
     return Result(method, np.array(curves[drawn]), labels, documents, words, topic_rows(workspace, method))
 
@@ -424,7 +426,7 @@ def document_names(workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, s
 def heaviest_words(workspace: Workspace, rows: NDArray[np.int64], n: int) -> list[str]:
     """Return the words of the most weight in some documents, rising, the heaviest first."""
     words = workspace.table("vocabulary")["word"].to_pylist()
-    weights = _rows_of(workspace.array("tf_idf"), rows)
+    weights = _rows_of(outputs.TF_IDF.read(workspace), rows)
     return [
         " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:n]])
         for row in (weights[[place]] for place in range(len(rows)))

@@ -20,20 +20,23 @@ from distembed.counting.documents import count_document_terms
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute, map_blocks
 from distembed.factorization.nmf_blocks import list_words
+from distembed.job.outputs import FilesOutput, declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.stages import corpus as corpus_stages
+from distembed.stages import outputs as corpus_outputs
 from distembed.storage.workspace import Workspace
+from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob
 from distembed.systems.topics.starts import (
     TopicSizes,
     classes_of,
-    factor_names,
     kept_labels,
     largest_block,
     number_parameters,
     plan_number,
     plan_topics,
+    prefix_of,
     rows_of,
     run_number,
     run_topics,
@@ -92,7 +95,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Judge every start by the labels that came with the documents, and top words by pairs in a reference."""
     methods = ctx.job.topics.methods
     scores = [row for method in methods for row in _label_scores(ctx, method)]
-    ctx.stage.store_table("scores", pa.Table.from_pylist(scores, schema=_score_columns()))
+    ctx.store_table(outputs.SCORES, pa.Table.from_pylist(scores, schema=_score_columns()))
     topics = [row for method in methods for row in _topic_rows(ctx, method)]
     reference = pair_counts(ctx.workspace, ctx.job.coherence.workspace)
     ids = [reference.vocabulary.index(row["words"]).tolist() for row in topics]
@@ -101,7 +104,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     )
     columns = {name: values.tolist() for name, values in coherence._asdict().items()}
     rows = [row | {name: columns[name][k] for name in columns} for k, row in enumerate(topics)]
-    ctx.stage.store_table("topics", pa.Table.from_pylist(rows))
+    ctx.store_table(outputs.TOPICS, pa.Table.from_pylist(rows))
     return {"n_scored": len(scores)}
 
 
@@ -116,7 +119,7 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
         return []
     known = np.array([label is not None for label in classes])
     truth = classes[known].astype(str)
-    labels = ctx.workspace.array("labels")
+    labels = outputs.LABELS.read(ctx.workspace)
     return [
         {"method": method, "start": row.start, "loss": row.loss}
         | clustering_scores(truth, np.asarray(compute(labels[place]))[known])._asdict()
@@ -128,8 +131,8 @@ def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     """Return, for each topic that is kept, its number from 0 on, its size and its top words."""
     vocabulary = ctx.workspace.table("vocabulary")
     words = vocabulary["word"].to_pylist()
-    shares = vocabulary["document_count"].to_numpy() / ctx.workspace.array("tf_idf").shape[0]
-    factors = compute(ctx.workspace.array(factor_names(ctx.job, method)[0]))
+    shares = vocabulary["document_count"].to_numpy() / outputs.TF_IDF.read(ctx.workspace).shape[0]
+    factors = compute(outputs.WORD_FACTORS.read(ctx.workspace, of=prefix_of(ctx.job, method)))
     options = ctx.job.coherence
     # the factors of the other methods are weights of tf-idf, in which frequent words are large already
     power = options.frequency_weight if method == "semantic_nmf" else 0.0
@@ -152,11 +155,12 @@ def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
 
 def tokens_of(job: TopicsJob, workspace: Workspace) -> Tokens:
     """Return the token parts of the documents that stay."""
-    return corpus_stages.tokens_of(workspace, _tokens_name(job))
+    return corpus_stages.tokens_of(workspace, _token_output(job))
 
 
-def _tokens_name(job: TopicsJob) -> str:
-    return "selected_tokens" if job.documents.labels or job.documents.drop_duplicates else "tokens"
+def _token_output(job: TopicsJob) -> FilesOutput:
+    is_selected = job.documents.labels or job.documents.drop_duplicates
+    return outputs.SELECTED_TOKENS if is_selected else corpus_outputs.TOKENS
 
 
 def plan_selection(job: TopicsJob, sizes: TopicSizes) -> Cost:  # noqa: ARG001
@@ -171,15 +175,15 @@ def run_selection(ctx: Context) -> dict[str, Any]:
     job: TopicsJob = ctx.job
     every = corpus_stages.tokens_of(ctx.workspace)
     chosen = every
-    if _tokens_name(job) != "tokens":
+    if _token_output(job) == outputs.SELECTED_TOKENS:
         masks = choose_documents(
             every, labels=job.documents.labels, drop_duplicates=job.documents.drop_duplicates
         )
         make = partial(_select_partition, tokens=every, masks=masks)
-        items = ctx.stage.store_files("selected_tokens", len(masks), make, progress=ctx.progress("selection"))
+        items = ctx.store_files(outputs.SELECTED_TOKENS, len(masks), make)
         chosen = Tokens(tuple(item.paths[0].removesuffix(".documents.parquet") for item in items))
     documents = corpus_stages.documents_of(chosen)
-    ctx.stage.store_table("documents", documents)
+    ctx.store_table(corpus_outputs.DOCUMENTS, documents)
     return {"n_documents": documents.num_rows, "n_read": every.n_documents}
 
 
@@ -211,7 +215,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     )
     kept = every.take(chosen[: options.max_size])
     columns = {"word": kept.array, "count": kept.counts, "document_count": kept.document_counts}
-    ctx.stage.store_table("vocabulary", pa.table(columns))
+    ctx.store_table(corpus_outputs.VOCABULARY, pa.table(columns))
     return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(kept.counts.sum())}
 
 
@@ -236,22 +240,14 @@ def run_documents(ctx: Context) -> dict[str, Any]:
     counts = count_document_terms(
         tokens_of(job, ctx.workspace), vocabulary, block_memory=job.resources.block_memory
     )
-    dims = ("document", "word")
-    stored = ctx.stage.store(
-        "document_terms", counts, dims=dims, units="occurrences",
-        meaning="How often a document holds a word; rows as documents.parquet, columns as vocabulary.parquet.",
-        progress=ctx.progress("document terms"),
-    )  # fmt: skip
-    weighted = ctx.stage.store(
-        "tf_idf", tf_idf(stored, **job.weighting.model_dump()), dims=dims, units="",
-        meaning="tf-idf of the words of a document, rows of unit length.", progress=ctx.progress("tf-idf"),
-    )  # fmt: skip
+    stored = ctx.store(outputs.DOCUMENT_TERMS, counts)
+    weighted = ctx.store(outputs.TF_IDF, tf_idf(stored, **job.weighting.model_dump()))
     return {"n_nonzero": corpus_stages.count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
 
 
 def run_partial_counts(ctx: Context) -> dict[str, Any]:
     """Count the word pairs of each part."""
-    return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
+    return corpus_stages.run_partial_counts(ctx, tokens=_token_output(ctx.job))
 
 
 def plan_association(job: TopicsJob, sizes: TopicSizes) -> Cost:
@@ -275,11 +271,8 @@ def run_association(ctx: Context) -> dict[str, Any]:
     counts = found.counts if ctx.job.semantic.workspace is None else select_pairs(found.counts, rows)
     # `ppmi` makes shares of the totals it is given; the words of the collection are not all of another's
     share = float(totals.sum() / found.totals.sum())
-    stored = ctx.stage.store(
-        "ppmi", ppmi(counts, row_totals=totals, column_totals=totals, negative_samples=share),
-        dims=("word", "context_word"), units="nat",
-        meaning="Positive pointwise mutual information of two words, not shifted.", progress=ctx.progress("PPMI"),
-    )  # fmt: skip
+    association = ppmi(counts, row_totals=totals, column_totals=totals, negative_samples=share)
+    stored = ctx.store(outputs.PPMI, association)
     n_known = int((rows >= 0).sum())
     return {
         "n_nonzero": corpus_stages.count_values(stored),
@@ -353,4 +346,5 @@ SYSTEM = System(
     "distembed.systems.topics.inference",
     explanation="distembed.systems.topics.views",
     explorer="distembed.systems.topics.views",
+    outputs=(*corpus_outputs.OF_TOKENS, *corpus_outputs.OF_COUNTS, *declared_in(outputs)),
 )

@@ -37,9 +37,11 @@ from distembed.factorization.consensus_blocks import (
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow, start_rows
+from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
 from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, RunSizes, about, pair_sizes, with_source
 from distembed.storage.workspace import Workspace
+from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob
 
 
@@ -50,10 +52,9 @@ def n_topics_of(job: TopicsJob, workspace: Workspace) -> int:
     return job.topics.n_topics
 
 
-def factor_names(job: TopicsJob, method: Method) -> tuple[str, str]:
-    """Return under which names the word factors and the document factors of a method are kept."""
-    prefix = "" if method == job.topics.method else f"{method}_"
-    return f"{prefix}vectors", f"{prefix}document_factors"
+def prefix_of(job: TopicsJob, method: Method) -> str:
+    """Return what the names of the outputs of a method begin with: nothing for the method of the job."""
+    return "" if method == job.topics.method else f"{method}_"
 
 
 def rows_of(workspace: Workspace, method: Method) -> dict[int, StartRow]:
@@ -74,7 +75,7 @@ def kept_row(workspace: Workspace, method: Method) -> StartRow:
 def kept_labels(workspace: Workspace, method: Method) -> NDArray[np.int64]:
     """Return the topic of each document by what is kept of a method, (documents,)."""
     place = next(place for place, row in rows_of(workspace, method).items() if row.kept)
-    return np.asarray(compute(workspace.array("labels")[place]))
+    return np.asarray(compute(outputs.LABELS.read(workspace)[place]))
 
 
 def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:
@@ -155,13 +156,13 @@ class Work(NamedTuple):
 def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
     """Return tf-idf and, where a method asks for it, shifted positive PMI, as they are held."""
     n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
-    X = _held(ctx, ctx.workspace.array("tf_idf"), n_nonzero)
+    X = _held(ctx, outputs.TF_IDF.read(ctx.workspace), n_nonzero)
     return X, _shifted_pmi(ctx) if "semantic_nmf" in methods else None
 
 
 def _shifted_pmi(ctx: Context) -> Any:
     """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
-    array = ctx.workspace.array("ppmi")
+    array = outputs.PPMI.read(ctx.workspace)
     moved = map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
     return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
 
@@ -320,11 +321,8 @@ def run_topics(ctx: Context) -> dict[str, Any]:
         labels += [*(start.labels for start in found[method]), *kept.further_labels]
     _store_losses(ctx, found)
     if job.topics.n_starts > 1:
-        ctx.stage.store_table("starts", pa.Table.from_pylist([row._asdict() for row in rows]))
-    ctx.stage.store(
-        "labels", da.from_array(np.stack(labels), chunks=(1, -1)), dims=("start", "document"), units="",
-        meaning="Topic of each document by each start, those of a method together; -1: it holds no word.",
-    )  # fmt: skip
+        ctx.store_table(outputs.STARTS, pa.Table.from_pylist([row._asdict() for row in rows]))
+    ctx.store(outputs.LABELS, da.from_array(np.stack(labels), chunks=(1, -1)))
     own = next(place for place, row in enumerate(rows) if row.kept)
     sizes = np.bincount(labels[own] + 1, minlength=n_topics + 1)
     return {"n_unlabeled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
@@ -337,7 +335,7 @@ def _store_losses(ctx: Context, found: dict[Method, list[Start]]) -> None:
         for number, start in enumerate(all_starts)
         for place, value in enumerate(start.loss.tolist())
     ]
-    ctx.stage.store_table("losses", pa.Table.from_pylist(rows))
+    ctx.store_table(outputs.LOSSES, pa.Table.from_pylist(rows))
 
 
 class Kept(NamedTuple):
@@ -388,21 +386,18 @@ def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
 def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
     """Store word and document factors; those of spherical k-means are centroids and cosines with them."""
     documents = model.transform(X) if _is_kmeans(model) else model.document_factors_
-    word_name, document_name = factor_names(ctx.job, method)
-    _store_rows(ctx, word_name, words_of(model), ("word", "topic"), "Weight of each word in each topic.")
-    _store_rows(
-        ctx, document_name, documents, ("document", "topic"), "Weight of each topic in each document."
-    )
+    prefix = prefix_of(ctx.job, method)
+    _store_rows(ctx, outputs.WORD_FACTORS.of(of=prefix), words_of(model))
+    _store_rows(ctx, outputs.DOCUMENT_FACTORS.of(of=prefix), documents)
     if method == "semantic_nmf":
-        name = "core" if method == ctx.job.topics.method else f"{method}_core"
-        _store_rows(ctx, name, model.core_, ("topic", "other_topic"), "Association of two topics' words.")
+        _store_rows(ctx, outputs.CORE.of(of=prefix), model.core_)
 
 
-def _store_rows(ctx: Context, name: str, rows: Any, dims: tuple[str, str], meaning: str) -> None:
+def _store_rows(ctx: Context, output: ArrayOutput, rows: Any) -> None:
     """Store dense rows as float32, in the blocks they have."""
     rows = rows.astype(np.float32)
     array = rows if isinstance(rows, da.Array) else da.from_array(rows, chunks=("auto", -1))
-    ctx.stage.store(name, array, dims=dims, units="", meaning=meaning)
+    ctx.store(output, array)
 
 
 def number_parameters(job: TopicsJob) -> dict[str, Any]:
@@ -435,7 +430,7 @@ def run_number(ctx: Context) -> dict[str, Any]:
     stable = largest_stable(numbers, least)
     chosen = numbers[int(np.argmax([row["ari"] for row in rows]))] if stable is None else stable
     table = [row | {"chosen": row["n_topics"] == chosen} for row in rows]
-    ctx.stage.store_table("n_topics", pa.Table.from_pylist(table))
+    ctx.store_table(outputs.N_TOPICS, pa.Table.from_pylist(table))
     return {"n_topics": chosen, "is_stable": stable is not None}
 
 

@@ -29,17 +29,18 @@ from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_
 from distembed.linalg.chunks import evenly_spaced
 from distembed.stages import corpus as corpus_stages
 from distembed.storage.workspace import Workspace
+from distembed.systems.topics import outputs
 from distembed.systems.topics.job import TopicsJob
 from distembed.systems.topics.report import document_names, heaviest_words, kept_result, topic_name
 from distembed.systems.topics.stages import tokens_of
-from distembed.systems.topics.starts import classes_of, factor_names, kept_labels
+from distembed.systems.topics.starts import classes_of, kept_labels
 from distembed.views.explain import NO_TOKENS, Asked, Explanation, Passages, TermTable, refuse_unknown
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category
 
 
 def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
     """Return every document with its topic by the job's own method, and the share of each topic in it."""
-    factors = workspace.array(factor_names(job, job.topics.method)[1])
+    factors = outputs.DOCUMENT_FACTORS.read(workspace, of="")
     norms = document_norms(job, workspace)
     shares = (topic_shares(block, norms).astype(np.float32) for block in rows_of_blocks(factors))
     labels = kept_labels(workspace, job.topics.method)
@@ -56,9 +57,9 @@ def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
 def document_norms(job: TopicsJob, workspace: Workspace) -> NDArray[np.float64]:
     """Return the lengths that the factors of a document are divided by before they are compared, (topics,)."""
     if job.topics.method == "spherical_kmeans":  # its factors are cosines
-        return np.ones(workspace.array("vectors").shape[1])
+        return np.ones(outputs.WORD_FACTORS.read(workspace, of="").shape[1])
     with one_blas_thread():
-        return column_norms(workspace.array(factor_names(job, job.topics.method)[1]))
+        return column_norms(outputs.DOCUMENT_FACTORS.read(workspace, of=""))
 
 
 def with_topic(schema: pa.Schema) -> pa.Schema:
@@ -77,9 +78,9 @@ def beside_topics(batches: Iterable[pa.RecordBatch], labels: NDArray[np.int64]) 
 
 def topics_table(job: TopicsJob, workspace: Workspace) -> Table:
     """Return the top words of every topic of the job's own method, one row per word, as they are listed."""
-    own = [row for row in workspace.table("topics").to_pylist() if row["method"] == job.topics.method]
+    own = [row for row in outputs.TOPICS.read(workspace).to_pylist() if row["method"] == job.topics.method]
     rows = [{**row, "topic": number} for number, row in enumerate(own)]  # older workspaces count from 1 on
-    factors = np.asarray(compute(workspace.array(factor_names(job, job.topics.method)[0])), np.float64)
+    factors = np.asarray(compute(outputs.WORD_FACTORS.read(workspace, of="")), np.float64)
     columns = {name: [row[name] for row in rows for _ in row["words"]] for name in TOPIC_COLUMNS.names}
     columns["rank"] = [rank for row in rows for rank in range(1, 1 + len(row["words"]))]
     columns["word"] = [word for row in rows for word in row["words"]]
@@ -193,7 +194,7 @@ def explain(job: TopicsJob, workspace: Workspace, asked: Asked) -> Explanation:
         )
     document = _document(job, workspace, asked.names[0])
     topic = _topic(document, asked.names[1:])
-    words = np.asarray(compute(workspace.array(factor_names(job, job.topics.method)[0])), np.float64)
+    words = np.asarray(compute(outputs.WORD_FACTORS.read(workspace, of="")), np.float64)
     terms = cosine_terms if job.topics.method == "spherical_kmeans" else weight_terms
     found = terms(document.weights, document.words, document.factors, words, topic)
     names = workspace.table("vocabulary")["word"].take(document.words).to_pylist()
@@ -223,13 +224,11 @@ def _document(job: TopicsJob, workspace: Workspace, name: str) -> _Document:
     if name not in ids:
         refuse_unknown("document", name, ids)
     number = ids.index(name)
-    row = whole_sparse(workspace.array("tf_idf")[[number]])
+    row = whole_sparse(outputs.TF_IDF.read(workspace)[[number]])
     if not row.nnz:
         raise ValueError(f"the document {name!r} holds no word of the vocabulary, and has no topic")
-    counts = whole_sparse(workspace.array("document_terms")[[number]])[:, row.indices].toarray()[0]
-    factors = np.asarray(
-        compute(workspace.array(factor_names(job, job.topics.method)[1])[[number]]), np.float64
-    )
+    counts = whole_sparse(outputs.DOCUMENT_TERMS.read(workspace)[[number]])[:, row.indices].toarray()[0]
+    factors = np.asarray(compute(outputs.DOCUMENT_FACTORS.read(workspace, of="")[[number]]), np.float64)
     norms = document_norms(job, workspace)
     return _Document(
         number,

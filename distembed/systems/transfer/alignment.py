@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from distembed.costs import Cost
 from distembed.execution import prefixed
-from distembed.job.stage import Context, stored_sparse, whole_sparse
+from distembed.job.stage import Context, whole_sparse
 from distembed.linalg import chunks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS, group_width
@@ -22,20 +22,20 @@ from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows, joint_rows, row_sizes
 from distembed.neighbors.search import MERGED_AT_ONCE
-from distembed.stages.collections import SIDES, ParallelSizes, find_pairs, sides_of
+from distembed.stages.collections import SIDE_DOCUMENTS, SIDES, ParallelSizes, find_pairs, sides_of
 from distembed.storage.workspace import Workspace
+from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
     EDGE_BYTES,
     STORED_BYTES,
     VALUE_BYTES,
     edge_bytes,
     has_topics,
-    inferred_name,
+    inferred_output,
     n_row_blocks,
     row_bytes,
     rows_of,
     scale_of,
-    store,
     store_memory,
     values_to_fit,
 )
@@ -76,14 +76,14 @@ def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> Cost:  # noqa: ARG001
 
 def run_pairs(ctx: Context) -> dict[str, Any]:
     """Find the documents of both collections that are the same, and which of them are known to be."""
-    first, second = (ctx.workspace.table(f"{side}_documents")["id"].to_pylist() for side in SIDES)
+    first, second = (SIDE_DOCUMENTS.read(ctx.workspace, side=side)["id"].to_pylist() for side in SIDES)
     pairs = find_pairs(first, second, **ctx.job.pairs.model_dump())
     correspondence_matrix(
         np.column_stack([pairs.rows, pairs.confidence])[pairs.known], len(first), len(second)
     )
     columns = {"first": pairs.rows[:, 0], "second": pairs.rows[:, 1]}
     table = pa.table({**columns, "confidence": pairs.confidence, "known": pairs.known})
-    ctx.stage.store_table("pairs", table)
+    ctx.store_table(outputs.PAIRS, table)
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
@@ -118,8 +118,7 @@ def run_graphs(ctx: Context) -> dict[str, Any]:
         found = ctx.stage.checkpoint(f"{side}-graph", partial(_graph_of, ctx, side))
         sizes = row_sizes(found)
         graph = found.rechunk((balanced_chunks(sizes), -1))
-        meaning = "Affinity of two documents of a collection."
-        store(ctx, f"{side}_graph", graph, ("document", "neighbor"), meaning)
+        ctx.store(outputs.GRAPH.of(side=side), graph)
         facts[f"{side}_n_edges"] = int(sizes.sum()) // 2
     return facts
 
@@ -161,11 +160,11 @@ def link_parameters(job: TransferJob) -> dict[str, Any]:
 
 def known_links(workspace: Workspace) -> sp.csr_array:
     """Return the known pairs as a matrix of confidences."""
-    table = workspace.table("pairs")
+    table = outputs.PAIRS.read(workspace)
     rows = np.column_stack(
         [np.asarray(table[name], np.float64) for name in ("first", "second", "confidence")]
     )
-    sizes = [workspace.table(f"{side}_documents").num_rows for side in SIDES]
+    sizes = [SIDE_DOCUMENTS.read(workspace, side=side).num_rows for side in SIDES]
     return correspondence_matrix(rows[np.asarray(table["known"])], *sizes)
 
 
@@ -184,8 +183,7 @@ def run_links(ctx: Context) -> dict[str, Any]:
         )
         links = found.links
         facts = {"temperature": found.temperature, "lost_share": found.lost_share, "found": found.n_found}
-    meaning = "Probability that two documents are the same; 1 where it is known."
-    store_memory(ctx, "links", links, ("first_document", "second_document"), meaning)
+    store_memory(ctx, outputs.LINKS, links)
     return {**facts, "n_links": int(links.nnz)}
 
 
@@ -239,25 +237,23 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     """Put all documents into one space, and infer the topics or features of those without."""
     job: TransferJob = ctx.job
     workspace, sides = ctx.workspace, sides_of(job)
-    links = stored_sparse(workspace, "links") if len(sides) == 2 else None
+    links = whole_sparse(outputs.LINKS.read(workspace)) if len(sides) == 2 else None
     model = embedding_of(ctx).fit_graph(_joint_graph(ctx), *values_to_fit(job, workspace, links))
-    n = workspace.array(f"{sides[0]}_graph").shape[0]
-    dims = ("document", "component")
-    meaning = "Place of a document in the space of all documents."
+    n = outputs.GRAPH.read(workspace, side=sides[0]).shape[0]
     for side, rows in zip(sides, (slice(0, n), slice(n, None)), strict=False):
-        store_memory(ctx, f"{side}_embedding", model.embedding_[rows].astype(np.float32), dims, meaning)
+        store_memory(ctx, outputs.EMBEDDING.of(side=side), model.embedding_[rows].astype(np.float32))
     _store_inferred(ctx, model, n)
-    ctx.stage.store_table("objective", pa.table({"objective": model.objective_}))
+    ctx.store_table(outputs.OBJECTIVE, pa.table({"objective": model.objective_}))
     if links is not None:
-        ctx.stage.store_table("aligned", _aligned_table(job, workspace, links, model.features_[n:]))
+        ctx.store_table(outputs.ALIGNED, _aligned_table(job, workspace, links, model.features_[n:]))
     return {"converged": model.converged_, "n_iter": model.n_iter_}
 
 
 def _joint_graph(ctx: Context) -> Any:
     """Return the joint graph, in memory if a block may be so large, else in row blocks on disk that are read again."""
     sides = sides_of(ctx.job)
-    graphs = [ctx.workspace.array(f"{side}_graph") for side in sides]
-    links = ctx.workspace.array("links") if len(sides) == 2 else None
+    graphs = [outputs.GRAPH.read(ctx.workspace, side=side) for side in sides]
+    links = outputs.LINKS.read(ctx.workspace) if len(sides) == 2 else None
     weight = ctx.job.alignment.correspondence_weight
     joint = ctx.stage.checkpoint("joint-graph", lambda: joint_rows(graphs, links, weight=weight))
     stored = EDGE_BYTES * int(row_sizes(joint).sum())
@@ -267,20 +263,19 @@ def _joint_graph(ctx: Context) -> Any:
 def _store_inferred(ctx: Context, model: FeaturePreservingEmbedding, n_first: int) -> None:
     """Store the inferred topics or features, and the regression behind them, in the units of the input."""
     job: TransferJob = ctx.job
-    scale, what = scale_of(job, ctx.workspace), "topic" if has_topics(job) else "feature"
-    meaning = f"{what.capitalize()}s of a document are the mean ones plus its place times this."
-    store_memory(ctx, "regression", model.regression_ * scale, ("component", what), meaning)
-    inferred = {} if job.second is None else {inferred_name(job): model.features_[n_first:]}
+    scale = scale_of(job, ctx.workspace)
+    regression = outputs.TOPIC_REGRESSION if has_topics(job) else outputs.FEATURE_REGRESSION
+    store_memory(ctx, regression, model.regression_ * scale)
+    inferred = {} if job.second is None else {inferred_output(job): model.features_[n_first:]}
     if not has_topics(job):
-        inferred["inferred_features"] = model.features_[:n_first]
-    meaning = f"Inferred {'share of a topic' if what == 'topic' else 'feature'} of a document."
-    for name, values in inferred.items():
-        store_memory(ctx, name, (values * scale).astype(np.float32), ("document", what), meaning)
+        inferred[outputs.INFERRED_FEATURES] = model.features_[:n_first]
+    for output, values in inferred.items():
+        store_memory(ctx, output, (values * scale).astype(np.float32))
 
 
 def _aligned_table(job: TransferJob, workspace: Workspace, links: sp.csr_array, features: Floats) -> pa.Table:
     """Return for each document of the second collection its likeliest counterpart, and its largest topic if any."""
-    names = [workspace.table(f"{side}_documents")["id"].to_numpy(zero_copy_only=False) for side in SIDES]
+    names = [SIDE_DOCUMENTS.read(workspace, side=side)["id"].to_numpy(zero_copy_only=False) for side in SIDES]
     columns = sp.csc_array(links)
     best = np.asarray(columns.argmax(axis=0)).ravel()
     chance = np.asarray(columns.max(axis=0).toarray()).ravel()

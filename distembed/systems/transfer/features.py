@@ -23,12 +23,23 @@ from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.formats.tables import TableError, some
 from distembed.job.inputs import file_sizes
+from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.job.stage import Context, sections
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import known_values, shared_values
-from distembed.stages.collections import ParallelSizes, places_of, side_vocabulary, sides_of, token_partitions
+from distembed.stages.collections import (
+    SIDE_DOCUMENTS,
+    SIDE_TERMS,
+    SIDE_VOCABULARY,
+    ParallelSizes,
+    places_of,
+    side_vocabulary,
+    sides_of,
+    token_partitions,
+)
 from distembed.storage.workspace import Workspace
+from distembed.systems.transfer import outputs
 from distembed.systems.transfer.job import FeaturesSection, TransferJob
 from distembed.tables.known import load_vectors
 from distembed.tables.rows import Domain, read_values
@@ -36,15 +47,10 @@ from distembed.tables.sections import TableSection
 from distembed.weighting.pmi import ppmi
 
 
-def store(ctx: Context, name: str, array: da.Array, dims: tuple[str, ...], meaning: str) -> None:
-    """Store a Dask array block by block, its progress reported under its name."""
-    ctx.stage.store(name, array, dims=dims, units="", meaning=meaning, progress=ctx.progress(name))
-
-
-def store_memory(ctx: Context, name: str, array: Any, dims: tuple[str, ...], meaning: str) -> None:
+def store_memory(ctx: Context, output: ArrayOutput, array: Any) -> None:
     """Store an array that is in memory, sparse ones in row blocks of about equal size."""
     lazy = row_blocks(array) if sp.issparse(array) else da.from_array(np.asarray(array), chunks=-1)
-    store(ctx, name, lazy, dims, meaning)
+    ctx.store(output, lazy)
 
 
 def in_memory(rows: da.Array) -> Any:
@@ -101,28 +107,28 @@ def has_topics(job: TransferJob) -> bool:
     return job.features.path is None
 
 
-def known_name(job: TransferJob) -> str:
-    """Return the name of the array that holds the known values of the first collection."""
-    return "topics" if has_topics(job) else "features"
+def known_output(job: TransferJob) -> ArrayOutput:
+    """Return the known values of the first collection."""
+    return outputs.TOPICS if has_topics(job) else outputs.FEATURES
 
 
-def inferred_name(job: TransferJob) -> str:
-    """Return the name of the array of inferred values: of the second collection, or of all documents of the first."""
+def inferred_output(job: TransferJob) -> ArrayOutput:
+    """Return the inferred values: of the second collection, or of all documents of the first."""
     if job.second is None:
-        return "inferred_features"
-    return "second_topics" if has_topics(job) else "second_features"
+        return outputs.INFERRED_FEATURES
+    return outputs.SECOND_TOPICS if has_topics(job) else outputs.SECOND_FEATURES
 
 
-def scores_name(job: TransferJob) -> str:
-    """Return the name of the table that says how well each topic or feature was inferred."""
-    return "topic_scores" if has_topics(job) else "feature_scores"
+def scores_output(job: TransferJob) -> TableOutput:
+    """Return the table that says how well each topic or feature was inferred."""
+    return outputs.TOPIC_SCORES if has_topics(job) else outputs.FEATURE_SCORES
 
 
 def value_names(job: TransferJob, workspace: Workspace) -> list[str]:
     """Return the number of each topic with its first words, or the name of each feature."""
     if not has_topics(job):
-        return [str(name) for name in workspace.table("feature_columns")["feature"].to_pylist()]
-    words = workspace.table("topic_words")["words"].to_pylist()
+        return [str(name) for name in outputs.FEATURE_COLUMNS.read(workspace)["feature"].to_pylist()]
+    words = outputs.TOPIC_WORDS.read(workspace)["words"].to_pylist()
     return [f"{number} {' '.join(top[:2])}" for number, top in enumerate(words)]
 
 
@@ -134,7 +140,7 @@ def group_names(job: TransferJob, workspace: Workspace, values: Floats) -> list[
     names = value_names(job, workspace)
     if has_topics(job):
         return [names[topic] for topic in values.argmax(axis=1).tolist()]
-    first = in_memory(workspace.array(known_name(job)))[:, 0]
+    first = in_memory(known_output(job).read(workspace))[:, 0]
     bounds = np.nanquantile(first, [1 / 3, 2 / 3])
     return [f"{names[0]}: {THIRDS[third]}" for third in np.searchsorted(bounds, values[:, 0]).tolist()]
 
@@ -142,13 +148,13 @@ def group_names(job: TransferJob, workspace: Workspace, values: Floats) -> list[
 def scale_of(job: TransferJob, workspace: Workspace) -> Floats:
     """Return the unit of each column: its standard deviation where columns count alike, else 1."""
     if has_topics(job) or not job.features.standardize:
-        return np.ones(workspace.describe(known_name(job)).spec.shape[1])
-    return np.asarray(workspace.table("feature_columns")["deviation"], np.float64)
+        return np.ones(known_output(job).read(workspace).shape[1])
+    return np.asarray(outputs.FEATURE_COLUMNS.read(workspace)["deviation"], np.float64)
 
 
 def first_values(job: TransferJob, workspace: Workspace) -> Floats:
     """Return the known values of the first collection in their units, (n × f), NaN where they are not known."""
-    values: Floats = in_memory(workspace.array(known_name(job))).astype(np.float64)
+    values: Floats = in_memory(known_output(job).read(workspace)).astype(np.float64)
     return values / scale_of(job, workspace)
 
 
@@ -169,7 +175,7 @@ def values_to_fit(
         return first, known_values(first, len(first))[1]
     values, confidence = shared_values(first, links)
     if job.features.second is not None:
-        given = in_memory(workspace.array("second_known_features")) / scale_of(job, workspace)
+        given = in_memory(outputs.SECOND_KNOWN_FEATURES.read(workspace)) / scale_of(job, workspace)
         rows = np.flatnonzero(~np.isnan(given).any(axis=1))
         values[len(first) + rows], confidence[len(first) + rows] = given[rows], 1.0
     return values, confidence
@@ -224,24 +230,23 @@ def _section(options: FeaturesSection, path: str) -> TableSection:
 def run_features(ctx: Context) -> dict[str, Any]:
     """Read the values of documents, and join them with the documents by their ids."""
     job: TransferJob = ctx.job
-    names = {"first": "features", "second": "second_known_features"}
+    stored = {"first": outputs.FEATURES, "second": outputs.SECOND_KNOWN_FEATURES}
     facts: dict[str, Any] = {}
     strangers: list[tuple[str, str]] = []
     for side, table in _tables(job).items():
         path = job.features.tables()[side]
-        ids = ctx.workspace.table(f"{side}_documents")["id"].to_pylist()
+        ids = SIDE_DOCUMENTS.read(ctx.workspace, side=side)["id"].to_pylist()
         values, unknown = _joined(table, ids, side, path)
-        meaning = f"Values of the documents of the {side} collection; NaN: not known."
-        store_memory(ctx, names[side], values, ("document", "feature"), meaning)
+        store_memory(ctx, stored[side], values)
         if side == "first":
-            ctx.stage.store_table("feature_columns", _columns(table.columns, values))
+            ctx.store_table(outputs.FEATURE_COLUMNS, _columns(table.columns, values))
         _say(ctx, side, path, table, unknown)
         strangers += [(path, name) for name in unknown]
         facts[f"{side}_n_known"] = len(table.names) - len(unknown)
         facts[f"{side}_n_unknown_ids"] = len(unknown)
     columns = {"table": [path for path, _ in strangers], "id": [name for _, name in strangers]}
     schema = pa.schema([("table", pa.string()), ("id", pa.string())])
-    ctx.stage.store_table("unknown_ids", pa.table(columns, schema=schema))
+    ctx.store_table(outputs.UNKNOWN_IDS, pa.table(columns, schema=schema))
     return facts
 
 
@@ -307,18 +312,12 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         return {}
     for side in sides_of(ctx.job):
         rows = makers[kind](ctx, side)
-        store(
-            ctx,
-            f"{side}_vectors",
-            rows,
-            ("document", "component"),
-            "Where a document stands among the others.",
-        )
+        ctx.store(outputs.VECTORS.of(side=side), rows)
     return {"n_components": int(rows.shape[1])}
 
 
 def _lsa_rows(ctx: Context, side: str) -> da.Array:
-    terms = ctx.workspace.array(f"{side}_terms")
+    terms = SIDE_TERMS.read(ctx.workspace, side=side)
     options = ctx.job.representation
     rank = min(options.n_components, min(terms.shape) - 1)
     keep = prefixed(ctx.stage.checkpoint, f"{side}-")
@@ -327,7 +326,7 @@ def _lsa_rows(ctx: Context, side: str) -> da.Array:
 
 def _mean_vectors(ctx: Context, side: str) -> da.Array:
     """Return the mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed."""
-    words = ctx.workspace.table(f"{side}_vocabulary")["word"].to_pylist()
+    words = SIDE_VOCABULARY.read(ctx.workspace, side=side)["word"].to_pylist()
     vectors = load_vectors(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
     table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
     known = [row for row, word in enumerate(words) if word in vectors]
@@ -337,12 +336,13 @@ def _mean_vectors(ctx: Context, side: str) -> da.Array:
             f"{getattr(ctx.job, side).vectors} (its first word is {vectors.words[0]!r})"
         )
     table[known] = vectors[[words[row] for row in known]]
-    return sparse_times(ctx.workspace.array(f"{side}_terms"), whole(table))
+    return sparse_times(SIDE_TERMS.read(ctx.workspace, side=side), whole(table))
 
 
 def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
     """Return the rows of a collection among which neighbors are sought, dense or CSR chunks."""
-    return workspace.array(f"{side}_{'terms' if job.representation.kind == 'tf_idf' else 'vectors'}")
+    rows = SIDE_TERMS if job.representation.kind == "tf_idf" else outputs.VECTORS
+    return rows.read(workspace, side=side)
 
 
 TOP_WORDS = 10
@@ -375,15 +375,13 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     """Learn the topics of the first collection and the share of each in its documents."""
     makers = {"nmf": _nmf_topics, "semantic_nmf": _semantic_topics, "lda": _lda_topics}
     proportions, word_weights, objective = makers[ctx.job.topics.method](ctx)
-    meaning = "Share of a topic in a document; rows sum to one, NaN: the document has no known word."
-    store_memory(ctx, "topics", proportions.astype(np.float32), ("document", "topic"), meaning)
-    words = np.array(ctx.workspace.table("first_vocabulary")["word"].to_pylist(), object)
+    store_memory(ctx, outputs.TOPICS, proportions.astype(np.float32))
+    words = np.array(SIDE_VOCABULARY.read(ctx.workspace, side="first")["word"].to_pylist(), object)
     top = np.argsort(-word_weights, axis=0, kind="stable")[:TOP_WORDS].T
     share = np.nanmean(proportions, axis=0)
-    ctx.stage.store_table(
-        "topic_words", pa.table({"topic": np.arange(len(top)), "share": share, "words": words[top].tolist()})
-    )
-    ctx.stage.store_table("topic_objective", pa.table({"objective": np.asarray(objective, np.float64)}))
+    topics = {"topic": np.arange(len(top)), "share": share, "words": words[top].tolist()}
+    ctx.store_table(outputs.TOPIC_WORDS, pa.table(topics))
+    ctx.store_table(outputs.TOPIC_OBJECTIVE, pa.table({"objective": np.asarray(objective, np.float64)}))
     return {"n_rounds": len(objective)}
 
 
@@ -394,7 +392,7 @@ def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
         n_iter=options.n_iter,
         random_state=options.random_state,
         checkpoint=ctx.stage.checkpoint,
-    ).fit(ctx.workspace.array("first_terms"))
+    ).fit(SIDE_TERMS.read(ctx.workspace, side="first"))
     return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
 
 
@@ -411,7 +409,7 @@ def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
         n_iter=options.n_iter,
         random_state=options.random_state,
         checkpoint=ctx.stage.checkpoint,
-    ).fit(ctx.workspace.array("first_terms"), ppmi(counts))
+    ).fit(SIDE_TERMS.read(ctx.workspace, side="first"), ppmi(counts))
     return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
 
 

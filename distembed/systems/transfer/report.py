@@ -12,14 +12,15 @@ from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute
 from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced
-from distembed.stages.collections import SIDES, sides_of
+from distembed.stages.collections import SIDE_DOCUMENTS, SIDES, sides_of
 from distembed.storage.workspace import Workspace
+from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
     group_names,
     has_topics,
-    inferred_name,
-    known_name,
-    scores_name,
+    inferred_output,
+    known_output,
+    scores_output,
     value_names,
 )
 from distembed.systems.transfer.job import TransferJob
@@ -121,7 +122,7 @@ def _judged(job: TransferJob, workspace: Workspace) -> str:
     options, facts = job.evaluation, workspace.stages()["evaluation"].facts
     if options.topic is None:
         return ""
-    words = workspace.table("topic_words")["words"][options.topic].as_py()
+    words = outputs.TOPIC_WORDS.read(workspace)["words"][options.topic].as_py()
     return (
         f"Judged on the {facts['n_pairs']:,} documents of which {options.topic_share:.0%} or more are topic "
         f"{options.topic} ({' '.join(words)}), and their counterparts."
@@ -300,11 +301,11 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     """Draw all documents in their common space: one layout, by topic or feature and by collection."""
     rows, places, tops, sides = [], [], [], []
     for side, values in zip(sides_of(job), shown_values(job, workspace), strict=True):
-        ids = workspace.table(f"{side}_documents")["id"].to_pylist()
+        ids = SIDE_DOCUMENTS.read(workspace, side=side)["id"].to_pylist()
         chosen = evenly_spaced(len(ids), job.report.n_map_words)
         chosen = chosen[np.isfinite(values[chosen]).all(axis=1)]
         rows += [ids[row] for row in chosen.tolist()]
-        places.append(stored(workspace, f"{side}_embedding")[chosen])
+        places.append(compute(outputs.EMBEDDING.read(workspace, side=side))[chosen])
         tops += group_names(job, workspace, values[chosen])
         sides += [f"{side} collection"] * len(chosen)
     what = "largest topic" if has_topics(job) else "the first feature"
@@ -315,21 +316,16 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     return report.word_maps(rows, points, titles, method="tsne", max_words=len(rows), noun="document")
 
 
-def stored(workspace: Workspace, name: str) -> NDArray[Any]:
-    """Return a stored dense array, in memory."""
-    return np.asarray(compute(workspace.array(name)))
-
-
 def shown_values(job: TransferJob, workspace: Workspace) -> list[NDArray[Any]]:
     """Return the topics or features of the documents of each collection: known ones of the first, else inferred."""
-    inferred = stored(workspace, inferred_name(job))
-    return [inferred] if job.second is None else [stored(workspace, known_name(job)), inferred]
+    inferred = compute(inferred_output(job).read(workspace))
+    return [inferred] if job.second is None else [compute(known_output(job).read(workspace)), inferred]
 
 
 def _topic_section(job: TransferJob, workspace: Workspace) -> report.Section:
     """Show each topic by its words, its share, and how well it was carried over."""
-    words = workspace.table("topic_words").to_pydict()
-    scores = {row["topic"]: row for row in workspace.table("topic_scores").to_pylist()}
+    words = outputs.TOPIC_WORDS.read(workspace).to_pydict()
+    scores = {row["topic"]: row for row in outputs.TOPIC_SCORES.read(workspace).to_pylist()}
     rows = []
     for topic, top, share in zip(words["topic"], words["words"], words["share"], strict=True):
         score = scores.get(topic, {})
@@ -351,10 +347,10 @@ def _topic_section(job: TransferJob, workspace: Workspace) -> report.Section:
 
 def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
     """Show each feature of the table, and how well it was inferred."""
-    scores = {row["feature"]: row for row in workspace.table(scores_name(job)).to_pylist()}
+    scores = {row["feature"]: row for row in scores_output(job).read(workspace).to_pylist()}
     rows = [
         {**row, **{name: scores.get(number, {}).get(name) for name in ("rmse", "correlation")}}
-        for number, row in enumerate(workspace.table("feature_columns").to_pylist())
+        for number, row in enumerate(outputs.FEATURE_COLUMNS.read(workspace).to_pylist())
     ]
     caption = (
         f"Mean, standard deviation and range of the known values; {_measured(job)} and correlation of the inferred "
@@ -365,14 +361,14 @@ def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
 
 def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
     """Show documents of the second collection with their likeliest counterparts."""
-    first, second = (workspace.table(f"{side}_documents").to_pydict() for side in SIDES)
-    pairs = workspace.table("pairs").to_pylist()
+    first, second = (SIDE_DOCUMENTS.read(workspace, side=side).to_pydict() for side in SIDES)
+    pairs = outputs.PAIRS.read(workspace).to_pylist()
     truth = {second["id"][pair["second"]]: first["id"][pair["first"]] for pair in pairs}
     known = {second["id"][pair["second"]] for pair in pairs if pair["known"]}
     excerpts = dict(zip(first["id"], first["excerpt"], strict=True))
     begins = dict(zip(second["id"], second["excerpt"], strict=True))
     names = value_names(job, workspace)
-    aligned = workspace.table("aligned").to_pylist()
+    aligned = outputs.ALIGNED.read(workspace).to_pylist()
     left = [row for row in aligned if row["id"] not in known and row["counterpart"]]
     chosen = evenly_spaced(len(left), job.evaluation.n_aligned)
     rows = [

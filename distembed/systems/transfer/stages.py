@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from distembed.costs import Cost
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
-from distembed.job.stage import Context, StageSpec, System, sections, stored_sparse
+from distembed.job.outputs import declared_in
+from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.inference import OneSet, TwoSets, infer_by_each_method, infer_within
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.stages.collections import (
+    SIDE_OUTPUTS,
     SIDES,
     ParallelSizes,
     check_collections,
@@ -33,6 +35,7 @@ from distembed.stages.collections import (
 )
 from distembed.stages.corpus import DICTIONARY_BYTES, LOOKUP_BYTES, VOCABULARY_BYTES, merging_bytes
 from distembed.storage.workspace import Workspace
+from distembed.systems.transfer import outputs
 from distembed.systems.transfer.alignment import (
     embedding_of,
     fit_bytes,
@@ -59,8 +62,8 @@ from distembed.systems.transfer.features import (
     fit_parameters,
     has_topics,
     in_memory,
-    inferred_name,
-    known_name,
+    inferred_output,
+    known_output,
     n_chunks,
     plan_features,
     plan_topics,
@@ -71,7 +74,7 @@ from distembed.systems.transfer.features import (
     run_topics,
     run_vectors,
     scale_of,
-    scores_name,
+    scores_output,
     term_bytes,
     vector_parameters,
 )
@@ -99,7 +102,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Judge every method on the pairs not known, over shares and draws of the known ones."""
     options = ctx.job.evaluation
     sets = _two_sets(ctx)
-    table = ctx.workspace.table("pairs")
+    table = outputs.PAIRS.read(ctx.workspace)
     pairs = np.column_stack([np.asarray(table["first"]), np.asarray(table["second"])])
     pairs = pairs[~np.isnan(sets.features[pairs[:, 0]]).any(axis=1)]
     if options.topic is not None:
@@ -111,8 +114,8 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         draw = {"share": share, "n_known": n_known, "seed": seed}
         rows += [{**draw, **score._asdict()} for score in _scores(ctx, sets, pairs, n_known, seed)]
         ctx.progress("evaluation")(done + 1, len(cells))
-    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, scores_schema()))
-    ctx.stage.store_table(scores_name(ctx.job), _value_scores(ctx.job, ctx.workspace))
+    ctx.store_table(outputs.SCORES, pa.Table.from_pylist(rows, scores_schema()))
+    ctx.store_table(scores_output(ctx.job), _value_scores(ctx.job, ctx.workspace))
     return {"n_draws": len(cells) if len(pairs) > 1 else 0, "n_pairs": len(pairs)}
 
 
@@ -124,7 +127,7 @@ def scores_schema() -> pa.Schema:
 
 def _two_sets(ctx: Context) -> TwoSets:
     first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
-    graphs = [stored_sparse(ctx.workspace, f"{side}_graph") for side in SIDES]
+    graphs = [whole_sparse(outputs.GRAPH.read(ctx.workspace, side=side)) for side in SIDES]
     values = first_values(ctx.job, ctx.workspace)
     return TwoSets(first, second, (graphs[0], graphs[1]), values)
 
@@ -202,9 +205,9 @@ def method_names(job: TransferJob) -> list[str]:
 
 def _value_scores(job: TransferJob, workspace: Workspace) -> pa.Table:
     """Return how well each topic or feature was inferred by the embedding itself, over the pairs not known."""
-    table, known = workspace.table("pairs"), first_values(job, workspace)
+    table, known = outputs.PAIRS.read(workspace), first_values(job, workspace)
     left = ~np.asarray(table["known"]) & ~np.isnan(known[np.asarray(table["first"])]).any(axis=1)
-    inferred = np.asarray(compute(workspace.array(inferred_name(job)))) / scale_of(job, workspace)
+    inferred = np.asarray(compute(inferred_output(job).read(workspace))) / scale_of(job, workspace)
     rows = np.asarray(table["second"])[left]
     return scores_by_column(job, inferred[rows], known[np.asarray(table["first"])[left]])
 
@@ -247,9 +250,9 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
         scores, inferred = _kept(ctx, values, hidden, f"known-{n_known}-draw-{seed}")
         rows += [{**draw, **score._asdict()} for score in scores]
         ctx.progress("evaluation")(done + 1, len(cells))
-    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, scores_schema()))
+    ctx.store_table(outputs.SCORES, pa.Table.from_pylist(rows, scores_schema()))
     true = values[hidden] if rows else inferred
-    ctx.stage.store_table(scores_name(ctx.job), scores_by_column(ctx.job, inferred, true))
+    ctx.store_table(scores_output(ctx.job), scores_by_column(ctx.job, inferred, true))
     return {"n_draws": len(rows) // len(method_names(ctx.job)), "n_judged": int(have.size)}
 
 
@@ -276,7 +279,9 @@ def _hidden_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[Met
     model = embedding_of(ctx).set_params(checkpoint=persist)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* joined to no known value")
-        found = infer_within(OneSet(rows, stored_sparse(ctx.workspace, "first_graph"), known), model)
+        found = infer_within(
+            OneSet(rows, whole_sparse(outputs.GRAPH.read(ctx.workspace, side="first")), known), model
+        )
     scores = score_methods(
         {name: (guess, None) for name, guess in found.items()}, values[hidden], None, hidden
     )
@@ -304,7 +309,7 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
     judge = fit_parameters("evaluation", "alignment")
     pairs = StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs, check_pairs)
     links = StageSpec("links", ("vectors", "pairs"), link_parameters, run_links, plan_links)
-    fitted = (known_name(job), "graphs", "links")
+    fitted = (known_output(job).name, "graphs", "links")
     found = (
         StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens, check_collections),
         StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms, check_stop_words),
@@ -346,4 +351,5 @@ SYSTEM = System(
     "distembed.systems.transfer.report",
     "distembed.systems.transfer.views",
     explorer="distembed.systems.transfer.views",
+    outputs=(*SIDE_OUTPUTS, *declared_in(outputs)),
 )

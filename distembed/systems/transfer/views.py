@@ -12,16 +12,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.execution import compute
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks
 from distembed.linalg.chunks import evenly_spaced
-from distembed.stages.collections import SIDES, sides_of
+from distembed.stages.collections import SIDE_DOCUMENTS, SIDES, sides_of
 from distembed.storage.workspace import Workspace
+from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import group_names, has_topics, in_memory, value_names
 from distembed.systems.transfer.job import TransferJob
-from distembed.systems.transfer.report import shown_values, stored
+from distembed.systems.transfer.report import shown_values
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
 
-TOPIC_ARRAYS = dict(zip(SIDES, ("topics", "second_topics"), strict=True))
+TOPIC_ARRAYS = dict(zip(SIDES, (outputs.TOPICS, outputs.SECOND_TOPICS), strict=True))
 """The array of each collection that holds the shares of the topics in its documents."""
 
 DOCUMENT_COLUMNS = pa.schema(
@@ -58,7 +60,7 @@ def documents_table(job: TransferJob, workspace: Workspace) -> Table:
 
 def _topic_table(workspace: Workspace) -> Table:
     """Return the documents of both collections with their topics."""
-    shapes = [workspace.array(name).shape for name in TOPIC_ARRAYS.values()]
+    shapes = [output.read(workspace).shape for output in TOPIC_ARRAYS.values()]
     n_rows, n_topics = sum(n for n, _ in shapes), shapes[0][1]
     return Table(
         DOCUMENT_COLUMNS,
@@ -71,8 +73,8 @@ def _topic_table(workspace: Workspace) -> Table:
 
 def _documents(workspace: Workspace, side: str) -> Iterator[Piece]:
     """Yield the documents of a collection."""
-    aligned = workspace.table("aligned") if side == "second" else None
-    rows = rows_of_blocks(workspace.array(TOPIC_ARRAYS[side]))
+    aligned = outputs.ALIGNED.read(workspace) if side == "second" else None
+    rows = rows_of_blocks(TOPIC_ARRAYS[side].read(workspace))
     first = 0
     for columns, shares in paired(workspace.batches(f"{side}_documents"), rows):
         assert shares is not None
@@ -99,15 +101,16 @@ def _feature_table(job: TransferJob, workspace: Workspace) -> Table:
 
 def _feature_rows(job: TransferJob, workspace: Workspace, side: str, schema: pa.Schema) -> pa.Table:
     """Return the documents of a collection with their features."""
-    documents = workspace.table(f"{side}_documents")
-    values = in_memory(workspace.array("inferred_features" if side == "first" else "second_features"))
+    documents = SIDE_DOCUMENTS.read(workspace, side=side)
+    inferred = outputs.INFERRED_FEATURES if side == "first" else outputs.SECOND_FEATURES
+    values = in_memory(inferred.read(workspace))
     origin = np.full(len(values), "inferred", object)
-    name = "features" if side == "first" else "second_known_features"
     if side in job.features.tables():
-        given = in_memory(workspace.array(name))
-        known = ~np.isnan(given).any(axis=1)
-        values, origin[known] = np.where(known[:, None], given, values), "known"
-    aligned = workspace.table("aligned") if side == "second" else None
+        known = outputs.FEATURES if side == "first" else outputs.SECOND_KNOWN_FEATURES
+        given = in_memory(known.read(workspace))
+        is_known = ~np.isnan(given).any(axis=1)
+        values, origin[is_known] = np.where(is_known[:, None], given, values), "known"
+    aligned = outputs.ALIGNED.read(workspace) if side == "second" else None
     named = [documents[name] for name in ("id", "title", "label")]
     partners = _partners(aligned, 0, len(values))
     sides = pa.array([side] * len(values))
@@ -143,7 +146,7 @@ def topics_table(job: TransferJob, workspace: Workspace) -> Table:
     """
     if not has_topics(job):
         raise ValueError(f"{workspace.url} has no topics: features of {job.features.path} were carried")
-    rows = workspace.table("topic_words").to_pylist()
+    rows = outputs.TOPIC_WORDS.read(workspace).to_pylist()
     columns = {
         "topic": [row["topic"] for row in rows for _ in row["words"]],
         "share": [row["share"] for row in rows for _ in row["words"]],
@@ -168,10 +171,10 @@ NO_TOPIC = "no topic"
 def items(job: TransferJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
     """Return the documents of both collections, evenly from first to last, with their likeliest counterparts."""
     sides = sides_of(job)
-    tables = [workspace.table(f"{side}_documents").to_pydict() for side in sides]
+    tables = [SIDE_DOCUMENTS.read(workspace, side=side).to_pydict() for side in sides]
     ids = [table["id"] for table in tables]
     names = [name for one in ids for name in one]
-    vectors = np.concatenate([stored(workspace, f"{side}_embedding") for side in sides])
+    vectors = np.concatenate([compute(outputs.EMBEDDING.read(workspace, side=side)) for side in sides])
     used = np.flatnonzero(np.isfinite(vectors).all(axis=1) & (np.linalg.norm(vectors, axis=1) > 0))
     rows = used[evenly_spaced(used.size, n_points)]
     values = np.concatenate(shown_values(job, workspace))
@@ -205,7 +208,7 @@ def _counterparts(workspace: Workspace, ids: list[list[str]]) -> sp.csr_array:
     place = {name: row for row, name in enumerate(ids[0])}
     found = [
         (len(ids[0]) + row, place[pair["counterpart"]], pair["probability"])
-        for row, pair in enumerate(workspace.table("aligned").to_pylist())
+        for row, pair in enumerate(outputs.ALIGNED.read(workspace).to_pylist())
         if pair["counterpart"]
     ]
     n = sum(map(len, ids))

@@ -17,12 +17,15 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.execution import Checkpoint, map_blocks
 from distembed.factorization.lsa import LSA, with_contexts
 from distembed.factorization.psdvec import PSDVec
+from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, read_as
 from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph, random_projection
+from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
+from distembed.systems.wordspaces import outputs
 from distembed.systems.wordspaces.job import (
     COUNTED,
     ColumnsRecipe,
@@ -52,10 +55,12 @@ TABLES = {
 def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
     """Return the space or table of counts that a recipe starts from."""
     if recipe.of == "documents":
-        return ctx.workspace.array("document_terms")
+        return corpus_outputs.DOCUMENT_TERMS.read(ctx.workspace)
     if recipe.of == "hal":
-        return hal_space(*(ctx.workspace.array(table) for table in TABLES["hal"]))
-    return ctx.workspace.array(recipe.of if recipe.of in COUNTED else f"spaces/{recipe.of}")
+        return hal_space(*(outputs.TABLE.read(ctx.workspace, table=table) for table in TABLES["hal"]))
+    if recipe.of in COUNTED:
+        return outputs.TABLE.read(ctx.workspace, table=recipe.of)
+    return outputs.SPACE.read(ctx.workspace, recipe=recipe.of)
 
 
 def _chosen(ctx: Context, recipe: ColumnsRecipe, matrix: da.Array) -> da.Array:
@@ -138,7 +143,7 @@ def _first_components(ctx: Context, recipe: FirstComponentsRecipe) -> da.Array:
 def neighbor_graph(ctx: Context, recipe: GraphRecipe, checkpoint: Checkpoint) -> sp.csr_array:
     """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
     return neighborhood_graph(
-        ctx.workspace.array(f"spaces/{recipe.graph_source}"),
+        outputs.SPACE.read(ctx.workspace, recipe=recipe.graph_source),
         n_neighbors=recipe.n_neighbors,
         threshold=recipe.threshold,
         affinity=recipe.affinity,
@@ -148,19 +153,27 @@ def neighbor_graph(ctx: Context, recipe: GraphRecipe, checkpoint: Checkpoint) ->
     )
 
 
-def graph_arrays(recipe: GraphRecipe) -> dict[str, str]:
-    """Return the array that the graph of a recipe is stored as, under the name that its search has for it."""
-    name = "neighbors" if recipe.threshold is None else "threshold-graph"
-    return {name: f"neighbors/{recipe.neighbors_name}"}
+def graph_outputs(recipe: GraphRecipe) -> dict[str, ArrayOutput]:
+    """Return the output that keeps the graph of a recipe, under the name that its search has for it."""
+    parts = {"graph": recipe.neighbors_name, "source": recipe.graph_source}
+    if recipe.threshold is None:
+        return {"neighbors": outputs.NEIGHBOR_LISTS.of(**parts)}
+    return {"threshold-graph": outputs.THRESHOLD_GRAPH.of(**parts, threshold=str(recipe.threshold))}
+
+
+def eigenmaps_output(recipe: GraphRecipe) -> ArrayOutput:
+    """Return the output that keeps the eigenvectors of the graph of a recipe."""
+    return outputs.EIGENMAPS.of(graph=recipe.eigenmaps_name)
 
 
 def _shared(ctx: Context, recipe: GraphRecipe) -> Checkpoint:
-    return read_as(ctx, {**graph_arrays(recipe), "eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}"})
+    return read_as(ctx, {**graph_outputs(recipe), "eigenmaps": eigenmaps_output(recipe)})
 
 
 def _eigenmaps(ctx: Context, recipe: EigenmapsRecipe) -> da.Array:
-    kept = ctx.workspace.array(f"eigenmaps/{recipe.eigenmaps_name}")
-    return kept[:-1].rechunk((ctx.workspace.array(f"spaces/{recipe.of}").chunks[0], -1))
+    kept = eigenmaps_output(recipe).read(ctx.workspace)
+    space = outputs.SPACE.read(ctx.workspace, recipe=recipe.of)
+    return kept[:-1].rechunk((space.chunks[0], -1))
 
 
 def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:

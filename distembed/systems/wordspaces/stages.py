@@ -18,6 +18,7 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
 from distembed.job.model import JobError
+from distembed.job.outputs import declared_in
 from distembed.job.stage import (
     Context,
     Counted,
@@ -31,6 +32,7 @@ from distembed.job.stage import (
 from distembed.manifold.eigenmaps import DENSE_ROWS, laplacian_eigenmaps
 from distembed.manifold.projection import MAX_EDGES
 from distembed.manifold.ridge import DIRECT_SIDE
+from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     TOKENS,
     VOCABULARY,
@@ -42,6 +44,7 @@ from distembed.stages.corpus import (
     run_document_terms,
     run_vocabulary,
     store_runs,
+    vocabulary_of,
 )
 from distembed.stages.corpus_sections import CountingSection
 from distembed.stages.corpus_sizes import (
@@ -55,7 +58,8 @@ from distembed.stages.corpus_sizes import (
     with_source,
     word_counts,
 )
-from distembed.stages.words import read_space, set_lines, space_facts, store_nearest, store_scores
+from distembed.stages.words import in_memory, set_lines, space_facts, store_nearest, store_scores
+from distembed.systems.wordspaces import outputs
 from distembed.systems.wordspaces.job import (
     COUNTED,
     GraphRecipe,
@@ -64,7 +68,13 @@ from distembed.systems.wordspaces.job import (
     ReducedRecipe,
     WordSpacesJob,
 )
-from distembed.systems.wordspaces.methods import METHODS, TABLES, graph_arrays, neighbor_graph
+from distembed.systems.wordspaces.methods import (
+    METHODS,
+    TABLES,
+    eigenmaps_output,
+    graph_outputs,
+    neighbor_graph,
+)
 
 COUNTING = {"contexts": "contexts", "bigrams": "bigrams", "hal_following": "hal", "hal_preceding": "hal"}
 """The section of the job that says how a table of pairs is counted."""
@@ -235,7 +245,7 @@ def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
     """Count each part of the corpus into sorted runs, cut by row block."""
-    return store_runs(ctx, f"{table}_parts", counting_options(ctx.job, table), task=table.replace("_", " "))
+    return store_runs(ctx, outputs.TABLE_PARTS.of(table=table), counting_options(ctx.job, table))
 
 
 def counting_options(job: WordSpacesJob, table: str) -> CooccurrenceOptions:
@@ -257,14 +267,8 @@ def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
     """Add the runs of all parts, row block by row block."""
-    stored = ctx.stage.store(
-        table,
-        merged_runs(ctx, f"{table}_parts"),
-        dims=("word", "context_word"),
-        units="occurrences",
-        meaning=f"Weighted occurrences of two words near each other; see [{COUNTING[table]}] in job.toml.",
-        progress=ctx.progress(table.replace("_", " ")),
-    )
+    counts = merged_runs(ctx, outputs.TABLE_PARTS.of(table=table))
+    stored = ctx.store(outputs.TABLE.of(table=table, section=COUNTING[table]), counts)
     return {"n_nonzero": count_values(stored)}
 
 
@@ -324,14 +328,10 @@ def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
     """Make the space of one recipe and store it: row i is word i of the vocabulary."""
     recipe: RecipeSection = ctx.job.recipes[name]
     made = METHODS[recipe.method](ctx, recipe)
-    stored = ctx.stage.store(
-        f"spaces/{name}",
-        made.astype(np.float32),
-        dims=("word", "feature"),
-        units="",
-        meaning=f"{ctx.job.title_of(name)}: {recipe.method} of {recipe.of}; row i is word i of the vocabulary.",
-        progress=ctx.progress(name),
+    output = outputs.SPACE.of(
+        recipe=name, title=ctx.job.title_of(name), method=recipe.method, source=recipe.of
     )
+    stored = ctx.store(output, made.astype(np.float32))
     return {"n_columns": stored.shape[1], **space_facts(ctx.workspace, stored)}
 
 
@@ -357,11 +357,7 @@ def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
 def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find each word's nearest words in a space."""
     recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
-    meaning = f"Nearest words by cosine in {recipe.graph_source}: squared distances and row numbers."
-    if recipe.threshold is not None:
-        meaning = f"Words whose cosine in {recipe.graph_source} is above {recipe.threshold}: their cosines."
-    keep = kept_as(ctx, graph_arrays(recipe), meaning=meaning)
-    graph = neighbor_graph(ctx, recipe, keep)
+    graph = neighbor_graph(ctx, recipe, kept_as(ctx, graph_outputs(recipe)))
     return {"n_edges": int(graph.nnz)}
 
 
@@ -378,13 +374,12 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbors."""
     recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
-    graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_arrays(recipe)))
-    meaning = "Eigenvectors of the graph, and their eigenvalues in the last row."
+    graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_outputs(recipe)))
     found = laplacian_eigenmaps(
         graph,
         recipe.n_components,
         random_state=recipe.random_state,
-        checkpoint=kept_as(ctx, {"eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}"}, meaning=meaning),
+        checkpoint=kept_as(ctx, {"eigenmaps": eigenmaps_output(recipe)}),
     )
     return {"n_graph_components": found.n_graph_components, "n_edges": int(graph.nnz)}
 
@@ -425,11 +420,12 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
     is_whole = isinstance(job.recipes[name], ReducedRecipe) or any(isinstance(s, AntonymSet) for s in sets)
-    space = read_space(ctx.workspace, f"spaces/{name}", None if is_whole else tested)
-    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    stored = outputs.SPACE.read(ctx.workspace, recipe=name)
+    words = vocabulary_of(ctx.workspace).words
+    space = in_memory(words, stored, None if is_whole else tested)
     policy = Policy(job.evaluation.case).for_words(words)
-    store_scores(ctx, f"scores_{name}.json", score_known(space, sets, policy, vocabulary=words))
-    store_nearest(ctx, f"nearest_{name}.json", f"spaces/{name}")
+    store_scores(ctx, outputs.SCORES.of(recipe=name), score_known(space, sets, policy, vocabulary=words))
+    store_nearest(ctx, outputs.NEAREST.of(recipe=name), stored)
     return {"n_sets": len(sets)}
 
 
@@ -441,12 +437,7 @@ def plan_vectors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
 
 def run_vectors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Store the space that other commands read as the vectors of the workspace."""
-    meaning = f"Word vectors: the space {name}; row i is word i of vocabulary.parquet."
-    space = ctx.workspace.array(f"spaces/{name}")
-    progress = ctx.progress("vectors")
-    ctx.stage.store(
-        "vectors", space, dims=("word", "component"), units="", meaning=meaning, progress=progress
-    )
+    ctx.store(outputs.VECTORS.of(recipe=name), outputs.SPACE.read(ctx.workspace, recipe=name))
     return {}
 
 
@@ -546,4 +537,15 @@ def _of(run: Callable[..., Any], plan: Callable[..., Cost], **which: str) -> tup
     return partial(run, **which), partial(plan, **which)
 
 
-SYSTEM = System(WordSpacesJob, stages, space_sizes, "distembed.systems.wordspaces.views")
+SYSTEM = System(
+    WordSpacesJob,
+    stages,
+    space_sizes,
+    "distembed.systems.wordspaces.views",
+    outputs=(
+        *corpus_outputs.OF_TOKENS,
+        corpus_outputs.DOCUMENT_TERMS,
+        corpus_outputs.MERGED_COUNTS,
+        *declared_in(outputs),
+    ),
+)

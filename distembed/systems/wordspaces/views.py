@@ -14,6 +14,7 @@ from distembed.stages.corpus import omissions
 from distembed.stages.words import lacking_facts, lacking_line, read_nearest, shown_scores
 from distembed.storage.workspace import Workspace
 from distembed.systems.wordspaces.job import ReducedRecipe, WordSpacesJob
+from distembed.systems.wordspaces.outputs import NEAREST, SCORES
 from distembed.systems.wordspaces.stages import stages
 from distembed.views import report
 
@@ -101,7 +102,7 @@ def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
 
 def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:
     """Return the scores of each space of the job."""
-    return {name: shown_scores(workspace, f"scores_{name}.json") for name in job.spaces}
+    return {name: shown_scores(workspace, SCORES.of(recipe=name)) for name in job.spaces}
 
 
 def _facts(workspace: Workspace) -> dict[str, Any]:
@@ -291,7 +292,7 @@ def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
 
 def _neighbor_tables(job: WordSpacesJob, workspace: Workspace) -> list[report.Section]:
     """Show the neighbors of each of the report's words, a row for each space."""
-    found = {job.title_of(name): read_nearest(workspace, f"nearest_{name}.json") for name in job.spaces}
+    found = {job.title_of(name): read_nearest(workspace, NEAREST.of(recipe=name)) for name in job.spaces}
     words = sorted(next(iter(found.values())))
     words.sort(key=lambda word: job.report.words.index(word) if word in job.report.words else len(words))
     tables = [

@@ -1,0 +1,64 @@
+"""What judging imputed vectors takes in memory and on disk: methods that know no graph, ranks, votes of neighbors."""
+
+from __future__ import annotations
+
+from distembed.costs import Cost
+from distembed.evaluation.imputation import (
+    NEIGHBOR_COUNTS,
+    QUERIES_AT_ONCE,
+    RIDGES,
+    Method,
+    kernel_ridge,
+    linear_map,
+)
+from distembed.linalg.chunks import BLOCK_MEMORY
+
+ROW_COPIES, LINEAR_COPIES = 4, 7
+"""Float64 copies of the rows of both tables that a method holds, and the fit of a linear map."""
+
+KERNEL_COPIES, DISTANCE_COPIES = 6, 2
+"""Copies of the kernel of known rows with all, and of the distances of hidden rows to known ones with their order."""
+
+LABEL_COPIES = 6
+"""Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
+
+VOTE_BYTES = 32
+"""Bytes of a neighbor that votes: its row and its distance, and its share for each of two labels."""
+
+NAME_BYTES = 64
+"""Bytes of a name in the table of what a method found: the name, its fold, and four numbers."""
+
+
+def baseline_cost(method: Method, n_fitted: int, n_hidden: int, *, n_columns: int, n_components: int) -> Cost:
+    """Return what a method without a graph takes, of which the vectors of the hidden names are kept.
+
+    Parameters
+    ----------
+    method : a function of `distembed.evaluation.imputation`
+    n_fitted, n_hidden : names with a known vector, and names to find
+    n_columns, n_components : of the table, and of the vectors
+    """
+    rows = (n_fitted + n_hidden) * (n_columns + n_components)
+    if method is kernel_ridge:
+        solutions = len(RIDGES) * n_fitted * n_components
+        held = ROW_COPIES * rows + KERNEL_COPIES * n_fitted * (n_fitted + n_hidden) + solutions
+    elif method is linear_map:
+        held = LINEAR_COPIES * rows
+    else:
+        held = ROW_COPIES * rows + DISTANCE_COPIES * n_fitted * n_hidden
+    return Cost(1, 8 * rows, 4 * n_hidden * n_components, 0, 8 * held)
+
+
+def recovery_cost(n_methods: int, n_known: int, n_hidden: int, n_components: int) -> Cost:
+    """Return what `recovery` takes for methods in turn: the known vectors by directions, and ranks by blocks."""
+    ranked = min(BLOCK_MEMORY, 4 * 8 * n_known * n_hidden)
+    held = 8 * ROW_COPIES * (n_known + n_hidden) * n_components + 3 * 8 * QUERIES_AT_ONCE * n_known
+    names = n_methods * n_hidden
+    return Cost(n_methods, 4 * n_known * n_components, NAME_BYTES * names, ranked, held, graphs=n_methods)
+
+
+def labels_cost(n_names: int, read_bytes: int, max_names: int) -> Cost:
+    """Return what `label_accuracies` takes for names whose rows have so many bytes, a few queries at a time."""
+    votes = VOTE_BYTES * max(NEIGHBOR_COUNTS) * min(n_names, max_names)
+    task = 3 * 8 * QUERIES_AT_ONCE * n_names
+    return Cost(1, read_bytes, 0, task, LABEL_COPIES * read_bytes + votes)

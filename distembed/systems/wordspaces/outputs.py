@@ -1,0 +1,46 @@
+"""The outputs of word spaces."""
+
+from __future__ import annotations
+
+from distembed.job.outputs import ArrayOutput, FileOutput, FilesOutput
+
+TABLE_PARTS = FilesOutput(
+    "{table}_parts", "The counts of each partition for a table, as sorted runs.", temporary=True
+)
+TABLE = ArrayOutput(
+    "{table}",
+    "Weighted occurrences of two words near each other; see [{section}] in job.toml.",
+    dims=("word", "context_word"),
+    dtype="int32",
+    units="occurrences",
+)
+SPACE = ArrayOutput(
+    "spaces/{recipe}",
+    "{title}: {method} of {source}; row i is word i of the vocabulary.",
+    dims=("word", "feature"),
+)
+NEIGHBOR_LISTS = ArrayOutput(
+    "neighbors/{graph}",
+    "Nearest words by cosine in {source}: squared distances and row numbers.",
+    dims=("word", "axis_1", "axis_2"),
+    dtype="float64",
+)
+THRESHOLD_GRAPH = ArrayOutput(
+    "neighbors/{graph}",
+    "Words whose cosine in {source} is above {threshold}: their cosines.",
+    dims=("word", "axis_1"),
+    dtype="float64",
+)
+EIGENMAPS = ArrayOutput(
+    "eigenmaps/{graph}",
+    "Eigenvectors of the graph, and their eigenvalues in the last row.",
+    dims=("word", "axis_1"),
+    dtype="float64",
+)
+VECTORS = ArrayOutput(
+    "vectors",
+    "Word vectors: the space {recipe}; row i is word i of vocabulary.parquet.",
+    dims=("word", "component"),
+)
+SCORES = FileOutput("scores_{recipe}.json", "The scores of a space on each evaluation set.")
+NEAREST = FileOutput("nearest_{recipe}.json", "The neighbors in a space of the words of the report.")

@@ -1,0 +1,150 @@
+"""The walk of an analyst: a spreadsheet of companies with all its faults, to vectors in a CSV file and their worth.
+
+What is typed and what is answered is in docs/tutorials/companies.md.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.evaluation.imputation import MethodRecovery, is_better
+from distembed.formats.tables import read_columns
+from tests.commands import run
+
+JOB = """
+[job]
+system = "imputation"
+workspace = "companies-workspace"
+[domain]
+path = "companies.csv"
+name_column = "Company"
+label_column = "Sector"
+[known]
+path = "known.csv.xz"
+[report]
+n_map_words = 20
+[resources]
+workers = 2
+"""
+
+
+def with_comma(value: float, digits: int) -> str:
+    """Return a number as it is written in Germany, "n/a" for none."""
+    text = f"{value:,.{digits}f}".translate(str.maketrans(",.", ".,"))
+    return text if np.isfinite(value) else "n/a"
+
+
+def spreadsheet(folder: Path) -> list[list[str]]:
+    """Return returns of 43 months beside an invented revenue and staff, some rows twice, and a row of totals."""
+    prices, tokens = (
+        read_columns(str(folder / name)) for name in ("sp500_close_2015_2018.csv.xz", "sp500_token.csv")
+    )
+    months = [date[:7] for date in prices["date"]]
+    ends = [i for i in range(len(months) - 1) if months[i] != months[i + 1]][:44]
+    random = np.random.default_rng(0)
+    rows = [
+        [
+            "Company",
+            "Ticker",
+            "Sector",
+            *(f"Return {months[i]}" for i in ends[1:]),
+            "Revenue (Mio. €)",
+            "Employees",
+        ]
+    ]
+    for symbol, name, sector in zip(tokens["Symbol"], tokens["Name"], tokens["Sector"], strict=True):
+        if symbol in prices:
+            closes = np.array([float(text or "nan") for text in prices[symbol]])[ends]
+            returns = [with_comma(100 * value, 2) + " %" for value in closes[1:] / closes[:-1] - 1]
+            size = [with_comma(random.lognormal(8, 1.2), 1), with_comma(random.lognormal(10, 1.3), 0)]
+            rows.append([name, symbol, sector, *(text.replace("n/a %", "n/a") for text in returns), *size])
+    return [*rows, rows[8], rows[31], ["", "", "Total", *[""] * 43, "9.999.999,0", ""]]
+
+
+@pytest.fixture(scope="module")
+def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a job, a table as a German spreadsheet saves it, and a table of known vectors."""
+    folder, source = tmp_path_factory.mktemp("walk"), shared / "data" / "lsi"
+    with (folder / "companies.csv").open("w", encoding="cp1252", errors="replace", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(spreadsheet(source))
+    (folder / "known.csv.xz").write_bytes((source / "googleMat.csv.xz").read_bytes())
+    (folder / "job.toml").write_text(JOB)
+    return folder
+
+
+def change(folder: Path, old: str, new: str) -> None:
+    text = (folder / "job.toml").read_text()
+    assert old in text
+    (folder / "job.toml").write_text(text.replace(old, new, 1))
+
+
+def test_a_company_table_with_all_its_faults_becomes_vectors_with_a_figure_of_their_worth(
+    folder: Path,
+) -> None:
+    job, workspace = folder / "job.toml", folder / "companies-workspace"
+    refused = run("plan", job)
+    assert refused.exit_code == 1
+    assert (
+        "companies.csv has 2 problems: (1) it has 2 names twice ('Adobe Systems Inc', 'Ameren Corp')"
+        in refused.output
+    )
+    assert "(2) it has no finite number for 23 of 486 names in the column 'Return 2015-02'" in refused.output
+
+    change(folder, "[known]", 'missing = "median"\nduplicates = "first"\n[known]')
+    planned = run("plan", job)
+    assert planned.exit_code == 0, planned.output
+    assert "484 names x 45 numbers" in planned.output
+    for what in (
+        "read as Windows-1252",
+        "separated by ';'",
+        "decimal commas",
+        "thousands",
+        "text ignored: 'Ticker'",
+    ):
+        assert what in planned.output
+
+    first = run("run", job, "--until", "join")
+    assert "warning: the column '301' holds 100.0% of the length of the known vectors" in first.output
+
+    change(folder, "[report]", 'drop = ["300", "301"]\n[report]')
+    few = run("run", job)
+    assert few.exit_code == 0, few.output
+    assert "484 names: 6 matched a known vector, 478 were imputed; 3 more were left out" in few.output
+    assert "'3M Company' is like '3M', and 57 more pairs: to match them, export the names" in few.output
+    assert "hold_out: nothing is hidden: fewer than 10 names would judge the table" in few.output
+    assert "cannot be judged: 6 names with a known vector are too few to hide, 10 are needed" in few.output
+    assert de.Workspace.open(workspace).table("hold_out").num_rows == 0
+
+    assert run("export", workspace, "--to", folder / "names.csv").exit_code == 0
+    change(folder, "[known]", 'names = "names.csv"\nnames_from = "name"\nnames_to = "like"\n[known]')
+    done = run("run", job, "--replace")
+    assert done.exit_code == 0, done.output
+    assert "484 names: 64 matched a known vector, 420 were imputed" in done.output
+    assert "Hold-out: 64 known names hidden in 5 folds" in done.output
+    assert "The table predicts the vectors better than the same table with its rows shuffled." in done.output
+
+    assert run("export", workspace, "--to", folder / "vectors.csv").exit_code == 0
+    with (folder / "vectors.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = {row["name"]: row for row in csv.DictReader(file)}
+    assert rows["3M"]["origin"] == "known"
+    assert rows["A.O. Smith Corp"]["origin"] == "imputed"
+    assert rows["A.O. Smith Corp"]["vector_299"]
+    assert [row["reason"][:10] for name, row in rows.items() if not name] == ["row 488 ha"]
+    figures = {
+        row["method"]: row["cosine"] for row in de.Workspace.open(workspace).table("hold_out").to_pylist()
+    }
+    assert figures["imputation"] > figures["shuffled table"]
+
+
+def test_raw_columns_of_other_sizes_predict_nothing_and_the_run_says_so(folder: Path) -> None:
+    settings = ("--set", "domain.standardize=false", "--workspace", folder / "raw", "--until", "hold_out")
+    done = run("run", folder / "job.toml", *settings)
+    assert "warning: the column 'Employees' carries 99.4% of the distance between names" in done.output
+    rows = de.Workspace.open(folder / "raw").table("hold_out").to_pylist()
+    (shuffled,) = (MethodRecovery(**row) for row in rows if row["method"] == "shuffled table")
+    assert is_better(shuffled) is False

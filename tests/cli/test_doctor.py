@@ -1,0 +1,61 @@
+"""The command that examines an installation: what is missing is named, and what is wrong ends it with 1."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from distembed.cli import doctor
+from tests.commands import run
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+FOR_CONTRIBUTORS = {"test", "dev", "docs"}
+
+
+def packages_of(extra: str) -> set[str]:
+    """Return the packages that an extra of pyproject.toml brings, those of the extras it names included."""
+    found = set()
+    for needed in map(Requirement, PROJECT["optional-dependencies"][extra]):
+        own = needed.name == "distembed"
+        found |= set().union(*map(packages_of, needed.extras)) if own else {needed.name}
+    return found
+
+
+def test_every_extra_is_explained() -> None:
+    extras = PROJECT["optional-dependencies"].keys() - FOR_CONTRIBUTORS
+    assert {name: set(extra.packages) for name, extra in doctor.EXTRAS.items()} == {
+        name: packages_of(name) for name in extras
+    }
+
+
+def test_what_is_needed_and_missing_or_old_is_wrong() -> None:
+    found = doctor.needed_packages(["numpy>=99", "nosuchpackage>=1", "click>=8", "absent>=1; extra == 'x'"])
+    assert {each.name: each.is_wrong for each in found} == {
+        "click": False,
+        "nosuchpackage": True,
+        "numpy": True,
+    }
+    (missing,) = doctor.needed_packages(["nosuchpackage>=1"])
+    assert missing.note == "it is needed: pip install 'nosuchpackage>=1'"
+
+
+def test_a_healthy_installation_keeps_its_promises() -> None:
+    done = run("doctor", "--json")
+    found = json.loads(done.output)
+    assert done.exit_code == 0
+    assert list(found) == ["program", "machine", "places", "extras", "self check"]
+    (small_job,) = found["self check"]
+    assert "the same bytes by one worker and by two, a damaged byte found" in small_job["value"]
+
+
+def test_a_temporary_folder_that_is_none_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    found = doctor.self_check()
+    assert found.is_wrong
+    assert str(tmp_path / "file") in found.value

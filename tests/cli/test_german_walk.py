@@ -1,0 +1,145 @@
+"""The walk of a linguist: German text in five encodings and formats, and a list of pairs from a spreadsheet.
+
+What is typed and what is answered is in docs/tutorials/german.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from tests.commands import run
+
+JOB = """
+[job]
+workspace = "runs/german"
+[corpus]
+paths = ["texts/*"]
+text_field = "Inhalt"
+lowercase = false
+[vocabulary]
+min_count = 2
+[psdvec]
+n_components = 20
+n_iter = 2
+[evaluation]
+sets = ["sets"]
+[report]
+words = ["Tabelle", "datei", "Zauberlehrling"]
+n_map_words = 20
+[resources]
+workers = 2
+"""
+
+PAIRS = (
+    "Wort 1;Wort 2;Urteil\r\nTabelle;Zelle;8,5\r\nDatei;Dokument;9,0\r\nSeite;Zeichenfolge;1,5\r\nFarbe;Linie;4,0\r\n"
+    "Datum;Zahl;5,0\r\nFunktion;Wert;6,0\r\nGröße;Symbol;1,0\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a job, its texts in five encodings and formats, and a list of pairs."""
+    source = shared / "data/parallel/libreoffice_help_en_de_fr.jsonl.xz"
+    with lzma.open(source, "rt", encoding="utf-8") as file:
+        pages = [json.loads(line) for line, _ in zip(file, range(300), strict=False)]
+    folder = tmp_path_factory.mktemp("walk")
+    texts, sets = folder / "texts", folder / "sets"
+    texts.mkdir()
+    sets.mkdir()
+    lines = ["\r\n".join(" ".join(page["de"].split()) for page in pages[k::5]) + "\r\n" for k in range(3)]
+    (texts / "utf8.txt").write_bytes(lines[0].encode())
+    (texts / "old.txt").write_bytes(lines[1].encode("cp1252", "replace"))
+    (texts / "windows.txt").write_bytes(lines[2].encode("utf-16"))
+    rows = [f'{page["id"]};"{page["de"].replace(chr(34), chr(34) * 2)}"\r\n' for page in pages[3::5]]
+    (texts / "table.csv").write_bytes(("Nummer;Inhalt\r\n" + "".join(rows)).encode("cp1252", "replace"))
+    with gzip.open(texts / "records.jsonl.gz", "wt", encoding="utf-8") as records:
+        records.writelines(
+            json.dumps({"Inhalt": page["de"]}, ensure_ascii=False) + "\n" for page in pages[4::5]
+        )
+    (sets / "pairs.csv").write_bytes(PAIRS.encode("cp1252"))
+    (sets / "notes.txt").write_text("Pairs that I judged myself.\n")
+    (folder / "german.toml").write_text(JOB)
+    return folder
+
+
+FAULTS = [
+    (
+        'corpus.text_field="Text"',
+        1,
+        'table.csv has no column "Text" (it has Nummer, Inhalt); give corpus.text_field.',
+    ),
+    (
+        'corpus.id_field="Nr"',
+        1,
+        'table.csv has no column "Nr" (it has Nummer, Inhalt); give corpus.id_field.',
+    ),
+    (
+        'corpus.encoding="latin-1"',
+        0,
+        "utf8.txt is valid UTF-8 and is read as latin-1, so that ü becomes Ã¼; give corpus.encoding",
+    ),
+    ('corpus.encoding="german"', 1, "encoding is 'german', which Python does not know; give"),
+    ('corpus.encoding="utf-8"', 1, "is not UTF-8: byte 0x"),
+    ('evaluation.sets=["pairs.csv"]', 1, "has to read"),
+    (
+        'evaluation.sets=["german.toml"]',
+        1,
+        "german.toml is no evaluation set of a known format: its first line is",
+    ),
+]
+
+
+@pytest.mark.parametrize(("setting", "code", "message"), FAULTS)
+def test_a_fault_of_any_input_is_found_by_plan(folder: Path, setting: str, code: int, message: str) -> None:
+    done = run("plan", folder / "german.toml", "--set", setting)
+    assert done.exit_code == code, done.output
+    assert message in done.output
+    assert not (folder / "runs").exists()
+
+
+def test_from_raw_files_to_scores(folder: Path) -> None:
+    job = folder / "german.toml"
+    planned = run("plan", job).output
+    done = run("run", job)
+    assert done.exit_code == 0, done.output
+    for printed in (planned, done.output):
+        assert "tokens: files: 3 text, 1 JSON lines, 1 CSV" in printed
+        (guessed,) = [
+            line for line in printed.splitlines() if "are not UTF-8 and are taken for Windows-1252" in line
+        ]
+        assert "tokens: 2 files (" in guessed
+        assert "old.txt" in guessed
+        assert "evaluation: passed over: notes.txt (of no known format)" in printed
+    assert "7/7          as written, then lower case, unknown skip" in done.output
+    assert "report.words without a vector: datei (there is Datei), Zauberlehrling" in done.output
+    assert "report.words without a vector" in (folder / "runs/german/report/index.html").read_text()
+    drawn = run(
+        "plot", "map", folder / "runs/german", "Tabelle", "Datei", "Funktion", "--to", folder / "map.pdf"
+    )
+    assert drawn.exit_code == 0, drawn.output
+    assert (folder / "map.pdf").read_bytes().startswith(b"%PDF")
+    changed = run("status", job, "--set", "counting.window=5").output
+    assert "outdated: will be computed again because counting.window was 3, is 5" in changed
+
+
+def test_a_list_in_lower_case_is_refused_with_the_way_out(folder: Path) -> None:
+    job = folder / "german.toml"
+    (folder / "lower.csv").write_bytes(PAIRS.lower().encode("cp1252"))
+    assert run("run", job).exit_code == 0
+    workspace = folder / "runs/german"
+    done = run("evaluate", workspace, "--sets", folder / "lower.csv")
+    assert done.exit_code == 1
+    assert "0 of 7 pairs known (lower)" in done.output
+    assert 'with case = "ignore" 14 of their 14 words are known' in done.output
+    (folder / "mixed.csv").write_text("Tabelle;Datei;1\nseite;zahl;2\nfarbe;linie;3\n", encoding="utf-8")
+    mixed = run("evaluate", workspace, "--sets", folder / "mixed.csv")
+    assert mixed.exit_code == 0
+    assert 'with case = "ignore" 6 of their 6 words are known' in mixed.output
+    again = run("evaluate", workspace, "--sets", folder / "lower.csv", "--case", "ignore")
+    assert again.exit_code == 0
+    assert "7/7" in again.output

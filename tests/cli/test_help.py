@@ -1,0 +1,78 @@
+"""The help of every command ends with examples, which are lines that it takes, and a shell completes it."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from distembed.cli.main import COMMANDS, cli
+from tests.commands import environment, run
+
+
+def commands(group: click.Group = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command, those of groups included, by the words that call it."""
+    for word in group.list_commands(click.Context(group)):
+        words, command = f"{name} {word}".strip(), group.get_command(click.Context(group), word)
+        assert command
+        yield words, command
+        if isinstance(command, click.Group):
+            yield from commands(command, words)
+
+
+def examples_of(command: click.Command) -> list[str]:
+    """Return the lines below "Examples:" in the help of a command."""
+    _, _, lines = (command.epilog or "").partition("Examples:\n")
+    return [line.strip() for line in lines.splitlines()]
+
+
+@pytest.mark.parametrize(("name", "command"), [("", cli), *commands()], ids=lambda value: str(value) or "all")
+def test_the_examples_of_a_command_are_lines_that_it_takes(name: str, command: click.Command) -> None:
+    examples, every = examples_of(command), dict(commands())
+    assert examples
+    for line in examples:
+        words = shlex.split(line)
+        called = " ".join(words[1:3]) if words[1] == "plot" else words[1]
+        assert words[0] == "distembed"
+        assert called.startswith(name) or not name
+        every[called].make_context(called, words[1 + len(called.split()) :])
+    assert all(f"  {line}\n" in run(*name.split(), "--help").output for line in examples)
+
+
+def test_a_command_is_listed_with_the_first_sentence_of_its_help() -> None:
+    """The list is printed without importing the commands, so that it holds their first sentences again."""
+    sentences = {name: command.get_short_help_str(200) for name, command in commands() if " " not in name}
+    assert sentences == {name: sentence for name, (_, sentence) in COMMANDS.items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("distembed ver", "verify"),
+        ("distembed new wor", "wordspaces"),
+        ("distembed run --sched", "--scheduler"),
+    ],
+)
+def test_a_shell_completes_commands_systems_and_options(words: str, offered: str) -> None:
+    asked = {"_DISTEMBED_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "distembed.cli.main"],
+        env={**environment(), **asked}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert f"plain,{offered}" in done.stdout.splitlines()
+
+
+def test_a_shell_completes_job_files() -> None:
+    run_command = dict(commands())["run"]
+    parameter = next(each for each in run_command.params if each.name == "job_file")
+    (item,) = parameter.shell_complete(click.Context(run_command), "jo")
+    assert item.type == "file"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_lines_of_a_shell_name_the_command(shell: str) -> None:
+    assert "_DISTEMBED_COMPLETE=" in run("completion", shell).output

@@ -1,0 +1,129 @@
+"""What a user is told who misspells, or lacks, something: one sentence that says what to type."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from distembed.cli.failures import _sentence
+from distembed.job.load import load_job
+from distembed.job.model import JobError
+from distembed.job.workers import Workers
+from distembed.storage.workspace import Workspace
+from tests.commands import run
+
+MINIMAL = '[job]\nsystem = "{}"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
+
+
+@pytest.mark.parametrize(
+    ("system", "written", "meant"),
+    [
+        ("topics", "[vocabulary]\nlowercase = false", "vocabulary.lowercase; did you mean corpus.lowercase?"),
+        ("topics", "[vocabulary]\nmin_df = 2", "vocabulary.min_df; did you mean min_documents?"),
+        ("topics", "[topics]\nmax_df = 0.5", "topics.max_df; did you mean vocabulary.max_share?"),
+        ("topics", "[topics]\nnum_topics = 5", "topics.num_topics; did you mean n_topics?"),
+        ("psdvec", "[psdvec]\nvector_size = 50", "psdvec.vector_size; did you mean n_components?"),
+        ("psdvec", "[psdvec]\nn_componets = 50", "psdvec.n_componets; did you mean n_components?"),
+        ("psdvec", "[psdvec]\nwindow = 5", "psdvec.window; did you mean counting.window?"),
+        ("psdvec", "[counting]\nmin_count = 5", "counting.min_count; did you mean vocabulary.min_count?"),
+        ("psdvec", "[vocabluary]\nmin_count = 5", "vocabluary; did you mean vocabulary?"),
+        ("psdvec", "[report]\nfrobnicate = 5", "report.frobnicate; the keys here are words,"),
+    ],
+)
+def test_an_unknown_key_is_looked_for_in_every_section(
+    tmp_path: Path, system: str, written: str, meant: str
+) -> None:
+    (tmp_path / "job.toml").write_text(MINIMAL.format(system) + written)
+    with pytest.raises(JobError) as refused:
+        load_job(tmp_path / "job.toml")
+    assert f"unknown key {meant}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("process", "processes"), ("Thread", "threads"), ("x:1", "tcp://")]
+)
+def test_a_scheduler_that_is_none_is_refused_at_once(asked: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"there is no scheduler '{asked}'; .*{meant}"):
+        Workers(scheduler=asked)
+
+
+def test_known_words_are_answered_and_unknown_ones_listed(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("3 2\nant 1 0\nbee 0.9 0.1\ncow 0 1\n")
+    done = run("neighbors", tmp_path / "v.txt", "ant", "Bee", "cow", "xyz", "-n", 1)
+    assert done.exit_code == 1
+    assert "ant: bee 0.994" in done.output
+    assert "cow: bee" in done.output
+    assert "'Bee' has no vector among 3 words; did you mean 'bee'?" in done.output
+    assert "'xyz' has no vector" in done.output
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.parquet", "v.safetensors", "v.csv"])
+def test_an_export_has_the_usual_mode_and_makes_no_folder(copy: Path, tmp_path: Path, name: str) -> None:
+    before = os.umask(0o027)
+    try:
+        done = run("export", copy, "--to", tmp_path / name, "--what", "words")
+    finally:
+        os.umask(before)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
+    refused = run("export", copy, "--to", tmp_path / "absent" / name, "--what", "words")
+    assert refused.exit_code == 1
+    assert f"there is no folder {tmp_path / 'absent'}" in refused.output
+    assert not (tmp_path / "absent").exists()
+
+
+def test_numbers_of_the_operating_system_become_words(tmp_path: Path) -> None:
+    missing = run("evaluate", tmp_path / "absent.txt", "--sets", tmp_path)
+    assert "Errno" not in missing.output
+    assert str(tmp_path / "absent.txt") in missing.output
+    partial = FileNotFoundError(2, "No such file or directory", "/a/b.txt.0123456789ab.partial")
+    assert _sentence(partial) == "/a/b.txt: there is no such file or folder; check its name"
+    assert _sentence(ImportError("Install s3fs to access S3")).endswith("pip install 'distembed[cloud]'")
+
+
+def test_a_job_that_is_not_there_is_looked_for_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINIMAL.format("psdvec"))
+    assert f"did you mean {tmp_path / 'mine.toml'}?" in run("plan", tmp_path / "mein.toml").output
+    assert "distembed new SYSTEM FILE writes one" in run("plan", tmp_path / "other" / "job.toml").output
+
+
+def test_a_folder_is_told_from_the_workspace_in_it(copy: Path, tmp_path: Path) -> None:
+    for command in (["neighbors", tmp_path, "king"], ["status", tmp_path]):
+        done = run(*command)
+        assert done.exit_code == 1
+        assert f"{tmp_path} is a folder and no workspace; did you mean {copy}?" in done.output
+
+
+def test_a_corpus_without_words_is_not_told_to_count_less(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("12 34 ! ?\n")
+    (tmp_path / "job.toml").write_text(MINIMAL.format("psdvec"))
+    done = run("run", tmp_path / "job.toml")
+    assert done.exit_code == 1
+    assert "The vocabulary is empty: no word was found in the corpus" in done.output
+
+
+def test_a_store_that_finds_no_keys_says_where_they_are_looked_for() -> None:
+    errors = pytest.importorskip("botocore.exceptions", reason="needs: pip install 'distembed[cloud]'")
+    assert "AWS_PROFILE" in _sentence(errors.NoCredentialsError())
+
+
+def test_an_error_of_the_disk_has_no_number_and_a_name_its_remedy() -> None:
+    assert _sentence(OSError(errno.ENOSPC, "Cannot write w: no room.")) == "Cannot write w: no room."
+    nothing = "https://example.org/a.txt: there is no such file, or it cannot be reached; check its name"
+    assert _sentence(FileNotFoundError("https://example.org/a.txt")) == nothing
+    name = UnicodeEncodeError("ascii", "Über.txt", 0, 1, "ordinal not in range(128)")
+    assert (
+        _sentence(name)
+        == "'Über.txt' has letters that this locale cannot write as a file name: set PYTHONUTF8=1"
+    )
+
+
+def test_whoever_may_only_read_a_workspace_is_told_where_its_report_is(copy: Path) -> None:
+    with Workspace.create(copy, owner="another run"):  # nobody else can write there
+        done = run("report", copy)
+        assert (done.exit_code, done.output.strip()) == (0, str(copy / "report" / "index.html"))
+        (copy / "report" / "index.html").unlink()
+        assert "is being written by" in run("report", copy).output

@@ -1,0 +1,472 @@
+"""What costs say, against the arrays that runs make: no option changes these and leaves the cost as it was."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import distembed as de
+from distembed import execution
+from distembed.costs import Cost, Exchange, add_costs
+from distembed.factorization.document_costs import consensus_cost, kmeans_cost, lda_cost, nmf_cost
+from distembed.factorization.lsa import lsa_cost
+from distembed.factorization.psdvec_costs import (
+    CoreOptions,
+    CoreSizes,
+    Kept,
+    core_cost,
+    noncore_cost,
+    rounds_of,
+)
+from distembed.factorization.subword_costs import subword_cost
+from distembed.linalg.operators import row_blocks
+
+Sizes = dict[str, int]
+
+N_WORDS, BLOCK_MEMORY = 60, 2**20
+
+
+def counts_of(n: int, n_pairs: int) -> sp.csr_array:
+    """Return the counts of about so many pairs of n words."""
+    generator = np.random.default_rng(0)
+    rows, columns = generator.integers(0, n, (2, n_pairs))
+    return sp.csr_array((generator.integers(1, 50, n_pairs).astype(np.float32), (rows, columns)), (n, n))
+
+
+def bytes_of(value: Any) -> int:
+    """Return the bytes of all arrays in a value."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, list | tuple):
+        return sum(map(bytes_of, value))
+    return (
+        0 if not hasattr(value, "indptr") else sum(map(bytes_of, (value.data, value.indices, value.indptr)))
+    )
+
+
+class Recorder:
+    """Keeps the bytes of each array that a run asks a checkpoint to keep, and of the largest task of each kind."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: Sizes = {}
+        called = execution.BlockFunction.__call__
+
+        def call(function: Any, /, *arguments: Any, **options: Any) -> Any:
+            made = called(function, *arguments, **options)
+            taken = bytes_of([*arguments, made])
+            task = f"task {function.__name__}"
+            self.sizes[task] = max(taken, self.sizes.get(task, 0))
+            return made
+
+        monkeypatch.setattr(execution.BlockFunction, "__call__", call)
+
+    def __call__(self, name: str, make: Callable[[], da.Array]) -> da.Array:
+        """Keep an array in memory, and its size."""
+        array = execution.persist(name, make)
+        self.sizes[name] = sum(
+            bytes_of(block) for block in execution.compute(array.to_delayed().ravel().tolist())
+        )
+        return array
+
+
+# --- PSDVec ----------------------------------------------------------------------------------------------------
+
+PSDVEC: dict[str, Any] = {
+    "n_components": 6,
+    "n_core": 40,
+    "n_iter": 3,
+    "first_passes": 4,
+    "block_size": 4,
+    "batch_words": 8,
+}
+"""An estimator of which every option below changes one."""
+
+PSDVEC_OPTIONS: dict[str, Any] = {
+    "n_components": 8,
+    "n_core": 30,
+    "smoothing": 0.1,
+    "n_iter": 2,
+    "ridge": 1.0,
+    "bands": [5, 10, 10],
+    "background_weight": 0.5,
+    "uniform_weight": 0.0,
+    "weight_cutoff": "none",
+    "core_ridge": 0.1,
+    "solver": "dense",
+    "n_passes": 3,
+    "first_passes": 5,
+    "block_size": 5,
+    "random_state": 1,
+    "batch_words": 3,
+}
+
+
+def fit_psdvec(model: Any) -> Any:
+    """Fit to row blocks of counts."""
+    counts = counts_of(N_WORDS, 900)
+    totals = np.asarray(counts.sum(axis=1)).ravel() + 1
+    return model.fit(da.from_array(counts.toarray(), chunks=(20, -1)), totals)
+
+
+def cost_of_psdvec(model: Any) -> Cost:
+    """Return the cost of core mode, with all states on disk, and of the noncore words."""
+    n_pairs, n_core = counts_of(N_WORDS, 900).nnz, model.core_size(N_WORDS)
+    sizes = CoreSizes(n_core, n_pairs, n_pairs * n_core**2 // N_WORDS**2, 2 * n_pairs)
+    grid: dict[str, Any] = {"block_memory": BLOCK_MEMORY, "stored_pair_bytes": 1.8}
+    core = core_cost(CoreOptions.of(model), sizes, Kept.NONE, **grid)
+    noncore = noncore_cost(model.n_components, model.batch_words, sizes, N_WORDS, n_blocks=3, **grid)
+    return add_costs([core, noncore])
+
+
+def test_a_round_keeps_the_bases_that_its_cost_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sizes_of(monkeypatch, "PSDVec", {})
+    bases = [size for name, size in found.items() if "round-1/basis" in name or "round-1/product" in name]
+    options = CoreOptions.of(de.PSDVec(**PSDVEC))
+    assert sum(bases) == rounds_of(options, 40)[0].basis(40).kept_bytes()
+
+
+# --- documents -------------------------------------------------------------------------------------------------
+
+N_DOCUMENTS, N_TERMS, TERMS_OF_DOCUMENT = 80, 50, 8
+
+
+def terms_of(
+    n_documents: int = N_DOCUMENTS, n_terms: int = N_TERMS, n_held: int = TERMS_OF_DOCUMENT
+) -> sp.csr_array:
+    """Return documents x words of as many words each, so that any choice of documents takes as many bytes."""
+    generator = np.random.default_rng(0)
+    first = generator.integers(0, n_terms, (n_documents, 1))
+    columns = ((first + np.arange(n_held) ** 2) % n_terms).ravel()
+    values = generator.random(columns.size, np.float32) + 0.5
+    starts = np.arange(0, columns.size + 1, n_held)
+    return sp.csr_array((values, columns, starts), (n_documents, n_terms))
+
+
+def associations(n_terms: int = N_TERMS) -> sp.csr_array:
+    """Return a symmetric matrix of words of which no shift in this file removes a value."""
+    found = abs(sp.random_array((n_terms, n_terms), density=0.1, rng=0, format="csr"))
+    return sp.csr_array((found + found.T + 2 * sp.eye_array(n_terms)).astype(np.float32))
+
+
+def in_blocks(matrix: sp.csr_array) -> da.Array:
+    """Return a matrix as four row blocks."""
+    return da.from_array(matrix.toarray(), chunks=(matrix.shape[0] // 4, -1))
+
+
+WORDS = [f"{a}{b}{c}{d}" for a in "abc" for b in "deo" for c in ("st", "ch") for d in ("en", "er", "end")]
+
+
+def fit_lsa(model: Any) -> Any:
+    """Fit to row blocks."""
+    return execution.compute(model.fit_transform(in_blocks(terms_of())))
+
+
+def fit_documents(model: Any) -> Any:
+    """Fit to row blocks."""
+    return model.fit(in_blocks(terms_of()))
+
+
+def fit_both(model: Any) -> Any:
+    """Fit to row blocks of documents and of words."""
+    return model.fit(in_blocks(terms_of()), associations())
+
+
+def fit_words(model: Any) -> Any:
+    """Fit to the vectors of words."""
+    return model.fit(WORDS, np.random.default_rng(0).random((len(WORDS), 20), np.float32))
+
+
+BLOCKS: dict[str, Any] = {"n_blocks": 4, "block_memory": BLOCK_MEMORY}
+SHAPE, NNZ = (N_DOCUMENTS, N_TERMS), N_DOCUMENTS * TERMS_OF_DOCUMENT
+
+
+def cost_of_lsa(model: Any) -> Cost:
+    return lsa_cost(model, SHAPE, NNZ, block_bytes=8 * NNZ // 4)
+
+
+def cost_of_nmf(model: Any) -> Cost:
+    return nmf_cost(model, SHAPE, NNZ, **BLOCKS)
+
+
+def cost_of_semantic(model: Any) -> Cost:
+    return nmf_cost(model, SHAPE, NNZ, n_associated=associations().nnz, **BLOCKS)
+
+
+def cost_of_kmeans(model: Any) -> Cost:
+    return kmeans_cost(model, SHAPE, NNZ, **BLOCKS)
+
+
+def cost_of_subwords(model: Any) -> Cost:
+    return subword_cost(model, len(WORDS), 20)
+
+
+class Planned(NamedTuple):
+    """An estimator, what fits it, its cost, another value of each option, and the options that change arrays."""
+
+    options: dict[str, Any]
+    fit: Callable[[Any], Any]
+    cost: Callable[[Any], Cost]
+    others: dict[str, Any]
+    sized: tuple[str, ...]
+
+
+FACTORS = {"n_components": 3, "n_iter": 10, "tol": 0.0}
+"""Ten rounds are stored once, so that no tolerance changes how many arrays there are."""
+
+FACTOR_OPTIONS: dict[str, Any] = {
+    "n_components": 5,
+    "init": "nndsvd",
+    "n_iter": 20,
+    "tol": 0.5,
+    "n_init": 2,
+    "choose": "objective",
+    "random_state": 1,
+}
+SIZED_FACTORS = ("n_components", "init", "n_iter", "n_init")
+
+PLANNED: dict[str, Planned] = {
+    "PSDVec": Planned(
+        PSDVEC,
+        fit_psdvec,
+        cost_of_psdvec,
+        PSDVEC_OPTIONS,
+        (
+            "n_components",
+            "n_core",
+            "n_iter",
+            "solver",
+            "n_passes",
+            "first_passes",
+            "block_size",
+            "batch_words",
+        ),
+    ),
+    "LSA": Planned(
+        {"n_components": 4, "n_passes": 3, "tol": None, "oversampling": 2},
+        fit_lsa,
+        cost_of_lsa,
+        {
+            "n_components": 6,
+            "exponent": 0.5,
+            "n_passes": 4,
+            "oversampling": 4,
+            "tol": 1e-2,
+            "dtype": np.float64,
+            "random_state": 1,
+        },
+        ("n_components", "n_passes", "oversampling", "dtype"),
+    ),
+    "NMF": Planned(
+        FACTORS, fit_documents, cost_of_nmf, FACTOR_OPTIONS | {"solver": "multiplicative"}, SIZED_FACTORS
+    ),
+    "OrthogonalNMF": Planned(FACTORS, fit_documents, cost_of_nmf, FACTOR_OPTIONS, SIZED_FACTORS),
+    "SemanticNMF": Planned(
+        FACTORS,
+        fit_both,
+        cost_of_semantic,
+        FACTOR_OPTIONS | {"shift": 1.0, "semantic_weight": 0.5},
+        (*SIZED_FACTORS, "shift"),
+    ),
+    "SphericalKMeans": Planned(
+        {"n_clusters": 3},
+        fit_documents,
+        cost_of_kmeans,
+        {"n_clusters": 4, "n_iter": 3, "tol": 0.5, "n_init": 2, "random_state": 1, "seeding_sample": 20},
+        ("n_clusters", "seeding_sample"),
+    ),
+    "SubwordMap": Planned(
+        {},
+        fit_words,
+        cost_of_subwords,
+        {
+            "min_n": 2,
+            "max_n": 4,
+            "buckets": 10,
+            "min_words": 3,
+            "regularization": 1.0,
+            "half_evidence": 2.0,
+            "tol": 1e-2,
+            "max_iter": 3,
+            "validation_fraction": 0.0,
+            "random_state": 1,
+        },
+        ("min_n", "max_n", "buckets", "min_words", "validation_fraction"),
+    ),
+}
+
+
+def sizes_of(monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any]) -> Sizes:
+    """Return the sizes of the arrays of a fit."""
+    with monkeypatch.context() as patch:
+        recorder = Recorder(patch)
+        fit(name, options, recorder)
+        return recorder.sizes
+
+
+def fit(name: str, options: dict[str, Any], checkpoint: Any) -> None:
+    """Fit an estimator, however far from converged it stays."""
+    with warnings.catch_warnings(), dask.config.set(scheduler="synchronous"):
+        warnings.simplefilter("ignore")
+        PLANNED[name].fit(model_of(name, options, checkpoint))
+
+
+def model_of(name: str, options: dict[str, Any], checkpoint: Any) -> Any:
+    """Return an estimator of this name."""
+    made = getattr(de, name)
+    keeps = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(made).parameters else {}
+    return made(**PLANNED[name].options | options, **keeps)
+
+
+def cost_of(name: str, options: dict[str, Any]) -> Cost:
+    """Return the cost of a fit, with all that its checkpoint is given in memory."""
+    return PLANNED[name].cost(model_of(name, options, execution.persist))
+
+
+FITTED: dict[tuple[str, ...], Sizes] = {}
+"""The sizes of fits that several tests start from."""
+
+EACH_OPTION = [(name, option) for name, planned in PLANNED.items() for option in planned.others]
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_no_option_is_left_out(name: str) -> None:
+    parameters = {*inspect.signature(getattr(de, name)).parameters}
+    assert {*PLANNED[name].others} == parameters - {"checkpoint"}
+
+
+@pytest.mark.parametrize(("name", "option"), EACH_OPTION)
+def test_where_an_option_changes_the_arrays_of_a_fit_it_changes_its_cost(
+    monkeypatch: pytest.MonkeyPatch, name: str, option: str
+) -> None:
+    changed = {option: PLANNED[name].others[option]}
+    if option == "bands":
+        changed["ridge"] = (1.0, 2.0, 4.0)
+    base = {"n_init": 2} if option == "choose" else {}
+    key = (name, *base)
+    if key not in FITTED:
+        FITTED[key] = sizes_of(monkeypatch, name, base)
+    before, after = FITTED[key], sizes_of(monkeypatch, name, base | changed)
+    if option in PLANNED[name].sized:
+        assert before != after
+    if before != after:
+        assert cost_of(name, base) != cost_of(name, base | changed)
+    for options, found in ((base, before), (base | changed, after)):
+        tasks = [size for task, size in found.items() if task.startswith("task ")]
+        assert max(tasks) <= cost_of(name, options).peak_bytes(1)
+
+
+@pytest.mark.parametrize("name", ["LSA", "NMF", "OrthogonalNMF", "SemanticNMF"])
+def test_a_checkpoint_stores_what_the_cost_counts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    recorder = Recorder(monkeypatch)
+    fit(name, {}, recorder)
+    kept = sum(size for array, size in recorder.sizes.items() if not array.startswith("task "))
+    stored = PLANNED[name].cost(model_of(name, {}, recorder)).written_bytes - cost_of(name, {}).written_bytes
+    assert kept <= stored <= 1.2 * kept
+
+
+def test_a_consensus_takes_the_topics_of_all_starts() -> None:
+    few, many = (consensus_cost(1000, n, block_memory=BLOCK_MEMORY) for n in (20, 40))
+    assert (many.written_bytes, many.shared_bytes) == (2 * few.written_bytes, 4 * few.shared_bytes)
+    assert consensus_cost(10**7, 100, block_memory=BLOCK_MEMORY).task_bytes == BLOCK_MEMORY
+
+
+def test_lda_stores_its_topics_after_each_pass() -> None:
+    costs = [lda_cost(SHAPE, NNZ, n_topics=4, n_passes=n, **BLOCKS) for n in (5, 6)]
+    assert costs[1].written_bytes - costs[0].written_bytes == 4 * 4 * N_TERMS
+    assert lda_cost(SHAPE, NNZ, n_topics=8, n_passes=5, **BLOCKS).shared_bytes == 2 * costs[0].shared_bytes
+
+
+def test_costs_one_after_the_other_add_up_but_for_their_memory() -> None:
+    one = Cost(2, 10, 20, 30, 7, exchange=Exchange(4, 100, 10))
+    other = Cost(3, 1, 2, 40, 5, 2, exact=False, exchange=Exchange(2, 1, 1))
+    assert add_costs([one, other]) == Cost(5, 11, 22, 40, 7, 3, exact=False, exchange=Exchange(4, 101, 11))
+    assert add_costs([one, other._replace(exchange=None)]).exchange is None
+
+
+# --- measured --------------------------------------------------------------------------------------------------
+
+PEAK = """
+import json, sys, warnings
+from concurrent.futures import ThreadPoolExecutor
+import dask
+from tests.costs.test_costs import MEASURED
+
+def resident(field):
+    return 1024 * int(dict(line.split(":", 1) for line in open("/proc/self/status"))[field].split()[0])
+
+warnings.simplefilter("ignore")
+prepare = MEASURED[sys.argv[1]]
+with dask.config.set(scheduler="threads", pool=ThreadPoolExecutor(2)):
+    prepare(0.05)[0]()
+    fit, cost = prepare(1.0)
+    before = resident("VmRSS")
+    open("/proc/self/clear_refs", "w").write("5")
+    fit()
+    print(json.dumps([resident("VmHWM") - before, cost.peak_bytes(2)]))
+"""
+
+DENSE_WORDS = 1500
+
+
+def prepare_dense(share: float) -> tuple[Callable[[], Any], Cost]:
+    """Return what fits the core of so many words with the dense solver, and its cost."""
+    n, n_pairs = int(share * DENSE_WORDS), int(20_000 * share)
+    counts = row_blocks(counts_of(n, n_pairs), values_per_block=3000)
+    model = de.PSDVec(20, solver="dense", n_iter=2)
+    sizes = CoreSizes(n, n_pairs, n_pairs, 2 * n_pairs)
+    cost = core_cost(CoreOptions.of(model), sizes, Kept.ALL, block_memory=64 * 2**20, stored_pair_bytes=1.8)
+    return lambda: model.fit_core(counts, np.full(n, 100.0)), cost
+
+
+def prepare_documents(model: Any, share: float) -> tuple[Callable[[], Any], Cost]:
+    """Return what fits a collection of some size in 16 blocks, and its cost."""
+    documents = terms_of(int(20_000 * share), int(10_000 * share), 30)
+    blocks = row_blocks(documents, values_per_block=documents.nnz // 16)
+    if isinstance(model, de.LSA):
+        cost = lsa_cost(model, documents.shape, documents.nnz, block_bytes=documents.nnz // 2)
+        return lambda: execution.compute(model.fit_transform(blocks)), cost
+    cost_of_model: Any = kmeans_cost if isinstance(model, de.SphericalKMeans) else nmf_cost
+    memory = 2 * documents.nnz
+    return lambda: model.fit(blocks), cost_of_model(
+        model, documents.shape, documents.nnz, n_blocks=16, block_memory=memory
+    )
+
+
+MEASURED: dict[str, Callable[[float], tuple[Callable[[], Any], Cost]]] = {
+    "PSDVec": prepare_dense,
+    "LSA": partial(prepare_documents, de.LSA(50, tol=None, n_passes=6)),
+    "NMF": partial(prepare_documents, de.NMF(20, n_iter=2, n_init=2, solver="multiplicative")),
+    "SphericalKMeans": partial(prepare_documents, de.SphericalKMeans(20, n_iter=2)),
+}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_fit_takes_what_its_cost_says(name: str) -> None:
+    done = subprocess.run([sys.executable, "-c", PEAK, name], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    peak, planned = json.loads(done.stdout)
+    assert peak <= planned < 3 * peak
+    if name == "PSDVec":
+        assert peak > 5 * 8 * DENSE_WORDS**2
+
+
+def test_the_cost_of_the_dense_solver_grows_with_the_square_of_the_words() -> None:
+    """At 20,000 words one matrix alone has 3.2 GB, which no plan had a term for."""
+    options = CoreOptions.of(de.PSDVec(100, solver="dense"))
+    cost = core_cost(
+        options, CoreSizes(20_000, 10**6, 10**6, 10**6), Kept.NONE, block_memory=2**26, stored_pair_bytes=1.8
+    )
+    assert cost.peak_bytes(1) > 6 * 3.2e9

@@ -1,0 +1,322 @@
+"""What fails around the work: silent workers, blocks that kill their worker, a scheduler that dies, Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from multiprocessing import forkserver
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dask
+import psutil
+import pytest
+from dask.system import CPU_COUNT
+from distributed import Client
+
+import distembed as de
+from distembed.job import cluster, workers
+from distembed.job.model import ResourcesSection
+from distembed.job.workers import Meter, Workers
+from distembed.storage.stage import Stage
+from distembed.storage.tasks import KilledBlockError
+from tests.commands import dask_cluster, digest, forget_stage, run
+from tests.processes import distembed, start
+
+Finished = tuple[Path, str, str]
+
+
+def write_number(index: int, prefix: str) -> dict[str, Any]:
+    time.sleep(0.2)
+    Path(prefix + ".txt").write_text(str(index))
+    return {"number": index}
+
+
+def kill_the_worker_of_3(index: int, prefix: str) -> dict[str, Any]:
+    if index == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write_number(index, prefix)
+
+
+def store_numbers(
+    folder: Path,
+    crew: Workers,
+    make: Callable[[int, str], dict[str, Any]],
+    *,
+    note: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[int]:
+    """Store twelve numbered files as a stage of the run does; return the numbers of all."""
+    crew.start()
+    with de.Workspace.create(str(folder), owner="a test") as workspace:
+        stage = workspace.stage("numbers", parameters={}, inputs={})
+        with crew.watched("numbers", note), Meter(crew):
+            items = stage.store_files("parts", 12, make, progress=progress)
+        stage.commit()
+    return [item.summary["number"] for item in items]
+
+
+@pytest.mark.cluster
+def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Dask looks for silent workers once in that time, and takes no worker for dead before ten heartbeats: 5 s.
+    for name, value in (("SILENT_SECONDS", 1.0), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 1.0)):
+        monkeypatch.setattr(cluster, name, value)
+    forkserver.ensure_running()  # the server of the forks is older than what is set here, as in a second run
+    monkeypatch.setenv("SET_LATER", "yes")
+    stopped: dict[str, int] = {}
+    notes: list[str] = []
+    with Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew:
+
+        def stop_a_worker(done: int, total: int) -> None:
+            if done and not stopped:
+                assert crew.client is not None
+                stopped.update([next(iter(crew.client.run(os.getpid).items()))])
+                os.kill(*stopped.values(), signal.SIGSTOP)
+
+        numbers = store_numbers(tmp_path / "w", crew, write_number, note=notes.append, progress=stop_a_worker)
+        assert crew.client is not None
+        parents = set(crew.client.run(os.getppid).values())
+        assert set(crew.client.run(os.getenv, "SET_LATER").values()) == {"yes"}
+    assert numbers == list(range(12))
+    (address,) = stopped
+    assert any(note.startswith(f"worker {address} ") and "silent for" in note for note in notes), notes
+    assert len(parents) == 1, "the workers are forks of one process that has imported what they need"
+    assert os.getpid() not in parents
+
+
+def test_what_is_lost_with_a_worker_is_named_and_with_the_last_the_command_that_starts_one() -> None:
+    running = ["write-1", ("write", 0)]
+    held = [
+        f"{step}-{i}" for step in ("aaa", "sum", "read", "gram") for i in range(3 if step == "sum" else 1)
+    ]
+    event = {"worker": "tcp://a", "processing-tasks": running, "lost-computed-tasks": held}
+    named = cluster._gone(event, 2, "tcp://s")
+    assert named == (
+        "worker tcp://a is gone, and with it 2 tasks (write) and 6 results (sum, aaa, gram, …); "
+        "2 workers left to repeat that"
+    )
+    nothing = {**event, "processing-tasks": [], "lost-computed-tasks": []}
+    named = cluster._gone(nothing, 0, "tcp://s")
+    assert "nothing that is needed; no worker is left" in named
+    assert named.endswith("start it with: dask worker tcp://s --nthreads 1")
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_shrinks_to_nothing_and_comes_back_finishes_the_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.1)
+    notes: list[str] = []
+    killed: list[int] = []
+    with Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew:
+
+        def kill_all_workers(done: int, total: int) -> None:
+            if done and not killed:
+                assert crew.client is not None
+                killed.extend(crew.client.run(os.getpid).values())
+                for process in killed:
+                    os.kill(process, signal.SIGKILL)
+
+        numbers = store_numbers(
+            tmp_path / "w", crew, write_number, note=notes.append, progress=kill_all_workers
+        )
+    assert numbers == list(range(12))
+    assert sum(bool(re.match(r"worker tcp://\S+ is gone, and with it", note)) for note in notes) == 2, notes
+    assert any("parts-write" in note for note in notes), notes
+    assert any("no worker is left: the run waits for one" in note for note in notes), notes
+    assert any(re.match(r"\d workers? joined: the run goes on", note) for note in notes), notes
+
+
+def fail_at_first(monkeypatch: pytest.MonkeyPatch, n_deaths: int) -> None:
+    """Let the workers of the first tasks die that a run gives them, as often as Dask allows."""
+    store, deaths = Stage.store_files, iter(range(n_deaths))
+
+    def dying(stage: Stage, *arguments: Any, **options: Any) -> Any:
+        if next(deaths, None) is not None:
+            raise KilledBlockError("a block", SimpleNamespace(allowed_failures=3))
+        return store(stage, *arguments, **options)
+
+    monkeypatch.setattr(Stage, "store_files", dying)
+
+
+def test_a_stage_goes_on_once_after_workers_died_at_the_same_task(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its inputs, too, which were removed and were being made again when the workers died."""
+    before = de.Workspace.open(tiny / "w").digest()
+    job = tiny / "job.toml"
+    forget_stage(tiny / "w", "cooccurrence")
+    fail_at_first(monkeypatch, 1)
+    done = run("run", job)
+    assert done.exit_code == 0, done.output
+    assert "cooccurrence: 4 workers died at the same task: what is left is tried once more" in done.output
+    assert de.Workspace.open(tiny / "w").digest() == before
+    forget_stage(tiny / "w", "cooccurrence")
+    fail_at_first(monkeypatch, 2)
+    assert run("run", job).exit_code == 1
+
+
+@pytest.mark.cluster
+def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.1)
+    notes: list[str] = []
+    finished: list[int] = []
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),  # each death takes as long as a start
+        Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew,
+    ):
+        with pytest.raises(KilledBlockError) as raised:
+            store_numbers(
+                tmp_path / "w",
+                crew,
+                kill_the_worker_of_3,
+                note=notes.append,
+                progress=lambda done, _: finished.append(done),
+            )
+        message = str(raised.value)
+        for part in ("stage numbers", "memory limit of 1.0 GiB", "block_memory"):
+            assert part in message
+        # A block that waited behind it on each worker that died is as suspect to Dask, and may be named first.
+        assert re.search(r"block \d+ of parts was on each of", message)
+    assert any(re.match(r"worker tcp://\S+ is gone", note) for note in notes), notes
+    again: list[int] = []
+    with Workers(n_workers=2) as crew:
+        numbers = store_numbers(
+            tmp_path / "w", crew, write_number, progress=lambda done, _: again.append(done)
+        )
+    assert numbers == list(range(12))
+    assert again[0] == finished[-1] > 0
+
+
+@pytest.mark.cluster
+def test_the_death_of_the_scheduler_is_one_sentence_and_the_run_goes_on_without_it(
+    job: Path, finished: Finished, copy: Path, tmp_path: Path
+) -> None:
+    forget_stage(copy, "core")
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        with Client(address) as client:
+            scheduler = client.run_on_scheduler(os.getpid)
+        process = start("run", str(job), "--workspace", str(copy), "--scheduler", address)
+        while process.poll() is None and not (copy / "manifest" / "core").exists():
+            time.sleep(0.02)
+        os.kill(scheduler, signal.SIGKILL)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output
+    assert f"stage core: the Dask scheduler at {address} is gone" in output
+    assert "Traceback" not in output
+    done = distembed("run", str(job), "--workspace", str(copy))
+    assert done.returncode == 0, done.stderr
+    assert digest(job, copy) == finished[1]
+
+
+def test_a_scheduler_that_is_gone_names_no_worker() -> None:
+    """`KeyError: workers` ended a run whose scheduler died just before a stage."""
+    crew = Workers(client=SimpleNamespace(scheduler_info=lambda **_: {}))
+    assert crew.memory_limits() == {}
+
+
+class ClosedClientError(Exception):
+    """As Dask's of that name, which is none of the others."""
+
+
+@pytest.mark.parametrize("kind", [OSError, RuntimeError, CancelledError, ClosedClientError])
+def test_a_lost_connection_is_one_sentence_wherever_it_is_met(kind: type[Exception]) -> None:
+    scheduler = SimpleNamespace(address="tcp://s")
+    gone = SimpleNamespace(scheduler=scheduler, status="closed", subscribe_topic=lambda *_: None)
+    told = pytest.raises(ConnectionError, match="stage core: the Dask scheduler at tcp://s is gone")
+    with told, cluster.watched(gone, "core", print):
+        raise kind("Timed out trying to connect to tcp://s")
+
+
+def test_the_tasks_of_a_stage_are_a_span_with_its_name() -> None:
+    scheduler = SimpleNamespace(address="tcp://s")
+    client = SimpleNamespace(scheduler=scheduler, status="closed", subscribe_topic=lambda *_: None)
+    with cluster.watched(client, "core", print):
+        assert dask.get_annotations()["span"]["name"] == ("core",)
+    assert "span" not in dask.get_annotations()
+
+
+def test_what_loses_its_connection_logs_no_traceback() -> None:
+    """The sender of batches met a closed connection now and then, and its traceback stood beside the sentence."""
+    loggers = [logging.getLogger(name) for name in cluster.CONNECTION_LOGGERS]
+    with cluster._without_tracebacks():
+        assert not any(logger.isEnabledFor(logging.ERROR) for logger in loggers)
+    assert all(logger.isEnabledFor(logging.ERROR) for logger in loggers)
+
+
+def test_the_scheduler_of_local_workers_logs_no_traceback() -> None:
+    """It logs, as critical, that the client which Ctrl-C closes hears no more of the tasks that end."""
+    heard = io.StringIO()
+    handler = logging.StreamHandler(heard)
+    logging.getLogger("distributed").addHandler(handler)
+    scheduler = logging.getLogger("distributed.scheduler")
+    try:
+        with Workers(scheduler="processes", n_workers=1) as crew:
+            crew.start()
+            scheduler.critical("Closed comm")
+        assert not heard.getvalue()
+        scheduler.critical("told again")
+        assert heard.getvalue() == "told again\n"
+    finally:
+        logging.getLogger("distributed").removeHandler(handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "SIGKILL"])
+def test_a_stopped_run_leaves_no_worker_process(job: Path, tmp_path: Path, number: int) -> None:
+    workspace = tmp_path / "w"
+    process = start("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
+    while process.poll() is None and not (workspace / "manifest" / "tokens").exists():
+        time.sleep(0.02)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # a terminal sends Ctrl-C to the workers too
+    else:
+        os.kill(process.pid, number)
+    output, _ = process.communicate(timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+    assert "Traceback" not in output
+    assert number == signal.SIGKILL or output.splitlines()[-1].startswith(
+        "distembed: stopped; nothing finished"
+    )
+
+
+def test_a_meter_that_cannot_ask_the_cluster_stays_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Workers, "memory", lambda _: (_ for _ in ()).throw(OSError("gone")))
+    with Meter(Workers()) as meter:
+        pass
+    assert meter.spent.peak_total_bytes == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_more_workers_than_cores_or_memory_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "CPU_COUNT", 2)
+    monkeypatch.setattr(workers, "memory_of_machine", lambda: 2**34)
+    assert Workers(n_workers=2).warnings(lambda n: n * 2**33) == ()
+    cores, memory = Workers(n_workers=64).warnings(lambda n: n * 2**30)
+    assert "64 workers for 2 cores" in cores
+    assert "64.0 GiB are more than the 16.0 GiB of this machine: --workers 16 fits" in memory
+    (memory,) = Workers(n_workers=2, scheduler="processes", memory_limit=2**35).warnings(lambda _: 0)
+    assert "2 processes of up to 32.0 GiB each" in memory
+    assert "lower resources.block_memory" in memory  # not one of them has room
+    assert Workers(n_workers=64, scheduler="tcp://127.0.0.1:1").warnings(lambda _: 2**50) == ()
+
+
+def test_a_share_of_the_cores_is_what_workers_are_counted_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with 2 of 64 cores ran 64 threads."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64 * CPU_COUNT)
+    assert Workers().n_local == ResourcesSection().n_workers == CPU_COUNT

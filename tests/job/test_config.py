@@ -1,0 +1,318 @@
+"""A job file is checked whole, and a fault is named with the nearest remedy."""
+
+from __future__ import annotations
+
+import json.decoder
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import distembed as de
+from distembed.files import BombError
+from distembed.job.inputs import inputs_of
+from distembed.job.load import load_job
+from distembed.job.model import JobError, Section, section_of
+from distembed.job.opening import open_job
+from distembed.job.run import run_stages
+from distembed.job.status import spent_text
+from distembed.options import options_of
+from distembed.stages.corpus_sections import CountingSection, LeftCountingSection
+from distembed.storage.schema import DamagedError, ManifestError, StageFacts
+from distembed.storage.workspace import Workspace
+from distembed.systems.imputation.job import ImputationSection
+from distembed.systems.psdvec.job import PSDVecSection
+from distembed.systems.transfer.job import AlignmentSection
+from distembed.systems.wordspaces.job import RECIPES
+from tests.commands import environment, run
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "job.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(JOBS.glob("*.toml")), ids=lambda path: path.name)
+def test_every_job_we_ship_is_valid(path: Path) -> None:
+    assert load_job(path).job.workspace
+
+
+def test_every_path_in_a_job_file_is_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, MINIMAL.replace('"w"', '"../w"'))
+    (tmp_path / "elsewhere").mkdir()
+    for folder in (tmp_path, tmp_path / "elsewhere"):
+        monkeypatch.chdir(folder)
+        job = load_job(os.path.relpath(path))
+        assert job.corpus.paths == (str(tmp_path / "a.txt"),)
+        assert job.job.workspace == str(tmp_path.parent / "w")
+    assert load_job(path, workspace="v").job.workspace == str(tmp_path / "elsewhere" / "v")
+    assert load_job(path, workspace="memory://v").job.workspace == "memory://v"
+
+
+def test_reference_workspaces_are_relative_to_the_job_file_too(tmp_path: Path) -> None:
+    text = MINIMAL.replace("[job]", '[job]\nsystem = "topics"') + '[semantic]\nworkspace = "other"\n'
+    assert load_job(write(tmp_path, text)).semantic.workspace == str(tmp_path / "other")
+
+
+def test_urls_and_absolute_paths_stay(tmp_path: Path) -> None:
+    text = MINIMAL.replace('"a.txt"', '"s3://bucket/a.txt", "/b.txt"')
+    assert load_job(write(tmp_path, text)).corpus.paths == ("s3://bucket/a.txt", "/b.txt")
+
+
+def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL + "[psdvec]\nn_componets = 5\n")
+    with pytest.raises(JobError, match=r"psdvec\.n_componets; did you mean n_components\?"):
+        load_job(path)
+
+
+def test_an_unknown_section_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="did you mean vocabulary"):
+        load_job(write(tmp_path, MINIMAL + "[vocabluary]\nmin_count = 5\n"))
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="corpus is required"):
+        load_job(write(tmp_path, '[job]\nworkspace = "w"\n'))
+
+
+def test_a_misspelt_required_key_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL.replace("paths", "pats"))
+    with pytest.raises(JobError, match=r"unknown key corpus\.pats; did you mean paths\?"):
+        load_job(path)
+    path = write(tmp_path, MINIMAL.replace("[corpus]", "[corpuss]"))
+    with pytest.raises(JobError, match=r"unknown key corpuss; did you mean corpus\?"):
+        load_job(path)
+
+
+def test_a_value_out_of_range_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"counting\.window = 0 is not allowed"):
+        load_job(write(tmp_path, MINIMAL + "[counting]\nwindow = 0\n"))
+
+
+def test_a_value_of_several_kinds_is_refused_by_what_every_kind_asks_for(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL.replace("[corpus]", 'system = "topics"\n[corpus]'))
+    for setting, message in (
+        (
+            "topics.n_topics=automatic",
+            r"topics\.n_topics = 'automatic' is .* a valid integer, or 'auto'$",
+        ),
+        ("topics.n_topics=0", r"topics\.n_topics = 0 is not allowed: .*equal to 1, or 'auto'$"),
+        ("topics.n_topics_range=[4, 0]", r"topics\.n_topics_range\.1 = 0 is not allowed: .*equal to 1$"),
+        ('corpus.text_field=["title", 3]', r"corpus\.text_field\.1 = 3 is not allowed: .* a valid string$"),
+        ("counting.window=0", r"counting\.window = 0 is not allowed: .*equal to 1$"),
+        (
+            "topics.n_topics=true",
+            r'topics\.n_topics = true: .* no numbers: give an integer of 1 or more, or "auto"$',
+        ),
+        ("topics.n_topics_range=[5, true]", r"topics\.n_topics_range = .*: true and false are no numbers"),
+        ("resources.block_memory=true", r"resources\.block_memory = true: .*: give a size, such as 64MiB$"),
+    ):
+        with pytest.raises(JobError, match=message):
+            load_job(path, settings=(setting,))
+
+
+def test_a_broken_file_says_the_line(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="line 1"):
+        load_job(write(tmp_path, "[job\n"))
+
+
+def test_a_file_of_a_windows_editor_is_read_or_told_to_be_saved_as_utf8(tmp_path: Path) -> None:
+    marked = write(tmp_path, f"\ufeff{MINIMAL}")
+    assert load_job(marked).corpus.paths == (str(tmp_path / "a.txt"),)
+    marked.write_bytes(MINIMAL.replace("a.txt", "Über.txt").encode("cp1252"))
+    with pytest.raises(
+        JobError, match=r"job\.toml is not UTF-8: line 4 holds the byte 0xdc; save the file as UTF-8"
+    ):
+        load_job(marked)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("corpus.lowercase='ja'", "corpus.lowercase = 'ja' is not allowed: input should be true or false"),
+        (
+            "report.words='king'",
+            """report.words = 'king' is not allowed: input should be a list, as \\["a", "b"\\]""",
+        ),
+        ("corpus.paths=[]", r"corpus.paths = \[\] is not allowed: input should be a list that is not empty"),
+        ("psdvec=3", "not of the form section.key"),
+    ],
+)
+def test_a_refused_value_is_told_without_words_of_python(tmp_path: Path, setting: str, message: str) -> None:
+    with pytest.raises(JobError, match=message):
+        load_job(write(tmp_path, MINIMAL), settings=(setting,))
+
+
+def test_a_system_is_imported_when_a_job_asks_for_it(tmp_path: Path) -> None:
+    loaded = "[m for m in sys.modules if m.startswith('distembed.systems.') and m.endswith('.job')]"
+    for text, expected in (("", []), (MINIMAL, ["distembed.systems.psdvec.job"])):
+        load = f"load_job({str(write(tmp_path, text))!r})" if text else ""
+        lines = ["import sys, distembed.cli.main", "from distembed.job.load import load_job", load]
+        code = "\n".join([*lines, f"print({loaded})"])
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+        assert done.stdout.strip() == str(expected)
+
+
+def test_what_a_stage_reads_is_found_in_its_parameters(tmp_path: Path) -> None:
+    text = MINIMAL + 'pattern = "json.decoder:tokenize"\n[evaluation]\nsets = ["a.tsv", "s3://b/c"]\n'
+    job = load_job(write(tmp_path, text))
+    code = str(Path(json.decoder.__file__))
+    sets = {str(tmp_path / "a.tsv"), "s3://b/c"}
+    assert inputs_of(job) == {
+        str(tmp_path / "a.txt"): (str(tmp_path / "a.txt"),),
+        "json.decoder:tokenize": (code,),
+        **{name: (name,) for name in sets},
+    }
+
+
+def test_settings_override_one_key(tmp_path: Path) -> None:
+    job = load_job(
+        write(tmp_path, MINIMAL), settings=("psdvec.n_components=7", "job.title=a name"), workspace="v"
+    )
+    assert (job.psdvec.n_components, job.job.title, job.job.workspace) == (7, "a name", str(Path.cwd() / "v"))
+
+
+def test_a_setting_of_another_form_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"section\.key=value"):
+        load_job(write(tmp_path, MINIMAL), settings=("n_components 7",))
+
+
+def test_sizes_are_written_as_people_write_them(tmp_path: Path) -> None:
+    job = load_job(write(tmp_path, MINIMAL + '[resources]\nblock_memory = "16MiB"\n'))
+    assert job.resources.block_memory == 16 * 2**20
+
+
+def test_a_package_that_is_not_installed_says_what_to_type(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="pip install"):
+        load_job(write(tmp_path, MINIMAL.replace("a.txt", "{no_such_package}/a.txt")))
+
+
+def test_a_package_in_a_path_is_found_and_never_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package_of_a_stranger"
+    (package / "inner").mkdir(parents=True)
+    for folder in (package, package / "inner"):
+        (folder / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    inside = write(tmp_path, MINIMAL.replace("a.txt", "{package_of_a_stranger}/inner/a.txt"))
+    assert load_job(inside).corpus.paths == (str(package / "inner/a.txt"),)
+    dotted = write(tmp_path, MINIMAL.replace("a.txt", "{package_of_a_stranger.inner}/a.txt"))
+    with pytest.raises(JobError, match=r"write \{package_of_a_stranger\} and the folders below it"):
+        load_job(dotted)
+
+
+def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(5 * f"touch {tmp_path}/called\n")
+    text = MINIMAL.replace('"w"', f'"{tmp_path}/w"') + 'pattern = "os:system"\nlowercase = false\n'
+    job = write(tmp_path, text)
+    planned = run("plan", job)
+    assert 'corpus.pattern = "os:system" calls the Python function os:system' in planned.output
+    refused = run("run", job)
+    assert refused.exit_code == 2
+    assert "give --allow-code" in refused.output
+    with pytest.raises(JobError, match="allow_code=True"):
+        run_stages(load_job(job))
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "w").exists()
+    allowed = run("run", job, "--allow-code")
+    assert allowed.exit_code == 1
+    assert (tmp_path / "called").exists()
+
+
+@pytest.mark.parametrize(
+    ("section", "source", "left_out", "otherwise"),
+    [
+        (PSDVecSection, de.PSDVec, {"checkpoint"}, {"keep_pmi": False}),
+        (
+            ImputationSection,
+            de.LatentSemanticImputation,
+            {"checkpoint", "block_memory", "random_state"},
+            {},
+        ),
+        (
+            AlignmentSection,
+            de.FeaturePreservingEmbedding,
+            {"checkpoint", "block_memory", "metric"},
+            {"regularization": 0.1, "propagate": True},
+        ),
+        (CountingSection, de.count_cooccurrences, {"block_memory", "scratch"}, {}),
+        (
+            LeftCountingSection,
+            de.count_cooccurrences,
+            {"block_memory", "scratch"},
+            {"window": 3, "direction": "left"},
+        ),
+    ],
+)
+def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, otherwise) -> None:
+    library = {name: one.default for name, one in options_of(source).items() if name not in left_out}
+    assert section().model_dump() == library | otherwise
+    assert all(field.description for name, field in section.model_fields.items() if name in library)
+
+
+@pytest.mark.parametrize(
+    ("method", "source"),
+    [("lsa", de.LSA), ("lpp", de.LocalityPreservingProjection), ("psdvec", de.PSDVec)],
+)
+def test_an_option_of_a_recipe_has_the_default_of_its_estimator(method: str, source) -> None:
+    defaults = {name: field.default for name, field in RECIPES[method].model_fields.items()}
+    shared = {name: one.default for name, one in options_of(source).items() if name in defaults}
+    assert {"n_components", "random_state"} < shared.keys()
+    assert {name: defaults[name] for name in shared} == shared | {"n_components": 300}
+
+
+def test_an_option_that_no_source_has_is_refused_where_the_section_is_written() -> None:
+    with pytest.raises(TypeError, match="no option n_componets of"):
+        section_of(de.PSDVec, exclude={"n_componets": "misspelt"})(type("Empty", (Section,), {}))
+
+
+def test_options_that_do_not_fit_together_are_found_before_a_run(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r'counting.*: draw needs weighting="dynamic"'):
+        load_job(write(tmp_path, MINIMAL + "[counting]\ndraw = 1\n"))
+
+
+@pytest.mark.parametrize("written", ["", "[counting]", '[counting]\nweighting = "ramp"'])
+def test_a_section_that_is_written_in_part_keeps_the_defaults_of_its_system(
+    tmp_path: Path, written: str
+) -> None:
+    job = load_job(write(tmp_path, MINIMAL + written))
+    assert (job.counting.window, job.counting.direction) == (3, "left")
+
+
+def test_a_seed_of_a_job_is_a_number(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"psdvec\.random_state = -1 is not allowed"):
+        load_job(write(tmp_path, MINIMAL + "[psdvec]\nrandom_state = -1\n"))
+
+
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 3000 + "]" * 3000, "a = " + "{b = " * 3000 + "1" + "}" * 3000]
+)
+def test_a_job_of_a_thousand_nestings_is_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "job.toml").write_text(text)
+    with pytest.raises(JobError, match="inside each other too deeply"):
+        load_job(tmp_path / "job.toml")
+
+
+def test_a_job_of_a_gigabyte_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "job.toml").open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(BombError, match=r"job\.toml has more than 16,777,216 bytes"):
+        load_job(tmp_path / "job.toml")
+    Workspace.create(tmp_path / "run", owner="test").close()
+    (tmp_path / "job.toml").rename(tmp_path / "run/job.toml")
+    with pytest.raises(DamagedError, match=r"job\.toml has more than 16,777,216 bytes"):
+        open_job(str(tmp_path / "run"))
+
+
+def test_a_stage_without_its_figures_is_shown_without_them() -> None:
+    assert spent_text({}) == "         –   peak – per process, – together"
+    with pytest.raises(ManifestError, match="lacks its fact 'n_words'"):
+        StageFacts({"n_tokens": 1})["n_words"]

@@ -1,0 +1,212 @@
+"""Workers whose code, processor or memory is not that of the run, and workers that come and go."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from distributed import Client, LocalCluster
+
+import distembed as de
+from distembed.job import cluster, provenance
+from distembed.job.cluster import TLS
+from distembed.job.workers import Workers
+from tests.commands import dask_cluster, digest_here, environment, run
+
+Finished = tuple[Path, str, str]
+
+WAIT = 60.0
+
+
+def copy_with_another_line(folder: Path) -> Path:
+    """Copy the package, with one more line in one file; return the folder that is put before the others."""
+    package = folder / "distembed"
+    shutil.copytree(Path(de.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    with (package / "files.py").open("a") as file:
+        file.write("# another version\n")
+    return folder
+
+
+def worker(
+    address: str, log: Path, *words: str, before: tuple[str, ...] = (), **variables: str
+) -> subprocess.Popen[bytes]:
+    """Start one more `dask worker` of a scheduler on loopback; `before` is what its command begins with."""
+    own = ("-m", "dask", "worker", address, "--no-dashboard", "--host", "127.0.0.1", "--nthreads", "1")
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            [*before, sys.executable, *own, *words],
+            stdout=file,
+            stderr=file,
+            cwd=log.parent,
+            env={**environment(), **variables},
+        )
+
+
+def connected(address: str) -> None:
+    """Connect to a cluster as a run does."""
+    with ExitStack() as resources:
+        cluster.connect(resources, address, TLS())
+
+
+@pytest.mark.cluster
+def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
+    other = copy_with_another_line(tmp_path / "other")
+
+    def other_worker(address: str) -> subprocess.Popen[bytes]:
+        return worker(address, tmp_path / "other.log", "--no-nanny", PYTHONPATH=str(other))
+
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        with ExitStack() as one:
+            client = cluster.connect(one, address, TLS())
+            connected(address)  # another run on the same cluster, which ends first
+            (own,) = client.scheduler_info()["workers"]
+            late = other_worker(address)  # one that joins during a run is closed, with the reason in its log
+            late.wait(WAIT)
+            assert "install the same versions there" in (tmp_path / "other.log").read_text()
+            assert list(client.scheduler_info()["workers"]) == [own]
+        early = other_worker(address)  # after the run any may join, and the next run is refused
+        with Client(address) as client:
+            client.wait_for_workers(2, timeout=WAIT)
+        with pytest.raises(ConnectionError, match=r"worker tcp://\S+ has distembed .* where this run has"):
+            connected(address)
+        early.terminate()
+        early.wait(WAIT)
+
+
+HIDING = """
+import sys
+
+class Hiding:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "distembed":
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+sys.meta_path.insert(0, Hiding())
+"""
+
+
+@pytest.mark.cluster
+def test_a_worker_without_the_package_ends_the_run_and_leaves_no_lock(job: Path, tmp_path: Path) -> None:
+    """Also one that stays on the cluster of a run that is over, where nothing of distembed keeps it out."""
+    hiding = tmp_path / "hiding"
+    hiding.mkdir()
+    (hiding / "sitecustomize.py").write_text(HIDING)
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        connected(address)
+        without = worker(address, tmp_path / "without.log", "--no-nanny", PYTHONPATH=str(hiding))
+        with Client(address) as client:
+            client.wait_for_workers(2, timeout=WAIT)
+        done = run("run", job, "--workspace", tmp_path / "w", "--scheduler", address)
+        without.terminate()
+        without.wait(WAIT)
+    assert done.exit_code == 1, done.output
+    assert re.search(
+        r"distembed: worker tcp://\S+ cannot import this version of distembed \(.*No module", done.output
+    )
+    assert "install it there" in done.output
+    de.Workspace.create(tmp_path / "w", owner="the next run").close()
+
+
+@pytest.mark.cluster
+def test_a_scheduler_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        own = cluster.of_this_process()
+        monkeypatch.setattr(cluster, "of_this_process", lambda: {**own, "dask": "1.0"})
+        with pytest.raises(
+            ConnectionError, match=rf"the Dask scheduler at {address} has dask \S+ where this run has 1.0"
+        ):
+            connected(address)
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(subprocess.call(["unshare", "-rm", "true"]) != 0, reason="needs a mount namespace")
+def test_a_worker_that_does_not_see_the_workspace_is_refused(job: Path, tmp_path: Path) -> None:
+    """Its tasks ended the run: the lock was gone, they said."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    blind = ("unshare", "-rm", "sh", "-c", f'mount -t tmpfs none {shared} && exec "$@"', "sh")
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        another = worker(address, tmp_path / "blind.log", "--no-nanny", before=blind)
+        with Client(address) as client:
+            client.wait_for_workers(2, timeout=WAIT)
+        done = run("run", job, "--workspace", shared / "w", "--scheduler", address)
+        assert done.exit_code == 1, done.output
+        assert re.search(
+            rf"worker tcp://\S+ does not see the workspace {shared}/w \(LockedError\)", done.output
+        )
+        another.terminate()
+        another.wait(WAIT)
+        with (
+            Workers(scheduler=address) as crew,
+            de.Workspace.create(shared / "w", owner="a run") as workspace,
+        ):
+            crew.start()
+            crew.require_view(workspace)
+            late = worker(address, tmp_path / "late.log", "--no-nanny", before=blind)
+            late.wait(WAIT)
+    assert f"does not see the workspace {shared}/w" in (tmp_path / "late.log").read_text()
+
+
+def test_code_must_be_the_same_and_kinds_are_said() -> None:
+    own = provenance.of_this_process()
+    assert provenance.other_code(own, own) == ""
+    assert (
+        provenance.other_code({**own, "numpy": "1.0"}, own) == f"numpy 1.0 where this run has {own['numpy']}"
+    )
+    assert provenance.other_code({**own, "processor": "znver4"}, own) == ""
+    assert provenance.kinds({**own, "numpy": "1.0 | 2.0"}) == ""
+    assert "processor znver4 | znver5" in provenance.kinds({**own, "processor": "znver4 | znver5"})
+
+
+@pytest.mark.cluster
+def test_a_worker_with_less_memory_than_a_task_is_named() -> None:
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, memory_limit="600MiB", dashboard_address=":0"
+        ) as small,
+        Workers(scheduler=small.scheduler_address) as crew,
+    ):
+        crew.start()
+        crew.check_memory("core", 600 * 2**20)
+        message = (
+            r"stage core: worker inproc://\S+ \(and 1 more\) has a memory limit of 600.0 MiB, .* 601.0 MiB"
+        )
+        with pytest.raises(MemoryError, match=message):
+            crew.check_memory("core", 601 * 2**20)
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_workers_that_come_and_go_change_nothing(job: Path, finished: Finished, tmp_path: Path) -> None:
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, memory_limit="2GiB", dashboard_address=":0"
+    ) as cluster_of_one:
+        cluster_of_one.adapt(minimum=1, maximum=3, interval="200 ms", wait_count=2, target_duration="1 s")
+        done = run("run", job, "--workspace", tmp_path / "w", "--scheduler", cluster_of_one.scheduler_address)
+        events = [event.get("action") for _, event in cluster_of_one.scheduler.get_events("all")]
+    assert done.exit_code == 0, done.output
+    assert events.count("add-worker") > 1, "no worker came while the job ran"
+    assert events.count("remove-worker") > 0, "no worker left while the job ran"
+    assert digest_here(job, tmp_path / "w") == f"digest {finished[1]}"
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_workers_of_different_memory_give_the_same_bytes(
+    job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        others = [worker(address, tmp_path / f"{n}.log", "--memory-limit", f"{n}GiB") for n in (1, 3)]
+        with Client(address) as client:
+            client.wait_for_workers(3, timeout=WAIT)
+        done = run("run", job, "--workspace", tmp_path / "w", "--scheduler", address)
+        for other in others:
+            other.terminate()
+            other.wait(WAIT)
+    assert done.exit_code == 0, done.output
+    assert digest_here(job, tmp_path / "w") == f"digest {finished[1]}"

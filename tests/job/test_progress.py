@@ -1,0 +1,139 @@
+"""What a person sees while a stage runs: rounds that finish, at a rate that can be read."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from distembed.job.load import load_job
+from distembed.job.progress import Silent, TerminalReporter, line_seconds, warnings_noted
+from distembed.job.run import run_stages
+from tests.job.test_plan import words_of
+
+
+class Heard(Silent):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.steps: list[tuple[str, int, int | None, str]] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
+        self.steps.append((task, done, total, unit))
+
+    def of(self, task: str, unit: str) -> list[tuple[int, int | None]]:
+        """Return the steps of a task, repetitions left out."""
+        found = [step[1:3] for step in self.steps if step[0] == task and step[3] == unit]
+        return list(dict.fromkeys(found))
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a text of three hundred short lines."""
+    path = tmp_path_factory.mktemp("progress") / "a.txt"
+    path.write_text("\n".join(map(words_of, range(300))) + "\n")
+    return path
+
+
+def heard(text: Path, folder: Path, sections: str, *, until: str | None = None) -> Heard:
+    """Return what a run of a job reports."""
+    (folder / "job.toml").write_text(f'[corpus]\npaths = ["{text}"]\nnumbers = true\n{sections}')
+    reporter = Heard()
+    run_stages(load_job(folder / "job.toml"), reporter=reporter, until=until)
+    return reporter
+
+
+def test_the_core_reports_its_passes(text: Path, tmp_path: Path) -> None:
+    options = "[psdvec]\nn_components = 4\nn_iter = 3\nfirst_passes = 5\nn_passes = 2\n"
+    reporter = heard(text, tmp_path, f'[job]\nworkspace = "w"\n{options}', until="core")
+    assert reporter.of("core", "passes") == [(done, 9) for done in range(1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("method", "choose", "total", "until"),
+    [
+        ("semantic_nmf", "objective", 36, "topics"),
+        ("semantic_nmf", "consensus", 24, "topics"),
+        ("spherical_kmeans", "central", 36, None),
+    ],
+)
+def test_topics_report_the_rounds_of_all_starts_and_their_report(
+    text: Path, tmp_path: Path, method: str, choose: str, total: int, until: str | None
+) -> None:
+    """Five starts reported five times in all, and nothing for as long as one took."""
+    options = f'method = "{method}"\nchoose = "{choose}"\nn_topics = 3\nn_starts = 2\nn_iter = 12'
+    reporter = heard(
+        text,
+        tmp_path,
+        f'[job]\nsystem = "topics"\nworkspace = "w"\n[vocabulary]\nstop_words = "none"\n[topics]\n{options}\n',
+        until=until,
+    )
+    steps = reporter.of(method, "rounds")
+    assert steps[-1] == (
+        total,
+        total,
+    )  # a start that is kept is fitted once more, a consensus needs no rounds
+    assert {(12, total), (24, total)} <= set(steps)
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+    if method == "semantic_nmf":
+        assert len(set(steps)) == total
+    if until is None:
+        assert reporter.notes[-2] == "report: drawing the figures and tables"
+        assert reporter.notes[-1].split()[0] == "report"
+
+
+def reporter_at(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> tuple[TerminalReporter, io.StringIO]:
+    monkeypatch.setattr("distembed.job.progress.time.monotonic", lambda: clock[0])
+    stream = io.StringIO()
+    return TerminalReporter(Console(file=stream, force_terminal=False)), stream
+
+
+def test_plain_lines_grow_rarer_and_say_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    reporter, stream = reporter_at(clock, monkeypatch)
+    for second in range(3600):
+        clock[0] = float(second)
+        reporter.advance("core", second + 100, 3700, unit="passes")  # a hundred were done before
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "  core: 110 of 3,700 passes, about 59 min 50 s left"
+    assert 60 < len(lines) < 100
+    assert line_seconds(0) == 10
+    assert line_seconds(300) == 30
+    assert line_seconds(1e6) == 60
+
+
+def test_what_has_no_known_end_has_no_time_left_and_what_begins_again_is_timed_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fit of at most fifty rounds that ended after seven was said to take an hour."""
+    clock = [0.0]
+    reporter, stream = reporter_at(clock, monkeypatch)
+    for clock[0], done, total, unit in [
+        (0, 2, None, "rounds"), (20, 3, None, "rounds"), (30, 2, 9, "folds"), (41, 1, 9, "folds"), (51, 2, 9, "folds"),
+    ]:  # fmt: skip
+        reporter.advance("fit", done, total, unit=unit)
+    expected = ["  fit: 3 rounds", "  fit: 1 of 9 folds", "  fit: 2 of 9 folds, about 1 min 10 s left"]
+    assert stream.getvalue().splitlines() == expected
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line_each() -> None:
+    reporter = Heard()
+    with warnings_noted(reporter):
+        warnings.warn("Sending large graph of size 1 GiB.\nThis may\n cause", stacklevel=1)
+    assert reporter.notes == ["warning: Sending large graph of size 1 GiB. This may cause"]
+
+
+def test_units_of_one_stage_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    reporter, stream = reporter_at(clock, monkeypatch)
+    for clock[0], done, unit in [(0, 1, "sweeps"), (50, 1, "blocks"), (55, 2, "blocks"), (61, 3, "blocks")]:
+        reporter.advance("graph", done, 5, unit=unit)
+    assert stream.getvalue().splitlines() == ["  graph: 3 of 5 blocks, about 11 s left"]

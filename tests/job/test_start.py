@@ -1,0 +1,208 @@
+"""A start for someone without the repository: the keys of a system, a job file for one's own files, the demos."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distembed.formats.tables import read_columns
+from distembed.job import demos
+from distembed.job.keys import as_markdown, as_text, keys_of
+from distembed.job.load import load_job
+from distembed.job.model import Section
+from distembed.job.new import Sample, settings_for, settings_of_files, text_layout
+from distembed.job.registry import SYSTEMS
+from distembed.job.stage import system_named
+from tests.commands import run
+
+STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_key_has_a_meaning_and_a_type(system: str) -> None:
+    keys = keys_of(system)
+    assert [key.place for key in keys if not key.meaning or not key.kind] == []
+    assert len({key.place for key in keys}) == len(keys)
+    page = as_markdown(system, keys)
+    assert all(f"| `{key.name}` |" in page for key in keys)
+    assert max(map(len, as_text(keys, width=80).splitlines())) <= 100
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_section_that_is_left_out_is_that_of_an_empty_one(system: str) -> None:
+    """A section with a default of other values would say one thing left out and another written in part."""
+    for name, field in system_named(system).job.model_fields.items():
+        if isinstance(field.default, Section):
+            assert field.default == type(field.default)(), name
+
+
+def test_keys_are_those_that_a_job_takes() -> None:
+    printed = json.loads(run("keys", "psdvec", "--json").output)
+    found = {(row["section"], row["name"]): row for row in printed}
+    assert found["psdvec", "n_components"]["default"] == 100
+    assert found["psdvec", "n_components"]["kind"] == "an integer of 1 or more"
+    assert found["counting", "window"]["default"] == 3  # the section's, where the library has 5
+    assert found["resources", "block_memory"]["default"] == "64MiB"
+    assert found["corpus", "paths"]["required"]
+    assert run("keys", "psdvecs").exit_code == 2
+
+
+def inputs_for(system: str, folder: Path) -> list[Path]:
+    """Write what a user has: texts, or a table and vectors."""
+    (folder / "stories.txt").write_text(STORIES)
+    (folder / "table.csv").write_text("revenue,company,employees\n1.5,Ant,3\n2.5,Bee,4\n3.5,Cow,5\n")
+    (folder / "vectors.txt").write_text("2 2\nAnt 1 0\nBee 0 1\n")
+    rows = [
+        {"id": str(i), "english": "the sea and the wind " * 3, "german": "die See und"} for i in range(20)
+    ]
+    (folder / "both.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    if system == "neighbors":
+        lines = "".join(f"word{row} {row} {row % 3}\n" for row in range(20))
+        (folder / "matrix.txt").write_text(f"20 2\n{lines}")
+        return [folder / "matrix.txt"]
+    if system == "imputation":
+        return [folder / "table.csv", folder / "vectors.txt"]
+    return [folder / ("both.jsonl" if system == "transfer" else "stories.txt")]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_new_job_for_a_users_file_is_planned_as_it_is(system: str, tmp_path: Path) -> None:
+    job = tmp_path / "jobs" / "mine.toml"
+    job.parent.mkdir()
+    written = run("new", system, *inputs_for(system, tmp_path), "--to", job)
+    assert written.exit_code == 0, written.output
+    planned = run("plan", job)
+    assert planned.exit_code == 0, planned.output
+    text = job.read_text()
+    assert all(f"{key.name}" in text for key in keys_of(system))  # every key stands in it
+    assert run("new", system, *inputs_for(system, tmp_path), "--to", job).exit_code == 2
+    assert job.read_text() == text
+
+
+def test_defaults_that_are_comments_are_the_defaults(tmp_path: Path) -> None:
+    assert run("new", "psdvec", *inputs_for("psdvec", tmp_path), "--to", tmp_path / "a.toml").exit_code == 0
+    text = (tmp_path / "a.toml").read_text()
+    every = [line.removeprefix("# ") for line in text.splitlines()]
+    spelled = "\n".join(
+        line for line in every if line.startswith("[") or (" = " in line and line[0].islower())
+    )
+    (tmp_path / "b.toml").write_text(spelled)
+    spelled_out, left_out = (load_job(tmp_path / name).model_dump() for name in ("b.toml", "a.toml"))
+    assert spelled_out == left_out
+
+
+def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
+    jsonl, parquet, table = tmp_path / "a.jsonl", tmp_path / "a.parquet", tmp_path / "t.csv"
+    jsonl.write_text('{"id": 1, "title": "a", "body": "b"}\n{"id": 2, "title": "c", "body": "d"}\n')
+    pq.write_table(pa.table({"n": [1], "headline": ["a"], "prose": ["a long text"], "label": ["x"]}), parquet)
+    table.write_text("x;Name;y\n1,5;Ant;2\n")
+    names = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout"}
+    assert settings_for(names, str(jsonl)) == {"text_field": "body", "id_field": "id", "title_field": "title"}
+    assert settings_for({"text_field"}, str(jsonl)) == {"text_field": "body"}
+    found = {"text_field": "prose", "title_field": "headline", "label_field": "label"}
+    assert settings_for(names, str(parquet)) == found
+    assert settings_for({"name_column", "path"}, str(table)) == {"name_column": "Name"}
+    (tmp_path / "prices.csv").write_text(
+        "Apple;Datum;Ford\n50,1;03.01.2023;n/a\nn/a;04.01.2023;7\n51,2;05.01.2023;8\n"
+    )
+    found = settings_for({"name_column", "transform"}, str(tmp_path / "prices.csv"))
+    assert found == {"name_column": "Datum", "transform": "return_correlation"}
+
+
+def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path: Path) -> None:
+    (tmp_path / "german.txt").write_bytes("Das schöne „Lied“.\n".encode("cp1252") * 3)
+    assert settings_for({"text_field", "encoding", "layout"}, str(tmp_path / "german.txt")) == {}
+    pages = Sample("A title\nsome text\n\nAnother\nmore text\n\n", "utf-8", is_whole=True)
+    assert text_layout(pages) == {"layout": "blocks"}
+    paragraphs = Sample("A first document.\n\nA second one.\n\nA third.\n", "utf-8", is_whole=True)
+    assert text_layout(paragraphs) == {"layout": None}
+
+
+def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:
+    """A shell makes a list of names out of `*.txt`."""
+    texts = [tmp_path / f"{name}.txt" for name in "abcde"]
+    for text in texts:
+        text.write_text("The same few words in every file.\n" * 20)
+    written = run("new", "psdvec", *texts, "--to", tmp_path / "job.toml")
+    assert written.exit_code == 0, written.output
+    job = load_job(tmp_path / "job.toml")
+    assert [Path(str(path)).name for path in job.corpus.paths] == [text.name for text in texts]
+    assert job.job.title == "psdvec: a.txt, b.txt, c.txt, 2 more"
+    assert run("plan", tmp_path / "job.toml").exit_code == 0
+
+
+def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
+    table, _ = inputs_for("imputation", tmp_path)
+    refused = run("new", "imputation", table, "--to", tmp_path / "a.toml")
+    assert refused.exit_code == 2
+    assert "reads 2 files, domain.path, known.path" in refused.output
+    missing = run("new", "topics", tmp_path / "absent.txt", "--to", tmp_path / "a.toml")
+    assert "there is no file" in missing.output
+    assert not (tmp_path / "a.toml").exists()
+
+
+@pytest.mark.parametrize("system", [name for name in SYSTEMS if demos.job_text_of(name)])
+def test_a_demo_is_laid_out_and_planned(system: str, tmp_path: Path) -> None:
+    pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
+    job = demos.lay_out(system, tmp_path / "a" / "demo")
+    planned = run("plan", job)
+    assert planned.exit_code == 0, planned.output
+    assert load_job(job).job.workspace == str(job.parent / "workspace")
+    job.write_text(job.read_text() + "# mine\n")
+    assert demos.lay_out(system, job.parent).read_text().endswith("# mine\n")
+
+
+def test_a_new_job_without_files_is_the_demo(tmp_path: Path) -> None:
+    pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
+    assert run("new", "topics", "--to", tmp_path / "t.toml").exit_code == 0
+    demo = tomllib.loads(demos.job_text_of("topics") or "")
+    assert load_job(tmp_path / "t.toml").topics.n_topics == demo["topics"]["n_topics"]
+    refused = run("new", "imputation", "--to", tmp_path / "i.toml")
+    assert "distembed demo imputation" in refused.output
+
+
+def test_empty_and_small_files_do_not_decide_the_size_of_many(tmp_path: Path) -> None:
+    words = [f"{first}{second}o" for first in "bcdfghklmnprstvw" for second in "aeiouybcdfghklmnprst"]
+    for name, text in {"a": "", "b": "one story\n", "c": (" ".join(words) + "\n") * 6}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    every = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "*.txt")], tmp_path)
+    few = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "b.txt")], tmp_path)
+    assert "vocabulary.min_count" not in every
+    assert few["vocabulary.min_count"] == 1
+    with pytest.raises(FileNotFoundError, match=r"a.txt is empty: give a file that holds text"):
+        settings_for({"text_field"}, str(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("first", ["", "sep=;\r\n"])
+def test_a_header_of_two_lines_and_of_any_encoding_is_read(tmp_path: Path, first: str, encoding: str) -> None:
+    table = tmp_path / "Firmen.csv"
+    rows = '"Firma\r\n(kurz)";Umsatz €;Notiz\r\n3M;1,5;"a,b,c,d,e"\r\nAbbott;2,5;""\r\n'
+    table.write_bytes((first + rows).encode(encoding))
+    assert settings_for({"name_column", "path"}, str(table)) == {"name_column": "Firma\r\n(kurz)"}
+    columns = read_columns(str(table))
+    assert {name: list(column) for name, column in columns.items()} == {
+        "Firma\r\n(kurz)": ["3M", "Abbott"], "Umsatz €": ["1,5", "2,5"], "Notiz": ["a,b,c,d,e", ""]
+    }  # fmt: skip
+
+
+def test_many_files_of_a_folder_become_a_glob_and_others_a_list(tmp_path: Path) -> None:
+    folder = tmp_path / "Meine Texte [1]"
+    folder.mkdir()
+    files = [folder / f"Text {number}.txt" for number in range(12)]
+    for file in files:
+        file.write_text(STORIES)
+    files[0].write_text("")  # the first file may be an empty one
+    done = run("new", "psdvec", *files, "--to", tmp_path / "all.toml")
+    assert done.exit_code == 0, done.output
+    assert load_job(tmp_path / "all.toml").corpus.paths == (str(tmp_path / "Meine Texte [[]1]" / "*.txt"),)
+    some = run("new", "psdvec", *files[1:], "--to", tmp_path / "some.toml")
+    assert "Text 5.txt'] and 6 more\n" in some.output
+    text = (tmp_path / "some.toml").read_text()
+    assert '    "Meine Texte [1]/Text 11.txt",\n]' in text
+    assert len(load_job(tmp_path / "some.toml").corpus.paths) == 11

@@ -1,0 +1,285 @@
+"""A job on an object store: a real S3 server, which the options of the job reach."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import dask.array as da
+import pytest
+
+from distembed.job.load import load_job
+from distembed.job.model import JobError
+from distembed.storage.files import Folder
+from distembed.storage.workspace import Workspace
+from tests.commands import digest_here, run
+from tests.job.failing_store import FAULTS, failing_store
+from tests.processes import distembed
+
+SENTENCES = ("the sea and the wind of the north", "a ship on the sea and a man on the ship")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Yield the address of an S3 server on loopback."""
+    moto = pytest.importorskip("moto.server", reason="a real S3 server: pip install 'distembed[test]'")
+    started = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    started.start()
+    host, port = started.get_host_and_port()
+    yield f"http://{host}:{port}"
+    started.stop()
+
+
+@pytest.fixture
+def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the address of the server, which has one empty bucket, `texts`."""
+    s3fs = pytest.importorskip("s3fs", reason="pip install 'distembed[cloud]'")
+    from fsspec.config import conf
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("DISTEMBED_ENDPOINTS", "http://127.0.0.1")
+    monkeypatch.setenv("FSSPEC_S3", "")  # put back afterwards
+    monkeypatch.delenv("FSSPEC_S3")
+    monkeypatch.setitem(conf, "s3", {})
+    # Before a client asks again for what failed, it waits: here a twentieth of that.
+    real_sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds, *rest: real_sleep(seconds / 20, *rest))
+    with urlopen(Request(f"{server}/moto-api/reset", method="POST")):
+        s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem(endpoint_url=server).mkdir("texts")
+    return server
+
+
+def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: Path) -> None:
+    import s3fs
+
+    store = s3fs.S3FileSystem(endpoint_url=endpoint)
+    with store.open("texts/a.txt", "w") as file:
+        file.writelines(f"{sentence}\n" for sentence in SENTENCES * 20)
+    job = tmp_path / "job.toml"
+    job.write_text(
+        '[job]\nworkspace = "s3://texts/w"\n[corpus]\npaths = ["s3://texts/a.txt"]\n[vocabulary]\nmin_count = 1\n'
+        "[psdvec]\nn_components = 3\nfirst_passes = 2\n[resources]\nworkers = 1\n"
+        f'[resources.storage_options.s3]\nendpoint_url = "{endpoint}"\n'
+    )
+    # worker processes are told the options too
+    done = distembed("run", str(job), "--scheduler", "processes", "--until", "tokens")
+    assert done.returncode == 0, done.stdout + done.stderr
+    goes_on = run("run", job, "--until", "cooccurrence")
+    assert goes_on.exit_code == 0, goes_on.output
+    assert store.exists("texts/w/manifest/cooccurrence.json")
+    assert "workspace  s3://texts/w (commands reach it by the job file" in goes_on.output
+    standing = run("status", job)
+    assert standing.exit_code == 0, standing.output
+    assert re.search(r"cooccurrence +[0-9.]+ s ", standing.output)
+
+
+TINY_JOB = """
+[job]
+workspace = "w"
+[corpus]
+paths = ["a.txt"]
+[vocabulary]
+min_count = 1
+[resources.storage_options.s3]
+endpoint_url = "{url}"
+config_kwargs = {{ retries = {{ max_attempts = {attempts} }} }}
+"""
+
+
+def tiny_job(folder: Path, url: str, *, attempts: int = 9) -> Path:
+    (folder / "a.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES * 20))
+    path = folder / "tiny.toml"
+    path.write_text(TINY_JOB.format(url=url, attempts=attempts))
+    return path
+
+
+def vocabulary_at(workspace: str, **options: str) -> str:
+    return Workspace.open(workspace, storage_options=options).stages()["vocabulary"].digest
+
+
+def test_a_file_whose_answer_was_lost_is_our_own(endpoint: str) -> None:
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        store.next.append(("PUT", "/lock.json", "reset_after"))
+        options = {"endpoint_url": store.url}
+        with Workspace.create("s3://texts/w", owner="a", storage_options=options):
+            assert store.counted["reset_after"] == 1
+            with pytest.raises(FileExistsError):
+                Folder.at("s3://texts/w", options).create("lock.json", b"of another run")
+
+
+def test_a_block_of_a_store_that_fails_is_not_called_damaged(endpoint: str) -> None:
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        options = {"endpoint_url": store.url, "config_kwargs": {"retries": {"max_attempts": 0}}}
+        with Workspace.create("s3://texts/w", owner="a", storage_options=options) as workspace:
+            stage = workspace.stage("made", parameters={}, inputs={})
+            stage.store(
+                "numbers", da.ones((4, 2), chunks=2), dims=("row", "column"), units="1", meaning="ones"
+            )
+            stage.commit({})
+            store.next += [("GET", "/c/0/0", "broken")] * 20
+            with pytest.raises(
+                ConnectionError, match=r"store of s3://texts/w/arrays.zarr/numbers/00000\d failed"
+            ):
+                workspace.array("numbers").compute(scheduler="synchronous")
+            store.next.clear()
+            assert workspace.array("numbers").compute(scheduler="synchronous").sum() == 8
+            refuses = r"store of s3://texts/w/arrays.zarr/numbers/00000\d\S* refuses access \(Access Denied\): check"
+            for action in (
+                lambda: workspace.array("numbers").compute(scheduler="synchronous"),
+                workspace.verify,
+            ):
+                store.next[:] = [("GET", "/c/0/0", "denied")] * 20
+                with pytest.raises(PermissionError, match=refuses):
+                    action()
+
+
+def test_a_store_that_refuses_access_is_named_with_what_to_check(endpoint: str, tmp_path: Path) -> None:
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        command = ("run", tiny_job(tmp_path, store.url), "--workspace", "s3://texts/w", "--until", "tokens")
+        for method, name in (("GET", ""), ("PUT", ".parquet")):
+            store.next[:] = [(method, name, "denied")] * 20
+            failed = run(*command)
+            assert failed.exit_code == 1
+            assert re.search(
+                r"store of s3://texts/w\S* refuses access \(\S.*\): check which keys", failed.output
+            )
+            assert "damaged" not in failed.output
+        store.next.clear()
+        assert run(*command).exit_code == 0
+        store.next[:] = [("HEAD", "", "denied")] * 20
+        looked = run("status", command[1], "--workspace", "s3://texts/w")
+        assert "the object store of s3://texts/w/workspace.json refuses access (" in looked.output
+
+
+def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: Path) -> None:
+    with failing_store(
+        int(endpoint.rpartition(":")[2]), dict.fromkeys(FAULTS, 0.01), seed=1, stall_seconds=0.1
+    ) as store:
+        given = tiny_job(tmp_path, store.url)
+        done = run("run", given, "--workspace", "s3://texts/w", "--until", "vocabulary")
+        assert done.exit_code == 0, done.output
+        assert len(store.counted) > 3, store.counted  # the requests, and faults of several kinds
+    assert run("run", given, "--until", "vocabulary").exit_code == 0
+    assert vocabulary_at("s3://texts/w", endpoint_url=endpoint) == vocabulary_at(str(tmp_path / "w"))
+
+
+def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
+    endpoint: str, tmp_path: Path
+) -> None:
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        command = (
+            "run",
+            tiny_job(tmp_path, store.url, attempts=0),
+            "--workspace",
+            "s3://texts/w",
+            "--until",
+            "tokens",
+        )
+        store.next += [("PUT", "/stage.json", "broken")] * 2
+        failed = run(*command)
+        assert failed.exit_code == 1
+        assert (
+            "the object store of s3://texts/w failed, also when it was asked again (We failed)"
+            in failed.output
+        )
+        assert "Traceback" not in failed.output
+        store.next.clear()
+        assert run(*command).exit_code == 0
+        # a finished block that cannot be read for the moment is neither damaged nor computed again
+        store.next += [("GET", ".parquet", "broken")] * 20
+        failed = run(*command)
+        assert failed.exit_code == 1
+        assert re.search(r"the object store of s3://texts/w/tokens/\S+\.parquet failed", failed.output)
+        assert "damaged" not in failed.output
+        store.next.clear()
+        assert "nothing to do" in run(*command).output
+
+
+def test_a_store_of_inputs_that_fails_is_named(endpoint: str, tmp_path: Path) -> None:
+    import s3fs
+
+    s3fs.S3FileSystem(endpoint_url=endpoint).pipe_file("texts/a.txt", b"a ship on the sea\n" * 20)
+    named = "the object store of s3://texts/a.txt failed"
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        given = tiny_job(tmp_path, store.url, attempts=0)
+        command = ("plan", given, "--set", 'corpus.paths=["s3://texts/a.txt"]')
+        store.next += [("GET", "/a.txt", "broken")] * 20
+        assert f"{named}, also when it was asked again (We failed)" in run(*command).output
+    unreachable = ("--set", 'resources.storage_options.s3.endpoint_url="http://127.0.0.1:9"')
+    assert named in run(*command, *unreachable).output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_whole_job_on_a_store_that_fails_at_random(
+    endpoint: str, job: Path, finished: tuple[Path, str, str], seed: int
+) -> None:
+    shares = dict.fromkeys(FAULTS, 0.01) | {"stalled": 0.001}
+    with failing_store(int(endpoint.rpartition(":")[2]), shares, seed=seed, stall_seconds=20) as store:
+        words = ("--set", f'resources.storage_options.s3.endpoint_url="{store.url}"')
+        for _ in range(3):  # a failure that no retry overcame ends a run, which is then given again
+            done = run("run", job, "--workspace", "s3://texts/w", *words)
+            if done.exit_code == 0:
+                break
+            assert "the object store of s3://texts/w failed" in done.output
+        assert done.exit_code == 0, done.output
+        store.share.clear()
+        assert digest_here(job, "s3://texts/w", *words) == f"digest {finished[1]}"
+
+
+def test_a_secret_in_a_job_is_refused(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text(
+        '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[resources.storage_options.s3]\nsecret = "x"\n'
+    )
+    with pytest.raises(JobError, match=r"s3\.secret is a secret"):
+        load_job(job)
+
+
+def test_options_are_those_of_every_file_system_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+    from fsspec.config import conf
+
+    from distembed.job.stores import use_storage_options
+
+    monkeypatch.setitem(conf, "memory", {})
+    monkeypatch.setenv("FSSPEC_MEMORY", "")
+    use_storage_options({"memory": {"asked_for": 1}})
+    assert fsspec.filesystem("memory").storage_options == {"asked_for": 1}
+    assert json.loads(os.environ["FSSPEC_MEMORY"]) == {"asked_for": 1}
+
+
+def test_the_store_of_one_job_is_not_that_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that was asked without keys would otherwise be sent those of a later job, or its results."""
+    from fsspec.config import conf
+
+    from distembed.job.opening import open_job
+
+    own = {"default_block_size": 5 << 20}
+    monkeypatch.setitem(conf, "s3", own)
+    monkeypatch.setenv("FSSPEC_S3", "")
+    source = tmp_path / "job.toml"
+    text = '[job]\nworkspace = "s3://a/w"\n[corpus]\npaths = ["a.txt"]\n[resources.storage_options]\n'
+    for options, then in {
+        's3 = {anon = true, endpoint_url = "http://127.0.0.1:9"}': {
+            "anon": True,
+            "endpoint_url": "http://127.0.0.1:9",
+        },
+        's3 = {profile = "mine"}': {"profile": "mine"},
+        "": {},
+    }.items():
+        source.write_text(text + options)
+        monkeypatch.setattr(Workspace, "exists", lambda _: False)
+        open_job(str(source))
+        assert conf["s3"] == own | then
+        assert json.loads(os.environ["FSSPEC_S3"]) == conf["s3"]

@@ -1,0 +1,363 @@
+"""A stranger's job or workspace: whatever URLs and options it names, nothing is run, written or sent for them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from fsspec.config import conf
+
+from distembed import urls
+from distembed.job import inputs
+from distembed.job.load import load_job
+from distembed.job.model import JobError
+from distembed.job.opening import open_job
+from distembed.storage.workspace import Workspace
+from distembed.views.finished_job import run_job
+from tests.commands import run
+
+JOB = '[job]\nworkspace = "{workspace}"\n[corpus]\npaths = ["{path}"]\n[vocabulary]\nmin_count = 1\n'
+TEXT = "the sea and the wind of the north\n" * 20
+
+
+class Listener:
+    """Counts who connects to a port of this machine, as a scheduler would be asked what it holds."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:{1}".format(*self._socket.getsockname())
+        self.n_calls = 0
+        Thread(target=self._count, daemon=True).start()
+
+    def _count(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self.n_calls += 1
+            connection.close()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._socket.close()
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """Yield what counts the calls to a stranger's server."""
+    found = Listener()
+    yield found
+    found.close()
+
+
+def dask_url(folder: Path, address: str) -> tuple[str, str]:
+    return f"dask://{address}::file://{folder}/c.txt", ""
+
+
+def dask_options(folder: Path, address: str) -> tuple[str, str]:
+    return (
+        "dask:///x",
+        f'[resources.storage_options.dask]\nclient = "tcp://{address}"\ntarget_protocol = "file"\n',
+    )
+
+
+def filecache(folder: Path, address: str) -> tuple[str, str]:
+    options = f'[resources.storage_options.filecache]\ncache_storage = "{folder}/home"\nsame_names = true\n'
+    return f"filecache::file://{folder}/c.txt", options
+
+
+def simplecache(folder: Path, address: str) -> tuple[str, str]:
+    options = f'[resources.storage_options.simplecache]\ncache_storage = "{folder}/home"\n'
+    return f"simplecache::file://{folder}/c.txt", options
+
+
+COMMANDS = {
+    name: (name, "{source}") for name in ("plan", "run", "status", "verify", "report")
+} | {
+    "neighbors": ("neighbors", "{source}", "sea"),
+    "explain": ("explain", "{source}", "sea", "wind"),
+    "infer": ("infer", "{source}", "{folder}/c.txt", "--to", "{folder}/out.txt"),
+    "export": ("export", "{source}", "--to", "{folder}/out.txt"),
+    "explore": ("explore", "{source}", "--to", "{folder}/out.html"),
+    "encode": ("encode", "{source}", "{folder}/c.txt", "--to", "{folder}/out.parquet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["job", "workspace"])
+@pytest.mark.parametrize("payload", [dask_url, dask_options, filecache, simplecache])
+def test_no_command_runs_writes_or_calls_what_a_stranger_names(
+    payload: Callable[[Path, str], tuple[str, str]], kind: str, tmp_path: Path, listener: Listener
+) -> None:
+    (tmp_path / "c.txt").write_text(TEXT)
+    victim = tmp_path / "home" / "c.txt"
+    victim.parent.mkdir()
+    victim.write_text("mine")
+    path, options = payload(tmp_path, listener.address)
+    text = JOB.format(workspace=tmp_path / "w", path=path) + options
+    source = tmp_path / "job.toml"
+    if kind == "job":
+        source.write_text(text)
+    else:
+        source = tmp_path / "w"
+        with Workspace.create(source, owner="a stranger") as workspace:
+            workspace.write_file("job.toml", text.encode())
+    for command in COMMANDS.values():
+        done = run(*(word.format(source=source, folder=tmp_path) for word in command))
+        assert done.exit_code in (1, 2), done.output
+        assert "Traceback" not in done.output
+    assert listener.n_calls == 0
+    assert {file.name: file.read_text() for file in victim.parent.iterdir()} == {"c.txt": "mine"}
+
+
+def test_a_refused_protocol_is_named_with_its_key_and_what_to_do(tmp_path: Path) -> None:
+    source = tmp_path / "job.toml"
+    source.write_text(JOB.format(workspace="w", path="sftp://host/a.txt"))
+    done = run("run", source)
+    assert done.exit_code == 2
+    assert "corpus.paths.0 = 'sftp://host/a.txt': sftp://host/a.txt names the protocol 'sftp'" in done.output
+    assert "give run or plan --allow-code, or set DISTEMBED_PROTOCOLS=sftp" in done.output
+
+
+def test_a_protocol_is_opened_when_its_user_allows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "job.toml"
+    source.write_text(JOB.format(workspace="w", path="data:,the sea and the wind"))
+    assert "no file" in run("plan", source, "--allow-code").output  # a name without :// is a local path
+    source.write_text(JOB.format(workspace=tmp_path / "w", path="asynclocal:///nowhere/a.txt"))
+    assert "names the protocol 'asynclocal'" in run("plan", source).output
+    asked: list[str] = []
+    real = urls.fsspec.get_filesystem_class
+    monkeypatch.setattr(urls.fsspec, "get_filesystem_class", lambda name: asked.append(name) or real(name))
+    for command in (("plan", source, "--allow-code"), ("run", source, "--allow-code")):
+        asked.clear()
+        run(*command)
+        assert set(asked) == {"asynclocal"}
+    assert urls.PROTOCOLS_VARIABLE not in os.environ  # it held for these commands only
+    asked.clear()
+    with pytest.raises(ImportError, match="asynclocal"):
+        run_job(source, allow_code=True)
+    assert set(asked) == {"asynclocal"}
+    with pytest.raises(JobError, match="names the protocol 'asynclocal'"):
+        run_job(source)
+    monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "sftp, asynclocal")
+    assert load_job(source).corpus.paths == ("asynclocal:///nowhere/a.txt",)  # type: ignore[attr-defined]
+
+
+# --- workspaces ------------------------------------------------------------------------------------------------
+
+
+READING = {
+    name: COMMANDS[name] for name in ("status", "verify", "report", "neighbors", "explain", "export", "infer")
+} | {"verify of a job": ("verify", "{source}/job.toml")}
+"""Commands that read a finished workspace, and nothing that its job names."""
+
+OPENED: list[set[str]] = []
+"""Where the files that this process opens are written down, one set for each test that asks."""
+
+
+def _write_down(event: str, given: tuple[object, ...]) -> None:
+    if event in ("open", "os.listdir", "os.scandir") and OPENED:
+        OPENED[-1].add(str(given[0]))
+
+
+sys.addaudithook(_write_down)
+
+
+@pytest.mark.parametrize("command", READING)
+def test_commands_that_read_a_workspace_open_no_inputs_of_its_job(
+    command: str, finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "c.txt").write_text("the city and a new gadget of the city\n" * 50)
+    recorded: Any = load_job(finished[0] / "job.toml")
+    inputs._hints.clear()  # a file that this process has read before is read again
+    names = {"sea": "city", "wind": "state"}
+    OPENED.append(set())
+    try:
+        words = (word.format(source=finished[0], folder=tmp_path) for word in READING[command])
+        done = run(*(names.get(word, word) for word in words))
+    finally:
+        opened = OPENED.pop()
+    assert done.exit_code == 0, done.output
+    assert str(finished[0] / "workspace.json") in opened
+    assert not {*recorded.corpus.paths, *recorded.evaluation.sets} & opened
+
+
+def test_a_workspace_is_run_only_on_what_its_reader_named(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:
+        for path in ("s3://bucket/a.txt", "https://example.org/a.txt"):
+            workspace.write_file("job.toml", JOB.format(workspace="w", path=path).encode())
+            for command in ("plan", "run"):
+                done = run(command, tmp_path / "w")
+                assert done.exit_code == 2
+                assert f"records reads {path}, and a workspace may be a stranger's" in done.output
+            assert "not begun" in run("status", tmp_path / "w").output
+    (tmp_path / "c.txt").write_text(TEXT)
+    typed = f'corpus.paths=["{tmp_path}/c.txt"]'
+    assert run("plan", tmp_path / "w", "--set", typed).exit_code == 0
+
+
+def test_options_for_stores_that_a_workspace_records_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(conf, "s3", {})
+    options = '[resources.storage_options.s3]\nendpoint_url = "http://127.0.0.1:9"\nanon = true\n'
+    with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:
+        workspace.write_file("job.toml", (JOB.format(workspace="w", path="a.txt") + options).encode())
+    for command in ("status", "verify", "plan"):
+        run(command, tmp_path / "w")
+    assert conf["s3"] == {}
+    assert open_job(str(tmp_path / "w")).resources.storage_options == {}
+
+
+def test_infer_calls_the_function_of_a_job_only_when_it_is_allowed(
+    finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "c.txt").write_text("touch " + str(tmp_path / "victim") + "\n")
+    setting = ("--set", "corpus.pattern=os:system")
+    words = ("infer", finished[0], tmp_path / "c.txt", "--to", tmp_path / "out.txt", *setting)
+    done = run(*words)
+    assert not (tmp_path / "victim").exists()
+    assert done.exit_code == 2
+    assert "calls the Python function os:system on every document" in done.output
+
+
+def test_a_table_of_names_that_a_workspace_names_is_not_read(tmp_path: Path) -> None:
+    text = '[job]\nsystem = "imputation"\nworkspace = "w"\n[domain]\npath = "a.csv"\nnames = "b.csv"\n'
+    keys = 'names_from = "a"\nnames_to = "b"\n[known]\npath = "v.txt"\n'
+    with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:
+        workspace.write_file("job.toml", (text + keys).encode())
+    done = run("infer", tmp_path / "w", tmp_path / "new.csv", "--to", tmp_path / "out.csv")
+    assert done.exit_code == 2
+    assert "b.csv' has to be read, but stands in a workspace, which may be a stranger's" in done.output
+
+
+# --- keys and secrets ------------------------------------------------------------------------------------------
+
+
+HOST = "https://minio.example.org:9000"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "is_refused"),
+    [
+        ("s3", f'endpoint_url = "{HOST}"', True),
+        ("s3", f'client_kwargs = {{ endpoint_url = "{HOST}" }}', True),
+        ("s3", f'endpoint_url = "{HOST}"\nprofile = "work"', True),
+        ("s3", f'endpoint_url = "{HOST}"\nanon = true', False),
+        ("s3", 'profile = "work"\nrequester_pays = true', False),
+        ("gs", f'endpoint_url = "{HOST}"', True),
+        ("gs", f'endpoint_url = "{HOST}"\ntoken = "anon"', False),
+        ("az", 'account_host = "evil.example.org"\nanon = true', True),
+        ("hf", f'endpoint = "{HOST}"', True),
+    ],
+)
+def test_a_host_gets_keys_only_where_its_user_has_confirmed_it(
+    protocol: str, options: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(conf, protocol, {})
+    monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "hf")
+    monkeypatch.setenv(f"FSSPEC_{protocol.upper()}", "")
+    source = tmp_path / "job.toml"
+    text = f"{JOB.format(workspace='w', path='a.txt')}[resources.storage_options.{protocol}]\n{options}\n"
+    source.write_text(text)
+    if not is_refused:
+        open_job(str(source))
+        assert conf[protocol]
+        return
+    with pytest.raises(JobError, match=rf"storage_options\.{protocol}\..* would be sent your keys"):
+        open_job(str(source))
+    assert conf[protocol] == {}
+    for confirmed in (HOST, "https://minio.example.org evil.example.org"):
+        monkeypatch.setenv(urls.ENDPOINTS_VARIABLE, confirmed + " evil.example.org")
+        open_job(str(source))
+
+
+def test_a_host_that_is_typed_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(conf, "s3", {})
+    monkeypatch.setenv("FSSPEC_S3", "")
+    source = tmp_path / "job.toml"
+    source.write_text(JOB.format(workspace="w", path="a.txt"))
+    typed = open_job(str(source), settings=(f'resources.storage_options.s3.endpoint_url="{HOST}"',))
+    assert typed.resources.storage_options["s3"] == conf["s3"] == {"endpoint_url": HOST}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ann:sesame@example.org/a.txt",
+        "https://sesame@example.org/a.txt",
+        "s3://key:sesame@bucket/a.txt",
+        "https://bucket.example.org/a.txt?X-Amz-Credential=me&X-Amz-Signature=sesame",
+        "https://account.blob.core.windows.net/c/a.txt?sv=2024&sig=sesame",
+        "https://example.org/a.txt?access_token=sesame",
+        "https://example.org/a.txt?%61pi_key=sesame",
+    ],
+)
+def test_a_secret_in_a_url_stands_nowhere(url: str, tmp_path: Path) -> None:
+    assert urls.has_secret(url)
+    assert "sesame" not in urls.public(f"cannot read {url}: no")
+    source = tmp_path / "job.toml"
+    source.write_text(JOB.format(workspace=tmp_path / "w", path=url))
+    for command in ("plan", "run", "status"):
+        done = run(command, source)
+        assert done.exit_code == 2
+        assert "the URL holds a password, a signature or a token" in done.output
+        assert "sesame" not in done.output
+    with pytest.raises(JobError) as error:
+        load_job(source)
+    assert "sesame" not in str(error.value)
+    assert not (tmp_path / "w").exists()
+    told = run("neighbors", url.replace("https:", "http:").replace("example.org", "127.0.0.1:9"), "sea")
+    assert told.exit_code != 0
+    assert "sesame" not in told.output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        'client_kwargs = { aws_secret_access_key = "x" }',
+        'endpoint_url = "https://ann:x@example.org"',
+        'config_kwargs = { proxies = { https = "http://ann:x@proxy" } }',
+        "client_kwargs = { verify = false }",
+        'config_kwargs = { client_cert = ["/home/ann/cert", "/home/ann/key"] }',
+        'cache_storage = "/home/ann"',
+        'session = "x"',
+        "use_ssl = false",
+    ],
+)
+def test_a_job_gives_a_store_no_option_but_those_listed(options: str, tmp_path: Path) -> None:
+    source = tmp_path / "job.toml"
+    source.write_text(f"{JOB.format(workspace='w', path='a.txt')}[resources.storage_options.s3]\n{options}\n")
+    with pytest.raises(
+        JobError, match=r"resources\.storage_options: s3\.\S+ is (a secret|no option that a job gives)"
+    ):
+        load_job(source)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (b"", FileNotFoundError, "records no job: name the job file"),
+        (b"[job]\xff", JobError, r"job\.toml is damaged, it is not UTF-8: name the job file"),
+    ],
+)
+def test_a_workspace_whose_job_is_damaged_asks_for_the_job_file(
+    tmp_path: Path, content: bytes, error: type[Exception], message: str
+) -> None:
+    with Workspace.create(tmp_path / "w", owner="test") as workspace:
+        workspace.write_file("job.toml", content)
+    with pytest.raises(error, match=message):
+        open_job(str(tmp_path / "w"))
+
+
+def test_a_url_without_a_workspace_is_shown_as_it_was_given() -> None:
+    with pytest.raises(FileNotFoundError, match=r"no workspace at memory://gone: .* ends with its process"):
+        open_job("memory://gone")

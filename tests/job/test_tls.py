@@ -1,0 +1,219 @@
+"""The TLS recipe of deploy/ on loopback: certificates, scheduler, worker, client; strangers are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import dask
+import pytest
+from distributed import Client
+from distributed.security import Security
+
+from distembed.job.cluster import TLS, connect
+from distembed.storage import Workspace
+from tests.commands import environment
+from tests.processes import distembed
+
+pytestmark = pytest.mark.cluster
+
+CERTIFICATES = Path(__file__).resolve().parents[2] / "deploy" / "tls" / "certificates.sh"
+WAIT = 60.0  # seconds for a process to come up: never reached in good health
+
+
+class Cluster(NamedTuple):
+    address: str
+    folder: Path
+
+
+def make_certificates(folder: Path, *names: str) -> Path:
+    subprocess.run(["bash", str(CERTIFICATES), str(folder), *names], check=True, timeout=WAIT)
+    return folder
+
+
+def tls_options(folder: Path, name: str) -> list[str]:
+    files = {"--tls-ca-file": "ca.pem", "--tls-cert": f"{name}.pem", "--tls-key": f"{name}-key.pem"}
+    return [word for option, file in files.items() for word in (option, str(folder / file))]
+
+
+def security(folder: Path, name: str = "client") -> Security:
+    return Security(
+        tls_ca_file=str(folder / "ca.pem"),
+        tls_client_cert=str(folder / f"{name}.pem"),
+        tls_client_key=str(folder / f"{name}-key.pem"),
+        require_encryption=True,
+    )
+
+
+@contextmanager
+def dask_process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a dask command in a session of its own, and stop all of that session in the end."""
+    variables = {**environment(), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    variables["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
+    command = [sys.executable, "-m", "dask", *arguments]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=variables, start_new_session=True, cwd=log.parent
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(15)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(15)
+
+
+def scheduler_address(file: Path, process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + WAIT
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            return json.loads(file.read_text())["address"]
+        except (FileNotFoundError, json.JSONDecodeError):
+            time.sleep(0.05)
+    raise AssertionError(f"the scheduler did not start:\n{log.read_text()}")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if shutil.which("openssl") is None or shutil.which("bash") is None:
+        pytest.skip("needs openssl and bash to make certificates")
+    here = tmp_path_factory.mktemp("tls")
+    folder = make_certificates(here / "certificates")
+    file, log = here / "scheduler.json", here / "scheduler.log"
+    # Port 0: the system chooses a free one, and the scheduler's file says which.
+    options = [
+        "--protocol",
+        "tls",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--dashboard-address",
+        "127.0.0.1:0",
+    ]
+    with ExitStack() as stack:
+        scheduler = stack.enter_context(
+            dask_process(
+                log, "scheduler", *options, "--scheduler-file", str(file), *tls_options(folder, "scheduler")
+            )
+        )
+        address = scheduler_address(file, scheduler, log)
+        work = [
+            "--protocol",
+            "tls",
+            "--nthreads",
+            "1",
+            "--memory-limit",
+            "1GiB",
+            "--local-directory",
+            str(here),
+        ]
+        work += ["--dashboard-address", "127.0.0.1:0", "--death-timeout", "60"]
+        stack.enter_context(
+            dask_process(here / "worker.log", "worker", address, *work, *tls_options(folder, "worker"))
+        )
+        yield Cluster(address, folder)
+
+
+def test_a_task_runs_over_tls(cluster: Cluster) -> None:
+    assert cluster.address.startswith("tls://127.0.0.1:")
+    with Client(cluster.address, security=security(cluster.folder), timeout=WAIT) as client:
+        client.wait_for_workers(1, timeout=WAIT)
+        assert client.submit(pow, 7, 3).result(timeout=WAIT) == 343
+        (worker,) = client.scheduler_info()["workers"].values()
+        assert worker["nthreads"] == 1
+        assert all(address.startswith("tls://") for address in (worker["nanny"], *client.has_what()))
+
+
+def test_counts_of_words_over_tls_do_not_change_a_bit(
+    cluster: Cluster, job: Path, finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    options = ["--scheduler", cluster.address, *tls_options(cluster.folder, "client")]
+    done = distembed("run", str(job), "--workspace", str(workspace), "--until", "vocabulary", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counted, whole = (Workspace.open(place).stages()["vocabulary"] for place in (workspace, finished[0]))
+    assert counted.digest == whole.digest
+
+
+def test_worker_runs_one_blas_thread(cluster: Cluster) -> None:
+    with Client(cluster.address, security=security(cluster.folder), timeout=WAIT) as client:
+        client.wait_for_workers(1, timeout=WAIT)
+        assert client.submit(os.getenv, "OPENBLAS_NUM_THREADS").result(timeout=WAIT) == "1"
+
+
+async def connected(address: str, security: Security | None = None) -> None:
+    """Connect a client, and close it whether it connects or not.
+
+    One that is left open is closed by the collector, now and then in the thread of the next one, which waits for it.
+    """
+    client = Client(address, security=security, timeout=3, asynchronous=True, set_as_default=False)
+    try:
+        await client
+    finally:
+        await client.close()
+
+
+def test_a_certificate_of_another_authority_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    stranger = make_certificates(tmp_path / "other", "client")
+    # The stranger even trusts the right authority: what is missing is its signature.
+    shutil.copy(cluster.folder / "ca.pem", stranger / "ca.pem")
+    with pytest.raises(OSError, match=r"Timed out|tls"):
+        asyncio.run(connected(cluster.address, security=security(stranger)))
+
+
+def test_a_client_without_tls_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(OSError, match=r"Timed out|tcp"):
+        asyncio.run(connected(cluster.address.replace("tls://", "tcp://")))
+
+
+def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> None:
+    with (
+        ExitStack() as resources,
+        pytest.raises(ConnectionError, match="no certificate is given: name --tls-ca-file, --tls-cert"),
+    ):
+        connect(resources, cluster.address, TLS())
+    assert dask.config.get("scheduler", None) is None  # that client is not the one of later computations
+
+
+def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> None:
+    other = make_certificates(tmp_path / "other", "client")
+    mixed = Security(
+        tls_ca_file=str(other / "ca.pem"),
+        tls_client_cert=str(cluster.folder / "client.pem"),
+        tls_client_key=str(cluster.folder / "client-key.pem"),
+        require_encryption=True,
+    )
+    with pytest.raises(OSError, match=r"Timed out|tls"):
+        asyncio.run(connected(cluster.address, security=mixed))
+
+
+def test_certificates_are_strictly_valid_private_and_kept(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make certificates")
+    folder = make_certificates(tmp_path / "a", "worker")
+    authority = (folder / "ca.pem").read_bytes()
+    make_certificates(folder, "client")  # a name added later
+    assert (folder / "ca.pem").read_bytes() == authority
+    for name in ("worker", "client"):
+        check = ["openssl", "verify", "-x509_strict", "-CAfile", "ca.pem", f"{name}.pem"]
+        assert (
+            subprocess.run(check, cwd=folder, check=True, capture_output=True, text=True).stdout
+            == f"{name}.pem: OK\n"
+        )
+        ssl.create_default_context().load_cert_chain(folder / f"{name}.pem", folder / f"{name}-key.pem")
+    assert {file.stat().st_mode & 0o077 for file in folder.iterdir()} == {0}

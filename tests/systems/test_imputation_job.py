@@ -1,0 +1,455 @@
+"""The imputation job by the command line: on a generated table."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.evaluation.imputation import neighbor_label_accuracy
+from distembed.execution import compute
+from distembed.job.load import load_job
+from distembed.job.opening import open_job
+from distembed.job.planning import plan_job
+from distembed.job.quantities import format_number
+from distembed.systems.imputation import solving as labels_stage
+from distembed.systems.imputation import stages, views
+from tests.commands import (
+    job_fixtures,
+    run,
+    run_once,
+)
+from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+
+
+job, finished, copy = job_fixtures("imputation", write)
+
+
+def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    assert "60 names: 20 matched a known vector, 40 were imputed" in output
+    assert "1 known vector matches no name" in output
+    assert "converged in" in output
+    assert re.search(r"name 20: name_\d+ \d\.\d+", output)
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Convergence",
+        "Map of known",
+        "by label",
+        "Nearest known",
+        "Neighbors of a name",
+        "Weights",
+    ):
+        assert title in page
+
+
+def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_them(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    target = tmp_path / "all.parquet"
+    assert run("export", finished[0], "--what", "words", "--to", target).exit_code == 0
+    exported, known = de.WordVectors.load(target), de.WordVectors.load(job.parent / "known.txt")
+    assert len(exported) == N_NAMES + 1
+    assert exported[known.words].tobytes() == known.vectors.tobytes()
+
+    workspace = de.Workspace.open(finished[0])
+    X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
+    model = de.LatentSemanticImputation(min_degree=4).fit(X, Y)
+    assert exported.vectors[:N_NAMES].tobytes() == model.vectors_.tobytes()
+    graph = workspace.array("graph").blocks[0].compute()
+    assert (graph != model.graph_).nnz == 0
+
+
+def test_a_name_with_a_blank_is_written_with_the_character_asked_for(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    target = tmp_path / "all.txt"
+    refused = run("export", finished[0], "--to", target)
+    assert refused.exit_code == 1
+    assert "--space _ on the command line" in refused.stderr
+    assert run("export", finished[0], "--to", target, "--space", "_").exit_code == 0
+    words = de.WordVectors.load(target).words
+    assert "name_59" in words
+    assert len(words) == N_NAMES + 1
+
+
+def hidden_names(workspace: Path) -> list[dict[str, Any]]:
+    """Return what imputation found for each hidden name."""
+    table = de.Workspace.open(workspace).table("hold_out_names").to_pylist()
+    return [row for row in table if row["method"] == "imputation"]
+
+
+def test_the_report_says_how_well_hidden_names_are_found(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    assert "Hold-out: 20 known names hidden in 2 folds; cosine to the true vector" in output
+    assert "The table predicts the vectors better than the same table with its rows shuffled." in output
+    assert "Imputation and linear map finds them better" in output  # as it was made
+    assert 'imputation.method = "combined" takes it' in output
+    names = hidden_names(workspace)
+    assert sorted(name["word"] for name in names) == sorted(f"name_{i}" for i in range(N_KNOWN))
+    rows = de.Workspace.open(workspace).table("hold_out").to_pylist()
+    summary = {row["method"]: row for row in rows}
+    imputed, shuffled = summary["imputation"], summary["shuffled table"]
+    assert imputed["cosine"] == pytest.approx(np.mean([name["cosine"] for name in names]))
+    assert imputed["cosine"] > shuffled["cosine"] + 0.2
+    assert imputed["median_rank"] < shuffled["median_rank"]
+    # the names were labelled even and odd, which says nothing of their vectors
+    assert 0.2 < imputed["label_share"] < 0.8
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.index("Hidden names found again") < page.index("Names that matched")
+
+
+def test_a_hidden_name_is_imputed_as_if_it_had_never_been_known(
+    job: Path, finished: tuple[Path, str]
+) -> None:
+    workspace = de.Workspace.open(finished[0])
+    X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
+    truth = Y.copy()
+    fold = [name for name in hidden_names(finished[0]) if name["fold"] == 1]
+    rows = [int(name["word"].removeprefix("name_")) for name in fold]
+    Y[rows] = np.nan
+    found = de.LatentSemanticImputation(min_degree=4).fit(X, Y).vectors_[rows]
+    cosines = [
+        found[i] @ truth[row] / np.linalg.norm(found[i]) / np.linalg.norm(truth[row])
+        for i, row in enumerate(rows)
+    ]
+    np.testing.assert_allclose([name["cosine"] for name in fold], cosines, rtol=1e-6)
+
+
+def test_a_table_of_noise_is_said_to_predict_nothing(job: Path, tmp_path: Path) -> None:
+    words, rng = [f"name_{i}" for i in range(N_NAMES)], np.random.default_rng(5)
+    de.WordVectors(words, rng.standard_normal((N_NAMES, 8))).save(tmp_path / "noise.txt")
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'noise.txt'}'")
+    assert "Names imputed from this table are no better than names drawn at random" in done.output
+    assert "no better than names drawn at random" in (tmp_path / "w/report/index.html").read_text()
+
+
+def test_one_known_name_cannot_be_hidden(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("name_3 1 2 3\n")
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'one.txt'}'")
+    assert done.exit_code == 0, done.output
+    assert "cannot be judged: 1 name with a known vector is too few" in done.output
+
+
+def test_a_column_that_outweighs_all_others_is_named(job: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"name {i},{rng.random()},{1e9 * rng.random()}" for i in range(N_NAMES)]
+    (tmp_path / "domain.csv").write_text("name,a,revenue\n" + "\n".join(rows) + "\n")
+    domain = ("--set", f"domain.path='{tmp_path / 'domain.csv'}'", "--set", "domain.label_column='a'")
+    domain = (*domain, "--set", "domain.columns=['a','revenue']")
+    raw = (*domain, "--set", "domain.standardize=false", "--until", "join")
+    done = run("run", job, "--workspace", tmp_path / "raw", *raw)
+    assert "warning: the column 'revenue' carries 100.0% of the distance" in done.output
+    done = run("run", job, "--workspace", tmp_path / "w", *domain, "--until", "join")
+    assert "warning" not in done.output
+
+
+def test_a_table_with_faults_runs_by_its_policies_and_the_report_says_what_was_done(
+    job: Path, tmp_path: Path
+) -> None:
+    rows = (job.parent / "domain.csv").read_text().splitlines()
+    rows[3] = rows[3].rsplit(",", 1)[0] + ","  # name 2 has no number in c
+    rows[5] = "," + rows[5].split(",", 1)[1]  # name 4 has lost its name
+    rows[8] = rows[8].replace("name 7", "Name 7 Inc.")
+    (tmp_path / "domain.csv").write_text("\n".join([*rows, rows[20]]) + "\n")
+    options = {"path": tmp_path / "domain.csv", "missing": "median", "duplicates": "first"}
+    settings = [word for key, value in options.items() for word in ("--set", f"domain.{key}='{value}'")]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    assert "59 names: 18 matched a known vector, 41 were imputed; 2 more were left out" in done.output
+    assert "'Name 7 Inc.' is like 'name_7'" in done.output
+    workspace = de.Workspace.open(tmp_path / "w")
+    assert "" not in workspace.table("vocabulary")["name"].to_pylist()[:59]
+    assert workspace.table("near_misses").to_pylist()[0]["word"] == "name_7"
+    assert workspace.table("left_out").column_names == ["name", "reason", "suggestion"]
+    page = (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
+    for words in (
+        "How the tables were read",
+        "took the median",
+        "Names that nearly match",
+        "left out (row 6",
+    ):
+        assert words in page
+    planned = run("plan", job, "--workspace", tmp_path / "other", *settings)
+    assert "1 cell without a number took the median" in planned.output
+
+
+def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    found = {
+        (row["rows"], row["votes"], row["n_neighbors"]): row
+        for row in workspace.table("neighbor_labels").to_pylist()
+    }
+    vectors = workspace.array("vectors").compute()[:N_NAMES]
+    labels = workspace.table("vocabulary")["label"].to_pylist()[:N_NAMES]
+    for votes in ("uniform", "distance"):
+        wanted = neighbor_label_accuracy(vectors, labels, weights=votes)
+        assert {k: found[labels_stage.ALL, votes, k]["accuracy"] for k in wanted} == wanted
+    assert found[labels_stage.KNOWN, "uniform", 2]["n_names"] == N_KNOWN
+    assert (labels_stage.KNOWN, "uniform", 20) not in found  # 19 others are known
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Labels of neighbors" in page
+    assert "labels shuffled, distance" not in page
+    curve = [found[labels_stage.ALL, "distance", k]["accuracy"] for k in (2, 30)]
+    assert (
+        f"known and imputed vectors: 7 points, from {format_number(curve[0])} to {format_number(curve[1])}"
+        in page
+    )
+
+
+@pytest.fixture(scope="module")
+def chosen(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the workspace of the job with its method chosen, and what the run printed."""
+    return run_once(tmp_path_factory, job, "--set", "imputation.method=auto")
+
+
+def test_the_method_is_chosen_by_hidden_names_and_is_that_of_the_estimator(chosen: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(chosen[0])
+    facts = workspace.stages()["hold_out"].facts
+    tried = {
+        (row["method"], row["ridge"]): row["centered_cosine"] for row in workspace.table("choice").to_pylist()
+    }
+    assert len(tried) == 17
+    assert tried[facts["method"], facts["ridge"]] == max(tried.values())
+    X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
+    model = de.LatentSemanticImputation(min_degree=4, method=facts["method"], ridge=facts["ridge"]).fit(X, Y)
+    np.testing.assert_allclose(
+        workspace.array("vectors").compute()[:N_NAMES], model.vectors_, rtol=1e-4, atol=1e-6
+    )
+    known = ~np.isnan(Y[:, 0])
+    assert workspace.array("vectors").compute()[:N_NAMES][known].tobytes() == Y[known].tobytes()
+    assert "linear map of the table" in chosen[1]
+    curve = [score for (method, _), score in sorted(tried.items()) if method == "linear_map"]
+    page = (chosen[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert f"linear map: 8 points, from {format_number(curve[0])} to {format_number(curve[-1])}" in page
+
+
+def test_what_is_chosen_is_judged_by_names_that_did_not_choose_it(chosen: tuple[Path, str]) -> None:
+    """Each fold takes the candidate that is best on the others; the first row is the job's own."""
+    workspace = de.Workspace.open(chosen[0])
+    rows = workspace.table("hold_out").to_pylist()
+    assert rows[0]["method"] == stages.CHOSEN
+    assert {row["method"] for row in rows} == {*stages.OWN.values(), *stages.BASELINES, stages.SHUFFLED}
+    best = max(row["centered_cosine"] for row in workspace.table("choice").to_pylist())
+    assert rows[0]["centered_cosine"] <= best + 1e-6
+    mean = next(row for row in rows if row["method"] == stages.MEAN)
+    assert abs(mean["centered_cosine"]) < 0.3
+
+
+def test_the_graph_is_the_default_and_its_vectors_are_the_same(
+    chosen: tuple[Path, str], finished: Any
+) -> None:
+    graph, other = de.Workspace.open(finished[0]), de.Workspace.open(chosen[0])
+    assert graph.stages()["vectors"].facts["method"] == "graph"
+    for output in ("domain", "graph", "weights"):
+        assert graph.describe(output).digest == other.describe(output).digest
+    assert graph.describe("vectors").digest != other.describe("vectors").digest
+
+
+def test_a_map_of_kernel_features_is_that_of_the_estimator(job: Path, chosen: Any, tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    shutil.copytree(chosen[0], workspace)
+    settings = ("--until", "vectors", "--set", "imputation.method=combined", "--set", "imputation.kernel=rbf")
+    done = run("run", job, "--workspace", workspace, "--replace", *settings)
+    assert done.exit_code == 0, done.output
+    arrays = de.Workspace.open(workspace)
+    X, Y = arrays.array("domain").compute(), arrays.array("known_vectors").compute()
+    ridge = arrays.stages()["vectors"].facts["ridge"]
+    model = de.LatentSemanticImputation(min_degree=4, method="combined", ridge=ridge, kernel="rbf").fit(X, Y)
+    np.testing.assert_allclose(
+        arrays.array("vectors").compute()[:N_NAMES], model.vectors_, rtol=1e-3, atol=1e-4
+    )
+
+
+def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
+    known = de.WordVectors.load(job.parent / "known.txt")
+    de.WordVectors(known.words[:9], known.vectors[:9]).save(tmp_path / "few.txt")
+    few = f"known.path='{tmp_path / 'few.txt'}'"
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", few, "--set", "imputation.method=combined")
+    assert done.exit_code == 1
+    assert "9 names matched a known vector" in done.output
+    assert 'set imputation.method = "graph"' in done.output
+    given = ("--until", "vectors", "--set", "imputation.ridge=1.0", "--set", "imputation.method=combined")
+    assert run("run", job, "--workspace", tmp_path / "w", "--set", few, *given).exit_code == 0
+
+
+def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:
+    done = run("neighbors", finished[0], "name 20", "-n", "3")
+    assert done.output.startswith("name 20: ")
+
+
+def test_one_option_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
+    changed = ("--set", "imputation.tol=1e-3", "--until", "vectors")
+    done = run("run", job, "--workspace", copy, "--replace", *changed)
+    assert re.search(r"^vectors +\S+ s", done.output, re.MULTILINE)
+    assert not re.search(r"^(join|graph|weights) +\S+ s", done.output, re.MULTILINE)
+    vectors = [de.Workspace.open(place).describe("vectors").digest for place in (copy, finished[0])]
+    assert vectors[0] != vectors[1]
+
+
+def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    budget = 4 * N_NAMES**2
+    for folder, disk in (("fits", budget), ("does not", budget - 1)):
+        place = ("--workspace", tmp_path / folder, "--until", "vectors")
+        done = run("run", job, *place, "--set", f"resources.distance_disk={disk}")
+        assert done.exit_code == 0, done.output
+    kept, remade = de.Workspace.open(tmp_path / "fits"), de.Workspace.open(tmp_path / "does not")
+    for output in ("graph", "weights", "vectors"):
+        assert kept.describe(output).digest == remade.describe(output).digest
+        assert kept.describe(output).digest == de.Workspace.open(finished[0]).describe(output).digest
+    X = kept.array("domain").compute()
+    apart = np.linalg.norm(X[:, None] - X[None], axis=-1)
+    np.testing.assert_allclose(kept.array("distances").compute(), apart, rtol=1e-6)
+    assert "distances" not in {name for stage in remade.stages().values() for name in stage.outputs}
+    asked = (job, "--set", f"resources.distance_disk={budget}")
+    assert "graph keeps distances in the workspace: 14.1 KiB on disk" in run("plan", *asked).output
+    assert "; keeps distances " in run("status", *asked, "--workspace", tmp_path / "fits").output
+    assert "keeps distances" not in run("plan", job).output
+
+
+def test_the_report_draws_the_convergence(finished: tuple[Path, str]) -> None:
+    table = de.Workspace.open(finished[0]).table("convergence")
+    steps, residuals = np.asarray(table["step"]), np.asarray(table["measure"])
+    np.testing.assert_array_equal(steps, np.arange(1, len(steps) + 1))
+    assert residuals[-1] <= 1e-6 < residuals[0]
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Convergence by step" in page
+    assert f"worst column: {len(steps)} points" in page
+
+
+def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job: Path) -> None:
+    """They are read with the others, and written where they are kept."""
+    kept, left = (
+        plan_job(load_job(job, settings=(f"known.keep_others={choice}",))).stages["join"]
+        for choice in ("true", "false")
+    )
+    vectors = (job.parent / "known.txt").stat().st_size // 2
+    assert kept.written_bytes - left.written_bytes == vectors > 4 * 5 * (N_KNOWN + 1)
+    assert kept.shared_bytes - left.shared_bytes == vectors
+
+
+def damaged(folder: Path, what: str) -> tuple[str, Path]:
+    """Write one input with a fault; return the key of the job that names it, and its file."""
+    rows = ["name,kind,a,b,c"] + [f"name {i},x,{i},{i * i % 7},{i % 5}" for i in range(N_NAMES)]
+    words = [f"name_{i} 1 2 3" for i in range(N_KNOWN)]
+    if what == "not a number":
+        rows[4] = "name 3,x,3,,3"
+    elif what == "a name twice":
+        rows[5] = rows[4]
+    elif what == "one row":
+        rows = rows[:2]
+    elif what == "vectors of different length":
+        words[2] = "name_2 1 2"
+    elif what == "a word twice":
+        words[2] = words[1]
+    table = what in ("not a number", "a name twice", "one row")
+    path = folder / ("domain.csv" if table else "known.txt")
+    path.write_text("\n".join(rows if table else words) + "\n")
+    return ("domain.path" if table else "known.path"), path
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("not a number", "no finite number for 1 of 60 names in the column 'b', first 'name 3'"),
+        ("a name twice", "the name 'name 3' twice: keep one"),
+        (
+            "one row",
+            "1 sample(s) (shape=(1, 3)) while a minimum of 2 is required",
+        ),
+        ("vectors of different length", "known.txt"),
+        ("a word twice", "name_1"),
+    ],
+)
+def test_a_fault_of_an_input_names_file_and_place(job: Path, tmp_path: Path, what: str, message: str) -> None:
+    key, path = damaged(tmp_path, what)
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"{key}='{path}'")
+    assert done.exit_code == 1, done.output
+    assert message in done.output.splitlines()[-1]
+
+
+def test_equal_rows_constant_columns_and_a_vector_of_zeros_are_taken_as_they_are(
+    job: Path, tmp_path: Path
+) -> None:
+    rows = ["name,kind,a,b,c"] + [f"name {i},x,{i // 2},1,{i // 2 % 5}" for i in range(N_NAMES)]
+    (tmp_path / "domain.csv").write_text("\n".join(rows) + "\n")
+    words = [f"name_{i} {i} {i % 3}" for i in range(N_KNOWN)]
+    words[0] = "name_0 0 0"
+    (tmp_path / "known.txt").write_text("\n".join(words) + "\n")
+    paths = {"domain.path": tmp_path / "domain.csv", "known.path": tmp_path / "known.txt"}
+    settings = [word for key, path in paths.items() for word in ("--set", f"{key}='{path}'")]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    vectors = de.Workspace.open(tmp_path / "w").array("vectors").compute()
+    assert np.isfinite(vectors).all()
+    assert not vectors[0].any()
+
+
+def test_when_all_names_are_known_they_come_back(job: Path, tmp_path: Path) -> None:
+    words = [f"name_{i}" for i in range(N_NAMES)]
+    rng = np.random.default_rng(0)
+    de.WordVectors(words, rng.standard_normal((N_NAMES, 4))).save(tmp_path / "all.txt")
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'all.txt'}'")
+    assert done.exit_code == 0, done.output
+    assert "60 matched a known vector, 0 were imputed" in done.output
+
+
+def test_an_imputed_name_is_explained_as_a_mixture_of_known_ones(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    found = tmp_path / "why.json"
+    done = run("explain", finished[0], "name 33", "-n", N_KNOWN, "--json", found)
+    assert done.exit_code == 0, done.output
+    record = json.loads(found.read_text())
+    *shares, total = record["tables"]["known names"]
+    assert total["share %"] == pytest.approx(100)
+    workspace = de.Workspace.open(finished[0])
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    vectors = de.WordVectors(words, np.asarray(compute(workspace.array("vectors"))))
+    named = [row for row in shares if row["known name"] in vectors]
+    mixture = sum(row["share %"] / 100 * vectors[row["known name"]].astype(float) for row in named)
+    np.testing.assert_allclose(mixture, vectors["name 33"], atol=1e-4)
+    assert record["difference"] < 1e-4
+    assert sum(row["weight"] for row in record["tables"]["neighbors"]) == pytest.approx(1)
+    for row in named:
+        path = row["strongest path"].split(" → ")
+        assert (path[0], path[-1]) == ("name 33", row["known name"])
+        assert 0 < row["path %"] <= row["share %"] + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["name_3"], "has a known vector, which the job took as it is"),
+        (["name 333"], "there is no name 'name 333' among 60; did you mean"),
+        (["name 33", "name 34"], "2 names given: name one imputed name"),
+    ],
+)
+def test_a_name_that_is_no_mixture_is_refused(
+    finished: tuple[Path, str], names: list[str], message: str
+) -> None:
+    done = run("explain", finished[0], *names)
+    assert done.exit_code == 1
+    assert message in done.output
+
+
+def test_the_page_to_explore_shows_the_weights_of_the_table(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(str(finished[0]))
+    items = views.items(open_job(workspace.url), workspace)
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    assert list(items.names) == words
+    assert set(items.colorings[0].key[:2]) == {"imputed", "known"}
+    near = items.lists[0]
+    rows = near.rows >= 0
+    assert np.allclose(near.values.sum(axis=1)[rows.any(axis=1)], 1, atol=1e-5)
+    assert np.all(np.diff(near.values, axis=1) <= 0)

@@ -1,0 +1,284 @@
+"""The main job on a real dump: what it prints, that it is idempotent, and that its bits do not depend on workers."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import distembed as de
+from distembed.corpus import partitions
+from distembed.costs import WORKER_BYTES
+from distembed.factorization.psdvec_costs import CoreMemory
+from distembed.job import quantities
+from distembed.job.load import load_job
+from distembed.job.planning import plan_job
+from distembed.job.run import run_stages
+from distembed.job.stage import whole_sparse
+from distembed.job.status import job_status, verify_job
+from distembed.stages import corpus
+from distembed.storage import Workspace
+from distembed.storage.file_items import FileItem
+from distembed.weighting.pmi import pmi, ppmi
+from tests.commands import forget_stage, run
+from tests.processes import distembed
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+
+
+def test_a_run_ends_with_scores_neighbors_and_the_report(finished: tuple[Path, str, str]) -> None:
+    workspace, _, output = finished
+    assert "wordsim353" in output
+    assert "music:" in output
+    assert str(workspace / "report" / "index.html") in output
+    assert "<svg" in (workspace / "report" / "index.html").read_text(encoding="utf-8")
+
+
+def test_files_of_runs_are_merged_in_groups_where_there_are_many(
+    job: Path, finished: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task reads at most so many files, and the counts are the same."""
+    monkeypatch.setattr(corpus, "MERGED_FILES", 2)
+    workspace = tmp_path / "w"
+    done = run("run", job, "--workspace", workspace, "--until", "cooccurrence")
+    assert done.exit_code == 0, done.output
+    merged, alone = (Workspace.open(place).stages()["cooccurrence"] for place in (workspace, finished[0]))
+    assert "partial_counts_merged_1" in merged.outputs
+    assert merged.outputs["cooccurrence"].digest == alone.outputs["cooccurrence"].digest
+    assert merged.digest == alone.digest
+
+
+def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:
+    done = distembed(
+        "run", str(job), "--workspace", str(tmp_path / "w"), "--set", "resources.memory_limit='510MiB'"
+    )
+    assert done.returncode == 1
+    assert 'set resources.memory_limit = "581MiB"; no other option is enough' in done.stderr
+
+
+def test_states_kept_in_memory_leave_room_for_the_process_itself() -> None:
+    memory = CoreMemory(task_bytes=2**20, basis_bytes=2**28, later_basis_bytes=2**28, state_bytes=2**30)
+    beside = 2 * 2**20 + WORKER_BYTES
+    assert memory.kept_in_process(2**30 + beside, 2) == "all"
+    assert memory.kept_in_process(2**30 + beside - 1, 2) == "bases"
+    assert memory.kept_in_process(2**28 + beside - 1, 2) == "none"
+
+
+@pytest.mark.parametrize("kept", ["bases", "none"])
+def test_where_the_states_lie_does_not_change_a_bit(
+    job: Path, finished: tuple[Path, str, str], copy: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    forget_stage(copy, "core")
+    monkeypatch.setattr(CoreMemory, "kept_in_process", lambda *_: kept)
+    assert run_stages(load_job(job, workspace=str(copy)), until="core").ran == ("core",)
+    vectors = [de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)]
+    np.testing.assert_array_equal(*vectors)
+
+
+def test_many_small_graphs_are_no_large_one(job: Path) -> None:
+    plan = plan_job(load_job(job))
+    stage = plan.stages["tokens"]._replace(tasks=10**6, graphs=100)
+    plan._replace(stages={"tokens": stage}).check()
+    with pytest.raises(ValueError, match="stage tokens would be 1,000,000 tasks"):
+        plan._replace(stages={"tokens": stage._replace(graphs=1)}).check()
+
+
+def test_status_tells_each_stage(job: Path, finished: tuple[Path, str, str]) -> None:
+    done = distembed("status", str(job), "--workspace", str(finished[0]))
+    assert done.returncode == 0, done.stderr
+    assert "not finished" not in done.stdout
+    assert "cooccurrence" in done.stdout
+
+
+def test_export_and_neighbors_read_the_workspace(finished: tuple[Path, str, str], tmp_path: Path) -> None:
+    target = tmp_path / "vectors.txt"
+    assert distembed("export", str(finished[0]), "--to", str(target)).returncode == 0
+    from_file = distembed("neighbors", str(target), "music").stdout
+    from_workspace = distembed("neighbors", str(finished[0]), "music").stdout
+    assert from_file == from_workspace
+    assert from_file.startswith("music: ")
+
+
+def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) -> None:
+    elsewhere = load_job(job, workspace="memory://a-job/w")
+    assert len(run_stages(elsewhere).ran) == 7
+    assert verify_job(elsewhere) == ([], finished[1])
+    assert run_stages(elsewhere).ran == ()
+
+
+def test_association_is_stored_and_read_as_a_dask_array(
+    finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    counts = de.Workspace.open(str(finished[0])).array("cooccurrence")
+    lazy = {
+        "pmi": pmi(counts),
+        "ppmi": ppmi(counts, context_smoothing=0.75),
+        "shifted_ppmi": ppmi(counts, negative_samples=2),
+    }
+    with de.Workspace.create(str(tmp_path / "w"), owner="a test") as workspace:
+        stage = workspace.stage("association", parameters={}, inputs={})
+        for name, array in lazy.items():
+            stage.store(name, array, dims=("word", "context_word"), units="nats", meaning=name)
+        stage.commit()
+    for name, array in lazy.items():
+        stored = de.Workspace.open(str(tmp_path / "w")).array(name)
+        assert stored.chunks == array.chunks
+        for block in range(stored.numblocks[0]):
+            difference = stored.blocks[block].compute() - array.blocks[block].compute()
+            assert abs(difference).sum() == 0
+    assert verify_is_clean(tmp_path / "w")
+
+
+def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
+    job: Path, finished: tuple[Path, str, str], copy: Path
+) -> None:
+    """A constant for all pairs, and what the counted pairs have beside it; the rest of the job stays as it is."""
+    asked = load_job(job, workspace=str(copy), settings=("psdvec.keep_pmi=true",))
+    with pytest.raises(KeyError, match=r"keeps no PMI: run its job with --set psdvec.keep_pmi=true"):
+        de.read_pmi(copy)
+    assert run_stages(asked).ran == ("pmi",)
+    workspace, found = de.Workspace.open(copy), de.read_pmi(copy)
+    x = whole_sparse(workspace.array("cooccurrence")).toarray().astype(float)
+    counts = workspace.table("vocabulary")["count"].to_numpy()
+    u = counts / counts.sum()
+    expected = np.log((0.98 * x / x.sum(axis=1, keepdims=True) + 0.02 * u) / u)
+    np.testing.assert_allclose(
+        found.constant + whole_sparse(found.excess).toarray(), expected, rtol=1e-5, atol=1e-5
+    )
+    assert found.constant == workspace.describe("pmi").spec.constant == np.log(0.02)
+    assert zarr.open_group(copy / "arrays.zarr" / "pmi", mode="r").attrs["constant"] == np.log(0.02)
+    assert whole_sparse(workspace.array("pmi")).nnz == np.count_nonzero(x)
+    assert verify_is_clean(copy)
+    planned = plan_job(asked)
+    n_bytes = dict(planned.stages["pmi"].keeps)["pmi"]
+    assert f"pmi keeps pmi in the workspace: {quantities.format_bytes(n_bytes)} on disk" in planned.table()
+    stored = sum(
+        file.stat().st_size for file in (copy / "arrays.zarr" / "pmi").glob("0*/**/*") if file.is_file()
+    )
+    assert 0.8 * n_bytes < stored < 1.05 * n_bytes
+    assert f"; keeps pmi {quantities.format_bytes(stored)}" in job_status(asked)
+
+
+def verify_is_clean(workspace: Path) -> bool:
+    return not de.Workspace.open(str(workspace)).verify()
+
+
+def test_evaluate_prints_a_table(finished: tuple[Path, str, str], job: Path, tmp_path: Path) -> None:
+    import gensim
+
+    target, scores = tmp_path / "vectors.parquet", tmp_path / "scores.json"
+    distembed("export", str(finished[0]), "--to", str(target))
+    sets = Path(gensim.__file__).parent / "test" / "test_data" / "wordsim353.tsv"
+    done = distembed("evaluate", str(target), "--sets", str(sets), "--json", str(scores))
+    assert done.returncode == 0, done.stderr
+    assert "wordsim353" in done.stdout
+    assert scores.exists()
+
+
+def test_the_python_api_gives_the_vectors_of_the_job(job: Path, finished: tuple[Path, str, str]) -> None:
+    """The estimators called by hand equal the job's stages, bit for bit up to the blocks they were given."""
+    import numpy as np
+
+    workspace = de.Workspace.open(str(finished[0]))
+    vectors = workspace.array("vectors").compute()
+    assert vectors.dtype == np.float32
+    assert vectors.shape[1] == 20
+    assert np.isfinite(vectors).all()
+
+
+def test_the_options_of_the_job_are_those_of_the_estimator(job: Path, copy: Path) -> None:
+    """Each of them moves the vectors far more than the tolerance."""
+    options = {"weight_cutoff": 2.0, "core_ridge": 0.5, "background_weight": 0.1, "solver": "dense"}
+    settings = tuple(f"psdvec.{name}={value}" for name, value in options.items())
+    run_stages(load_job(job, workspace=str(copy), settings=settings), until="vectors")
+    workspace = de.Workspace.open(str(copy))
+    model = de.PSDVec(**{**load_job(job).psdvec.options, **options})
+    model.fit(workspace.array("cooccurrence"), workspace.table("vocabulary")["count"].to_numpy())
+    vectors = (model.vectors_, workspace.array("vectors"))
+    expected, found = (part[:600].compute() @ part[:300].compute().T for part in vectors)
+    assert np.linalg.norm(found - expected) < 1e-4 * np.linalg.norm(expected)
+
+
+def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
+    """The line in its head, with fewer words still."""
+    draw = np.random.default_rng(0).zipf(1.4, (3000, 20)) % 300
+    (tmp_path / "text.txt").write_text(
+        "\n".join(" ".join(chr(97 + w % 26) + chr(97 + w // 26) for w in row) for row in draw)
+    )
+    settings = (f"corpus.paths=['{tmp_path / 'text.txt'}']", "vocabulary.min_count=5", "psdvec.n_components=10",
+                "psdvec.n_core=50", "psdvec.bands=[50,50,50]")  # fmt: skip
+    paper = load_job(JOBS / "psdvec_paper.toml", workspace=str(tmp_path / "w"), settings=settings)
+    options = paper.psdvec
+    assert (options.uniform_weight, options.background_weight, options.smoothing) == (0.0, 0.0, 0.02)
+    assert tuple(plan_job(paper).stages) == (*run_stages(paper, until="vectors").ran, "evaluation")
+    assert de.Workspace.open(str(tmp_path / "w")).array("vectors").shape[0] > 150
+
+
+def test_the_table_of_bad_records_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "LISTED_RECORDS", 3)
+    monkeypatch.setattr(corpus, "LISTED_RECORDS", 3)
+    items = []
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.jsonl").write_text('x\ny\n{"text": "one"}\n')
+        [part] = de.read_corpus(tmp_path / f"{name}.jsonl", bad_records="skip").partitions
+        prefix = str(tmp_path / f"{name}-part")
+        summary = partitions.tokenize_partition(part, de.Tokenizer(), prefix)._asdict()
+        items.append(FileItem(sorted(map(str, tmp_path.glob(f"{name}-part.*"))), summary))
+    rows = corpus._bad_records(items).to_pylist()
+    assert [row["file"][-7:] for row in rows] == ["a.jsonl", "a.jsonl", "b.jsonl", ""]
+    assert rows[-1]["reason"] == "3 more bad records are not listed"
+    assert corpus._bad_records(items[:1]).num_rows == 2
+
+
+def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) -> None:
+    letters = "abcdefghij"
+    texts = [" ".join(random.Random(seed).choices(letters, k=40)) for seed in range(20)]
+    lines = [json.dumps({"text": text}) for text in texts]
+    lines[3:3] = ['{"text": 7}', json.dumps({"text": "k" * 2000})]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    path = tmp_path / "job.toml"
+    path.write_text(
+        f'[job]\nworkspace = "{tmp_path}/w"\n[corpus]\npaths = ["a.jsonl"]\nbad_records = "skip"\n'
+        "[vocabulary]\nmin_count = 1\n[psdvec]\nn_components = 2\n[report]\nn_map_words = 10\n"
+    )
+    run_stages(load_job(path))
+    workspace = de.Workspace.open(f"{tmp_path}/w")
+    (record,) = workspace.table("bad_records").to_pylist()
+    assert record["place"] == f"byte {sum(len(line) + 1 for line in lines[:3])}"
+    assert record["reason"].startswith('holds int in "text"')
+    assert workspace.stages()["tokens"].facts["n_bad_records"] == 1
+    page = (tmp_path / "w/report/index.html").read_text()
+    assert "1 bad records (see the table bad_records), 1 tokens of over 1,024 bytes" in page
+    assert not (tmp_path / "w/scratch").exists()
+
+
+def test_an_estimate_warns_and_a_count_refuses(job: Path) -> None:
+    plan = plan_job(load_job(job))
+    large = plan.stages["vocabulary"]._replace(task_bytes=2**40)
+    estimated = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=False)})
+    estimated.check()
+    (warning,) = estimated.warnings()
+    assert "stage vocabulary would need 1.0 TiB" in warning
+    counted = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=True)})
+    assert counted.warnings() == ()
+    with pytest.raises(MemoryError, match="stage vocabulary would need"):
+        counted.check()
+    counted.check({"tokens"})
+
+
+def test_until_is_refused_for_the_chosen_stages_only(job: Path, copy: Path) -> None:
+    stages = plan_job(load_job(job, workspace=str(copy))).stages
+    planned = {name: stage.peak_bytes(1) for name, stage in stages.items()}
+    settings = (f"resources.memory_limit={WORKER_BYTES + planned['evaluation'] - 1}",)
+    small = load_job(job, workspace=str(copy), settings=settings)
+    assert run_stages(small).ran == ()  # what is done takes no memory
+    shutil.rmtree(copy / "manifest" / "evaluation")
+    (copy / "manifest" / "evaluation.json").unlink()
+    assert run_stages(small, until="vectors").ran == ()
+    with pytest.raises(MemoryError, match="stage evaluation"):
+        run_stages(small)

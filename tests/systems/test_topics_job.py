@@ -1,0 +1,441 @@
+"""The topics job by the command line: on a generated collection with known classes."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import distembed as de
+from distembed.job.opening import open_job
+from distembed.systems.topics import views
+from tests.commands import (
+    job_fixtures,
+    run,
+    run_once,
+    written_once,
+)
+from tests.small_jobs.topics import (
+    CLASSES,
+    JOB,
+    collection,
+    write,
+    write_lines,
+    write_long,
+)
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+ONE_FIT = ("topics.compare_with=[]", "topics.n_starts=1")
+
+
+job, finished, copy = job_fixtures("topics-of-classes", write)
+
+
+@pytest.fixture(scope="module")
+def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written_once(tmp_path_factory, "topics", write_long)
+
+
+@pytest.fixture(scope="module")
+def in_blocks(long_job: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workspace, _ = run_once(tmp_path_factory, long_job)
+    for name in ("tf_idf", "ppmi", "document_factors"):
+        assert de.Workspace.open(workspace).array(name).numblocks[0] > 1, name
+    return workspace
+
+
+def test_a_run_finds_the_classes_and_says_so(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    assert "62 documents, 26 of 28 words" in output
+    assert "1 documents hold no word and have no topic" in output
+    for method in ("Semantic-NMF", "NMF", "orthogonal NMF", "spherical k-means"):
+        assert re.search(rf"^{method} +3 starts: NMI 0\.9\d\d", output, re.MULTILINE), output
+    topics = de.Workspace.open(workspace).table("topics").to_pylist()
+    found = {frozenset(row["words"]) for row in topics if row["method"] == "semantic_nmf"}
+    assert found == {frozenset(words) for words in CLASSES.values()}
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Topics of Semantic-NMF",
+        "Topics of NMF",
+        "Agreement with labels",
+        "Stability",
+        "Coherence",
+        "Documents of each topic",
+        "Map of documents by topic",
+        "The same map by label",
+        "Convergence",
+        "top 8 words",
+        "Cosines of documents of one class",
+    ):
+        assert title in page
+
+
+@pytest.mark.filterwarnings("ignore:.*hold no word")
+def test_what_is_stored_is_what_the_estimators_give(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    X, M = (workspace.array(name).blocks[0].compute() for name in ("tf_idf", "ppmi"))
+    losses = workspace.table("losses").to_pylist()
+    with pytest.warns(UserWarning, match="hold no word"):
+        models = [de.SemanticNMF(3, n_iter=20, random_state=seed).fit(X, M) for seed in range(3)]
+    best = de.SemanticNMF(3).fit_consensus(X, M, [model.word_factors_ for model in models])
+    last = [r["loss"] for r in losses if r["method"] == "semantic_nmf" and r["round"] == 20]
+    assert last == [model.objective_[-1] for model in models]
+    vectors, documents, core = (
+        workspace.array(name).compute() for name in ("vectors", "document_factors", "core")
+    )
+    assert vectors.tobytes() == best.word_factors_.astype(np.float32).tobytes()
+    assert documents.tobytes() == np.asarray(best.document_factors_, np.float32).tobytes()
+    assert core.tobytes() == best.core_.astype(np.float32).tobytes()
+    labels = workspace.array("labels").compute()
+    assert labels.shape == (16, 62)
+    for row, model in enumerate((*models, best)):
+        np.testing.assert_array_equal(labels[row], model.labels_)
+    starts = workspace.table("starts").to_pylist()[:4]
+    assert [row["start"] for row in starts] == [0, 1, 2, None]
+    assert [row["kept"] for row in starts] == [False, False, False, True]
+
+
+def test_documents_are_given_away_with_their_topics(finished: tuple[Path, str], tmp_path: Path) -> None:
+    """One row a document: what it is called, its topic as in the array of labels, and shares that agree with it."""
+    done = run("export", finished[0], "--to", tmp_path / "documents.csv")
+    assert done.output.startswith("62 documents and 3 topics in ")
+    rows = pacsv.read_csv(tmp_path / "documents.csv").to_pylist()
+    assert [row["id"] for row in rows] == [document["id"] for document in collection()]
+    workspace = de.Workspace.open(finished[0])
+    kept = next(place for place, row in enumerate(workspace.table("starts").to_pylist()) if row["kept"])
+    assert [row["topic"] for row in rows] == workspace.array("labels")[kept].compute().tolist()
+    shares = np.array([[row[f"weight_{topic}"] for topic in range(3)] for row in rows])
+    filled = shares[:-1]
+    assert rows[-1]["topic"] == -1
+    assert shares[-1].tolist() == [0, 0, 0]
+    np.testing.assert_allclose(filled.sum(axis=1), 1, rtol=1e-6)
+    assert filled.argmax(axis=1).tolist() == [row["topic"] for row in rows[:-1]]
+
+
+def test_a_topic_has_one_number_everywhere(finished: tuple[Path, str], tmp_path: Path) -> None:
+    """The number of a topic is its column in the arrays: in labels, tables, report, exports and last lines."""
+    workspace, output = de.Workspace.open(finished[0]), finished[1]
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    held = np.sqrt(workspace.table("vocabulary")["document_count"].to_numpy())
+    heaviest = [words[row] for row in (workspace.array("vectors").compute().T * held).argmax(axis=1)]
+    stored = [row for row in workspace.table("topics").to_pylist() if row["method"] == "semantic_nmf"]
+    assert [(row["topic"], row["words"][0]) for row in stored] == list(enumerate(heaviest))
+    assert run("export", finished[0], "--what", "topics", "--to", tmp_path / "t.csv").exit_code == 0
+    given = [row for row in pacsv.read_csv(tmp_path / "t.csv").to_pylist() if row["rank"] == 1]
+    assert [(row["topic"], row["word"]) for row in given] == list(enumerate(heaviest))
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    for topic, word in enumerate(heaviest):
+        assert re.search(rf"^ +{topic} +\d+ documents   {word} ", output, re.MULTILINE)
+        assert f"{topic}: {word} " in page
+
+
+def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_path: Path) -> None:
+    assert run("export", finished[0], "--what", "topics", "--to", tmp_path / "t.parquet").exit_code == 0
+    rows = pq.read_table(tmp_path / "t.parquet").to_pylist()
+    factors = de.Workspace.open(finished[0]).array("vectors").compute().astype(float)
+    vocabulary = de.Workspace.open(finished[0]).table("vocabulary")
+    counts = dict(zip(vocabulary["word"].to_pylist(), vocabulary["document_count"].to_pylist(), strict=True))
+    first = [row for row in rows if row["topic"] == 0]
+    assert {row["weight"] for row in first} <= set((factors[:, 0] / factors[:, 0].sum()).tolist())
+    listed = [row["weight"] * counts[row["word"]] ** 0.5 for row in first]
+    assert listed == sorted(listed, reverse=True)
+    assert rows[0]["n_documents"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("--what", "names", "--to", "x.csv"),
+            "has no table of names: give --what documents or topics or words",
+        ),
+        (("--to", "x.xlsx"), "the format of x.xlsx cannot be told from its name: end it in .parquet, .csv"),
+        (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
+        (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
+        (("--to", "x.csv", "--space", "_"), "csv keeps words and numbers as they are: leave it out"),
+    ],
+)
+def test_what_cannot_be_exported_is_told(
+    finished: tuple[Path, str],
+    words: tuple[str, ...],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("export", finished[0], *words)
+    assert done.exit_code == 1
+    assert sentence in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_from_a_workspace_agrees_with_the_job(finished: tuple[Path, str], job: Path) -> None:
+    """Documents that the job has seen have its labels and its factors exactly, alone or among others."""
+    workspace = de.Workspace.open(finished[0])
+    X = workspace.array("tf_idf")
+    for kind, prefix in ((de.SemanticNMF, ""), (de.NMF, "nmf_"), (de.OrthogonalNMF, "orthogonal_nmf_")):
+        model = kind.from_workspace(workspace)
+        np.testing.assert_array_equal(model.predict(X), model.labels_)
+        stored = workspace.array(f"{prefix}document_factors").compute()
+        assert model.transform(X).compute().tobytes() == stored.tobytes()
+        rows = [7, 61, 3]
+        sub = X.blocks[0].compute()[rows]
+        np.testing.assert_array_equal(model.predict(sub), model.labels_[rows])
+        assert model.transform(sub).tobytes() == stored[rows].tobytes()
+        listed = [
+            row["words"] for row in workspace.table("topics").to_pylist() if row["method"] == kind._method
+        ]
+        words = workspace.table("vocabulary")["word"].to_pylist()
+        assert [column[:5] for column in listed] == model.top_words(5, words)
+    assert any((model.labels_ == row).all() for row in workspace.array("labels").compute())
+    new = sub.copy()
+    new.data *= 1.5  # no row of the job: solved for the fixed words, and of the same topic
+    np.testing.assert_array_equal(model.predict(new), model.labels_[rows])
+    assert model.transform(new).tobytes() != stored[rows].tobytes()
+
+
+def test_a_model_is_read_from_an_opened_workspace_of_its_method(
+    finished: tuple[Path, str], in_blocks: Path
+) -> None:
+    with pytest.raises(TypeError, match=r"give distembed\.Workspace\.open\('runs/topics'\)"):
+        de.SemanticNMF.from_workspace("runs/topics")
+    with pytest.raises(ValueError, match="holds no topics of nmf, but of semantic_nmf"):
+        de.NMF.from_workspace(de.Workspace.open(in_blocks))
+
+
+def test_topics_of_new_documents(finished: tuple[Path, str], job: Path, tmp_path: Path) -> None:
+    """The job's own file has the table of its documents bit for bit; other files and formats are read alike."""
+    assert run("export", finished[0], "--to", tmp_path / "own.csv").exit_code == 0
+    done = run("infer", finished[0], job.parent / "collection.jsonl", "--to", tmp_path / "same.csv")
+    assert done.output.startswith("62 documents and 3 topics in "), done.output
+    assert (tmp_path / "same.csv").read_bytes() == (tmp_path / "own.csv").read_bytes()
+    texts = [" ".join(words) for words in CLASSES.values()]
+    rows = [{"id": f"n{number}", "text": text, "kind": "new"} for number, text in enumerate(texts)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "new.parquet")
+    done = run("infer", finished[0], tmp_path / "new.parquet", "--to", tmp_path / "topics.parquet")
+    assert done.exit_code == 0, done.output
+    found = pq.read_table(tmp_path / "topics.parquet").to_pylist()
+    words = de.Workspace.open(finished[0]).table("topics").to_pylist()
+    first = {row["topic"]: row["words"][0] for row in words if row["method"] == "semantic_nmf"}
+    assert [first[row["topic"]] in text for row, text in zip(found, texts, strict=True)] == [True] * 3
+    assert [(row["id"], row["label"]) for row in found] == [("n0", "new"), ("n1", "new"), ("n2", "new")]
+
+
+def test_new_documents_may_be_read_otherwise_than_the_job(finished: tuple[Path, str], tmp_path: Path) -> None:
+    (tmp_path / "new.jsonl").write_text('{"name": "x", "body": "violin concert"}\n')
+    refused = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv")
+    assert refused.exit_code == 1
+    changes = [word for key in ("text_field=body", "id_field=name") for word in ("--set", f"corpus.{key}")]
+    changes += ["--set", "corpus.label_field=name"]
+    done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv", *changes)
+    assert done.output.startswith("1 document and 3 topics"), done.output
+    done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.xyz")
+    assert "cannot be told from its name: end it in .parquet" in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*hold no word")
+def test_a_notebook_repeats_the_job(finished: tuple[Path, str], job: Path) -> None:
+    """The steps of the library, one after the other, give the arrays of the job bit for bit."""
+    workspace = de.Workspace.open(finished[0])
+    docs = de.read_corpus(job.parent / "collection.jsonl", id_field="id", label_field="kind")
+    vocabulary = de.build_vocabulary(docs, min_documents=2, max_share=0.9, stop_words="english")
+    assert vocabulary.words == workspace.table("vocabulary")["word"].to_pylist()
+    X = de.tf_idf(de.count_document_terms(docs, vocabulary))
+    M = de.ppmi(de.count_cooccurrences(docs, vocabulary, window=10))
+    for name, array in (("tf_idf", X), ("ppmi", M)):
+        ours, stored = array.compute(), workspace.array(name).compute()
+        assert (ours.data.tobytes(), ours.indices.tobytes()) == (
+            stored.data.tobytes(),
+            stored.indices.tobytes(),
+        )
+    with pytest.warns(UserWarning, match="hold no word"):
+        models = [
+            de.SemanticNMF(3, n_iter=20, random_state=seed).fit(X.compute(), M.compute()) for seed in range(3)
+        ]
+    best = de.SemanticNMF(3).fit_consensus(
+        X.compute(), M.compute(), [model.word_factors_ for model in models]
+    )
+    stored = de.SemanticNMF.from_workspace(workspace)
+    np.testing.assert_array_equal(best.labels_, stored.labels_)
+    assert best.document_factors_.tobytes() == stored.document_factors_.compute().tobytes()
+    assert best.word_factors_.astype(np.float32).tobytes() == workspace.array("vectors").compute().tobytes()
+    np.testing.assert_array_equal(best.document_norms_, stored.document_norms_)
+
+
+def test_run_job_gives_what_the_command_gives(job: Path, copy: Path, tmp_path: Path) -> None:
+    """A file, its sections, or a checked job with changes; the arrays and tables of the workspace by name."""
+    done = de.run_job(job, workspace=copy)
+    assert (done.ran, len(done.skipped)) == ((), 9)
+    assert done.summary.startswith("nothing to do: all 9 stages were done before")
+    assert done.arrays["labels"].shape == (16, 62)
+    assert {"tf_idf", "ppmi", "vectors"} < set(done.arrays)
+    assert done.tables["documents"].num_rows == 62
+    assert Path(done.report).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert repr(done) == f"FinishedJob(topics in {done.workspace.url}: 0 stages run, 9 kept)"
+    with pytest.raises(ValueError, match="no scheduler 'process'; did you mean processes"):
+        de.run_job(job, workspace=copy, scheduler="process")
+    with pytest.raises(KeyError, match="there is no output 'vector'; there are "):
+        done.arrays["vector"]
+    small = de.run_job(done.job, workspace=tmp_path / "small", until="vocabulary", vocabulary={"max_size": 9})
+    assert small.tables["vocabulary"].num_rows == 9
+    sections = tomllib.loads(JOB)
+    sections["corpus"]["paths"] = [str(job.parent / "collection.jsonl")]
+    sections["vocabulary"]["max_size"] = 9
+    again = de.run_job(sections, workspace=tmp_path / "again", until="vocabulary")
+    assert again.workspace.digest() == small.workspace.digest()
+    assert done.export(tmp_path / "d.csv").startswith("62 documents and 3 topics")
+    with pytest.raises(ValueError, match=r"unknown key topics\.n_topic;"):
+        de.run_job(job, workspace=tmp_path / "x", topics={"n_topic": 5})
+
+
+def test_documents_and_topics_are_drawn(finished: tuple[Path, str], tmp_path: Path) -> None:
+    done = run("plot", "map", finished[0], "--to", tmp_path / "map.svg")
+    assert done.output.startswith("61 documents, "), done.output  # one holds no word and has no topic
+    figure = (tmp_path / "map.svg").read_text(encoding="utf-8")
+    assert all(f">{topic}: " in figure for topic in range(3))
+    done = run("plot", "map", finished[0], "d3", "d4", "nobody", "--to", tmp_path / "two.svg")
+    assert done.output.startswith("2 documents, 2 labeled")
+    assert done.output.strip().endswith("not found: nobody")
+    assert run("plot", "topics", finished[0], "2", "-n", "3", "--to", tmp_path / "t.svg").exit_code == 0
+    words = [row for row in de.Workspace.open(finished[0]).table("topics").to_pylist() if row["topic"] == 2]
+    figure = (tmp_path / "t.svg").read_text(encoding="utf-8")
+    assert [f">{word}<" in figure for word in words[0]["words"][:4]] == [True, True, True, False]
+    assert f">topic 2: {words[0]['n_documents']} documents<" in figure
+    done = run("plot", "topics", finished[0], "3", "--to", tmp_path / "t.svg")
+    assert "there is no topic 3 in" in done.stderr
+    assert "give numbers from 0 to 2" in done.stderr
+
+
+def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:
+    done = run("neighbors", finished[0], "violin", "-n", "3")
+    assert done.exit_code == 0, done.output
+    assert set(re.findall(r"[a-z]+", done.output)) <= set(CLASSES["music"])
+
+
+def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
+    done = run("run", job, "--workspace", copy, "--replace", "--set", "topics.shift=1.0")
+    ran = re.findall(r"^(\w+) +\S+ m?s +peak", done.output, re.MULTILINE)
+    assert ran == ["topics", "evaluation"]
+
+
+def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> None:
+    every = collection()
+    twice = [*every, {**every[1], "id": "again"}]
+    write_lines(tmp_path / "twice.jsonl", twice)
+    chosen = ("documents.drop_duplicates=true", f"corpus.paths=['{tmp_path / 'twice.jsonl'}']")
+    settings = [
+        w
+        for s in (*chosen, "documents.labels=['sea','farm']", "topics.n_topics=2", *ONE_FIT)
+        for w in ("--set", s)
+    ]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    assert "41 documents (22 left out)" in done.output
+    table = de.Workspace.open(tmp_path / "w").table("documents")
+    assert set(table["label"].to_pylist()) == {"sea", "farm"}
+    counts = de.Workspace.open(tmp_path / "w").array("document_terms")
+    assert counts.shape[0] == 41
+
+
+def test_association_of_another_workspace(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
+    """Counts of the same text, aligned by word with fewer words, are those of the text itself."""
+    settings = [
+        f"semantic.workspace='{finished[0]}'",
+        "vocabulary.max_size=20",
+        f"coherence.workspace='{finished[0]}'",
+        *ONE_FIT,
+    ]
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = run("run", job, "--workspace", tmp_path / "w", *words)
+    assert done.exit_code == 0, done.output
+    here, there = de.Workspace.open(tmp_path / "w"), de.Workspace.open(finished[0])
+    place = [
+        there.table("vocabulary")["word"].to_pylist().index(w)
+        for w in here.table("vocabulary")["word"].to_pylist()
+    ]
+    expected = there.array("ppmi").blocks[0].compute().toarray()[np.ix_(place, place)]
+    np.testing.assert_allclose(here.array("ppmi").blocks[0].compute().toarray(), expected, rtol=1e-5)
+
+
+def test_a_workspace_of_other_words_is_refused(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("ein anderer text\nein anderer text\n")
+    words = [
+        f"corpus.paths=['{tmp_path / 'other.txt'}']",
+        "corpus.label_field=kind",
+        "vocabulary.max_share=1.0",
+    ]
+    words += [f"semantic.workspace='{finished[0]}'", "topics.n_topics=1"]
+    done = run("run", job, "--workspace", tmp_path / "w", *(w for s in words for w in ("--set", s)))
+    assert done.exit_code == 1
+    assert "no word of the collection is in" in done.output.splitlines()[-1]
+
+
+def test_a_document_s_topic_is_explained_by_its_words(finished: tuple[Path, str], tmp_path: Path) -> None:
+    found = tmp_path / "why.json"
+    done = run("explain", finished[0], "d1", "--json", found)  # a document of the class farm
+    assert done.exit_code == 0, done.output
+    record = json.loads(found.read_text())
+    *terms, weight = record["tables"]["words"]
+    assert sum(row["term"] for row in terms) == pytest.approx(weight["term"])
+    assert weight["term"] == pytest.approx(record["weight"])
+    assert terms[0]["word"] in CLASSES["farm"]
+    assert record["share"] > 0.5
+    not_settled = [row["term"] for row in terms if row["word"].startswith("not settled")]
+    assert all(abs(value) < 0.05 * weight["term"] for value in not_settled)
+    (passage,) = record["passages"].values()
+    assert {passage[0]["words"][place] for place in passage[0]["marked"]} <= {row["word"] for row in terms}
+
+
+def test_another_topic_of_a_document_is_explained_too(finished: tuple[Path, str]) -> None:
+    own = json.loads(export_lines(finished[0], "d1")["topic"])
+    other = (own + 1) % 3
+    done = run("explain", finished[0], "d1", other)
+    assert done.exit_code == 0, done.output
+    assert f"the document's own topic is {own}" in done.output
+
+
+def export_lines(workspace: Path, document: str) -> dict[str, str]:
+    """Return the row of a document in the table that `export` writes."""
+    target = workspace.parent / "documents-of-explain.csv"
+    assert run("export", workspace, "--what", "documents", "--to", target).exit_code == 0
+    rows = pacsv.read_csv(target).to_pylist()
+    return next({name: str(value) for name, value in row.items()} for row in rows if row["id"] == document)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["d1000"], "there is no document 'd1000' among 62; did you mean"),
+        (["alone"], "the document 'alone' holds no word of the vocabulary"),
+        (["d1", "9"], "there is no topic '9': give a number from 0 to 2"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(
+    finished: tuple[Path, str], names: list[str], message: str
+) -> None:
+    done = run("explain", finished[0], *names)
+    assert done.exit_code == 1
+    assert message in done.output
+
+
+def test_the_page_to_explore_shows_documents_by_topic(finished: tuple[Path, str]) -> None:
+    workspace = str(finished[0])
+    items = views.items(open_job(workspace), de.Workspace.open(workspace))
+    assert len(items.names) == 61  # one of 62 has no word
+    assert items.note == "1 document more is not shown."
+    topic, label = items.colorings
+    assert (topic.name, label.name) == ("topic", "label")
+    pairs = set(zip(topic.codes.tolist(), label.codes.tolist(), strict=True))
+    assert len(topic.key) == len(CLASSES)
+    assert len(pairs) == len(label.key) == len(CLASSES) + 1  # one document came without a label
+    assert "none" in label.key
+    words = {frozenset(text.split(", ")) for text in items.facts["words of the topic"]}
+    assert words == {frozenset(found) for found in CLASSES.values()}
+    assert len(views.items(open_job(workspace), de.Workspace.open(workspace), n_points=10).names) == 10

@@ -1,0 +1,244 @@
+"""The transfer job with features of a table in place of topics: to a second collection, and within one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import distembed as de
+from distembed.job.opening import open_job
+from distembed.systems.transfer import views
+from tests.commands import digest_here, folder_of_all_workers, run, run_once
+from tests.small_jobs.transfer import JOB, N_DOCUMENTS, N_WORDS, records, word
+from tests.systems.test_transfer_job import errors, words_of
+
+COLUMNS = ("length", "mood")
+
+
+def values() -> np.ndarray:
+    """Return two features of the documents that follow from their words, one in hundreds and one below one."""
+    rng = np.random.default_rng(5)
+    places = {word(number, "e"): number for number in range(N_WORDS)}
+    sides = np.random.default_rng(0).dirichlet(np.full(N_WORDS, 0.05), 4)
+    weights = (sides / sides.sum(axis=0)).T @ rng.standard_normal((4, 2))
+    found = [
+        np.mean([weights[places[name]] for name in record["one"].split()], axis=0) for record in records()
+    ]
+    return np.array(found) * np.array([100, 0.1]) + np.array([300, 0])
+
+
+def write_table(
+    path: Path, rows: Sequence[int], *, known: np.ndarray, more: Sequence[Sequence[object]] = ()
+) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["document", *COLUMNS])
+        writer.writerows([f"doc {row}", *known[row]] for row in rows)
+        writer.writerows(more)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two jobs on made-up documents: of both collections, and of the first alone."""
+    with folder_of_all_workers(tmp_path_factory, "features") as folder:
+        if not (folder / "one.toml").exists():
+            write_jobs(folder)
+    return folder
+
+
+def write_jobs(folder: Path) -> None:
+    (folder / "both.jsonl").write_text("\n".join(map(json.dumps, records())) + "\n")
+    stranger = [["doc x", 1, 2], ["doc 101", "", ""]]
+    write_table(folder / "values.csv", range(100), known=values(), more=stranger)
+    start, _, rest = JOB.partition("[second]")
+    second, _, rest = rest.partition("[representation]")
+    middle, _, end = rest.partition("[topics]")
+    end = '[features]\npath = "values.csv"\n[pairs]' + end.partition("[pairs]")[2]
+    (folder / "two.toml").write_text(f"{start}[second]{second}[representation]{middle}{end}")
+    (folder / "one.toml").write_text(f"{start}[representation]{middle}{end}")
+
+
+@pytest.fixture(scope="module")
+def two(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the workspace of the job of both collections, and what its run printed."""
+    return run_once(tmp_path_factory, folder / "two.toml")
+
+
+@pytest.fixture(scope="module")
+def one(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the workspace of the job of one collection, and what its run printed."""
+    return run_once(tmp_path_factory, folder / "one.toml")
+
+
+@pytest.fixture
+def copy_of_one(one: tuple[Path, str], tmp_path: Path) -> Path:
+    """Return a copy of the workspace of the job of one collection."""
+    return Path(shutil.copytree(one[0], tmp_path / "copy"))
+
+
+def table_of(output: str) -> dict[str, list[float]]:
+    return errors(output.replace("RMSE in deviations", "RMSE of topic shares"))
+
+
+def test_features_are_carried_to_the_second_collection(two: tuple[Path, str]) -> None:
+    workspace, output = de.Workspace.open(two[0]), two[1]
+    assert "100 documents with known values and 120 without; 18 of 120 pairs were known." in output
+    assert "warning: 1 id of " in output
+    assert "'doc x' (the table unknown_ids has all)" in output
+    assert workspace.table("unknown_ids")["id"].to_pylist() == ["doc x"]
+    table = table_of(output)
+    assert len(table) == 10
+    assert table["column mean"][0] == pytest.approx(1, abs=0.1)
+    assert table["feature-preserving embedding"][0] < 0.4
+    known, inferred = (workspace.array(name).compute() for name in ("features", "second_features"))
+    np.testing.assert_allclose(known[:100], values()[:100])
+    assert np.isnan(known[100:]).all()
+    errors_of_columns = np.sqrt(((inferred - values()) ** 2).mean(axis=0)) / values().std(axis=0)
+    assert errors_of_columns.max() < 0.5
+    assert "topics" not in workspace.stages()
+
+
+def test_features_are_carried_within_one_collection(one: tuple[Path, str]) -> None:
+    workspace, output = de.Workspace.open(one[0]), one[1]
+    assert "120 documents; 100 had known values, 20 got theirs." in output
+    assert {"pairs", "links"}.isdisjoint(workspace.stages())
+    table = table_of(output)
+    assert list(table) == [
+        "column mean",
+        "ridge regression",
+        "5 nearest known documents",
+        "feature-preserving embedding",
+    ]
+    assert table["feature-preserving embedding"][0] < 0.7 * table["column mean"][0]
+    page = (one[0] / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Accuracy against the number of known documents",
+        "All documents, by the first feature",
+        "Features",
+    ):
+        assert title in page
+    better = table["ridge regression"][0] < table["feature-preserving embedding"][0]
+    assert ("warning: the ridge regression infers these features better" in output) == better
+    scores = {row["method"]: row["rmse"] for row in workspace.table("scores").to_pylist() if row["seed"] == 1}
+    known, true = np.random.default_rng(1).permutation(100)[:30], values()[:100]
+    hidden, scale = np.setdiff1d(np.arange(100), known), true.std(axis=0)
+    expected = np.sqrt((((true[hidden] - true[known].mean(axis=0)) / scale) ** 2).mean())
+    assert scores["mean"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["two", "one"])
+def test_known_features_are_given_away_as_they_came(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    workspace = request.getfixturevalue(kind)[0]
+    done = run("export", workspace, "--to", tmp_path / "documents.parquet")
+    assert done.exit_code == 0, done.output
+    rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
+    first = [row for row in rows if row["collection"] == "first"]
+    assert [row["origin"] for row in first] == ["known"] * 100 + ["inferred"] * 20
+    found = np.array([[row[name] for name in COLUMNS] for row in first])
+    np.testing.assert_array_equal(found[:100], values()[:100])
+    error = np.sqrt(((found[100:] - values()[100:]) ** 2).mean(axis=0))
+    assert (error < 0.9 * values().std(axis=0)).all()
+    assert len(rows) == (2 * N_DOCUMENTS if kind == "two" else N_DOCUMENTS)
+    done = run("export", workspace, "--what", "topics", "--to", tmp_path / "topics.csv")
+    assert done.exit_code == 1
+    assert "has no topics" in done.output
+    shown = views.items(open_job(str(workspace)), de.Workspace.open(workspace))
+    assert len(shown.names) == len(rows)
+
+
+def test_known_values_of_the_second_collection_are_kept(
+    folder: Path, two: tuple[Path, str], tmp_path: Path
+) -> None:
+    write_table(tmp_path / "second.csv", [110, 115], known=values() + np.array([1000, 0]))
+    settings = {"features.second": str(tmp_path / "second.csv"), "evaluation.n_seeds": 1}
+    copied = shutil.copytree(two[0], tmp_path / "w")
+    done = run("run", folder / "two.toml", "--workspace", copied, "--replace", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    assert "100 documents with known values and 118 without" in done.output
+    export = run("export", tmp_path / "w", "--to", tmp_path / "documents.parquet")
+    assert export.exit_code == 0
+    rows = [
+        row
+        for row in pq.read_table(tmp_path / "documents.parquet").to_pylist()
+        if row["collection"] == "second"
+    ]
+    assert [number for number, row in enumerate(rows) if row["origin"] == "known"] == [110, 115]
+    assert rows[110]["length"] == values()[110, 0] + 1000
+    before, after = (
+        de.Workspace.open(place).array("second_features").compute() for place in (two[0], tmp_path / "w")
+    )
+    assert after[110, 0] > before[110, 0] + 100
+
+
+def test_sparse_rows_and_the_units_of_the_table(folder: Path, tmp_path: Path) -> None:
+    settings = {"representation.kind": "tf_idf", "features.standardize": False, "evaluation.n_seeds": 1}
+    done = run("run", folder / "one.toml", "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    assert "RMSE of features, known documents" in done.output
+
+
+def test_a_second_run_does_nothing_and_plans_are_made(
+    folder: Path, one: tuple[Path, str], copy_of_one: Path, tmp_path: Path
+) -> None:
+    assert "nothing to do" in run("run", folder / "one.toml", "--workspace", copy_of_one).output
+    assert digest_here(folder / "one.toml", copy_of_one) == digest_here(folder / "one.toml", one[0])
+    plan = run("plan", folder / "one.toml", "--workspace", tmp_path / "w")
+    assert plan.exit_code == 0, plan.output
+    assert "101 rows of 2 features in " in plan.output
+    assert "links" not in plan.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,a\ndoc 1,1\ndoc 1,2\n", "the name 'doc 1' twice: keep one, or set features.duplicates"),
+        (
+            "id,a,b\ndoc 1,1,2\ndoc 2,,3\n",
+            "no finite number for 1 of 2 names in the column 'a', first 'doc 2'",
+        ),
+        ("id,a\ndoc 1,x\n", "no column of numbers beside its ids"),
+        ("id,a\nno 1,1\nno 2,2\n", "set features.name_column, or first.id_field"),
+    ],
+)
+def test_faulty_tables_are_named(
+    folder: Path, copy_of_one: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "bad.csv").write_text(text)
+    settings = words_of({"features.path": str(tmp_path / "bad.csv")})
+    done = run("run", folder / "one.toml", "--workspace", copy_of_one, "--replace", *settings)
+    assert done.exit_code == 1
+    assert message in done.output.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("one", {"features.second": "values.csv"}, "features.second needs second.paths"),
+        ("two", {"evaluation.topic": 1}, "features.path takes the place of topics"),
+        ("two", {"features.columns": ["size"]}, "no column 'size'; it has 'document', 'length', 'mood'"),
+    ],
+)
+def test_sections_that_do_not_fit_are_refused(
+    folder: Path, tmp_path: Path, name: str, settings: dict[str, object], message: str
+) -> None:
+    done = run("plan", folder / f"{name}.toml", "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code in (1, 2)
+    assert message in done.output
+
+
+def test_one_collection_without_features_is_refused(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "one.toml").read_text().replace('path = "values.csv"', "")
+    (folder / "none.toml").write_text(text)
+    done = run("plan", folder / "none.toml", "--workspace", tmp_path / "w")
+    assert done.exit_code == 2
+    assert "give second.paths, or features.path" in done.output

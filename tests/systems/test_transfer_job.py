@@ -1,0 +1,310 @@
+"""The topic-transfer job by the command line: on two generated languages and on the real help pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import distembed as de
+from distembed.job.opening import open_job
+from distembed.job.stage import stored_sparse
+from distembed.manifold.correspondences import correspondence_matrix, shared_values
+from distembed.neighbors.graphs import joint_adjacency, laplacian
+from distembed.systems.transfer import alignment as stage_graphs
+from distembed.systems.transfer import views
+from tests.commands import (
+    job_fixtures,
+    run,
+)
+from tests.references import alignment as reference
+from tests.small_jobs.transfer import N_DOCUMENTS, N_WORDS, SHUFFLED, records, word, write
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+
+
+job, finished, copy = job_fixtures("transfer", write)
+
+
+def errors(output: str) -> dict[str, list[float]]:
+    """Return the table of errors that a run prints."""
+    lines = output[output.index("RMSE of topic shares") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
+    return {line[:34].strip(): [float(cell) for cell in line[34:].split()] for line in lines}
+
+
+def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    assert "120 documents with topics and 120 without; 18 of 120 pairs were known." in output
+    assert "converged in" in output
+    table = errors(output)
+    assert len(table) == 10
+    ours, mean = table["feature-preserving embedding"], table["column mean"]
+    assert max(ours) < 0.4 * min(mean)
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Accuracy against the number of known pairs",
+        "Accuracy by method",
+        "Both collections in one space, by largest topic",
+        "The same map by collection",
+        "Topics of the first collection",
+        "Documents and their counterparts",
+        "Objective of the embedding",
+    ):
+        assert title in page
+
+
+def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
+    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute()
+    model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(
+        joint_adjacency(graphs, {(0, 1): links}), *shared_values(topics, links)
+    )
+    inferred = workspace.array("second_topics").compute()
+    np.testing.assert_allclose(inferred, model.features_[N_DOCUMENTS:], atol=1e-6)
+    np.testing.assert_allclose(topics.sum(axis=1), 1, atol=1e-6)
+    objective = np.asarray(workspace.table("objective")["objective"])
+    assert np.all(np.diff(objective) <= 0)
+
+
+AS_PRINTED = {
+    "alignment.regularization": 0.0,
+    "alignment.normalization": "symmetric",
+    "alignment.missing": "imputed",
+    "alignment.init": "random",
+    "alignment.center": False,
+    "alignment.propagate": False,
+    "alignment.max_iter": 2,
+    "alignment.tol": 0.0,
+}
+"""The printed algorithm of the paper, for two rounds."""
+
+
+@pytest.mark.filterwarnings("default")  # the printed systems end a hair above the tolerance
+def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
+    settings = AS_PRINTED | {"alignment.solver_tol": 1e-12, "alignment.solver_max_iter": 5000}
+    done = run("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(copy)
+    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute().astype(float)
+    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
+    L = laplacian(joint_adjacency(graphs, {(0, 1): links})).toarray()
+    known = np.concatenate([np.ones(N_DOCUMENTS, bool), links.toarray().any(axis=0)])
+    both = np.concatenate([topics, links.toarray().T @ topics])
+    start = np.random.default_rng(0).uniform(-1, 1, (2 * N_DOCUMENTS, 4))
+    Z, F = reference.alternate(L, both, known, start, 2)
+    inferred = workspace.array("second_topics").compute()
+    np.testing.assert_allclose(inferred, (Z @ F)[N_DOCUMENTS:], atol=1e-6)
+
+
+def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job: Path, copy: Path) -> None:
+    settings = {"topic": 1, "topic_share": 0.4, "printed_rounds": 5, "n_seeds": 1}
+    words = words_of({f"evaluation.{key}": value for key, value in settings.items()})
+    done = run("run", job, "--workspace", copy, "--replace", *words)
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(copy)
+    topics = workspace.array("topics").compute()
+    n_judged = int(((topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)).sum())
+    assert 3 <= n_judged < N_DOCUMENTS
+    assert f"Judged on the {n_judged} documents of which 40% or more are topic 1 (" in done.output
+    table = errors(done.output)
+    assert list(table)[5:7] == ["semisupervised alignment", "embedding as the paper prints it"]
+    scores = workspace.table("scores").to_pylist()
+    assert {row["n_known"] for row in scores} == {round(0.3 * n_judged)}
+    some = topics[(topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)]
+    known = np.random.default_rng(0).permutation(n_judged)[round(0.3 * n_judged) :]
+    expected = np.sqrt(((some[known] - some.mean(axis=0)) ** 2).mean())
+    assert next(row["rmse"] for row in scores if row["method"] == "mean") == pytest.approx(expected)
+
+
+def test_a_topic_without_documents_to_judge_is_refused(job: Path, copy: Path) -> None:
+    settings = words_of({"evaluation.topic": 1, "evaluation.topic_share": 1.0})
+    done = run("run", job, "--workspace", copy, "--replace", *settings)
+    assert done.exit_code in (1, 2)
+    assert "take another evaluation.topic" in done.output.splitlines()[-1]
+
+
+def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    aligned = workspace.table("aligned").to_pydict()
+    right = [name == found for name, found in zip(aligned["id"], aligned["counterpart"], strict=True)]
+    assert np.mean(right) > 0.9
+    known = workspace.table("pairs").filter(workspace.table("pairs")["known"])
+    links = correspondence_matrix(
+        np.column_stack([known["first"], known["second"]]), N_DOCUMENTS, N_DOCUMENTS
+    )
+    assert (links != stage_graphs.known_links(workspace)).nnz == 0
+
+
+def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, str], tmp_path: Path) -> None:
+    done = run("export", finished[0], "--to", tmp_path / "documents.parquet")
+    assert done.output.startswith("240 documents of two collections and 4 topics in ")
+    rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
+    workspace = de.Workspace.open(finished[0])
+    for side, array in (("first", "topics"), ("second", "second_topics")):
+        own = [row for row in rows if row["collection"] == side]
+        shares = workspace.array(array).compute()
+        assert [row["topic"] for row in own] == shares.argmax(axis=1).tolist()
+        assert [row["weight_2"] for row in own] == shares[:, 2].tolist()
+        assert [row["id"] for row in own] == workspace.table(f"{side}_documents")["id"].to_pylist()
+    aligned = workspace.table("aligned").to_pylist()
+    assert [row["counterpart"] for row in rows[120:]] == [row["counterpart"] for row in aligned]
+    assert {row["counterpart"] for row in rows[:120]} == {None}
+    done = run("export", finished[0], "--what", "topics", "--to", tmp_path / "topics.tsv")
+    assert done.output.startswith("4 topics in ")
+
+
+def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
+    done = run("run", job, "--workspace", copy, "--replace", "--set", "alignment.regularization=1.0")
+    ran = re.findall(r"^(\w+) +\S+ s  ", done.output, re.MULTILINE)
+    assert ran == ["embedding", "evaluation"]
+
+
+def test_two_files_a_table_of_tabs_and_a_file_of_pairs(job: Path, tmp_path: Path) -> None:
+    found = records()[:60]
+    lines = ["name\tone"] + [f'{r["id"]}\t"{r["one"]}' for r in found]
+    (tmp_path / "one.tsv").write_text("\n".join(lines) + "\n")
+    table = pa.table({"id": [f"other {i}" for i in range(50)], "two": [r["two"] for r in found[:50]]})
+    pq.write_table(table, tmp_path / "two.parquet")
+    pairs = ["first,second,confidence"] + [f"doc {i},other {i},{1 - i / 100}" for i in range(0, 40, 2)]
+    (tmp_path / "pairs.csv").write_text("\n".join(pairs) + "\n")
+    settings = {
+        "first.paths": [str(tmp_path / "one.tsv")],
+        "first.format": "tsv",
+        "first.id_field": "name",
+        "first.label_field": "",
+        "second.paths": [str(tmp_path / "two.parquet")],
+        "pairs.path": str(tmp_path / "pairs.csv"),
+        "first.stop_words": "english",
+        "evaluation.n_seeds": 1,
+    }
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    assert "60 documents with topics and 50 without; 20 of 20 pairs were known." in done.output
+
+
+def words_of(settings: dict[str, object]) -> list[str]:
+    return [w for key, value in settings.items() for w in ("--set", f"{key}={json.dumps(value)}")]
+
+
+def test_a_plan_says_that_lda_needs_gensim(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distembed.factorization.lda.find_spec", lambda _: None)
+    done = run("plan", job, "--workspace", tmp_path / "w", "--set", "topics.method=lda")
+    assert done.exit_code == 1
+    assert "online LDA needs gensim: pip install 'distembed[lda]'" in done.output
+
+
+@pytest.mark.parametrize("method", ["semantic_nmf", "lda"])
+def test_other_topics(job: Path, copy: Path, method: str) -> None:
+    settings = {"topics.method": method, "topics.n_iter": 5, "evaluation.n_seeds": 1}
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    table = errors(done.output)
+    assert max(table["feature-preserving embedding"]) < min(table["column mean"])
+
+
+def test_tf_idf_rows_and_given_pairs_only(job: Path, copy: Path) -> None:
+    settings = {"representation.kind": "tf_idf", "alignment.propagate": False, "evaluation.n_seeds": 1}
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    table = errors(done.output)
+    assert list(table) == ["column mean", "semisupervised alignment", "feature-preserving embedding"]
+    assert table["feature-preserving embedding"][0] < 0.8 * table["column mean"][0]
+
+
+def test_mean_word_vectors(job: Path, copy: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((N_WORDS, 30))
+    de.WordVectors([word(w, "e") for w in range(N_WORDS)], vectors).save(tmp_path / "e.txt")
+    de.WordVectors([word(w, "g") for w in SHUFFLED], vectors).save(tmp_path / "g.txt")
+    settings = {
+        "representation.kind": "psdvec",
+        "first.vectors": str(tmp_path / "e.txt"),
+        "second.vectors": str(tmp_path / "g.txt"),
+        "evaluation.n_seeds": 1,
+    }
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    assert errors(done.output)["feature-preserving embedding"][0] < 0.06
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("first,second\ndoc 1,nowhere\n", "'nowhere', which is no id of the second collection"),
+        ("first,other\ndoc 1,doc 1\n", "no column 'second'"),
+        ("first,second,confidence\ndoc 1,doc 1,2\n", "confidence 2"),
+        ("first,second,confidence\ndoc 1,doc 1,1\ndoc 1,doc 1,0.5\n", "keep one"),
+    ],
+)
+def test_faulty_pairs_are_named(job: Path, copy: Path, tmp_path: Path, lines: str, message: str) -> None:
+    (tmp_path / "pairs.csv").write_text(lines)
+    settings = {"pairs.path": str(tmp_path / "pairs.csv")}
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert done.exit_code == 1
+    assert message in done.output.splitlines()[-1]
+
+
+def test_no_id_in_common_is_said_before_anything_long(job: Path, tmp_path: Path) -> None:
+    other = [{**record, "id": f"x {record['id']}"} for record in records()]
+    (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, other)))
+    settings = {"second.paths": [str(tmp_path / "other.jsonl")]}
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 1
+    assert "give pairs.path" in done.output.splitlines()[-1]
+    assert de.Workspace.open(tmp_path / "w").stages().keys() == {"tokens", "terms"}
+
+
+@pytest.mark.filterwarnings("default")
+def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> None:
+    found = records()
+    found[3]["one"] = found[5]["two"] = "..."
+    (tmp_path / "both.jsonl").write_text("\n".join(map(json.dumps, found)))
+    settings: dict[str, object] = {
+        f"{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")
+    }
+    settings |= {"topics.n_iter": 5, "evaluation.n_seeds": 1}
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    warned = [line for line in done.output.splitlines() if line.startswith("warning: ")]
+    assert any("hold no word" in line for line in warned)
+    assert any("1 rows are joined to no known value" in line for line in warned)
+    workspace = de.Workspace.open(copy)
+    assert np.isnan(workspace.array("topics").compute()[3]).all()
+    assert np.isfinite(workspace.array("second_topics").compute()).all()
+
+
+@pytest.mark.slow
+def test_the_job_on_the_real_help_pages(shared: Path, tmp_path: Path) -> None:
+    settings = {
+        f"{side}.paths": [str(shared / "data/parallel/libreoffice_help_en_de_fr.jsonl.xz")]
+        for side in ("first", "second")
+    }
+    settings |= {"evaluation.shares": [0.05], "evaluation.n_seeds": 1}
+    done = run("run", JOBS / "topic_transfer.toml", "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    table = errors(done.output)
+    ours = table.pop("feature-preserving embedding")
+    assert all(ours[0] < other[0] for other in table.values())
+
+
+def test_the_page_to_explore_shows_counterparts_of_both_collections(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(str(finished[0]))
+    items = views.items(open_job(workspace.url), workspace)
+    assert len(items.names) == 240
+    assert items.colorings[1].key == ["first collection", "second collection"]
+    aligned = [row for row in workspace.table("aligned").to_pylist() if row["counterpart"]]
+    near = items.lists[0]
+    for row in aligned[:20]:
+        second = 120 + items.names[120:].index(row["id"])
+        first = int(near.rows[second][0])
+        assert (items.names[first], first < 120) == (row["counterpart"], True)
+        assert near.values[second][0] == pytest.approx(row["probability"])
+        assert second in near.rows[first]

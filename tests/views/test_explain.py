@@ -1,0 +1,118 @@
+"""`distembed explain`: terms that add up, counts and passages that are the workspace's, one sentence a mistake."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.corpus.concordance import Passage
+from distembed.execution import compute
+from distembed.linalg.operators import row_blocks
+from distembed.systems.imputation.views import _sentences
+from distembed.views.explain import NO_TOKENS, Explanation, Passages, TermTable, WordCounts, as_page, as_text
+from tests.commands import run
+
+Finished = tuple[Path, str, str]
+
+
+def test_two_words_are_explained(finished: Finished, tmp_path: Path) -> None:
+    workspace, found, page = finished[0], tmp_path / "e.json", tmp_path / "e.html"
+    done = run("explain", workspace, "music", "art", "-n", 8, "--json", found, "--html", page)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("music and art: cosine 0.")
+    record = json.loads(found.read_text())
+    *rows, last = record["tables"]["contexts"]
+    assert last["context"] == "cosine"
+    assert sum(row["term"] for row in rows) == pytest.approx(last["term"], abs=1e-6)
+    _check_cosine(workspace, last["term"])
+    _check_counts(workspace, rows[:8])
+    lines = [line for group in record["passages"].values() for line in group]
+    assert lines
+    assert all({"music", "art"} & {line["words"][place] for place in line["marked"]} for line in lines)
+    assert "<table" in page.read_text()
+
+
+def _check_cosine(workspace: Path, cosine: float) -> None:
+    opened = de.Workspace.open(workspace)
+    vectors = de.WordVectors(opened.table("vocabulary")["word"].to_pylist(), compute(opened.array("vectors")))
+    assert vectors.similarity("music", "art") == pytest.approx(cosine, abs=1e-6)
+
+
+def _check_counts(workspace: Path, rows: list[dict[str, float]]) -> None:
+    """Compare counts in both orders, and PMI, with those of the whole matrix."""
+    opened = de.Workspace.open(workspace)
+    vocabulary = opened.table("vocabulary")
+    place = {word: row for row, word in enumerate(vocabulary["word"].to_pylist())}
+    shares = np.asarray(vocabulary["count"]) / sum(vocabulary["count"].to_pylist())
+    totals = np.asarray(opened.table("row_totals")["n_pairs"])
+    matrix = np.vstack(
+        [compute(block).toarray() for block in opened.array("cooccurrence").to_delayed().ravel()]
+    )
+    assert any(row["with art"] for row in rows)
+    for row in rows:
+        for word in ("music", "art"):
+            k, j = place[word], place[row["context"]]
+            both = matrix[k, j] + matrix[j, k]
+            assert row[f"with {word}"] == both
+            if both:
+                chance = totals[k] * shares[j] + totals[j] * shares[k]
+                assert row[f"PMI {word}"] == pytest.approx(math.log(both / chance))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["music"], "1 word given: name the two words"),
+        (["music", "music"], "both words are 'music'"),
+        (["music", "musik"], "did you mean"),
+    ],
+)
+def test_mistakes_are_one_sentence(finished: Finished, names: list[str], message: str) -> None:
+    done = run("explain", finished[0], *names)
+    assert done.exit_code == 1
+    assert message in done.output
+    assert done.output.count("\n") == 1
+
+
+def test_without_tokens_the_terms_remain(copy: Path) -> None:
+    for file in (copy / "tokens").glob("*.parquet"):
+        file.unlink()
+    done = run("explain", copy, "music", "art")
+    assert done.exit_code == 0, done.output
+    assert NO_TOKENS in done.output
+    assert "contexts:" in done.output
+
+
+@pytest.mark.parametrize(("left", "right", "shared"), [("a", "b", True), ("b", "a", True), ("a", "c", False)])
+def test_words_that_share_no_context_are_remarked_on(left: str, right: str, shared: bool) -> None:
+    """The words a and b share z, which stands right of one and left of the other; c has x alone."""
+    pairs = np.zeros((5, 5), np.float32)
+    pairs[0, 4] = pairs[4, 1] = pairs[2, 3] = 1
+    words = de.WordVectors(["a", "b", "c", "x", "z"], np.eye(5))
+    counts = WordCounts(row_blocks(pairs), pairs.sum(axis=1), np.full(5, 0.2), words, two_sided=False)
+    assert bool(counts.remarks(left, right)) is not shared
+
+
+def test_what_is_written_cannot_steer_terminal_or_page() -> None:
+    bad = Passage("id", "<script>", ("a", "\x1b[2Jb"), (1,))
+    table = TermTable("terms", [{"context": "<b>\x1b", "term": 0.25}], {"term": 2})
+    explanation = Explanation("<title>", ["one"], {}, [table], [Passages("passages", [bad])])
+    assert "\x1b" not in as_text(explanation)
+    page = as_page(explanation)
+    assert "<script>" not in page
+    assert "\x1b" not in page
+    assert "0.25" in page
+
+
+@pytest.mark.parametrize(
+    ("shares", "half"),
+    [([0.2, 0.5, 0.3], "1 name."), ([0.4, 0.3, 0.3], "2 names."), ([0.25, 0.15, 0.2, 0.2, 0.2], "3 names.")],
+)
+def test_half_of_a_mixture_is_reached_by_its_largest_shares(shares: list[float], half: str) -> None:
+    (sentence,) = _sentences(np.array(shares))
+    assert sentence.endswith(f"half of it is reached by {half}")

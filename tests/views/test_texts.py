@@ -1,0 +1,193 @@
+"""`distembed encode` and `distembed search`: files of texts to vectors, stopped and resumed, and the nearest texts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+import distembed as de
+from distembed.job.opening import parse_source
+from distembed.job.progress import Silent
+from distembed.views import texts
+from tests.commands import run
+
+LINES = ["the city and its music", "", "ÄÖ qqqq 77", "music of the island, music", "war " * 200, "the state"]
+QUERY = "music of a city"
+
+
+@pytest.fixture(scope="module")
+def workspace(finished: tuple[Path, str, str]) -> Path:
+    return finished[0]
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(LINES), encoding="utf-8")
+    return file
+
+
+def table_at(path: Path) -> tuple[list[dict], np.ndarray]:
+    table = pq.read_table(path)
+    vectors = np.array(table["vector"].to_pylist(), dtype=np.float32)
+    return table.drop_columns("vector").to_pylist(), vectors
+
+
+def test_texts_are_written_with_their_heads_and_vectors(workspace, lines, tmp_path):
+    target = tmp_path / "v.parquet"
+    done = run("encode", workspace, lines, "--to", target)
+    assert done.exit_code == 0, done.output
+    assert (
+        "; weights from the counts of the words; 1 of 5 texts has no known word: the vector is zero; "
+        in done.output
+    )
+    assert f"5 texts x 20 components in {target}" in done.output
+    heads, vectors = table_at(target)
+    assert [head["id"] for head in heads] == [f"lines.txt:{place}" for place in (0, 24, 37, 64, 865)]
+    assert [head["n_tokens"] for head in heads] == [5, 2, 5, 200, 2]
+    assert heads[3]["snippet"] == ("war " * 40)
+    counts = de.Workspace.open(workspace).table("vocabulary")["count"].to_numpy()
+    encoder = de.TextEncoder(texts.open_encoder(parse_source(str(workspace))).vectors, counts=counts)
+    whole = [line for line in LINES if line]
+    with pytest.warns(UserWarning, match="no known word"):
+        assert np.array_equal(vectors, encoder.transform(whole))
+    assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
+    for name in ("v.npy", "v.zarr"):
+        assert run("encode", workspace, lines, "--to", tmp_path / name).exit_code == 0
+    assert np.array_equal(np.load(tmp_path / "v.npy"), vectors)
+    group = zarr.open_group(tmp_path / "v.zarr", mode="r")
+    assert np.array_equal(group["vectors"][:], vectors)
+    assert group["ids"][:].tolist() == [head["id"] for head in heads]
+
+
+def test_a_stopped_run_goes_on_to_the_same_bytes(workspace, tmp_path, monkeypatch):
+    file = tmp_path / "many.txt"
+    file.write_text("\n".join(f"the music of city number{i} and war" for i in range(400)), encoding="utf-8")
+    corpus = de.read_corpus(file, partition_bytes=2000)
+    encoder = texts.open_encoder(parse_source(str(workspace)))
+    whole, target = tmp_path / "whole.parquet", tmp_path / "v.parquet"
+    texts.encode_files(encoder, corpus, str(whole), Silent())
+    encoded, begun = texts.encode_texts, []
+
+    class Stopping(Silent):
+        """Ctrl-C when three partitions are recorded, however many more have begun by then."""
+
+        def advance(self, task, done, total, *, unit="blocks"):
+            if done == 3:
+                raise KeyboardInterrupt
+
+    def noted(encoder, partition):
+        begun.append(partition.start)
+        return encoded(encoder, partition)
+
+    monkeypatch.setattr(texts, "encode_texts", noted)
+    with pytest.raises(KeyboardInterrupt):
+        texts.encode_files(encoder, corpus, str(target), Stopping())
+    assert not target.exists()
+    begun.clear()
+    texts.encode_files(encoder, corpus, str(target), Silent())
+    assert len(begun) == len(set(begun)) == len(corpus.partitions) - 3
+    assert target.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["many.txt", "v.parquet", "whole.parquet"]
+
+
+def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path, monkeypatch):
+    monkeypatch.setattr("distembed.encoding.texts.HELD_VALUES", 60)  # three texts at a time
+    file = tmp_path / "t.txt"
+    long = "music and war in the city " * 60_000
+    file.write_text("\n".join(["the city", *["music"] * 10, long, "war"]), encoding="utf-8")
+    assert run("encode", workspace, file, "--to", tmp_path / "v.parquet").exit_code == 0
+    heads, vectors = table_at(tmp_path / "v.parquet")
+    assert [head["n_tokens"] for head in heads] == [2, *[1] * 10, 360_000, 1]
+    assert [head["snippet"][:9] for head in heads[-3:]] == ["music", "music and", "war"]
+    encoder = texts.open_encoder(parse_source(str(workspace)))
+    assert np.array_equal(vectors[[0, 5, -2, -1]], encoder.transform(["the city", "music", long, "war"]))
+
+
+def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, tmp_path):
+    encoded = tmp_path / "v.parquet"
+    run("encode", workspace, lines, "--to", encoded)
+    found = run("search", workspace, encoded, QUERY, "-n", "2")
+    assert found.exit_code == 0, found.output
+    assert run("search", workspace, lines, QUERY, "-n", "2").output == found.output
+    encoder = texts.open_encoder(parse_source(str(workspace)))
+    whole = [line for line in LINES if line and "qqqq" not in line]
+    vectors = encoder.transform([*whole, QUERY]).astype(float)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    order = np.argsort(-(vectors[:-1] @ vectors[-1]))[:2]
+    shown = [line.split("  ") for line in found.output.splitlines()]
+    assert [line[2] for line in shown] == [whole[place][:160].strip() for place in order]
+    assert [float(line[0]) for line in shown] == pytest.approx((vectors[:-1] @ vectors[-1])[order], abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("encode", "{w}", "{lines}", "--to", "v.xlsx"),
+            "cannot be told from its name: end it in .parquet, .zarr",
+        ),
+        (("encode", "{w}", "{lines}", "--to", "no/v.parquet"), "there is no folder"),
+        (("encode", "{w}", "absent.txt", "--to", "v.npy"), "absent.txt matches no file"),
+        (("encode", "{w}", "{lines}", "--to", "v.npy", "--a", "-1"), "a is -1.0; give a number above 0"),
+        (("encode", "{w}", "{lines}", "--to", "v.npy", "--unknown", "subwords"), "no table of n-grams"),
+        (("search", "{w}", "{lines}", "qqqq"), "the query 'qqqq' has no known word"),
+        (
+            ("search", "{w}", "{encoded}", "city", "--whitening", "half"),
+            "was encoded by other vectors, or with other",
+        ),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(workspace, lines, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    encoded = tmp_path / "v.parquet"
+    if "{encoded}" in words:
+        run("encode", workspace, lines, "--to", encoded)
+    done = run(*(word.format(w=workspace, lines=lines, encoded=encoded) for word in words))
+    assert done.exit_code == 1
+    assert message in done.output
+    assert done.output.count("\n") == 1
+
+
+def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
+    (tmp_path / "pairs.tsv").write_text(
+        "".join(f"x\t{i}\tthe city {'war ' * i}\tthe music\n" for i in range(5)), encoding="utf-8"
+    )
+    alone = run("evaluate", workspace, "--sets", tmp_path, "--whitening", "half")
+    assert alone.exit_code == 0, alone.output
+    assert [line.split()[0] for line in alone.output.splitlines()[2:]] == ["pairs"]
+    assert "SIF 0.001, whitening half, unknown skip" in alone.output
+    (tmp_path / "words.txt").write_text("city music 3\nwar city 2\nmusic war 1\n", encoding="utf-8")
+    both = run("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path)
+    assert both.exit_code == 0, both.output
+    words, pairs, few = both.output.splitlines()[2:]
+    assert (words.split()[2:], pairs.split()[0]) == (["-", "-", "3/3"], "pairs")
+    assert few == "No score is shown of fewer than 10 known items."
+
+
+def test_the_example_of_a_classifier_runs(workspace, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "text_vectors.md").read_text(
+        encoding="utf-8"
+    )
+    code = re.search(r"<!-- run -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert code
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "quickstart").symlink_to(workspace)
+    monkeypatch.chdir(tmp_path)
+    exec(code[1], {})
+    assert capsys.readouterr().out == "['place' 'war']\n"
+
+
+def test_the_digest_of_an_encoder_tells_its_table_of_n_grams():
+    def digest(scale, unknown):
+        table = de.SubwordTable([[4.0 * scale, 0.0]], [1, 1], min_n=3, max_n=3, ngrams=("<ab",))
+        vectors = de.WordVectors(["ab", "cd"], [[1, 2], [3, 4]], subwords=table)
+        return texts.encoder_digest(de.TextEncoder(vectors, weighting="mean", unknown=unknown).fit())
+
+    assert digest(1, "subwords") == digest(1, "subwords") != digest(2, "subwords")
+    assert digest(1, "skip") == digest(2, "skip")

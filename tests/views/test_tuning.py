@@ -1,0 +1,236 @@
+"""The search over keys of a job: shared counts, finished candidates kept, halves that do not meet, bad grids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pacsv
+import pytest
+
+from distembed.cli.tuning import _doubts
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.words import evaluate_sets
+from distembed.evaluation.wordsets import find_word_sets
+from distembed.job.model import JobError
+from distembed.job.opening import open_job
+from distembed.job.progress import Silent
+from distembed.job.run import run_stages
+from distembed.job.stage import read_vectors
+from distembed.storage.workspace import Workspace
+from distembed.views.tuning import Candidate, item_halves, parse_grid, parse_grids, tune
+from tests.commands import run
+
+WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
+JOB = """
+[job]
+workspace = "w"
+[corpus]
+paths = ["text.txt"]
+[vocabulary]
+min_count = 1
+[psdvec]
+n_components = 3
+n_iter = 1
+solver = "dense"
+[resources]
+workers = 1
+"""
+GRID = {"psdvec.smoothing": [0.02, 0.3], "psdvec.n_components": [2, 4]}
+
+
+class Notes(Silent):
+    """Keeps what is told; stops at a candidate if asked to."""
+
+    def __init__(self, stop_at: int = 0) -> None:
+        self.candidates: list[str] = []
+        self.stop_at = stop_at
+
+    def note(self, text: str) -> None:
+        if text.startswith("candidate"):
+            self.candidates.append(text)
+            if len(self.candidates) == self.stop_at:
+                raise KeyboardInterrupt
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> str:
+    """Return a job on 300 sentences in which words of the same ending stand together, and a set of its words."""
+    rng = np.random.default_rng(0)
+    groups = [
+        rng.choice([w for w in WORDS if w.endswith(end)], 6) for end in rng.choice(["ai", "eo", "iu"], 300)
+    ]
+    (tmp_path / "text.txt").write_text("\n\n".join(" ".join(group) for group in groups), encoding="utf-8")
+    pairs = [(a, b, (a[1:] == b[1:]) + rng.random() / 2) for a in WORDS for b in WORDS if a < b]
+    (tmp_path / "pairs.txt").write_text("\n".join(f"{a}\t{b}\t{score}" for a, b, score in pairs))
+    (tmp_path / "job.toml").write_text(JOB)
+    return str(tmp_path / "job.toml")
+
+
+def pairs_of(job: str) -> str:
+    return str(Path(job).parent / "pairs.txt")
+
+
+def test_every_candidate_is_scored_and_none_is_made_twice(job: str) -> None:
+    first, again = Notes(), Notes()
+    found = tune(job, GRID, pairs_of(job), reporter=first)
+    assert len(first.candidates) == 5  # four of the grid, and the job as it is
+    assert sorted(map(repr, (one.keys for one in found.candidates))) == sorted(
+        repr({"psdvec.n_components": n, "psdvec.smoothing": s}) for n in (2, 4) for s in (0.02, 0.3)
+    )
+    values = [one.chosen["value"] for one in found.candidates]
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) > 1
+    assert found.measure == "pairs, similarity, spearman"
+    assert found.candidates[0].held_out["total"] + found.candidates[0].chosen["total"] == 153
+    assert repr(tune(job, GRID, pairs_of(job), reporter=again)) == repr(found)
+    assert not again.candidates
+
+
+def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: Path) -> None:
+    grid = {"psdvec.smoothing": [0.3]}
+    found = tune(job, grid, pairs_of(job), settings=("psdvec.n_components=2",)).candidates[0]
+    plain = open_job(job, settings=("psdvec.n_components=2", "psdvec.smoothing=0.3"))
+    run_stages(plain, until="vectors")
+    word_set = find_word_sets(pairs_of(job))[0]
+    chosen = item_halves(word_set) == 0
+    half = word_set._replace(
+        pairs=[pair for pair, kept in zip(word_set.pairs, chosen, strict=True) if kept],
+        scores=word_set.scores[chosen],
+    )
+    score = evaluate_sets(read_vectors(Workspace.open(tmp_path / "w")), [half], Policy())[0]
+    assert score.value == found.chosen["value"]
+
+
+def test_finished_counts_of_the_job_are_taken_and_left_as_they_are(job: str, tmp_path: Path) -> None:
+    run_stages(open_job(job))
+    before = Workspace.open(tmp_path / "w").digest()
+    (tmp_path / "text.txt").unlink()  # the counts are there: no candidate reads the text
+    tune(job, {"psdvec.smoothing": [0.3]}, pairs_of(job))
+    assert Workspace.open(tmp_path / "w").digest() == before
+    assert not Workspace.open(tmp_path / "w").verify()
+
+
+def test_candidates_share_a_workspace_where_they_share_counts(job: str, tmp_path: Path) -> None:
+    tune(job, {"counting.window": [1, 3]}, pairs_of(job))
+    assert sum(Workspace.exists(place) for place in (tmp_path / "w.tune").iterdir()) == 2
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_search_that_was_stopped_goes_on(job: str) -> None:
+    grid = {"psdvec.smoothing": [0.1, 0.3]}
+    with pytest.raises(KeyboardInterrupt):
+        tune(job, grid, pairs_of(job), reporter=Notes(stop_at=2))
+    rest = Notes()
+    tune(job, grid, pairs_of(job), reporter=rest)
+    assert len(rest.candidates) == 2
+
+
+def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:
+    word_set = find_word_sets(pairs_of(job))[0]
+    halves = item_halves(word_set)
+    assert 50 < halves.sum() < 100
+    rest = word_set._replace(pairs=word_set.pairs[1:], scores=word_set.scores[1:])
+    np.testing.assert_array_equal(item_halves(rest), halves[1:])
+
+
+def test_pairs_of_sentences_choose_by_the_vectors_of_their_words(job: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    lines = [
+        f"x\t{rng.random():.3f}\t{' '.join(rng.choice(WORDS, 3))}\t{' '.join(rng.choice(WORDS, 3))}"
+        for _ in range(60)
+    ]
+    (tmp_path / "sts.tsv").write_text("\n".join(lines))
+    found = tune(job, {"evaluation.n_components_removed": [0, 1]}, str(tmp_path / "sts.tsv"))
+    assert found.measure == "sts, sentences, spearman"
+    one, other = found.candidates
+    assert one.chosen["value"] > other.chosen["value"]
+    assert one.chosen["total"] + one.held_out["total"] == 60 * 6
+    assert one.chosen["known"] == one.chosen["total"]
+
+
+@pytest.mark.parametrize(
+    ("grid", "sentence"),
+    [
+        ({"psdvec.smoothin": [1]}, "did you mean smoothing"),
+        ({"psdvec.smoothing": [0.1, 7]}, "psdvec.smoothing"),
+        ({"report.n_map_words": [10, 20]}, "changes neither the vectors nor how they are judged"),
+    ],
+)
+def test_a_bad_grid_is_refused_before_anything_runs(
+    job: str, tmp_path: Path, grid: dict[str, list[float]], sentence: str
+) -> None:
+    with pytest.raises(JobError, match=sentence):
+        tune(job, {"psdvec.n_components": [2, 3], **grid}, pairs_of(job))
+    assert not (tmp_path / "w.tune").exists()
+
+
+def test_a_set_of_other_words_is_refused(job: str, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("\n".join(f"cat{n} dog{n} {n}" for n in range(20)))
+    with pytest.raises(ValueError, match="of the half of other that is chosen, 0 of"):
+        tune(job, {"psdvec.smoothing": [0.1]}, str(tmp_path / "other.txt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("psdvec.ridge=[2.0, 4.0],8", [[2.0, 4.0], 8]),
+        ("counting.weighting=flat,harmonic", ["flat", "harmonic"]),
+        ('corpus.border="line"', ["line"]),
+    ],
+)
+def test_values_of_a_grid_are_written_as_in_toml(text: str, values: list[object]) -> None:
+    assert parse_grid(text) == (text.partition("=")[0], values)
+    with pytest.raises(JobError, match="not of the form section"):
+        parse_grid("smoothing")
+
+
+def test_grids_of_one_key_are_joined() -> None:
+    grids = (
+        "psdvec.smoothing=0.1,0.2",
+        "counting.window=2",
+        "psdvec.smoothing=0.3,0.1",
+        "psdvec.bands=[1],[1]",
+    )
+    expected = {"psdvec.smoothing": [0.1, 0.2, 0.3], "counting.window": [2], "psdvec.bands": [[1]]}
+    assert parse_grids(grids) == expected
+
+
+def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tmp_path: Path) -> None:
+    words = (
+        "tune",
+        job,
+        "--on",
+        pairs_of(job),
+        "--grid",
+        "psdvec.smoothing=0.02",
+        "--grid",
+        "psdvec.smoothing=0.3",
+        "--to",
+        tmp_path / "t.csv",
+    )
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert "the half that is held out:" in done.output
+    best = next(line for line in done.output.splitlines() if line.startswith("psdvec.smoothing="))
+    assert f"distembed run {job} --set {best.split()[0]}" in done.output
+    table = pacsv.read_csv(tmp_path / "t.csv")
+    assert table.column_names == ["psdvec.smoothing", "value", "low", "high", "known", "total"]
+    assert table.num_rows == 2
+
+
+def test_tune_says_that_it_needs_dask_ml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distembed.views.tuning.find_spec", lambda _: None)
+    done = run("tune", tmp_path / "job.toml", "--grid", "psdvec.n_iter=1,2", "--on", "set.txt")
+    assert done.exit_code == 1
+    assert "distembed tune needs dask-ml: pip install 'distembed[tune]'" in done.output
+
+
+@pytest.mark.parametrize(("value", "doubts"), [(0.4, 1), (0.5, 1), (0.6, 1), (0.8, 0)])
+def test_a_candidate_that_is_as_good_as_the_job_is_not_better(value: float, doubts: int) -> None:
+    score = {"value": 0.5, "low": 0.4, "high": 0.6, "known": 9, "total": 9}
+    base = Candidate({}, score, score)
+    best = Candidate({"a": 1}, score, score | {"value": value, "low": value - 0.2})
+    found = _doubts(best, base)
+    assert len(found) == doubts
+    assert ["keep the job" in one for one in found] == [value <= 0.5] * doubts
