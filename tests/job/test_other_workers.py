@@ -47,6 +47,10 @@ def worker(
         )
 
 
+def has_mount_namespaces() -> bool:
+    return bool(shutil.which("unshare")) and subprocess.call(["unshare", "-rm", "true"]) == 0
+
+
 def connected(address: str) -> None:
     """Connect to a cluster as a run does."""
     with ExitStack() as resources:
@@ -124,7 +128,7 @@ def test_a_scheduler_with_other_code_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.cluster
-@pytest.mark.skipif(subprocess.call(["unshare", "-rm", "true"]) != 0, reason="needs a mount namespace")
+@pytest.mark.skipif(not has_mount_namespaces(), reason="needs a mount namespace")
 def test_a_worker_that_does_not_see_the_workspace_is_refused(job: Path, tmp_path: Path) -> None:
     """Its tasks ended the run: the lock was gone, they said."""
     shared = tmp_path / "shared"
