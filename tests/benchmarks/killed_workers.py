@@ -258,6 +258,16 @@ def try_once(
     return same
 
 
+def run_whole(room: Path, system: str, *, all_sent: bool) -> Path:
+    """Write the small job of a system and run it undisturbed; return its folder."""
+    folder = room / system
+    folder.mkdir()
+    SYSTEMS[system](folder)
+    run = Run(all_sent, "run", folder / "job.toml", "--workspace", folder / "whole")
+    assert run.finish() == 0, run.output
+    return folder
+
+
 def try_each(
     folder: Path, victims: tuple[str, ...], moments: random.Random, *, all_sent: bool
 ) -> Iterator[bool]:
@@ -284,11 +294,7 @@ def main(
     )
     with tempfile.TemporaryDirectory(prefix="killed-workers-") as room:
         for system in systems:
-            folder = Path(room) / system
-            folder.mkdir()
-            SYSTEMS[system](folder)
-            run = Run(all_sent, "run", folder / "job.toml", "--workspace", folder / "whole")
-            assert run.finish() == 0, run.output
+            folder = run_whole(Path(room), system, all_sent=all_sent)
             same += try_each(folder, victims, moments, all_sent=all_sent)
     tell(f"{len(same)} kills, {same.count(False)} without the digest of the whole run")
     sys.exit(not all(same))

@@ -17,6 +17,7 @@ from distembed.job import cluster, provenance
 from distembed.job.cluster import TLS
 from distembed.job.workers import Workers
 from tests.commands import dask_cluster, digest_here, environment, run
+from tests.processes import start
 
 Finished = tuple[Path, str, str]
 
@@ -214,3 +215,18 @@ def test_workers_of_different_memory_give_the_same_bytes(
             other.wait(WAIT)
     assert done.exit_code == 0, done.output
     assert digest_here(job, tmp_path / "w") == f"digest {finished[1]}"
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_two_runs_on_one_cluster_do_not_disturb_each_other(
+    job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    with dask_cluster(tmp_path) as address:
+        runs = [
+            start("run", str(job), "--workspace", str(tmp_path / n), "--scheduler", address) for n in "ab"
+        ]
+        outputs = [one.communicate(timeout=300)[0] for one in runs]
+    for one, output, name in zip(runs, outputs, "ab", strict=True):
+        assert one.returncode == 0, output
+        assert digest_here(job, tmp_path / name) == f"digest {finished[1]}"
