@@ -56,6 +56,11 @@ def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG00
     return make().persist()
 
 
+def on_disk(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
+    """Return an array as it is made: the `Checkpoint` of an estimator in a plan, whose cost counts what is stored."""
+    return make()
+
+
 def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
     """Return a checkpoint that stores arrays under names that begin with a prefix."""
     return lambda name, make: checkpoint(prefix + name, make)

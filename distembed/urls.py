@@ -8,16 +8,18 @@ is a local path, whatever it holds.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 from urllib.parse import unquote
 
 import fsspec
+from fsspec.config import conf
 from fsspec.core import OpenFile
 from fsspec.implementations.local import LocalFileSystem
 
@@ -305,6 +307,29 @@ def check_options(protocol: str, options: Mapping[str, Any]) -> None:
             )
         if last == "account_name" and not re.fullmatch(r"[a-z0-9]{3,24}", str(value)):
             raise ValueError(f"{protocol}.{name} = {value!r} is no name of an account of Azure")
+
+
+def use_storage_options(options: Mapping[str, Mapping[str, Any]], *, used: Iterable[str] = ()) -> None:
+    """Reach the stores of this process, and of the processes it starts, by these options from now on.
+
+    They become fsspec's own configuration, which each file system that is opened from then on takes; local worker
+    processes inherit it, and the workers of a cluster are told it when they join. Secrets are no part of it: a job
+    file is copied into its workspace.
+
+    Options that an earlier job has given a protocol of these, or one that is `used`, hold no longer: they may name a
+    host that this job would send its keys or its results to. What the user has set in fsspec stays.
+    """
+    for protocol in {*options, *(set(used) & _given.keys())}:
+        now = conf.get(protocol, {})
+        own, given = _given.get(protocol, (now, now))
+        own = own if now == given else now  # the user has changed it since
+        conf[protocol] = {**own, **options.get(protocol, {})}
+        os.environ[f"FSSPEC_{protocol.upper()}"] = json.dumps(conf[protocol])
+        _given[protocol] = (own, conf[protocol])
+
+
+_given: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+"""By protocol, the options that were set before a job gave any, and those with the job's."""
 
 
 def unconfirmed_endpoints(protocol: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -80,11 +80,16 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(cli, [str(word) for word in words])
 
 
+def succeed(*words: object) -> Result:
+    """Run the command line in this process to a good end."""
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    return done
+
+
 def digest_here(job: Path, workspace: Path, *words: str) -> str:
     """Return the line that `verify`, run in this process, prints last."""
-    done = run("verify", job, "--workspace", workspace, *words)
-    assert done.exit_code == 0, done.output
-    return done.output.splitlines()[-1]
+    return succeed("verify", job, "--workspace", workspace, *words).output.splitlines()[-1]
 
 
 def forget_stage(workspace: Path, stage: str) -> None:
@@ -182,8 +187,7 @@ def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     with folder_of_all_workers(tmp_path_factory, "job") as folder:
         workspace, printed = folder / "finished", folder / "printed.txt"
         if not printed.exists():
-            done = run("run", job, "--workspace", workspace)
-            assert done.exit_code == 0, done.output
+            done = succeed("run", job, "--workspace", workspace)
             printed.write_text(done.stdout, encoding="utf-8")
     return workspace, digest(job, workspace), printed.read_text(encoding="utf-8")
 

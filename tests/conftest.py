@@ -74,6 +74,15 @@ def pytest_collection_finish() -> None:
     workers.GROWTH = sys.maxsize
 
 
+@pytest.fixture(scope="module", autouse=True)
+def memory_given_back() -> Iterator[None]:
+    """Return what a file of tests no longer uses to the system: what the allocators keep of all files adds up."""
+    from distembed.job import workers
+
+    yield
+    workers.give_memory_back()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
     """Search for unused objects once, and not five times as pytest does when it ends.

@@ -59,7 +59,6 @@ MATHEMATICS = {"distembed.linalg.chunks", "distembed.linalg.columns", "distembed
 
 
 def block_modules(modules: set[str]) -> list[str]:
-    """Return the modules whose functions are the mathematics of one block."""
     return sorted(name for name in modules if name.endswith((".blocks", "_blocks")) or name in MATHEMATICS)
 
 
@@ -294,6 +293,39 @@ LARGEST_FILE = 600
 """Lines of a file, docstrings and blank lines counted, at which it is to be divided where its subject divides."""
 
 
+WITHOUT_FORMULAS = ("neighbors", "wordspaces")
+"""The systems whose plans are made of the costs of their algorithms."""
+
+
+def formulas_of_plans(source: str) -> list[str]:
+    """Return the plans of a module that calculate, and its constants that say how many bytes something takes."""
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("plan_"):
+            calculates = any(
+                isinstance(inner, ast.BinOp) and not isinstance(inner.op, ast.BitOr)
+                for inner in ast.walk(node)
+            )
+            found += [node.name] if calculates else []
+        if isinstance(node, ast.Assign):
+            names = [name.id for name in ast.walk(node) if isinstance(name, ast.Name)]
+            found += [name for name in names if name.endswith(("_BYTES", "_COPIES"))]
+    return found
+
+
+@pytest.mark.parametrize("system", WITHOUT_FORMULAS)
+def test_a_plan_has_no_formula_of_its_own(system: str) -> None:
+    files = sorted((ROOT / "distembed/systems" / system).glob("*.py"))
+    assert {file.name: found for file in files if (found := formulas_of_plans(file.read_text()))} == {}
+
+
+@pytest.mark.parametrize(
+    "line", ["def plan_rows(job, sizes):\n    return Cost(1, 8 * sizes.n, 0, 0)", "LIST_BYTES = 16"]
+)
+def test_a_formula_of_a_plan_is_found(line: str) -> None:
+    assert formulas_of_plans(line)
+
+
 def too_long(lengths: dict[str, int]) -> dict[str, int]:
     """Return the files that have as many lines as a file must not have, or more."""
     return {name: n_lines for name, n_lines in lengths.items() if n_lines >= LARGEST_FILE}
@@ -323,7 +355,6 @@ def documented(source: str) -> list[tuple[Documented, str]]:
 
 
 def faults_of_prose(doc: str) -> list[str]:
-    """Return what is wrong with the sentences of a docstring."""
     summary = doc.split("\n\n", maxsplit=1)[0].split("\n.. ", maxsplit=1)[0]
     found = [] if summary.rstrip().endswith((".", ":")) else ["the summary does not end with a period"]
     if re.match(r"(Tell|Say|Meet|Stand)\b", doc):

@@ -45,7 +45,6 @@ SCHEDULED = Path("/proc/self/task")
 
 
 def processor_time() -> dict[str, int]:
-    """Return the nanoseconds that each thread of this process has run."""
     found = {}
     for thread in SCHEDULED.iterdir():
         with suppress(OSError):  # it has ended

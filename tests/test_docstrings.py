@@ -24,7 +24,6 @@ SUBPACKAGES = ["corpus", "counting", "encoding", "storage", "vectors"]
 
 
 def name_of(path: Path) -> str:
-    """Return the name that a module is imported by."""
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 

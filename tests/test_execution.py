@@ -122,7 +122,6 @@ def test_arrays_are_found_in_lists_tuples_and_dicts():
 
 
 def offset(block, *, by, block_info=None):
-    """Add a number and the first row."""
     return block + by + block_info[0]["array-location"][0][0]
 
 
@@ -211,7 +210,6 @@ def test_block_functions_and_callers_get_aligned_arrays(make):
 
 @pytest.fixture(scope="module")
 def processes():
-    """Return a cluster of two worker processes."""
     from distributed import LocalCluster
 
     with (

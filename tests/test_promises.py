@@ -20,7 +20,7 @@ from _pytest.mark.structures import ParameterSet
 import distembed as de
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
-from tests.commands import digest_here, run, run_once, watched, written_once
+from tests.commands import digest_here, run, run_once, succeed, watched, written_once
 from tests.small_jobs import imputation, neighbors, psdvec, topics, transfer, wordspaces
 
 
@@ -283,8 +283,7 @@ def test_damage_is_named_and_only_it_is_repaired(finished: Finished, copy: Path,
         assert {name, f"stage {Path(name).stem} is not committed"} & named, name
     assert found.exit_code == 1
     before = times(copy)
-    done = run("run", *finished.job, "--workspace", copy)
-    assert done.exit_code == 0, done.output
+    succeed("run", *finished.job, "--workspace", copy)
     assert digest(finished, copy) == digest(finished, finished.workspace)
     if part == "arrays":
         after, spoilt = times(copy), tuple(block_of(name) for name in damaged)
@@ -327,15 +326,13 @@ def test_worker_processes_do_not_change_a_bit(
     request: pytest.FixtureRequest, finished: Finished, tmp_path: Path, workers: str
 ) -> None:
     scheduler = request.getfixturevalue("cluster") if workers == "cluster" else workers
-    done = run("run", *finished.job, "--workspace", tmp_path / "w", "--scheduler", scheduler)
-    assert done.exit_code == 0, done.output
+    succeed("run", *finished.job, "--workspace", tmp_path / "w", "--scheduler", scheduler)
     assert digest(finished, tmp_path / "w") == digest(finished, finished.workspace)
 
 
 def test_a_second_run_does_nothing(finished: Finished, copy: Path) -> None:
     before = times(copy)
-    done = run("run", *finished.job, "--workspace", copy)
-    assert done.exit_code == 0, done.output
+    done = succeed("run", *finished.job, "--workspace", copy)
     assert "nothing to do" in done.output
     assert times(copy) == before
 
@@ -355,8 +352,7 @@ def test_plan_knows_every_stage_and_writes_nothing(finished: Finished) -> None:
     folder = finished.workspace.parent
     before = times(folder)
     for workspace in (finished.workspace, folder / "absent"):
-        done = run("plan", *finished.job, "--workspace", workspace)
-        assert done.exit_code == 0, done.output
+        done = succeed("plan", *finished.job, "--workspace", workspace)
         for stage in de.Workspace.open(finished.workspace).stages():
             assert re.search(rf"^{stage} +\d", done.output, re.MULTILINE), stage
         if workspace.exists():
@@ -374,6 +370,5 @@ def test_a_fault_is_one_sentence_and_loses_nothing(finished: Finished, copy: Pat
             assert times(copy) == before, setting
         assert sentence in done.stderr, setting
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    again = run("run", *finished.job, "--workspace", copy)
-    assert again.exit_code == 0, again.output
+    succeed("run", *finished.job, "--workspace", copy)
     assert digest(finished, copy) == digest(finished, finished.workspace)

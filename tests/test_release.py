@@ -22,7 +22,6 @@ WORKFLOWS = sorted(file.name for file in (ROOT / ".github" / "workflows").iterdi
 
 
 def steps(workflow: str) -> list[dict[str, Any]]:
-    """Return the steps of all jobs of a workflow."""
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / workflow).read_text())["jobs"]
     return [step for job in jobs.values() for step in job["steps"]]
 

@@ -22,7 +22,6 @@ from distembed.scratch import Scratch
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    """A cluster that does one thing at a time."""
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
         yield client
 

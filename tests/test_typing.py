@@ -30,7 +30,6 @@ def names_of(module: ModuleType) -> dict[str, Any]:
 
 
 def public_functions(name: str) -> Iterator[Callable[..., Any]]:
-    """Yield a public function, or the public methods of a public class and what makes it."""
     value = getattr(de, name)
     if not inspect.isclass(value):
         yield value

@@ -50,7 +50,6 @@ def make_tiny_job(folder: Path) -> None:
 
 
 def again(folder: Path, *settings: str, **options: bool) -> Outcome:
-    """Run the job of a folder again."""
     return run_stages(open_job(str(folder / "job.toml"), settings=settings), **options)  # type: ignore[arg-type]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
 import click
 
 PLACE = click.Path(readable=False)
@@ -11,3 +13,8 @@ PLACE = click.Path(readable=False)
 def examples(*lines: str) -> str:
     """Return the end of a command's help: lines that can be typed, kept as they are."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def choice(values: Any) -> click.Choice[Any]:
+    """Return the type of an option that takes one of the values of a `Literal`, in their order."""
+    return click.Choice(get_args(values))

@@ -22,8 +22,8 @@ from dask.system import CPU_COUNT
 from packaging.requirements import Requirement
 
 import distembed
+from distembed.display import format_bytes, format_seconds
 from distembed.job.provenance import of_this_process
-from distembed.job.quantities import format_bytes, format_seconds
 from distembed.job.status import verify_job
 from distembed.job.workers import Workers, memory_of_machine
 from distembed.views.finished_job import run_job

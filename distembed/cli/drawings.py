@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import click
 
-from distembed.cli.command_line import PLACE, examples
+from distembed.cli.command_line import PLACE, choice, examples
 from distembed.cli.failures import one_sentence
 from distembed.cli.outside import OUTSIDE
 from distembed.files import read_small
+from distembed.job.opening import open_job, parse_source
 from distembed.job.terminal import shown, write
-from distembed.views.drawings import draw_map, draw_topics
+from distembed.views.drawings import Drawn, draw_map, draw_topics
+from distembed.views.report.maps import MapMethod
 
 TARGET = click.option(
     "--to",
@@ -50,12 +51,10 @@ def plot() -> None:
     type=click.Path(exists=True, dir_okay=False),
     help="A file with a word, or an id or title of a document, on each line.",
 )
-@click.option(
-    "--what", type=click.Choice(["words", "documents"]), help="Default: what the system of the job is for."
-)
+@click.option("--what", type=choice(Drawn), help="Default: what the system of the job is for.")
 @click.option(
     "--method",
-    type=click.Choice(["tsne", "pca"]),
+    type=choice(MapMethod),
     default="tsne",
     show_default=True,
     help="t-SNE keeps neighbors together, principal components keep large distances.",
@@ -74,8 +73,8 @@ def map_(
     names: tuple[str, ...],
     target: str,
     list_file: str | None,
-    what: Literal["words", "documents"] | None,
-    method: Literal["tsne", "pca"],
+    what: Drawn | None,
+    method: MapMethod,
     n_points: int,
 ) -> None:
     """Draw words or documents on the plane, near ones together, with as many names as fit.
@@ -86,7 +85,9 @@ def map_(
     """
     lines = read_small(Path(list_file)).decode("utf-8-sig").splitlines() if list_file else []
     listed = [line.strip() for line in lines if line.strip()]
-    drawn = draw_map(source, target, names=(*names, *listed), what=what, method=method, n_points=n_points)
+    drawn = draw_map(
+        parse_source(source), target, names=(*names, *listed), what=what, method=method, n_points=n_points
+    )
     write(shown(drawn))
 
 
@@ -108,7 +109,7 @@ def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) 
 
     WORKSPACE is that of a finished topics job, or its job file.
     """
-    write(shown(draw_topics(workspace, target, topics=numbers, n_words=n_words)))
+    write(shown(draw_topics(open_job(workspace), target, topics=numbers, n_words=n_words)))
 
 
 COMMANDS: tuple[click.Command, ...] = (plot,)

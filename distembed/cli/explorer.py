@@ -7,6 +7,7 @@ import click
 from distembed.cli.command_line import PLACE, examples
 from distembed.cli.failures import one_sentence
 from distembed.cli.outside import OUTSIDE
+from distembed.job.opening import parse_source
 from distembed.job.terminal import shown, write
 from distembed.views.explorer.job import write_explorer
 
@@ -40,7 +41,7 @@ def explore(source: str, target: str | None, n_points: int) -> None:
     WORKSPACE is that of a finished job, its job file, or a vector file. The page is one HTML file that any browser
     opens without a network. It needs pip install "distembed[explore]".
     """
-    write(shown(write_explorer(source, target, n_points=n_points)))
+    write(shown(write_explorer(parse_source(source), target, n_points=n_points)))
 
 
 COMMANDS: tuple[click.Command, ...] = (explore,)

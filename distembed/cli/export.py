@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
-from distembed.cli.command_line import PLACE, examples
+from distembed.cli.command_line import PLACE, choice, examples
 from distembed.cli.failures import one_sentence
 from distembed.cli.outside import OUTSIDE
+from distembed.encoding.encoder import Weighting, Whitening
+from distembed.job.opening import parse_source
 from distembed.job.terminal import shown, write
 from distembed.views.export import ExportOptions, export_source
 from distembed.views.static_model import export_static
@@ -52,12 +54,12 @@ from distembed.views.static_model import export_static
 )
 @click.option(
     "--weighting",
-    type=click.Choice(["sif", "mean"]),
+    type=choice(Weighting),
     help="Of static:DIR: smooth inverse frequency (default), or the word vectors as they are.",
 )
 @click.option(
     "--whitening",
-    type=click.Choice(["none", "component", "half", "full"]),
+    type=choice(Whitening),
     help="Of static:DIR: even out the spread of the words along their principal axes (default: none).",
 )
 @click.option(
@@ -82,7 +84,12 @@ from distembed.views.static_model import export_static
 )
 @one_sentence
 def export(
-    source: str, target: str, weighting: str | None, whitening: str | None, escape: bool, **options: Any
+    source: str,
+    target: str,
+    weighting: Weighting | None,
+    whitening: Whitening | None,
+    escape: bool,
+    **options: Any,
 ) -> None:
     """Write a table of a finished job to one file that other tools read.
 
@@ -97,10 +104,10 @@ def export(
     encoding = {"weighting": weighting, "whitening": whitening}
     if target.startswith("static:"):
         _refuse(options, of="a table")
-        write(shown(export_static(source, target, **encoding)))
+        write(shown(export_static(parse_source(source), target, **encoding)))
         return
     _refuse(encoding, of="static:DIR")
-    write(shown(export_source(source, target, ExportOptions(**options, escape=escape))))
+    write(shown(export_source(parse_source(source), target, ExportOptions(**options, escape=escape))))
 
 
 def _refuse(options: Mapping[str, object], *, of: str) -> None:

@@ -17,14 +17,13 @@ from distembed.execution import uncollected
 from distembed.files import failures_told
 from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
-from distembed.job.opening import existing_workspace, open_job
+from distembed.job.opening import code_of, existing_workspace, open_job
 from distembed.job.planning import check_inputs, plan_stages, planned_losses
 from distembed.job.progress import TerminalReporter, warnings_noted
 from distembed.job.run import report_job, run_stages
 from distembed.job.state import standings, unread
 from distembed.job.status import job_status, verify_job
 from distembed.job.terminal import confirmed, shown, write
-from distembed.job.trust import code_of
 from distembed.job.workers import Workers
 from distembed.storage import Workspace
 from distembed.urls import any_protocol
@@ -119,7 +118,7 @@ def plan(
     with any_protocol(allowed=allow_code), uncollected():
         job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace, to_run=True)
         with failures_told(job.job.workspace):
-            place = existing_workspace(job)
+            place = existing_workspace(job.job.workspace)
             found = standings(job, place)
         lines = plan_stages(job, found, place)
         write(lines.table())

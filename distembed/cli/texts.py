@@ -8,10 +8,12 @@ from typing import Any
 import click
 from rich.console import Console
 
-from distembed.cli.command_line import PLACE, examples
+from distembed.cli.command_line import PLACE, choice, examples
 from distembed.cli.failures import one_sentence
 from distembed.cli.outside import OUTSIDE
 from distembed.corpus import read_corpus
+from distembed.corpus.readers import Layout
+from distembed.encoding.encoder import UnknownWords, Weighting, Whitening
 from distembed.encoding.texts import search_texts
 from distembed.job.opening import parse_source
 from distembed.job.progress import TerminalReporter, warnings_noted
@@ -30,18 +32,18 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--unknown",
-            type=click.Choice(["skip", "subwords"]),
+            type=choice(UnknownWords),
             help="Leave unknown words out, or compose them from n-grams (default where the vectors have them).",
         ),
         click.option(
             "--whitening",
-            type=click.Choice(["none", "component", "half", "full"]),
+            type=choice(Whitening),
             help="Even out the spread of the words along their principal axes (default: none).",
         ),
         click.option("--a", type=float, help="The constant of smooth inverse frequency (default: 0.001)."),
         click.option(
             "--weighting",
-            type=click.Choice(["sif", "mean"]),
+            type=choice(Weighting),
             help="Smooth inverse frequency (default), or the plain mean of the word vectors.",
         ),
         click.option(
@@ -58,7 +60,7 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--layout",
-            type=click.Choice(["line", "blocks"]),
+            type=choice(Layout),
             default="line",
             show_default=True,
             help="Of plain text: a text a line, or texts between blank lines with the title first.",

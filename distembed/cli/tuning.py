@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import click
 from rich.console import Console
@@ -11,7 +10,8 @@ from rich.console import Console
 from distembed.cli.command_line import PLACE, examples
 from distembed.cli.failures import one_sentence
 from distembed.cli.outside import OUTSIDE
-from distembed.job.model import JobError
+from distembed.job.model import Job, JobError
+from distembed.job.opening import open_job
 from distembed.job.progress import TerminalReporter, warnings_noted
 from distembed.job.terminal import shown, write
 from distembed.job.workers import Workers
@@ -86,7 +86,10 @@ def tune(
     if target and chosen in (None, "npy"):
         raise JobError(f"the table cannot be written to {target}: end it in .csv, .tsv or .parquet")
 
-    def workers(job: Any) -> Workers:
+    def job_of(keys: tuple[str, ...]) -> Job:
+        return open_job(job_file, settings=(*settings, *keys), to_run=True)
+
+    def workers(job: Job) -> Workers:
         n = n_workers or job.resources.workers
         return Workers(scheduler=scheduler, n_workers=n, memory_limit=job.resources.memory_limit)
 
@@ -94,8 +97,9 @@ def tune(
     try:
         with any_protocol(allowed=allow_code), warnings_noted(reporter):
             grid = parse_grids(grids)
-            options: dict[str, Any] = {"settings": settings, "place": workspace, "allow_code": allow_code}
-            tuned = tuning.tune(job_file, grid, on, workers=workers, reporter=reporter, **options)
+            tuned = tuning.tune(
+                job_of, grid, on, place=workspace, workers=workers, reporter=reporter, allow_code=allow_code
+            )
     finally:
         reporter.close()
     write(_table(tuned))

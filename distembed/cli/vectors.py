@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from distembed.cli.command_line import PLACE, examples
+from distembed.cli.command_line import PLACE, choice, examples
 from distembed.cli.failures import fail, one_sentence
 from distembed.cli.outside import OUTSIDE
 from distembed.display import plural
+from distembed.encoding.encoder import Weighting, Whitening
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import FEW_KNOWN, Case, Options, Policy, Score, Unknown
@@ -53,7 +54,7 @@ from distembed.views.texts import open_encoder
 @click.option("--max-words", type=click.IntRange(min=1), help="Read only the first N vectors of a file.")
 @click.option(
     "--case",
-    type=click.Choice(["auto", "lower", "keep", "ignore"]),
+    type=choice(Case),
     default="auto",
     show_default=True,
     help="How words of the sets are looked up: as written and then in lower case (auto), in lower case, "
@@ -61,7 +62,7 @@ from distembed.views.texts import open_encoder
 )
 @click.option(
     "--unknown",
-    type=click.Choice(["skip", "zero", "subwords"]),
+    type=choice(Unknown),
     default="skip",
     show_default=True,
     help="Items with a word that has no vector: left out (skip), counted as wrong (zero), or answered with a vector "
@@ -69,7 +70,7 @@ from distembed.views.texts import open_encoder
 )
 @click.option(
     "--synonym-options",
-    type=click.Choice(["all", "known"]),
+    type=choice(Options),
     default="all",
     show_default=True,
     help="Which options of a synonym question must be known: all, or the answer and one distractor; the others are "
@@ -77,12 +78,12 @@ from distembed.views.texts import open_encoder
 )
 @click.option(
     "--weighting",
-    type=click.Choice(["sif", "mean"]),
+    type=choice(Weighting),
     help="How sentences become vectors: by smooth inverse frequency (default), or as plain means of word vectors.",
 )
 @click.option(
     "--whitening",
-    type=click.Choice(["none", "component", "half", "full"]),
+    type=choice(Whitening),
     help="Even out the spread of the words in sentences (default: none).",
 )
 @one_sentence
@@ -95,8 +96,8 @@ def evaluate(
     case: Case,
     unknown: Unknown,
     synonym_options: Options,
-    weighting: str | None,
-    whitening: str | None,
+    weighting: Weighting | None,
+    whitening: Whitening | None,
 ) -> None:
     """Score word vectors on similarity, analogy, synonym, categorization, sentence and tagging sets; print one table.
 

@@ -28,13 +28,13 @@ from distembed.corpus.streams import (
     Progress,
     RecordError,
     not_utf8,
-    open_url,
     option_text,
     pieces_of,
 )
 from distembed.formats.delimiters import DELIMITERS, separated
 from distembed.formats.encodings import decoded
 from distembed.formats.parquet import ParquetFile, read_batches
+from distembed.formats.pieces import open_url
 
 # A JSON line is parsed as a whole.
 MAX_JSON_LINE_BYTES = 1 << 28

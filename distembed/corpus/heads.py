@@ -9,9 +9,10 @@ from dataclasses import replace
 from fnmatch import fnmatch
 
 from distembed.corpus.paths import name_files
-from distembed.corpus.streams import CorpusError, Partition, Progress, decompressed, open_url, option_text
+from distembed.corpus.streams import CorpusError, Partition, Progress, decompressed, option_text
 from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, is_binary, misread_as
 from distembed.formats.heads import Head, sniffed
+from distembed.formats.pieces import open_url
 
 Encodings = tuple[tuple[str, str], ...]
 """Patterns of file names, each with the encoding of the files that match."""

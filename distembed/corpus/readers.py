@@ -36,17 +36,17 @@ from distembed.corpus.streams import (
     Partition,
     Progress,
     RecordError,
-    is_utf8,
-    open_url,
     option_text,
 )
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
+from distembed.formats.encodings import is_utf8
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
 from distembed.formats.parquet import ParquetFile
+from distembed.formats.pieces import open_url
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 from distembed.urls import url_to_fs
@@ -201,6 +201,13 @@ def documents_of(partition: Partition) -> Iterator[Document]:
                 held = []
 
 
+Layout = Literal["line", "blocks"]
+"""Of plain text: a document on each line, or documents between blank lines."""
+
+BadRecords = Literal["error", "skip"]
+"""What a record that cannot be read does: it ends the reading, or it is left out and counted."""
+
+
 def read_corpus(
     paths: str | Path | Sequence[str | Path],
     *,
@@ -217,8 +224,8 @@ def read_corpus(
     errors: Literal["strict", "replace"] = "strict",
     delimiter: str = "auto",
     quotes: Literal["auto", "double", "none"] = "auto",
-    layout: Literal["line", "blocks"] = "line",
-    bad_records: Literal["error", "skip"] = "error",
+    layout: Layout = "line",
+    bad_records: BadRecords = "error",
     scratch: str | Path | None = None,
     storage_options: Mapping[str, object] | None = None,
     section: str = "",

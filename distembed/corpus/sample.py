@@ -18,8 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.partitions import Tokens, read_batches
-from distembed.corpus.streams import Partition, Progress, Scanned, open_url, xz_text_bytes
+from distembed.corpus.streams import Partition, Progress, Scanned
 from distembed.corpus.tokenizer import Tokenizer, scanner
+from distembed.formats.pieces import open_url, xz_text_bytes
 
 SAMPLE_BYTES = 8 << 20
 """Bytes of text in a sample, 1.4 million words of English: half a second of plain text, two of a compressed dump."""

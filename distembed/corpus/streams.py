@@ -7,12 +7,7 @@ documents that *begin* inside it, and reads past its end to finish the last of t
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import lzma
-import os
-import re
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -22,18 +17,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.files import is_store_failure
-from distembed.urls import check_regular, url_to_fs
+from distembed.formats.encodings import is_utf8
+from distembed.formats.pieces import Packed, find_bz2_stream, open_url
 
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
 PIECE_BYTES = 1 << 20
-READ_BYTES = 1 << 18
-BZ2_STREAM = re.compile(rb"BZh[1-9]1AY&SY")
-BZ2_STREAM_BYTES = 10
-XZ_HEADER_BYTES = XZ_FOOTER_BYTES = 12
-XZ_LEAST_BYTES = 32
-"""Bytes of a stream of an .xz file without a byte of text."""
 
 
 class CorpusError(ValueError):
@@ -187,18 +176,6 @@ class Piece(NamedTuple):
     owned: bool
 
 
-def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
-    """Open a local file or an fsspec URL for reading bytes."""
-    check_regular(url)
-    try:
-        filesystem, path = url_to_fs(url, **dict(options))
-        return filesystem.open(
-            path, "rb", **({} if filesystem.protocol[0] == "file" else {"block_size": 1 << 22})
-        )
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{url} does not exist; check the path.") from error
-
-
 def pieces_of(partition: Partition, progress: Progress, *, lookback: int = 0) -> Iterator[Piece]:
     """Yield the bytes of a partition, decompressed, and those after it for as long as the caller asks.
 
@@ -213,11 +190,6 @@ def pieces_of(partition: Partition, progress: Progress, *, lookback: int = 0) ->
         else:
             pieces = byte_range(raw, partition, progress, lookback)
         yield from pieces if is_utf8(partition.encoding) else recoded(pieces, partition)
-
-
-def is_utf8(encoding: str) -> bool:
-    """Return whether text of this encoding can be scanned as it is."""
-    return codecs.lookup(encoding).name in {"utf-8", "ascii"}
 
 
 def byte_range(raw: BinaryIO, partition: Partition, progress: Progress, lookback: int) -> Iterator[Piece]:
@@ -252,167 +224,34 @@ def recoded(pieces: Iterator[Piece], partition: Partition) -> Iterator[Piece]:
         ) from error
 
 
-def new_decompressor(compression: str) -> Any:
-    """Return a decompressor of one stream of the format."""
-    if compression == "bz2":
-        return bz2.BZ2Decompressor()
-    return lzma.LZMADecompressor() if compression == "xz" else zlib.decompressobj(wbits=31)
-
-
 def decompressed(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[bytes]:
     """Yield the whole of a compressed file, stream after stream."""
-    if partition.compression == "zst":
-        yield from zst_pieces(raw, partition, progress)
-        return
-    for data, _ in stream_pieces(raw, b"", partition, progress):
+    for data, _ in _unpacked(raw, partition, progress):
         progress.n_bytes_unpacked += len(data)
         yield data
 
 
-def stream_pieces(
-    raw: BinaryIO, data: bytes, partition: Partition, progress: Progress
-) -> Iterator[tuple[bytes, int]]:
-    """Yield decompressed pieces, each with the number of compressed bytes consumed before its stream began.
-
-    Raises
-    ------
-    CorpusError
-        If the data are damaged, or end inside a stream.
-    """
-    consumed = 0
-    data = data or read_more(raw, progress)
-    if not data:
-        raise CorpusError(
-            f"{partition.url} is empty: no {partition.compression} data in it; download it again."
-        )
-    while data:
-        stream, start = new_decompressor(partition.compression), consumed
-        while not stream.eof:
-            if not data and not (data := read_more(raw, progress)):
-                raise CorpusError(
-                    f"{partition.url} is truncated: it ends inside a {partition.compression} stream, at "
-                    f"compressed byte "
-                    f"{raw.tell()}; download it again."
-                )
-            consumed += len(data)
-            yield from ((piece, start) for piece in inflate(stream, data, partition, raw))
-            data = stream.unused_data
-        consumed -= len(data)
-        # Zero bytes after a gzip or xz stream are padding.
-        padding = b"\0" if partition.compression in {"gz", "xz"} else b""
-        while not data.lstrip(padding) and (more := read_more(raw, progress)):
-            consumed += len(data)
-            data = more
-        stripped = data.lstrip(padding)
-        consumed += len(data) - len(stripped)
-        data = stripped
-
-
-def read_more(raw: BinaryIO, progress: Progress) -> bytes:
-    """Read the next bytes of a compressed file."""
-    data = raw.read(READ_BYTES)
-    progress.n_bytes_read += len(data)
-    return data
-
-
-def inflate(stream: Any, data: bytes, partition: Partition, raw: BinaryIO) -> Iterator[bytes]:
-    """Yield the decompressed data, never more than one piece at a time."""
-    try:
-        if partition.compression == "gz":
-            while data and not stream.eof:
-                yield stream.decompress(data, partition.piece_bytes)
-                data = stream.unconsumed_tail
-            return
-        yield stream.decompress(data, partition.piece_bytes)
-        while not stream.needs_input and not stream.eof:
-            yield stream.decompress(b"", partition.piece_bytes)
-    except (OSError, zlib.error, lzma.LZMAError, EOFError, ValueError) as error:
-        raise CorpusError(
-            f"{partition.url} is damaged near compressed byte {raw.tell()}: {error}; download it again."
-        ) from error
-
-
-def xz_text_bytes(raw: BinaryIO) -> int | None:
-    """Return the bytes of the text of an .xz file by the indexes at the ends of its streams, which are not unpacked.
-
-    A file that is not whole has none to be read: None. (The .xz File Format, 1.2.1, sections 2.1.2, 2.2 and 4.)
-    """
-    total, end = 0, raw.seek(0, os.SEEK_END)
-    while end >= XZ_LEAST_BYTES:
-        raw.seek(end - XZ_FOOTER_BYTES)
-        footer = raw.read(XZ_FOOTER_BYTES)
-        if footer.endswith(bytes(4)):  # padding
-            end -= 4
-            continue
-        index_bytes = 4 * (int.from_bytes(footer[4:8], "little") + 1)
-        start = end - XZ_FOOTER_BYTES - index_bytes
-        if not footer.endswith(b"YZ") or start < XZ_FOOTER_BYTES:
-            return None
-        raw.seek(start)
-        numbers = list(_varints(raw.read(index_bytes)[1:]))
-        last = 2 * numbers[0] if numbers else 0  # after them come their checksum and what fills up four bytes
-        stored, unpacked = numbers[1 : last + 1 : 2], numbers[2 : last + 1 : 2]
-        total += sum(unpacked)
-        end = start - sum(-(-size // 4) * 4 for size in stored) - XZ_HEADER_BYTES
-    return total if end == 0 else None
-
-
-def _varints(data: bytes) -> Iterator[int]:
-    """Yield the integers of seven bits a byte, the lowest first; the last byte of each has no highest bit."""
-    value = shift = 0
-    for byte in data:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            yield value
-            value = shift = 0
-
-
-def zst_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[bytes]:
-    """Yield the whole of a Zstandard file, through Arrow's codec."""
+def _unpacked(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[tuple[bytes, int]]:
+    """Yield decompressed pieces, each with where its stream begins, and count the bytes of the file."""
+    packed = Packed(
+        raw, partition.url, partition.compression, piece_bytes=partition.piece_bytes, error_kind=CorpusError
+    )
     before = progress.n_bytes_read
-    try:
-        with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd") as stream:
-            while data := stream.read(partition.piece_bytes):
-                progress.n_bytes_read = before + raw.tell()
-                yield data
-            progress.n_bytes_read = before + raw.tell()
-    except OSError as error:
-        if is_store_failure(error):
-            raise
-        raise CorpusError(f"{partition.url} is damaged or truncated: {error}; download it again.") from error
+    for piece in packed.pieces():
+        progress.n_bytes_read = before + packed.n_read
+        yield piece
+    progress.n_bytes_read = before + packed.n_read
 
 
 def bz2_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[Piece]:
-    """Yield the streams of a multistream bz2 file that begin in the partition, then those after it.
-
-    A stream is found by its magic number (``BZh1``..``BZh9`` and that of the first block, 80 bits together),
-    so the partitions of a file need no index. What is searched for it belongs to the partition before, or is
-    read again, and does not count as progress.
-    """
-    start = 0 if partition.start == 0 else find_stream(raw, partition)
+    """Yield the streams of a multistream bz2 file that begin in the partition, then those after it."""
+    start = find_bz2_stream(raw, partition.start, partition.stop) if partition.start else 0
     if start is None:
         return
     raw.seek(start)
     stop = float("inf") if partition.stop is None else partition.stop
-    for data, consumed in stream_pieces(raw, b"", partition, progress):
+    for data, consumed in _unpacked(raw, partition, progress):
         yield Piece(data, owned=start + consumed < stop)
-
-
-def find_stream(raw: BinaryIO, partition: Partition) -> int | None:
-    """Return where the first bz2 stream of a partition begins."""
-    position, tail = partition.start, b""
-    raw.seek(position)
-    stop = float("inf") if partition.stop is None else partition.stop + BZ2_STREAM_BYTES - 1
-    while position < stop and (data := raw.read(READ_BYTES)):
-        window = tail + data
-        found = BZ2_STREAM.search(window)
-        if found:
-            start = position - len(tail) + found.start()
-            return start if partition.stop is None or start < partition.stop else None
-        tail = window[-BZ2_STREAM_BYTES + 1 :]
-        position += len(data)
-    return None
 
 
 # --- scanners ----------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from distembed.corpus.documents import (
     owned_lines,
     without_cut,
 )
-from distembed.corpus.streams import Batch, Partition, Progress, open_url, pieces_of
+from distembed.corpus.streams import Batch, Partition, Progress, pieces_of
+from distembed.formats.pieces import open_url
 
 # What ends a block. (A line of white space is text.)
 BLANK_LINE = re.compile(rb"\n\r?\n")

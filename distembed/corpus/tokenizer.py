@@ -33,7 +33,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import islice
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,6 @@ from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer, read_n
 from distembed.corpus.streams import Batch, DictionarySlice, Scanned, Scanner, not_utf8
 from distembed.options import PositiveInt
 
-BORDERS = ("document", "line", "sentence")
 NORMALIZATIONS = ("nfc", "nfkc", "none")
 # Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space
 # after them.
@@ -66,6 +65,10 @@ SENTENCE_END = re.compile(
 )
 # A user's function gets at most this much text at a time.
 CALLABLE_PIECE = 1 << 20
+
+
+Border = Literal["document", "line", "sentence"]
+"""What no pair of words reaches across."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class Tokenizer:
     lowercase: bool = True
     numbers: bool = False
     apostrophes: bool = False
-    border: Literal["document", "line", "sentence"] = "document"
+    border: Border = "document"
     min_border_tokens: PositiveInt = 1
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     phrases_file: str | None = field(default=None, repr=False)
@@ -131,8 +134,10 @@ class Tokenizer:
         if self.normalization not in NORMALIZATIONS:
             choices = ", ".join(map(repr, NORMALIZATIONS))
             raise ValueError(f"normalization is {self.normalization!r}; give one of {choices}.")
-        if self.border not in BORDERS:
-            raise ValueError(f"border is {self.border!r}; give one of {', '.join(map(repr, BORDERS))}.")
+        if self.border not in get_args(Border):
+            raise ValueError(
+                f"border is {self.border!r}; give one of {', '.join(map(repr, get_args(Border)))}."
+            )
         if self.min_border_tokens < 1:
             raise ValueError(f"min_border_tokens is {self.min_border_tokens}; give 1 or more.")
 
@@ -258,7 +263,7 @@ class WordScanner:
 
     def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict", section: str = ""):
         self.url, self.strict, self.section = url, errors == "strict", section
-        self.border = BORDERS.index(tokenizer.border)
+        self.border = get_args(Border).index(tokenizer.border)
         self.normalizer = normalizer(tokenizer, errors)
         self.table = class_table(
             str(tokenizer.pattern), tokenizer.lowercase, tokenizer.numbers, tokenizer.apostrophes

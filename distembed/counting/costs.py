@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccur
 from distembed.counting.documents import BYTES_PER_TOKEN
 from distembed.counting.partial_counts import pairs_per_piece
 from distembed.counting.runs import entry_bytes
+from distembed.linalg.chunks import BLOCK_MEMORY
 
 LOOKUP_BYTES = 400
 """Bytes a word of the vocabulary takes in a task that reads token ids: the words, their hashes, and row ends of runs.
@@ -120,7 +122,7 @@ def pair_model(
         counts,
         (1 + mirrored) * before,
         float(counts.sum()) if options.oov == "remove" else n_tokens,
-        _repetition(sample, wanted.tobytes(), n_words, options),
+        _repetition(sample, wanted.tobytes(), n_words, replace(options, block_memory=BLOCK_MEMORY)),
         mirrored,
     )
 

@@ -14,11 +14,18 @@ from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.execution import compute, map_blocks
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import of_each_row, whole_rows
+from distembed.weighting.costs import block_bytes
 
 Floats = NDArray[np.float64]
+
+READ_COPIES = 3
+"""Copies of a row block of counts: as it is read, tested, and by columns while these are added."""
+JOINT_COPIES = 3
+"""Copies of the counts of the listed words with one another: by block, joined, and as shares."""
 
 
 class ClusteringScores(NamedTuple):
@@ -179,6 +186,22 @@ def _submatrix(counts: Any, words: NDArray[np.int64]) -> Floats:
 
 def _rows_and_columns(block: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Floats:
     return np.asarray(csr_array(block)[rows][:, columns].toarray(), dtype=np.float64)
+
+
+def coherence_cost(n_pairs: int, n_blocks: int, n_listed: int, *, block_memory: int) -> Cost:
+    """Return what `topic_coherence` takes, which reads the counts once for their sums and once for the words it needs.
+
+    Parameters
+    ----------
+    n_pairs, n_blocks : int
+        The pairs that are counted, and their row blocks.
+    n_listed : int
+        The different words of all topics.
+    block_memory : int
+        The bytes a task of counting may use, which lays the grid.
+    """
+    task = READ_COPIES * block_bytes(n_pairs, block_memory)
+    return Cost(2 * n_blocks, 2 * PAIR_BYTES * n_pairs, 0, task, JOINT_COPIES * 8 * n_listed**2)
 
 
 def same_class_cosines(

@@ -74,6 +74,11 @@ def detect_encoding(head: bytes) -> str:
     return "utf-8" if len(valid) >= n_other else ONE_BYTE
 
 
+def is_utf8(encoding: str) -> bool:
+    """Return whether text of this encoding can be scanned as it is."""
+    return codecs.lookup(encoding).name in {"utf-8", "ascii"}
+
+
 def decoded(data: bytes, encoding: str = "", *, errors: str = "strict") -> str:
     """Return a text without its byte-order mark, in an encoding or in the one that it seems to have."""
     return data.decode(encoding or detect_encoding(data), errors).removeprefix("\ufeff")

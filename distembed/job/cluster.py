@@ -30,13 +30,11 @@ from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from fsspec.config import conf
 
-from distembed.display import plural
+from distembed.display import format_bytes, plural
 from distembed.execution import one_blas_thread
 from distembed.job.provenance import of_this_process, other_code
-from distembed.job.quantities import format_bytes
-from distembed.job.stores import use_storage_options
 from distembed.storage.tasks import KilledBlockError
-from distembed.urls import PROTOCOLS_VARIABLE
+from distembed.urls import PROTOCOLS_VARIABLE, use_storage_options
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,9 +26,9 @@ from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
 from distembed.corpus.paths import is_hidden, named_files
+from distembed.display import format_bytes
 from distembed.files import failures_told
 from distembed.job.model import Read
-from distembed.job.quantities import format_bytes
 from distembed.storage.files import RECORD_BYTES
 from distembed.storage.schema import WORKSPACE_FILE, DamagedError, ManifestError, new_digest, seal, unseal
 from distembed.storage.workspace import Workspace

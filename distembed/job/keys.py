@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from distembed.display import format_size
 from distembed.job.model import SIZE, Section, tagged
-from distembed.job.quantities import format_size
 from distembed.job.stage import system_named
 from distembed.options import described
 

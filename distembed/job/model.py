@@ -36,9 +36,8 @@ from pydantic import (
 )
 
 from distembed.job.registry import DEFAULT_SYSTEM, SYSTEMS
-from distembed.job.stores import checked_options
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
-from distembed.urls import check_url, has_secret
+from distembed.urls import check_options, check_url, has_secret
 
 TWO_OR_MORE = range(2, 2**63)
 """The whole numbers from 2 on."""
@@ -374,6 +373,12 @@ class ReportSection(MapSection, ListsSection):
     """`[report]`: what the report shows beside the figures of every run."""
 
 
+def _checked_options(options: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    for protocol, values in options.items():
+        check_options(protocol, values)
+    return options
+
+
 class ResourcesSection(Section):
     """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`."""
 
@@ -386,7 +391,7 @@ class ResourcesSection(Section):
     memory_limit: Bytes = parse_bytes("2GiB")
     """The memory of a process; a job whose counted sizes cannot fit it is refused."""
     storage_options: Annotated[
-        dict[str, dict[str, Any]], AfterValidator(checked_options), "a table of options per protocol"
+        dict[str, dict[str, Any]], AfterValidator(_checked_options), "a table of options per protocol"
     ] = {}
     """How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
     the others that `distembed.urls.OPTIONS` lists. None is a secret.

@@ -20,12 +20,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distembed.corpus.paths import is_hidden
+from distembed.corpus.paths import format_of, is_hidden
 from distembed.display import plural
 from distembed.files import read_head, replacing
 from distembed.formats.delimiters import delimiter_of, separated
 from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
-from distembed.formats.names import suffix_of
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.job import demos
 from distembed.job.inputs import is_input
@@ -159,15 +158,15 @@ def word_counts(sample: Sample) -> Counter[str]:
 
 def records_of(path: str) -> Records:
     """Return the first values of each field of JSON lines, Parquet, CSV or TSV; nothing of other files."""
-    suffix = suffix_of(path)
-    if suffix in (".parquet", ".pq"):
+    kind = format_of(path)
+    if kind == "parquet":
         with opened(path, "rb") as file:
             batch = next(read_batches(ParquetFile(file), SAMPLE_RECORDS), None)
             return {} if batch is None else batch.to_pydict()
-    if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
+    if kind not in ("jsonl", "csv", "tsv"):
         return {}
     text = sample_of(path).text
-    return _of_csv(text, path) if suffix in (".csv", ".tsv") else _of_json(text.splitlines()[:SAMPLE_RECORDS])
+    return _of_json(text.splitlines()[:SAMPLE_RECORDS]) if kind == "jsonl" else _of_csv(text, path)
 
 
 def _of_json(lines: list[str]) -> Records:
@@ -332,7 +331,7 @@ def _relative(file: str, folder: Path) -> str:
 def _for_a_small_text(places: set[str], file: str) -> Settings:
     """Return lower thresholds for a text of a few words, for which the defaults leave too few of them."""
     paths = files_at(file)
-    if "vocabulary.min_count" not in places or suffix_of(paths[0]) in (".xml", ".parquet", ".pq"):
+    if "vocabulary.min_count" not in places or format_of(paths[0]) in ("mediawiki", "parquet"):
         return {}
     samples = list(map(sample_of, paths[:SMALL_FILES]))
     counts = sum(map(word_counts, samples), Counter[str]()).values()

@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from distembed.corpus.paths import is_hidden
+from distembed.formats.names import vector_format
 from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
 from distembed.job.stage import read_vectors
-from distembed.job.stores import use_storage_options
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
-from distembed.urls import ANONYMOUS, ENDPOINTS_VARIABLE, LOCAL, protocol_of, unconfirmed_endpoints
+from distembed.urls import (
+    ANONYMOUS,
+    ENDPOINTS_VARIABLE,
+    LOCAL,
+    protocol_of,
+    unconfirmed_endpoints,
+    use_storage_options,
+)
 from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
@@ -32,21 +39,17 @@ Source: TypeAlias = Job | Workspace | VectorFile
 
 
 def parse_source(text: str) -> Source:
-    """Return what a user names: a workspace, the job in a file that ends in .toml, or else a file of vectors.
+    """Return what a user names: a workspace, the job in a file that ends in .toml, or a file of vectors.
 
     Raises
     ------
-    JobError, FileNotFoundError
-        As `open_job`.
-    IsADirectoryError
-        It is a local folder and no workspace.
+    JobError, FileNotFoundError, IsADirectoryError
+        As `open_job`: also where nothing is there, and the name is not that of a file of vectors.
     """
-    if Workspace.exists(text):
-        return Workspace.open(text)
-    if text.endswith(".toml"):
-        return open_job(text)
-    _refuse_folder(text)
-    return VectorFile(text)
+    if place := existing_workspace(text):
+        return place
+    is_vectors = vector_format(text) is not None or "://" in text or Path(text).is_file()
+    return VectorFile(text) if is_vectors and not text.endswith(".toml") else open_job(text)
 
 
 def open_job(
@@ -61,13 +64,15 @@ def open_job(
     ------
     JobError, FileNotFoundError
         As `load_job`; a workspace may also hold no job, or one that is to run and reads what its reader did not name.
+    IsADirectoryError
+        It is a local folder and no workspace.
     """
-    if not Workspace.exists(text):
+    place = existing_workspace(text)
+    if place is None:
         _refuse_folder(text)
         if "://" in text:
             raise FileNotFoundError(_no_workspace(text))
         return reached(load_job(text, settings=settings, workspace=workspace), settings)
-    place = Workspace.open(text)
     job = _recorded_job(place, settings, workspace)
     if to_run:
         _refuse_other_protocols(job, place, settings)
@@ -176,6 +181,29 @@ def _unconfirmed(protocol: str, name: str, host: str) -> str:
     )
 
 
+def code_of(job: Job) -> list[str]:
+    """Return a sentence for each "module:function" that a job would import and call."""
+    patterns = {name: getattr(getattr(job, name), "pattern", "") for name in type(job).model_fields}
+    return [
+        f'{name}.pattern = "{pattern}" calls the Python function {pattern} on every document'
+        for name, pattern in patterns.items()
+        if ":" in pattern
+    ]
+
+
+def check_code(job: Job, *, allow_code: bool) -> None:
+    """Refuse a job that names code where its reader has not allowed it.
+
+    Raises
+    ------
+    JobError
+        The job names a "module:function".
+    """
+    found = code_of(job)
+    if found and not allow_code:
+        raise JobError(f"{'; '.join(found)}: if you trust it, give --allow-code (allow_code=True in Python)")
+
+
 READ_AGAIN = (("corpus", "phrases_file"), ("domain", "names"))
 """Keys that name a file which a finished job reads again when it is asked of new texts or names."""
 
@@ -196,9 +224,16 @@ def refuse_recorded(job: Job) -> None:
             )
 
 
-def existing_workspace(job: Job) -> Workspace | None:
-    """Return the workspace of a job, to be read, or None where there is none yet."""
-    return Workspace.open(job.job.workspace) if Workspace.exists(job.job.workspace) else None
+def existing_workspace(url: str) -> Workspace | None:
+    """Return the workspace at a folder or URL, to be read, or None where there is none yet."""
+    return Workspace.open(url) if Workspace.exists(url) else None
+
+
+def place_of(source: Source) -> str:
+    """Return the path or URL of a file of vectors, or of the workspace of a job."""
+    if isinstance(source, VectorFile):
+        return source.path
+    return source.url if isinstance(source, Workspace) else source.job.workspace
 
 
 def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost
+from distembed.display import format_bytes
 from distembed.job.model import Job
-from distembed.job.quantities import format_bytes
 from distembed.job.terminal import shown
 
 MIB = 2**20

@@ -20,7 +20,7 @@ from distembed.storage.workspace import Workspace
 def plan_job(job: Job) -> Plan:
     """Return the resources that a job needs; the sizes that committed stages know are exact."""
     with failures_told(job.job.workspace):
-        workspace = existing_workspace(job)
+        workspace = existing_workspace(job.job.workspace)
         found = standings(job, workspace)
     return plan_stages(job, found, workspace)
 

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from distembed.job.quantities import format_seconds
+from distembed.display import format_seconds
 from distembed.job.terminal import shown, write
 
 PLAIN_LINE_SECONDS, MOST_LINE_SECONDS = 10.0, 60.0

@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 import tomli_w
 
-from distembed.display import plural
+from distembed.display import format_seconds, plural
 from distembed.execution import Listener, heard_by, uncollected
 from distembed.files import failures_told
 from distembed.job import derived, provenance
 from distembed.job.inputs import keep_hints, look_for, recorded_bytes
 from distembed.job.model import Job, JobError
-from distembed.job.opening import JOB_FILE, existing_workspace
+from distembed.job.opening import JOB_FILE, check_code, existing_workspace
 from distembed.job.plan import Plan
 from distembed.job.planning import check_inputs, plan_stages, planner
 from distembed.job.progress import Reporter, Silent
-from distembed.job.quantities import format_seconds
 from distembed.job.stage import Context, Counted, StageSpec, System, makes_only_temporaries, system_of
 from distembed.job.state import (
     ReplaceError,
@@ -31,7 +30,6 @@ from distembed.job.state import (
     with_damage,
 )
 from distembed.job.status import spent_text, state_of
-from distembed.job.trust import check_code
 from distembed.job.workers import Meter, Workers
 from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json
 from distembed.storage.stage import Stage
@@ -163,7 +161,7 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
     Nothing is planned where every stage is done.
     """
     with failures_told(job.job.workspace):
-        there = existing_workspace(job)
+        there = existing_workspace(job.job.workspace)
         found = _looked(job, specs, there, reporter)
     first = next((standing for standing in found if not standing.is_done), None)
     if first is None:

@@ -219,6 +219,19 @@ def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordV
     return found if max_words is None else found.head(max_words)
 
 
+def vectors_at(path: str, *, max_words: int | None = None) -> WordVectors:
+    """Return the first word vectors of a workspace, or of a file in any format.
+
+    Raises
+    ------
+    ValueError
+        As `read_vectors`, or if the file is damaged.
+    """
+    if Workspace.exists(path):
+        return read_vectors(Workspace.open(path), max_words=max_words)
+    return WordVectors.load(path, max_words=max_words)
+
+
 def whole_sparse(array: da.Array) -> sp.csr_array:
     """Return an array of CSR chunks, in memory."""
     blocks = compute(delayed_blocks(array).ravel().tolist())

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from distembed.display import format_seconds
 from distembed.job.inputs import FILES, Stamps, inputs_of, look_for, stamp_inputs, texts_in
 from distembed.job.model import Job
 from distembed.job.provenance import differences
-from distembed.job.quantities import format_seconds
 from distembed.job.stage import StageSpec, system_of
 from distembed.storage.manifest import replaced
 from distembed.storage.schema import Begun, Problem, StageManifest, fingerprint

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from distembed.display import format_bytes, format_seconds, measured
 from distembed.job import derived
 from distembed.job.model import Job
 from distembed.job.opening import existing_workspace
-from distembed.job.quantities import format_bytes, format_seconds, measured
 from distembed.job.stage import system_of
 from distembed.job.state import Standing, standings
 from distembed.job.terminal import shown
@@ -24,7 +24,7 @@ def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
 
     `command` is what runs the job: where there is no workspace yet, the line says to type it.
     """
-    workspace = existing_workspace(job)
+    workspace = existing_workspace(job.job.workspace)
     if workspace is None:
         return f"{job.job.workspace}: nothing there yet; type: {command}"
     owner = workspace.writer()

@@ -27,10 +27,10 @@ from dask import threaded
 from dask.system import CPU_COUNT
 from distributed import Client
 
+from distembed.display import format_bytes
 from distembed.execution import one_blas_thread
 from distembed.job import cluster
 from distembed.job.cluster import TLS
-from distembed.job.quantities import format_bytes
 from distembed.spelling import did_you_mean, spelled_like
 from distembed.storage.workspace import Workspace
 

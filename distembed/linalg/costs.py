@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.costs import SCRATCH_FACTOR, Cost, Exchange
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost, Exchange
 
 DENSE_COPIES = 7
 """Matrices of n × n float64 that `dense_eigenpairs` holds at most: the identity with its product, or the product, its
 symmetric part, LAPACK's copy and workspace of two, and the vectors. Measured 6.2 to 6.5 on 2,500 and 3,500 rows."""
+
+PIECES_COPIES = 2
+"""Bytes of the pieces of a transpose, and of the blocks made of them, over those of the matrix. Measured 1.8 to 2.0."""
 
 
 class KrylovBasis(NamedTuple):
@@ -83,8 +86,8 @@ def triplets_cost(
     matrix = value_bytes * nnz
     n_blocks = max(1, -(-matrix // block_bytes))
     image = itemsize * long * columns
-    # Each pass turns the matrix anew. Before a block of its transpose is made, all pieces of it are there.
-    pieces = matrix + 4 * n_blocks * (shape[1] + n_blocks)
+    # Each pass turns the matrix anew.
+    pieces = pieces_bytes(shape, matrix, n_blocks)
     rows_of_bases = itemsize * -(-short // n_blocks) * columns * (passes + 3)
     products = 8 * passes * columns**2
     found = 3 * itemsize * long * k + 3 * 8 * short * k
@@ -102,3 +105,22 @@ def triplets_cost(
             graphs * (matrix + n_blocks * 2 * products),
         ),
     )
+
+
+def pieces_bytes(shape: tuple[int, int], matrix_bytes: int, n_blocks: int) -> int:
+    """Return the bytes of a matrix cut for its transpose, of which all pieces are there before it is made."""
+    return PIECES_COPIES * matrix_bytes + 4 * n_blocks * (shape[1] + n_blocks)
+
+
+def transpose_cost(shape: tuple[int, int], nnz: int, *, block_bytes: int) -> Cost:
+    """Return what storing the transpose of a sparse matrix takes, in row blocks of so many bytes before and after."""
+    matrix = PAIR_BYTES * nnz
+    n_blocks = max(1, -(-matrix // block_bytes))
+    task = int(SCRATCH_FACTOR * min(block_bytes, matrix))
+    shared = pieces_bytes(shape, matrix, n_blocks)
+    return Cost(n_blocks**2, matrix, matrix, task, shared)
+
+
+def copy_cost(n_read: int, n_written: int) -> Cost:
+    """Return what storing some columns of a dense array takes, which may be one block."""
+    return Cost(1, n_read, n_written, n_read + n_written)

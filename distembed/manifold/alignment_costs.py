@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distembed.costs import Cost
+from sklearn.base import clone
+
+from distembed.costs import Cost, add_costs
 from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK, row_chunk
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, group_width
 from distembed.manifold.correspondences import JointGraphEstimator
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.graph_costs import (
     EDGE_BYTES,
+    GRAPH_COPIES,
     LIST_BYTES,
     START_ROUNDS,
     MatrixSize,
@@ -19,6 +22,7 @@ from distembed.manifold.graph_costs import (
     eigenmaps_cost,
     most_edges,
 )
+from distembed.manifold.inference import AS_PRINTED
 from distembed.manifold.propagation import CANDIDATES, N_ROUNDS, ROWS_AT_ONCE, folds_of
 from distembed.neighbors.search import MERGED_AT_ONCE
 
@@ -112,7 +116,7 @@ def embedding_cost(
     n_features: int,
     *,
     n_edges: int,
-    is_held: bool = True,
+    graph_memory: int | None = None,
     n_rounds: int = ROUNDS,
 ) -> Cost:
     """Return what the rounds of a feature-preserving embedding take, after its graph: systems, some in each task.
@@ -122,28 +126,37 @@ def embedding_cost(
     model : its options
     n_rows : of all sets
     n_features : columns of V
-    n_edges : of the joint graph
-    is_held : whether the graph is in memory; otherwise its row blocks are read for each product
+    n_edges : of the joint graph, at most
+    graph_memory : bytes up to which the graph is in memory, by default any; row blocks of a larger one are read for
+        each product
     n_rounds : rounds of the alternation
     """
     k, edges = model.n_components, EDGE_BYTES * (n_edges + n_rows)
+    held_edges = n_edges if graph_memory is None else min(n_edges, graph_memory // EDGE_BYTES)
+    in_memory = EDGE_BYTES * (held_edges + n_rows)  # it may have fewer edges, and then be held
+    block = STORED_BYTES * VALUES_PER_BLOCK if held_edges < n_edges else 0
     width = group_width(n_rows, k, model.block_memory)
     n_rounds = min(n_rounds, model.max_iter)
     n_tasks, vectors = n_rounds * -(-k // width), 8 * n_rows * k
-    graph = 2 * edges if is_held else STORED_BYTES * VALUES_PER_BLOCK
-    task = 8 * SYSTEM_COPIES * n_rows * width + 2 * vectors + (0 if is_held else graph)
-    held = VALUE_COPIES * (vectors + 8 * n_rows * n_features) + (3 * edges if is_held else graph)
+    task = 8 * SYSTEM_COPIES * n_rows * width + 2 * vectors + block
+    held = VALUE_COPIES * (vectors + 8 * n_rows * n_features) + 3 * in_memory
     if model.missing == "imputed":
         held += 2 * 8 * n_rows * n_features  # what is filled in, in each round
-    start = starting_bytes(n_rows, n_edges if is_held else 0, k) if model.init == "alignment" else vectors
+    start = starting_bytes(n_rows, held_edges, k) if model.init == "alignment" else vectors
     return Cost(
         n_tasks,
-        edges,
+        edges if held_edges == n_edges else edges * n_rounds,
         (n_rounds + 1) * vectors,
         task,
-        max(held, start) + edges * is_held,
+        max(held, start) + in_memory,
         graphs=2 * n_rounds,
     )
+
+
+def joint_cost(n_rows: int, n_edges: int) -> Cost:
+    """Return what the joint graph takes where it is stored, from the graphs of both sets and their links on disk."""
+    edges, block = EDGE_BYTES * (n_edges + n_rows), STORED_BYTES * VALUES_PER_BLOCK
+    return Cost(3 * -(-edges // block), 3 * edges, edges, GRAPH_COPIES * min(2 * block, edges))
 
 
 def starting_bytes(n_rows: int, n_edges: int, k: int) -> int:
@@ -167,21 +180,29 @@ def methods_cost(
     n_edges: int,
     n_pairs: int = 0,
     n_draws: int = 1,
+    printed_rounds: int = 0,
+    alignment_components: int = 50,
 ) -> Cost:
     """Return what the methods of `inference` take for so many draws: an embedding and the controls, all in memory.
 
     For two sets these are `infer_by_each_method`, for one `infer_within`. The rows are held without a draw, too.
     """
-    n_rows = sum(rows.n_rows for rows in sets)
-    fit = embedding_cost(model, n_rows, n_features, n_edges=n_edges)
-    links = links_cost(model, sets[0], sets[-1], n_pairs=n_pairs) if len(sets) == 2 else Cost(0, 0, 0, 0)
-    n_fits = 2 if len(sets) == 2 and model.propagate else 1
+    n_rows, is_pair = sum(rows.n_rows for rows in sets), len(sets) == 2
+    fits = [embedding_cost(model, n_rows, n_features, n_edges=n_edges)]
+    found = links_cost(model, *sets, n_pairs=n_pairs) if is_pair else Cost(0, 0, 0, 0)
+    if is_pair:
+        fits.append(eigenmaps_cost(n_rows, n_edges, alignment_components))
+        fits += fits[:1] if model.propagate else []
+    if is_pair and printed_rounds:
+        printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
+        fits.append(embedding_cost(printed, n_rows, n_features, n_edges=n_edges, n_rounds=printed_rounds))
+    every = add_costs([*fits, found._replace(shared_bytes=0)])  # its links are held meanwhile
     rows = sum(size.n_bytes for size in sets)
     controls = CONTROL_COPIES * 8 * sum(size.n_values or size.n_rows * size.n_columns for size in sets)
     return Cost(
-        n_draws * (n_fits * fit.tasks + links.tasks),
+        n_draws * every.tasks,
         rows + EDGE_BYTES * n_edges,
         0,
-        max(fit.task_bytes, links.task_bytes),
-        rows + (fit.shared_bytes + links.shared_bytes + controls if n_draws else 0),
+        every.task_bytes,
+        rows + (every.shared_bytes + found.shared_bytes + controls if n_draws else 0),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.costs import Cost
+from distembed.costs import Cost, add_costs
 from distembed.linalg.chunks import LEAST_ROWS, row_chunk
 from distembed.manifold.eigenmaps import is_small
 from distembed.neighbors.distances import VALUE_BYTES, Metric, dense_values, distance_chunk, rows_of_tile
@@ -34,6 +34,11 @@ class MatrixSize(NamedTuple):
     def row_bytes(self) -> int:
         """The bytes of a dense row."""
         return self.itemsize * self.n_columns
+
+    @property
+    def n_stored(self) -> int:
+        """The stored values: all of them, of dense rows."""
+        return self.n_rows * self.n_columns if self.n_values is None else self.n_values
 
     @property
     def n_bytes(self) -> int:
@@ -87,11 +92,18 @@ def dense_tile(rows: MatrixSize, k: int, metric: Metric, block_memory: int) -> i
     return 2 * chunk * (row + 2 * LIST_BYTES * k) + 8 * min(chunk, LEAST_ROWS) ** 2
 
 
+def _grid(rows: MatrixSize, block_memory: int) -> int:
+    """Return the number of row blocks in which rows are compared."""
+    if rows.n_values is None:
+        return dense_grid(rows, block_memory)
+    of_rows = -(-rows.n_rows // rows_of_tile(block_memory))
+    return max(of_rows, -(-VALUE_BYTES * rows.n_values // block_memory))
+
+
 def _sparse_search(rows: MatrixSize, k: int, block_memory: int) -> Cost:
     """Return the cost of a search among sparse rows: candidates by float32 tiles, which are then measured."""
     n_values = rows.n_values or 0
-    side = min(rows.n_rows, rows_of_tile(block_memory))
-    grid = max(-(-rows.n_rows // side), -(-VALUE_BYTES * n_values // block_memory))
+    side, grid = min(rows.n_rows, rows_of_tile(block_memory)), _grid(rows, block_memory)
     candidates = LIST_BYTES * (k + SPARE_CANDIDATES)
     dense = 4 * min(dense_values(block_memory), side * rows.n_columns)
     of_values = min(block_memory, 2 * VALUE_BYTES * n_values)
@@ -131,17 +143,19 @@ def affinity_cost(
     `symmetry` and, where they are known, on the edges of the graph.
     """
     search = search_cost(rows, k, metric=metric, block_memory=block_memory, reread=reread)
+    making = edges_cost(rows, k, symmetry=symmetry, block_memory=block_memory, n_edges=n_edges)
+    shared = search.shared_bytes + making.shared_bytes
+    return add_costs([search, making])._replace(shared_bytes=shared)
+
+
+def edges_cost(
+    rows: MatrixSize, k: int, *, symmetry: Symmetry, block_memory: int, n_edges: int | None = None
+) -> Cost:
+    """Return what the affinity takes of lists that are there."""
     edges = EDGE_BYTES * (most_edges(rows.n_rows, k, symmetry) if n_edges is None else n_edges)
-    lists, grid = LIST_BYTES * rows.n_rows * k, dense_grid(rows, block_memory)
-    making = 4 * (lists + 2 * EDGE_BYTES * rows.n_rows * k) // grid + VERTEX_BYTES * rows.n_rows
-    return search._replace(
-        tasks=search.tasks + grid,
-        read_bytes=search.read_bytes + grid * lists,
-        written_bytes=search.written_bytes + edges,
-        task_bytes=max(search.task_bytes, making),
-        shared_bytes=search.shared_bytes + GRAPH_COPIES * edges,
-        graphs=2,
-    )
+    lists, grid = LIST_BYTES * rows.n_rows * k, _grid(rows, block_memory)
+    task = 4 * (lists + 2 * EDGE_BYTES * rows.n_rows * k) // grid + VERTEX_BYTES * rows.n_rows
+    return Cost(grid, grid * lists, edges, task, GRAPH_COPIES * edges)
 
 
 # --- the smoothest vectors -------------------------------------------------------------------------------------
@@ -170,3 +184,9 @@ def eigenmaps_cost(n_rows: int, n_edges: int, k: int, *, n_rounds: int = START_R
         return Cost(1, edges, vectors, 0, SMALL_COPIES * square + 3 * (vectors + edges))
     basis = 8 * n_rows * (k + max(START_COLUMNS, k // 5))
     return Cost(n_rounds, n_rounds * edges, vectors + n_rounds * basis, 0, START_COPIES * basis + 3 * edges)
+
+
+def kept_eigenmaps_cost(n_rows: int, n_edges: int, k: int) -> Cost:
+    """Return what `laplacian_eigenmaps` takes where a checkpoint has the vectors: it measures how exact they are."""
+    vectors = 8 * (n_rows + 1) * k
+    return Cost(1, vectors, 0, 0, 3 * (vectors + EDGE_BYTES * n_edges))

@@ -56,11 +56,15 @@ from distembed.manifold.imputation_systems import (
     solve,
 )
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
-from distembed.neighbors.search import approximate_rows, nearest_rows
+from distembed.neighbors.search import Search, approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import DenseInMemory, DenseMatrix, Floats, SparseMatrix
 from distembed.validation import array_of, seed_of, training_matrix
+
+Solver = Literal["krylov", "power"]
+Method = Literal["graph", "linear_map", "combined", "auto"]
+Kernel = Literal["linear", "rbf"]
 
 CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
 """Number of folds of known rows that are hidden to choose a method, and the largest number of hidden rows."""
@@ -166,19 +170,19 @@ class LatentSemanticImputation(BaseEstimator):
         self,
         *,
         min_degree: PositiveInt = 8,
-        solver: Literal["krylov", "power"] = "krylov",
+        solver: Solver = "krylov",
         tol: PositiveFloat = 1e-6,
         max_iter: PositiveInt = 10_000,
         weights: Literal["simplex", "normalise_after"] = "simplex",
         metric: Metric = "euclidean",
-        neighbors: Literal["exact", "approximate"] = "exact",
+        neighbors: Search = "exact",
         lazy: bool = False,
         floor: PositiveFloat = 0.1,
         block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
-        method: Literal["graph", "linear_map", "combined", "auto"] = "graph",
+        method: Method = "graph",
         ridge: PositiveFloat | None = None,
-        kernel: Literal["linear", "rbf"] = "linear",
+        kernel: Kernel = "linear",
         random_state: RandomState = 0,
     ) -> None:
         self.min_degree = min_degree

@@ -147,4 +147,5 @@ def affinity_cost(
     searching = 2 * tile_bytes(sizes, metric, block_memory)
     task = searching + 4 * (lists + edges) // grid + VERTEX_BYTES * n
     tasks = grid * grid + grid * -(-grid // MERGED_AT_ONCE)
-    return Cost(tasks, grid * (sizes.stored_bytes + lists), lists + 2 * edges, task)
+    held = SPARSE_BYTES * sizes.n_stored if sizes.is_sparse else 0
+    return Cost(tasks, grid * (sizes.stored_bytes + lists), lists + 2 * edges, task, held)

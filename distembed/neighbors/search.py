@@ -41,7 +41,10 @@ from distembed.neighbors.distances import (
     search_distances,
 )
 
-Measure = Metric | Literal["inner_product"]
+Search = Literal["exact", "approximate"]
+"""How neighbors are searched: among all rows, or by nearest-neighbor descent, which misses some."""
+
+Measure = Literal[Metric, "inner_product"]
 """How near two rows are: by a distance, or by their inner product, which is none (no spanning tree has it)."""
 
 # The descent keeps lists of at least SEARCHED, and SEARCHED_SHARE times those wanted, whose first k are returned: lists

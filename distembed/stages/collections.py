@@ -22,6 +22,7 @@ from distembed.corpus import (
     build_vocabulary,
     tokenize_partition,
 )
+from distembed.corpus.costs import words_in_memory
 from distembed.corpus.readers import documents_of, inspect_corpus
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
@@ -31,7 +32,7 @@ from distembed.formats.tables import TableError, read_columns
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
-from distembed.stages.corpus import local_scratch, words_in_memory
+from distembed.stages.corpus import local_scratch
 from distembed.stages.corpus_sections import corpus_of
 from distembed.stages.corpus_sizes import about
 from distembed.stages.outputs import DOCUMENTS, TOKENS, VOCABULARY
@@ -84,12 +85,13 @@ WORDS_PER_DOCUMENT = 70
 
 
 class ParallelSizes(NamedTuple):
-    """Documents of each collection, and of both: bytes of the files, non-zeros and words."""
+    """Documents of each collection, and of both: bytes of the files, non-zeros, tokens and words."""
 
     n_first: int
     n_second: int
     input_bytes: int
     n_nonzero: int
+    n_tokens: int
     n_words: int
     n_partitions: int
     exact: bool  # documents and words are counted; non-zeros are estimated always
@@ -110,10 +112,11 @@ class ParallelSizes(NamedTuple):
 def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     read = _collections_of(job, {} if counted is None else counted.stages)
-    nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
+    n_tokens = sum(read.n_tokens)
+    nonzero = min(n_tokens, WORDS_PER_DOCUMENT * sum(read.n_documents))
     first, second = (*read.n_documents, 0)[:2]
     return ParallelSizes(
-        first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_partitions, read.exact
+        first, second, read.n_bytes, nonzero, n_tokens, sum(read.n_words), read.n_partitions, read.exact
     )
 
 

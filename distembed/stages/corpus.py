@@ -17,14 +17,22 @@ from numpy.typing import NDArray
 
 from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary, build_vocabulary, tokenize_partition
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
+from distembed.corpus.costs import (
+    GROUP_DOCUMENTS,
+    MANY_PARTITIONS,
+    tokens_cost,
+    vocabulary_cost,
+    words_in_memory,
+)
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.readers import inspect_corpus
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
-from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
+from distembed.costs import Cost
 from distembed.counting.cooccurrence import merge_files, merge_partials
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
+from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
 from distembed.counting.partial_counts import PartialCounts, count_partition
 from distembed.execution import compute, map_blocks
@@ -33,65 +41,14 @@ from distembed.job.inputs import file_sizes
 from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context, StageSpec, sections
 from distembed.stages import outputs
-from distembed.stages.corpus_sections import CorpusJob, CorpusSection, CountingJob, corpus_of
-from distembed.stages.corpus_sizes import CorpusSizes, RunSizes
+from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
+from distembed.stages.corpus_sizes import CorpusSizes
 from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
 
-DICTIONARY_BYTES = 200 * 2**20
-"""Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
-
-SLICE_ENTRIES, SLICE_ENTRY_BYTES = 2**20, 100
-"""Words of a slice on its way from the dictionaries of partitions to the vocabulary, and the bytes of each."""
-
-VOCABULARY_BYTES = 240
-"""Bytes a word of the vocabulary takes in the stage that makes it, measured on words of six letters and more."""
-
-LOOKUP_BYTES = 400
-"""Bytes a word of the vocabulary takes in a task that reads token ids: the words, their hashes, and row ends of runs.
-
-Measured 310 to 370; the hash table doubles.
-"""
-
-DICTIONARY_SHARE = 60
-"""Bytes of a dictionary a byte of a partition may need: texts of nothing but new words, compressed four times."""
-
-DOCUMENT_BYTES = 200
-"""Bytes a document takes in the table of the documents of its partition."""
-
-MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
-"""More partitions than this share the row groups of the table of documents, each of at least so many documents."""
-
-PHRASE_COPIES = 110
-"""Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
-
-TOKEN_BYTES, STORED_ENTRY_BYTES, STORED_DOCUMENT_BYTES = 2.03, 12.7, 25
-"""Bytes on disk of a token, of a word of the dictionary of a partition, and of a document in its list.
-
-Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens (tests/benchmarks/PLANS.md).
-"""
-
-STORED_WORD_BYTES, LISTED_DOCUMENT_BYTES = 9, 17
-"""Bytes on disk of a word of the vocabulary, and of a document in the list of all: 8.9 to 9.0, and 13.5 to 18.1."""
-
-STORED_PAIR_BYTES = 1.8
-"""Bytes of a pair that is counted in whole numbers on disk, compressed.
-
-Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md). The words of short documents compress less.
-"""
-
 COUNTED_FIRST_BYTES = 8 << 20
 """Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
-
-MERGED_FILES = 256
-"""Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
-
-ENTRY_BYTES = 200
-"""Bytes an entry of a dictionary takes while the counts of equal words are added, measured."""
-
-LEAST_ENTRIES = 2**18
-"""Entries that the vocabulary adds up at a time, however small a block is: fewer would only make more files."""
 
 
 class CorpusBased(Protocol):
@@ -118,35 +75,15 @@ class PairBased(CorpusBased, Protocol):
 
 
 def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> Cost:
-    """Return the plan of tokenizing: a partition of text and the dictionary of its partition in each task."""
-    corpus = sizes.corpus
-    partition = min(job.corpus.partition_bytes, corpus.input_bytes)
-    dictionary = min(DICTIONARY_BYTES, DICTIONARY_SHARE * partition)
-    joined = (
-        dictionary // 2 if job.corpus.phrases_file else 0
-    )  # the dictionary of words and names, beside the other
-    return Cost(
-        corpus.n_partitions,
-        corpus.input_bytes,
-        token_bytes(corpus),
-        2 * partition + dictionary + joined,
-        phrase_bytes(job.corpus),
-        exact="tokens" in corpus.counted,
-        exchange=Exchange(),
+    """Return the plan of tokenizing."""
+    names = [] if job.corpus.phrases_file is None else [job.corpus.phrases_file]
+    cost = tokens_cost(
+        sizes.corpus.text,
+        partition_bytes=job.corpus.partition_bytes,
+        min_border_tokens=job.corpus.min_border_tokens,
+        phrases_bytes=sum(file_sizes(names).values()),
     )
-
-
-def token_bytes(corpus: CorpusSizes) -> int:
-    """Return the bytes on disk of the token partitions: ids, dictionaries and lists of documents."""
-    entries, documents = STORED_ENTRY_BYTES * corpus.n_entries, STORED_DOCUMENT_BYTES * corpus.n_documents
-    return int(TOKEN_BYTES * corpus.n_tokens + entries + documents)
-
-
-def phrase_bytes(section: CorpusSection) -> int:
-    """Return the memory of the names that a tokenizer joins, once per process."""
-    if section.phrases_file is None:
-        return 0
-    return PHRASE_COPIES * sum(file_sizes([section.phrases_file]).values())
+    return cost._replace(exact="tokens" in sizes.corpus.counted)
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
@@ -229,26 +166,9 @@ def _prefix(item: FileItem) -> str:
 
 def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> Cost:
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
-    corpus = sizes.corpus
-    merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
-    documents = DOCUMENT_BYTES * corpus.n_documents // corpus.n_partitions
-    if corpus.n_partitions > MANY_PARTITIONS:
-        documents += DOCUMENT_BYTES * GROUP_DOCUMENTS
-    held = VOCABULARY_BYTES * corpus.n_candidates + documents
-    return Cost(
-        1,
-        token_bytes(corpus) - int(TOKEN_BYTES * corpus.n_tokens),
-        STORED_WORD_BYTES * corpus.n_words + LISTED_DOCUMENT_BYTES * corpus.n_documents,
-        merging + held,
-        exact="vocabulary" in corpus.counted,
-        exchange=Exchange(),
-    )
-
-
-def merging_bytes(n_entries: int, block_memory: int) -> int:
-    """Return the bytes that merging the dictionaries of all partitions takes."""
-    added = min(n_entries, words_in_memory(block_memory))
-    return SLICE_ENTRY_BYTES * min(n_entries, SLICE_ENTRIES) + ENTRY_BYTES * added
+    corpus, block_memory = sizes.corpus, job.resources.block_memory
+    cost = vocabulary_cost(corpus.text, corpus.n_candidates, corpus.n_words, block_memory=block_memory)
+    return cost._replace(exact="vocabulary" in corpus.counted)
 
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
@@ -294,11 +214,6 @@ def local_scratch(workspace: Workspace) -> Iterator[str | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def words_in_memory(block_memory: int) -> int:
-    """Return how many entries of dictionaries the vocabulary may add up at a time: what a block takes."""
-    return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
-
-
 def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
     """Yield id, title, label and tokens of every document, a partition at a time."""
     for prefix in tokens.partitions:
@@ -328,28 +243,9 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 # --- token ids -> counts ---------------------------------------------------------------------------------------
 
 
-def counting_options(job: CountingJob) -> CooccurrenceOptions:
-    """Return what counts as a co-occurrence in a job."""
-    return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
-
-
 def counting_parameters(job: CountingJob) -> dict[str, Any]:
     """Return the section of counting and the memory of a block, which lays the grid."""
     return {**sections("counting")(job), "block_memory": job.resources.block_memory}
-
-
-def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, block_memory: int) -> Cost:
-    """Return the plan of a stage whose tasks read token ids and look each up in the vocabulary."""
-    task = block_memory + LOOKUP_BYTES * corpus.n_words
-    counted = "vocabulary" in corpus.counted
-    read = int(TOKEN_BYTES * corpus.n_tokens)
-    return Cost(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
-
-
-def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> Cost:
-    """Return the plan of counting the words of documents, of which there are so many different ones in all."""
-    n_tasks = max(corpus.n_partitions, 32 * corpus.n_tokens // block_memory)
-    return plan_counting(corpus, n_tasks, written_bytes=PAIR_BYTES * n_terms, block_memory=block_memory)
 
 
 def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
@@ -361,38 +257,20 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-def plan_runs(corpus: CorpusSizes, runs: RunSizes, block_memory: int) -> Cost:
-    """Return the plan of counting the partitions into sorted runs."""
-    return plan_counting(corpus, corpus.n_partitions, written_bytes=runs.n_bytes, block_memory=block_memory)
-
-
-def plan_merging(corpus: CorpusSizes, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
-    """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
-    pairs = int(stored_pair_bytes(options) * n_pairs)
-    in_groups = runs.n_bytes if corpus.n_partitions > MERGED_FILES else 0
-    n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
-    return Cost(
-        runs.n_row_blocks + n_groups,
-        runs.n_bytes + in_groups,
-        pairs + in_groups,
-        options.block_memory,
-        exchange=Exchange(),
-    )
-
-
-def stored_pair_bytes(options: CooccurrenceOptions) -> float:
-    """Return the bytes on disk of a counted pair."""
-    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_VALUE_BYTES
-
-
 def plan_partial_counts(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of counting the partitions."""
-    return plan_runs(sizes.corpus, sizes.runs, job.resources.block_memory)
+    return plan_runs(sizes.corpus, sizes.runs, counting_options(job))
+
+
+def plan_runs(corpus: CorpusSizes, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
+    """Return the plan of counting the partitions into sorted runs."""
+    cost = partial_counts_cost(corpus.text, corpus.n_words, runs, options)
+    return cost._replace(exact="vocabulary" in corpus.counted)
 
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of adding up the runs of all partitions."""
-    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.runs, counting_options(job))
+    return merged_counts_cost(sizes.corpus.n_partitions, sizes.n_nonzero, sizes.runs, counting_options(job))
 
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:

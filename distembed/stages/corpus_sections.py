@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
 from distembed.corpus.paths import FORMATS, format_of, has_known_extension
+from distembed.corpus.readers import BadRecords
+from distembed.corpus.tokenizer import Border
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
 from distembed.job.model import (
@@ -78,10 +80,10 @@ class CorpusSection(TextsSection):
     (.bz2 .gz .xz .zst).
     """
     text_field: str | tuple[str, ...] = OPTION
-    bad_records: Literal["error", "skip"] = OPTION
+    bad_records: BadRecords = OPTION
     pattern: TokenPattern = "unicode"
     phrases_file: InputPath | None = later(None)
-    border: Literal["document", "line", "sentence"] = OPTION
+    border: Border = OPTION
     min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
     """The size of one task's input, in bytes of the file as it is stored."""
@@ -191,6 +193,11 @@ class CountingJob(CorpusJob):
     """A job that counts the pairs of words of a corpus once."""
 
     counting: CountingSection = CountingSection()
+
+
+def counting_options(job: CountingJob) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence in a job."""
+    return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
 
 def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:

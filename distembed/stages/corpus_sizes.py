@@ -16,165 +16,33 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus import Partition, Tokenizer, Tokens
+from distembed.corpus.costs import TextSizes
 from distembed.corpus.growth_blocks import (
-    Repetition,
     SpreadLaw,
     expected_counts,
-    expected_pairs,
-    mean_window,
     n_types,
     n_types_at_least,
-    repetition_of,
     spread_law,
 )
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import empty_vocabulary, most_documents
-from distembed.costs import PAIR_BYTES
-from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
-from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums, cooccurrence_row_blocks
-from distembed.counting.runs import entry_bytes
-from distembed.display import plural
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
+from distembed.counting.costs import PairModel, RunSizes, pair_model, run_sizes
+from distembed.display import format_bytes, plural
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.model import JobError
-from distembed.job.quantities import format_bytes
 from distembed.job.stage import Counted
 from distembed.stages.corpus_sections import (
     CorpusJob,
     CountingJob,
-    CountingSection,
     PlanSection,
     VocabularySection,
     corpus_of,
+    counting_options,
 )
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
-
-RUN_ROW_BYTES = 4
-"""Bytes of a row in a file of runs, however many pairs it has."""
-
-
-class PairModel(NamedTuple):
-    """What the distinct pairs of a text are estimated from.
-
-    Attributes
-    ----------
-    counts : float64 array (words,)
-        The counts of its words.
-    window : float
-        The partners of each token.
-    n_tokens : float
-        The tokens that have a place in the text.
-    repetition : Repetition
-        How much the text repeats its pairs.
-    both_sides : bool
-        Whether the partners are those before and after a token.
-    """
-
-    counts: NDArray[np.float64]
-    window: float
-    n_tokens: float
-    repetition: Repetition
-    both_sides: bool = False
-
-    def most_frequent(self, n_words: int) -> PairModel:
-        """Return the model of the pairs of so many of the most frequent words."""
-        return self._replace(counts=np.sort(self.counts)[::-1][:n_words])
-
-    def mirrored(self) -> PairModel:
-        """Return the model of the pairs that occur in one order or the other, each counted in both."""
-        return self if self.both_sides else self._replace(window=2 * self.window, both_sides=True)
-
-    def n_pairs(self, share: float = 1.0) -> int:
-        """Return about how many distinct pairs a share of the text holds."""
-        n_tokens = self.n_tokens * share
-        return expected_pairs(
-            self.counts * share, self.window, n_tokens=n_tokens, spread=self.repetition.at(n_tokens)
-        )
-
-    def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
-        """Return about how many pairs the runs of all partitions hold together, each written at so many pairs.
-
-        A pair that is found in several partitions, or several times in a large one, stands in as many runs.
-        """
-        share = 1 / n_partitions
-        if self.n_pairs(share) <= run_pairs:
-            return n_partitions * self.n_pairs(share)
-        n_full, rest = divmod(share, self._share_of(run_pairs, share))
-        return n_partitions * (int(n_full) * run_pairs + self.n_pairs(rest))
-
-    def _share_of(self, n_pairs: int, most: float) -> float:
-        """Return the share of the text that holds so many distinct pairs, which is at most `most`, by bisection."""
-        least = 0.0
-        for _ in range(12):
-            middle = (least + most) / 2
-            least, most = (least, middle) if self.n_pairs(middle) > n_pairs else (middle, most)
-        return most
-
-
-class RunSizes(NamedTuple):
-    """The bytes on disk of the runs of all partitions together, and the row blocks that each is divided by."""
-
-    n_bytes: int
-    n_row_blocks: int
-
-
-def run_sizes(
-    model: PairModel,
-    word_counts: NDArray[np.float64],
-    n_partitions: int,
-    counting: CountingSection,
-    block_memory: int,
-) -> RunSizes:
-    """Return about how large the runs of all partitions are, and their row blocks.
-
-    Parameters
-    ----------
-    model : PairModel
-        How the pairs lie.
-    word_counts : float64 array (n_words,)
-        How often each word occurs, by which the rows are divided into blocks.
-    n_partitions : int
-        The partitions of the corpus.
-    counting : CountingSection
-        What counts as a pair.
-    block_memory : int
-        The bytes a task may use.
-    """
-    if not len(word_counts):
-        return RunSizes(0, 1)  # of a sample without a word that is frequent enough; the text may have some
-    options = CooccurrenceOptions(**counting.model_dump(), block_memory=block_memory)
-    row_blocks = cooccurrence_row_blocks(
-        np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),
-        window=options.window,
-        direction=options.direction,
-        block_memory=block_memory,
-    )
-    counts = np.sort(model.counts)[::-1]
-    expected = model.window * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
-    entry_bytes = _entry_bytes(len(counts), expected / n_partitions * options.units.weights.mean())
-    n_pairs = model.n_in_runs(n_partitions, run_pairs(options))
-    return RunSizes(
-        round(entry_bytes * n_pairs) + RUN_ROW_BYTES * len(counts) * n_partitions, len(row_blocks) - 1
-    )
-
-
-def run_pairs(options: CooccurrenceOptions) -> int:
-    """Return about how many pairs a run holds when it is written, which is when a quarter of a block's memory is full.
-
-    Those of a symmetric window are held in one order, and written in both.
-    """
-    sides = 2 if options.direction == "symmetric" else 1
-    return sides * options.block_memory // 4 // PAIR_BYTES
-
-
-def _entry_bytes(n_words: int, largest: NDArray[np.float64]) -> float:
-    """Return the bytes of a pair in a file of runs, where the largest count of each row block is about so large.
-
-    That is the count of its most frequent word beside the most frequent of all. The row blocks have about as many pairs
-    each.
-    """
-    return float(np.mean([entry_bytes(n_words - 1, int(count)) for count in largest]))
 
 
 class CorpusSizes(NamedTuple):
@@ -202,6 +70,11 @@ class CorpusSizes(NamedTuple):
     n_terms: int
     counted: frozenset[str]
     source: str = ""
+
+    @property
+    def text(self) -> TextSizes:
+        """The sizes of its text, which costs are made from."""
+        return TextSizes(self.input_bytes, self.n_partitions, self.n_tokens, self.n_entries, self.n_documents)
 
     @property
     def sentence(self) -> str:
@@ -425,36 +298,20 @@ def _sample_of_parts(prefixes: tuple[str, ...], digest: str) -> CorpusSample:  #
 def pair_sizes(job: CountingJob, counted: Counted | None) -> PairSizes:
     """Return the sizes of a corpus and of the pairs counted of it; what the committed stages know is exact."""
     corpus = corpus_sizes(job, counted)
-    model = pair_model(job, job.counting, corpus, counted)
-    runs = run_sizes(
-        model,
-        word_counts(job, corpus, counted),
-        n_filled(corpus, counted),
-        job.counting,
-        job.resources.block_memory,
-    )
+    model, runs = estimated_pairs(job, counting_options(job), corpus, counted)
     if counted is not None and "cooccurrence" in counted.stages:
         return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]), runs, model)
     return PairSizes(corpus, model.n_pairs(), runs, model)
 
 
-def pair_model(
-    job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, counted: Counted | None
-) -> PairModel:
-    """Return what the pairs of words that a section counts are estimated from."""
+def estimated_pairs(
+    job: CorpusJob, options: CooccurrenceOptions, corpus: CorpusSizes, counted: Counted | None
+) -> tuple[PairModel, RunSizes]:
+    """Return what the pairs that the options count are estimated from, and the sizes of their runs."""
     found, counts = sampled(job, counted), word_counts(job, corpus, counted)
-    _check_sums(counting, float(counts.max(initial=0)), corpus.n_tokens)
-    options = CooccurrenceOptions(**counting.model_dump())
-    mirrored = options.direction == "symmetric"
-    if options.subsample is not None:
-        counts = counts * keep_probability(counts, options.subsample)
-    return PairModel(
-        counts,
-        (1 + mirrored) * _partners(found.sample.lengths, options),
-        float(counts.sum()) if options.oov == "remove" else corpus.n_tokens,
-        _repetition(found.sample, found.wanted(job.vocabulary).tobytes(), corpus.n_words, options),
-        mirrored,
-    )
+    _check_sums(options, float(counts.max(initial=0)), corpus.n_tokens)
+    model = pair_model(options, counts, corpus.n_tokens, found.sample, found.wanted(job.vocabulary))
+    return model, run_sizes(model, counts, n_filled(corpus, counted), options)
 
 
 def n_filled(corpus: CorpusSizes, counted: Counted | None) -> int:
@@ -477,31 +334,6 @@ def word_counts(job: CorpusJob, corpus: CorpusSizes, counted: Counted | None) ->
     return expected_counts(known, corpus.n_words, found.growth, found.law)
 
 
-def _partners(lengths: NDArray[np.int64], options: CooccurrenceOptions) -> float:
-    """Return how many tokens before a token are its partners, on average; a window may be drawn for each token."""
-    windows = [options.window] if options.draw is None else range(1, options.window + 1)
-    return float(np.mean([mean_window(lengths, window) for window in windows]))
-
-
-@lru_cache(maxsize=16)
-def _repetition(
-    sample: CorpusSample, wanted: bytes, n_words: int, options: CooccurrenceOptions
-) -> Repetition:
-    """Measure how much a sample repeats the pairs of the words that are counted."""
-    counts = np.where(np.frombuffer(wanted, bool), sample.counts, 0)
-    order = np.argsort(-counts, kind="stable")[: min(n_words, np.count_nonzero(counts))]
-    numbers = np.full(len(counts) + 1, OUTSIDE, np.int32)
-    numbers[order], numbers[-1] = np.arange(len(order)), BORDER
-    stream = numbers[sample.ids]
-    if options.subsample is not None:
-        keep = np.append(keep_probability(counts[order], options.subsample), (1.0, 1.0))
-        stream[np.random.default_rng(options.seed).random(len(stream)) >= keep[stream]] = OUTSIDE
-    if options.oov == "remove":
-        stream = stream[stream != OUTSIDE]
-    mirrored = options.direction == "symmetric"
-    return repetition_of(stream, options.window, len(order), mirrored=mirrored)
-
-
 @lru_cache(maxsize=4)
 def _counts_of_words(
     workspace: Workspace,
@@ -511,9 +343,8 @@ def _counts_of_words(
     return workspace.table("vocabulary")["count"].to_numpy().astype(float)
 
 
-def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
+def _check_sums(options: CooccurrenceOptions, largest_count: float, n_tokens: int) -> None:
     """Refuse weights whose exact sums over a text of so many tokens could be too large, before anything is counted."""
-    options = CooccurrenceOptions(**counting.model_dump())
     try:
         check_sums(options, round(largest_count), f"counting: in {about(n_tokens)} tokens a count")
     except OverflowError as error:

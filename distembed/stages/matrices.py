@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from pydantic import Field
 
 from distembed.files import read_small
@@ -14,7 +13,8 @@ from distembed.formats.encodings import decoded
 from distembed.formats.matrices import OPENERS, matrix_kind
 from distembed.formats.matrix import Matrix, MatrixError, held_matrix, refuse_equal_names
 from distembed.job.model import InputPath, Section
-from distembed.job.stage import read_vectors
+from distembed.job.stage import vectors_at
+from distembed.neighbors.costs import RowSizes
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.vectors import WordVectors
@@ -42,16 +42,12 @@ CHARACTERS_OF_VALUE = 8
 
 
 class MatrixSize(NamedTuple):
-    """The size of a matrix; not `exact` where the file says it only when it is read to its end.
+    """The rows of a matrix as they are stored; not `exact` where the file says it only when it is read to its end.
 
     `held_bytes` are what a format that is read at once takes in memory.
     """
 
-    n_rows: int
-    n_columns: int
-    n_stored: int
-    stored_dtype: np.dtype[Any]
-    is_sparse: bool
+    rows: RowSizes
     held_bytes: int
     exact: bool = True
 
@@ -77,11 +73,17 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
     if _kind(section.path) == "vectors":
         return _vector_file_size(section.path)
     matrix = _opened(section)
-    (n, d), sizes = matrix.shape, matrix.row_sizes
-    n_stored = n * d if sizes is None else int(sizes.sum())
-    width = matrix.dtype.itemsize + (0 if sizes is None else 4)
-    held = 0 if matrix.held is None else width * n_stored
-    return MatrixSize(n, d, n_stored, matrix.stored_dtype, matrix.is_sparse, held)
+    as_given = row_sizes(matrix, dense=False)._replace(itemsize=matrix.dtype.itemsize)
+    held = 0 if matrix.held is None else as_given.stored_bytes
+    return MatrixSize(row_sizes(matrix, dense=section.dense), held)
+
+
+def row_sizes(matrix: Matrix, *, dense: bool) -> RowSizes:
+    """Return the sizes of the rows of a matrix as they are stored; `dense` makes sparse ones dense."""
+    (n, d), itemsize = matrix.shape, matrix.stored_dtype.itemsize
+    if matrix.row_sizes is None or dense:
+        return RowSizes(n, d, n * d, itemsize)
+    return RowSizes(n, d, int(matrix.row_sizes.sum()), itemsize, is_sparse=True)
 
 
 def _opened(section: MatrixSection) -> Matrix:
@@ -94,7 +96,7 @@ def _opened(section: MatrixSection) -> Matrix:
 
 
 def _open_vectors(path: str) -> Matrix:
-    vectors = read_vectors(Workspace.open(path)) if Workspace.exists(path) else WordVectors.load(path)
+    vectors = vectors_at(path)
     return held_matrix(path, vectors.vectors, list(vectors.words))
 
 
@@ -111,7 +113,8 @@ def _vector_file_size(path: str) -> MatrixSize:
     counted = len(head) == 2 and all(field.isdigit() for field in head)
     value_bytes = 4 if path.endswith(".safetensors") else CHARACTERS_OF_VALUE
     n = int(head[0]) if counted else max(1, fs.size(inner) // (value_bytes * width))
-    return MatrixSize(n, width, n * width, np.dtype(np.float32), False, 4 * n * width, exact=counted)
+    rows = RowSizes(n, width, n * width)
+    return MatrixSize(rows, rows.stored_bytes, exact=counted)
 
 
 def _listed_names(path: str, n_rows: int) -> Sequence[str]:

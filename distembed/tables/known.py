@@ -23,7 +23,7 @@ from distembed.formats.tables import (
     texts_of,
 )
 from distembed.job.inputs import file_sizes
-from distembed.job.stage import read_vectors
+from distembed.job.stage import vectors_at
 from distembed.storage.workspace import Workspace
 from distembed.tables.features import features_of, key_and_problems
 from distembed.tables.names import match_names
@@ -69,13 +69,6 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def load_vectors(path: str, *, max_words: int | None = None) -> WordVectors:
-    """Return the vectors of a file in any format, or of a workspace."""
-    if not Workspace.exists(path):
-        return WordVectors.load(path, max_words=max_words)
-    return read_vectors(Workspace.open(path), max_words=max_words)
-
-
 def from_vectors(section: DomainSection) -> Domain:
     """Return vectors of words as a domain: a row per word, as it came.
 
@@ -85,7 +78,7 @@ def from_vectors(section: DomainSection) -> Domain:
         If the section has a key that says nothing of vectors.
     """
     _refuse_keys_of_tables(section)
-    vectors = load_vectors(section.path, max_words=section.max_words)
+    vectors = vectors_at(section.path, max_words=section.max_words)
     words = list(vectors.words)
     matrix = np.asarray(vectors.vectors)
     columns = [f"component {number}" for number in range(matrix.shape[1])]
@@ -148,7 +141,7 @@ def read_known(section: KnownSection, matching: MatchingSection | None = None) -
         known = _from_table(section, table)
     else:
         table = None
-        known = Known(load_vectors(section.path, max_words=section.max_words), [])
+        known = Known(vectors_at(section.path, max_words=section.max_words), [])
     if section.min_count is None:
         return known
     counted = _word_counts(section, table)
@@ -158,7 +151,7 @@ def read_known(section: KnownSection, matching: MatchingSection | None = None) -
 def known_width(section: KnownSection) -> int:
     """Return the number of components of the vectors a job knows, from the first of them."""
     if not _is_table(section):
-        return int(load_vectors(section.path, max_words=1).vectors.shape[1])
+        return int(vectors_at(section.path, max_words=1).vectors.shape[1])
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
     return int(_from_table(section.model_copy(update={"max_words": 1}), table).vectors.vectors.shape[1])
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.job.model import Job
-from distembed.job.opening import Source, VectorFile, job_of, load_vectors, open_job, parse_source
+from distembed.job.opening import Source, VectorFile, job_of, load_vectors, place_of
 from distembed.job.stage import System, system_of
 from distembed.job.tables import Table
 from distembed.linalg.chunks import evenly_spaced
@@ -18,8 +18,11 @@ from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.views.report.figures import COLORS, INK, WIDE, Drawing, figure_format, save_figure
-from distembed.views.report.maps import map_drawing, plane
+from distembed.views.report.maps import MapMethod, map_drawing, plane
 from distembed.views.report.page import Floats, short
+
+Drawn = Literal["words", "documents"]
+"""What the points of a map are."""
 
 PANELS_ACROSS = 3
 """Topics side by side in a figure of topics."""
@@ -38,12 +41,12 @@ class Points(NamedTuple):
 
 
 def draw_map(
-    source: str,
+    source: Source,
     target: str,
     *,
     names: Sequence[str] = (),
-    what: Literal["words", "documents"] | None = None,
-    method: Literal["tsne", "pca"] = "tsne",
+    what: Drawn | None = None,
+    method: MapMethod = "tsne",
     n_points: int = 100,
 ) -> str:
     """Draw words or documents on the plane, each with its name where it fits, and return what was drawn in words.
@@ -52,8 +55,8 @@ def draw_map(
 
     Parameters
     ----------
-    source : str
-        A workspace or a job file; for words also a vector file.
+    source : Job, Workspace or VectorFile
+        Documents are those of a job or a workspace.
     target : str
         The figure: .pdf, .svg or .png. Equal input gives equal bytes.
     names : sequence of str
@@ -72,17 +75,20 @@ def draw_map(
         If the format cannot be told, none of the names is known, or the job has no documents with topics.
     """
     figure_format(target)
-    opened = parse_source(source)
-    job = None if isinstance(opened, VectorFile) else job_of(opened)
+    job = None if isinstance(source, VectorFile) else job_of(source)
     if what is None:
         what = (
             "documents" if job is not None and next(iter(system_of(job).tables())) == "documents" else "words"
         )
     found = (
-        _words(opened, job, names, n_points) if what == "words" else _documents(job, source, names, n_points)
+        _words(source, job, names, n_points)
+        if what == "words"
+        else _documents(job, place_of(source), names, n_points)
     )
     if not found.names:
-        raise ValueError(f"none of the {what} asked for is in {source}: {', '.join(found.unknown[:5])}")
+        raise ValueError(
+            f"none of the {what} asked for is in {place_of(source)}: {', '.join(found.unknown[:5])}"
+        )
     points, _ = plane(found.vectors, method, 0)
     placed = map_drawing(points, found.names, found.groups)
     save_figure(target, placed.drawing)
@@ -186,13 +192,13 @@ def _topic_names(job: Job | None, source: str) -> dict[int, str]:
     }
 
 
-def draw_topics(source: str, target: str, *, topics: Sequence[int] = (), n_words: int = 10) -> str:
+def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: int = 10) -> str:
     """Draw the top words of topics as bars of their weights, a panel per topic, and return what was drawn in words.
 
     Parameters
     ----------
-    source : str
-        The workspace of a topics job, or its job file.
+    job : Job
+        A finished topics job.
     target : str
         The figure: .pdf, .svg or .png. Equal input gives equal bytes.
     topics : sequence of int
@@ -206,14 +212,16 @@ def draw_topics(source: str, target: str, *, topics: Sequence[int] = (), n_words
         If the format cannot be told, a number is that of no topic, or the job has no topics with weights.
     """
     figure_format(target)
-    every = _topic_rows(open_job(source), source)
+    every = _topic_rows(job, job.job.workspace)
     if any("weight" not in row for rows in every.values() for row in rows):
         raise ValueError(
-            f"the topics of {source} have no weights to draw: name the workspace of a topics job"
+            f"the topics of {job.job.workspace} have no weights to draw: name the workspace of a topics job"
         )
     unknown = [number for number in topics if number not in every]
     if unknown:
-        raise ValueError(f"there is no topic {unknown[0]} in {source}: give numbers from 0 to {max(every)}")
+        raise ValueError(
+            f"there is no topic {unknown[0]} in {job.job.workspace}: give numbers from 0 to {max(every)}"
+        )
     panels = {number: every[number][:n_words] for number in (topics or every)}
     save_figure(target, _bars(panels, n_words))
     return f"{plural(len(panels), 'topic')} with up to {plural(n_words, 'word')} each in {target}"

@@ -16,11 +16,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.corpus.concordance import Pair, Passage, find_passages
-from distembed.display import plural
+from distembed.display import format_number, plural, with_typeset_sign
 from distembed.evaluation.contexts import ContextTerm, SimilarityExplanation, explain_similarity
 from distembed.execution import compute, delayed_blocks
 from distembed.job.model import Job
-from distembed.job.quantities import format_number, with_typeset_sign
 from distembed.job.stage import read_vectors, system_of, whole_sparse
 from distembed.job.terminal import shown
 from distembed.spelling import did_you_mean, spelled_like

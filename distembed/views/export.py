@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from distembed.formats.names import compression_of, suffix_of, vector_format
 from distembed.formats.streams import writing
 from distembed.formats.tables import FORMULA
 from distembed.job.model import Job
-from distembed.job.opening import VectorFile, job_of, load_vectors, open_job, parse_source
+from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
 from distembed.job.tables import PIECE_VALUES, MakeTable, Numbers, Piece, Table, vectors_table
 from distembed.storage.workspace import Workspace
@@ -35,7 +36,7 @@ TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 """The formats of tables; each is the end of a file's name without its dot."""
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = codecs.BOM_UTF8
 """Begins a CSV file, since Excel reads one without it in the code page of the machine; pandas passes over it."""
 
 LISTS = pa.list_(pa.float32())
@@ -287,13 +288,12 @@ class ExportOptions(NamedTuple):
     escape: bool = True
 
 
-def export_source(source: str, target: str, options: ExportOptions) -> str:
+def export_source(source: Source, target: str, options: ExportOptions) -> str:
     """Export a finished job, as `export_job` does, or a file of word vectors, as `export_vectors` does.
 
     Parameters
     ----------
-    source : str
-        A workspace, a job file, or a file whose name ends as those of word vectors do.
+    source : Job, Workspace or VectorFile
     target, options
         As in those functions.
 
@@ -302,12 +302,13 @@ def export_source(source: str, target: str, options: ExportOptions) -> str:
     ValueError
         As in those functions, or if a table is asked of a file of word vectors.
     """
-    opened = open_job(source) if vector_format(source) is None else parse_source(source)
-    if not isinstance(opened, VectorFile):
-        return export_job(job_of(opened), target, options)
+    if not isinstance(source, VectorFile):
+        return export_job(job_of(source), target, options)
     if options.what not in (None, "words"):
-        raise ValueError(f"{source} is a file of word vectors and has no {options.what}: leave out --what")
-    return export_vectors(load_vectors(opened), target, options)
+        raise ValueError(
+            f"{source.path} is a file of word vectors and has no {options.what}: leave out --what"
+        )
+    return export_vectors(load_vectors(source), target, options)
 
 
 def export_job(job: Job, target: str, options: ExportOptions) -> str:

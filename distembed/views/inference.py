@@ -6,9 +6,8 @@ from importlib import import_module
 from typing import NamedTuple
 
 from distembed.job.model import Job
-from distembed.job.opening import refuse_recorded
+from distembed.job.opening import check_code, refuse_recorded
 from distembed.job.stage import system_of
-from distembed.job.trust import check_code
 from distembed.storage.workspace import Workspace
 
 

@@ -12,7 +12,7 @@ from distembed.encoding.encoder import TextEncoder
 from distembed.encoding.static import model_card, unreadable_words, write_static_model
 from distembed.evaluation.words import SCORE_HEADINGS, score_rows
 from distembed.job.model import Job
-from distembed.job.opening import VectorFile, job_of, parse_source
+from distembed.job.opening import Source, VectorFile, job_of
 from distembed.job.stage import system_of
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import shown_scores
@@ -29,13 +29,13 @@ SECTIONS = ("vocabulary", "counting", "psdvec", "subwords")
 """The sections of a job that a card shows, where the job has them."""
 
 
-def export_static(source: str, target: str, **options: Any) -> str:
+def export_static(source: Source, target: str, **options: Any) -> str:
     """Write vectors as a folder for sentence-transformers and model2vec, and return in words what was written.
 
     Parameters
     ----------
-    source : str
-        A workspace, a job file or a vector file. A workspace gives the counts of the words and the tokenizer.
+    source : Job, Workspace or VectorFile
+        A workspace gives the counts of the words and the tokenizer.
     target : str
         "static:" and the folder.
     **options
@@ -47,9 +47,8 @@ def export_static(source: str, target: str, **options: Any) -> str:
         As `write_static_model`, and where there are no vectors at `source`.
     """
     folder = Path(target.removeprefix(STATIC))
-    opened = parse_source(source)
-    job = None if isinstance(opened, VectorFile) else job_of(opened)
-    encoder = open_encoder(opened if job is None else job, unknown="skip", **options)
+    job = None if isinstance(source, VectorFile) else job_of(source)
+    encoder = open_encoder(job or source, unknown="skip", **options)
     card = model_card(folder.absolute().name, encoder, about=_about(job, encoder))
     write_static_model(target.removeprefix(STATIC), encoder, card=card)
     n_words, d = encoder.rows_.shape

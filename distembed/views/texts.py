@@ -26,11 +26,10 @@ from distembed.files import naming_a_full_disk
 from distembed.formats.parquet import ParquetFile
 from distembed.formats.streams import check_folder
 from distembed.job.inputs import stamps_at
-from distembed.job.opening import Source, VectorFile, job_of, load_vectors, refuse_recorded
+from distembed.job.opening import Source, VectorFile, check_code, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
 from distembed.job.provenance import made_with
 from distembed.job.tables import Numbers, Piece, Table
-from distembed.job.trust import check_code
 from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
 from distembed.storage.file_items import FileItem
 from distembed.storage.schema import new_digest

@@ -35,7 +35,7 @@ from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.files import replacing
 from distembed.job.inputs import stamps_at
 from distembed.job.model import Job, JobError
-from distembed.job.opening import open_job
+from distembed.job.opening import existing_workspace
 from distembed.job.progress import Reporter, Silent
 from distembed.job.run import run_stages
 from distembed.job.stage import StageSpec, system_of
@@ -64,6 +64,9 @@ Items = WordSet | SentencePairs
 
 Keys = Mapping[str, Any]
 """Values of keys of a job, by "section.key"."""
+
+JobOf = Callable[[tuple[str, ...]], Job]
+"""Returns a job with some keys set, each as ``section.key=value``."""
 
 
 class Candidate(NamedTuple):
@@ -127,11 +130,10 @@ class JobVectors(BaseEstimator):
 
 
 def tune(
-    source: str,
+    job_of: JobOf,
     grid: Mapping[str, Sequence[Any]],
     on: str,
     *,
-    settings: tuple[str, ...] = (),
     place: str | None = None,
     workers: Callable[[Job], Workers] | None = None,
     reporter: Reporter | None = None,
@@ -141,14 +143,12 @@ def tune(
 
     Parameters
     ----------
-    source : str
-        A job file, or a workspace, whose own job is taken.
+    job_of : callable
+        Returns the job with some keys set, each as ``section.key=value``; without any, the job as it is.
     grid : mapping of str to sequence
         The values of each "section.key".
     on : str
         A file of an evaluation set, of words or of pairs of sentences; its items are divided into two halves.
-    settings : tuple of str
-        Keys that are set for all candidates, as ``section.key=value``.
     place : str, optional
         Where the workspaces of the candidates lie; by default beside the job's own, its name with ``.tune``.
     workers : callable, optional
@@ -167,11 +167,9 @@ def tune(
         If dask-ml is not installed.
     """
     _check_dask_ml()
-    base = open_job(source, settings=settings, to_run=True)
+    base = job_of(())
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
-    search = Search(
-        source, settings, base, place, _one_set(on), workers or _threads, reporter or Silent(), allow_code
-    )
+    search = Search(job_of, base, place, _one_set(on), workers or _threads, reporter or Silent(), allow_code)
     _check_grid(grid, search)
     found = _searched(search, grid)
     scores = search.judge({})
@@ -187,8 +185,7 @@ def _check_dask_ml() -> None:
 class Search(NamedTuple):
     """What all candidates of a search share; see `tune`. `base` is the job as it is."""
 
-    source: str
-    settings: tuple[str, ...]
+    job_of: JobOf
     base: Job
     place: str
     word_set: Items
@@ -196,14 +193,13 @@ class Search(NamedTuple):
     reporter: Reporter
     allow_code: bool
 
-    def job_of(self, keys: Keys) -> Job:
+    def job_with(self, keys: Keys) -> Job:
         """Return the job with some keys set."""
-        settings = (*self.settings, *map("=".join, _as_settings(keys)))
-        return open_job(self.source, settings=settings, to_run=True)
+        return self.job_of(tuple(map("=".join, _as_settings(keys))))
 
     def judge(self, keys: Keys) -> dict[str, Any]:
         """Return the scores of each half, and what they measure; the job is run unless they are known."""
-        job = self.job_of(keys)
+        job = self.job_with(keys)
         known, name = _read_scores(self.place), _identity(job, self.base, self.word_set)
         if name not in known:
             self.reporter.note(f"candidate {in_words(keys) or 'the job as it is'}")
@@ -338,8 +334,10 @@ def _scorer(name: str) -> Callable[[JobVectors, NDArray[np.int64], Any], float]:
 def _check_grid(grid: Mapping[str, Sequence[Any]], search: Search) -> None:
     """Refuse a grid before anything runs: unknown keys, values not allowed, keys that change no vectors."""
     for name, values in grid.items():
-        made = {_fingerprints(search.job_of({name: value}), search.base)[VECTORS]: value for value in values}
-        judged = {str(getattr(search.job_of({name: value}), "evaluation", "")) for value in values}
+        made = {
+            _fingerprints(search.job_with({name: value}), search.base)[VECTORS]: value for value in values
+        }
+        judged = {str(getattr(search.job_with({name: value}), "evaluation", "")) for value in values}
         if len(values) > 1 and len(made) == len(judged) == 1:
             raise JobError(
                 f"{name} changes neither the vectors nor how they are judged: leave it out of the grid"
@@ -359,7 +357,7 @@ def _fingerprints(job: Job, base: Job) -> dict[str, str]:
             "vectors of counts, as those of the system psdvec"
         )
     wanted: tuple[StageSpec, ...] = specs[: names.index(VECTORS) + 1]
-    recorded = Workspace.open(base.job.workspace) if Workspace.exists(base.job.workspace) else None
+    recorded = existing_workspace(base.job.workspace)
     found = standings(job, recorded, specs=wanted, look=stamps_at)
     return {standing.spec.name: standing.fingerprint for standing in found}
 
@@ -368,8 +366,8 @@ def _in_place(job: Job, place: str, base: Job) -> Job:
     """Return a job in the workspace of the candidates with its counts; at first a copy of the base job's."""
     counts = _fingerprints(job, base)[COUNTS]
     workspace = f"{place}/{counts[:12]}"
-    if not Workspace.exists(workspace) and Workspace.exists(base.job.workspace):
-        own = Workspace.open(base.job.workspace)
+    own = existing_workspace(base.job.workspace)
+    if own is not None and not Workspace.exists(workspace):
         done = own.stages()
         if COUNTS in done and done[COUNTS].fingerprint == counts:
             own.copy_to(workspace)

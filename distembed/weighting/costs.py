@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost, Exchange
 from distembed.weighting.documents import FAN_IN
 
 SUM_BYTES = 8
@@ -42,12 +42,12 @@ def pmi_cost(
     n_kept : int, optional
         The values that are stored; by default all, and fewer where only those above zero are.
     row_totals, column_totals : bool
-        Whether these sums are given. Otherwise a pass over the counts makes them, the columns' for each block.
+        Whether these sums are given. Otherwise each block sums its own rows, and a pass before sums its columns.
     block_memory : int
         The bytes a task may use.
     """
     counts = PAIR_BYTES * n_stored
-    n_passes = 1 + (not (row_totals and column_totals))
+    n_passes = 1 if column_totals else 2
     sums = (0 if row_totals else shape[0]) + (0 if column_totals else n_blocks * shape[1])
     return Cost(
         n_blocks * n_passes,
@@ -55,7 +55,22 @@ def pmi_cost(
         int(STORED_VALUE_BYTES * (n_stored if n_kept is None else n_kept)),
         weighted_block_bytes(n_stored, block_memory),
         SUM_BYTES * sums,
+        exchange=Exchange(n_blocks, SUM_BYTES * sum(shape), SUM_BYTES * sums),
     )
+
+
+def columns_cost(
+    shape: tuple[int, int], n_stored: int, n_blocks: int, *, is_chosen: bool = False, block_memory: int
+) -> Cost:
+    """Return what storing a space of so many values takes, as `hal_space` and `chosen_columns` give it.
+
+    If columns are chosen by their entropy, two passes sum the columns before.
+    """
+    n_passes = 3 if is_chosen else 1
+    sums = 2 * SUM_BYTES * shape[1] * min(n_blocks, FAN_IN) if is_chosen else 0
+    values = PAIR_BYTES * n_stored
+    task = weighted_block_bytes(n_stored, block_memory) + sums
+    return Cost(n_passes * n_blocks, n_passes * values, int(STORED_VALUE_BYTES * n_stored), task)
 
 
 def document_weights_cost(
@@ -88,7 +103,13 @@ def document_weights_cost(
         The bytes a task may use.
     """
     n_passes = 1 if weights_given else 2
-    sums = 0 if weights_given else SUM_BYTES * height * shape[1] * min(n_blocks, FAN_IN)
+    of_block = 0 if weights_given else SUM_BYTES * height * shape[1]
     block = min(block_memory, 4 * PAIR_BYTES * n_stored) * (PAIR_BYTES - 4 + itemsize) // PAIR_BYTES
     written = (PAIR_BYTES - 4 + itemsize) * n_stored
-    return Cost(n_passes * n_blocks, n_passes * PAIR_BYTES * n_stored, written, block + sums)
+    return Cost(
+        n_passes * n_blocks,
+        n_passes * PAIR_BYTES * n_stored,
+        written,
+        block + of_block * min(n_blocks, FAN_IN),
+        exchange=Exchange(n_blocks, of_block, n_blocks * of_block),
+    )

@@ -117,7 +117,7 @@ def pmi(
     row_totals : (n,) array, optional
         n_i; by default the row sums of `counts`.
     column_totals : (m,) array, optional
-        c_j; by default the column sums.
+        c_j; by default the column sums, for which a Dask array is computed once before the result is.
     context_smoothing : float
         alpha; 0.75 is the usual choice (Levy, Goldberg & Dagan 2015, section 3.1).
     negative_samples : float
@@ -154,9 +154,11 @@ def pmi(
     checked = check_counts(counts)
     if isinstance(checked, da.Array):
         rows = of_each_row(row_sums, checked) if row_totals is None else row_totals
-        columns = _lazy_column_sums(checked) if column_totals is None else column_totals
-        distribution = _lazy_distribution(columns, context_smoothing)
-        return _lift(blocks.pmi, checked, rows, distribution, options)
+        # Before any block is weighed: with the sums in its graph Dask would hold all counts until the last is read.
+        columns = (
+            compute(_lazy_column_sums(checked)) if column_totals is None else np.asarray(column_totals, float)
+        )
+        return _lift(blocks.pmi, checked, rows, _context_distribution(columns, context_smoothing), options)
     rows = row_sums(checked) if row_totals is None else np.asarray(row_totals, float)
     columns = blocks.column_sums(checked) if column_totals is None else np.asarray(column_totals, float)
     result = blocks.pmi(checked, rows, _context_distribution(columns, context_smoothing), **options)  # type: ignore[arg-type]
@@ -367,24 +369,17 @@ def _lazy_column_sums(counts: da.Array) -> da.Array:
     return summed(_per_block(counts, blocks.column_sums, counts.shape[1], np.float64))
 
 
-def _context_distribution(columns: Any, power: float) -> Any:
+def _context_distribution(columns: Floats, power: float) -> Floats:
     raised = columns**power
     return raised / raised.sum()
 
 
-def _lazy_distribution(columns: Any, power: float) -> Any:
-    if not isinstance(columns, da.Array):
-        return _context_distribution(columns, power)
-    return map_blocks(_context_distribution, columns.rechunk(-1), power, dtype=np.float64)
-
-
-def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dict[str, Any]) -> da.Array:
+def _lift(function: Any, counts: da.Array, rows: Any, columns: Floats, options: dict[str, Any]) -> da.Array:
     """Apply a block function of (counts, row vector, column vector) to each row block."""
     row_array = (
         rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
     )
-    column_array = columns if isinstance(columns, da.Array) else whole(np.asarray(columns, float))
     return blockwise(
-        function, "ij", counts, "ij", row_array, "i", column_array.rechunk(-1), "j",
+        function, "ij", counts, "ij", row_array, "i", whole(columns), "j",
         dtype=np.float32, meta=empty_csr(), align_arrays=False, **options,
     )  # fmt: skip

@@ -27,9 +27,11 @@ import pyarrow as pa
 from distributed import Client
 
 from distembed.corpus import build_vocabulary, tokenize_partition
+from distembed.corpus.costs import words_in_memory
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA
 from distembed.counting.blocks import Run
 from distembed.counting.cooccurrence import merge_files, merge_partials, merge_row_block
+from distembed.counting.costs import MERGED_FILES
 from distembed.counting.partial_counts import PartialCounts
 from distembed.counting.runs import RunWriter
 from distembed.job.load import load_job
@@ -84,7 +86,6 @@ def watched(process: psutil.Process) -> Iterator[list[int]]:
 
 
 def step(name: str, function: Callable[[], Any]) -> Any:
-    """Print what a step took, and return its result."""
     with watched(psutil.Process()) as most:
         found = spent(function)
     tell(f"  {name:<44}{found.cpu:9.2f} s {most[0] / 2**20:8.0f} MiB {most[1]:5} files")
@@ -109,7 +110,6 @@ def write_runs(index: int, url: str) -> None:
 
 
 def link_runs(index: int, prefix: str, *, template: str) -> dict[str, int]:
-    """Link one of a few files of runs."""
     os.link(f"{template}-{index % N_RUN_FILES}.counts", f"{prefix}.counts")
     return {"denominator": 1, "largest_cell": 1, "n_tokens": 1, "n_runs": 1}
 
@@ -150,9 +150,7 @@ def make_vocabulary(workspace: Workspace, standing: Standing, n: int) -> None:
     tokens, stage = corpus_stages.tokens_of(workspace), begun(workspace, standing)
     with corpus_stages.local_scratch(workspace) as scratch:
         merge = partial(build_vocabulary, tokens, min_count=1, scratch=scratch)
-        found = step(
-            "vocabulary: merge in memory", lambda: merge(words_in_memory=corpus_stages.words_in_memory(2**26))
-        )
+        found = step("vocabulary: merge in memory", lambda: merge(words_in_memory=words_in_memory(2**26)))
         step("vocabulary: merge by buckets", lambda: merge(words_in_memory=2**14))
     stage.store_table("vocabulary", pa.table({"word": found.array, "count": np.asarray(found.counts)}))
     tables = corpus_stages.grouped_documents(tokens)
@@ -177,10 +175,10 @@ def make_counts(workspace: Workspace, standing: Standing, n: int, template: str)
 
 def merge_groups(partials: list[PartialCounts], folder: Path) -> None:
     """Merge one group of files, and make the graph that merges as many merged files as there are groups."""
-    row_blocks, group = tuple(range(N_BLOCKS + 1)), partials[: corpus_stages.MERGED_FILES]
+    row_blocks, group = tuple(range(N_BLOCKS + 1)), partials[:MERGED_FILES]
     merge = partial(merge_files, group, row_blocks, f"{folder}/merged")
     merged = step(f"merge {len(group)} files into one", merge)
-    files = [merged] * -(-len(partials) // corpus_stages.MERGED_FILES)
+    files = [merged] * -(-len(partials) // MERGED_FILES)
     step("graph of the merge", lambda: merge_partials(files, row_blocks).__dask_graph__().to_dict())
     step(f"merge a row block of {len(files)} files", lambda: merge_row_block(files, row_blocks, 0))
 

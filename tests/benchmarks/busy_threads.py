@@ -32,7 +32,6 @@ class Sampler:
         self.alone: dict[str, Counter[str]] = defaultdict(Counter)
 
     def run(self) -> None:
-        """Sample until the process ends."""
         spent: dict[int, float] = {}
         before = time.perf_counter()
         while True:
@@ -60,7 +59,6 @@ class Sampler:
         return found
 
     def show(self) -> None:
-        """Print the table of each stage."""
         for stage, seconds in self.seconds.items():
             total = sum(seconds.values())
             print(f"{stage}: {total:.1f} s")

@@ -18,7 +18,6 @@ N_WORDS = 30
 
 
 def class_words(workspace: de.Workspace, classes: NDArray[np.object_]) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the rows of the top words of every class, and the class of each."""
     matrix = workspace.array("tf_idf")
     edges = np.cumsum([0, *matrix.chunks[0]])
     names = sorted({name for name in classes if name is not None})

@@ -48,7 +48,6 @@ FAULTS = {"cut": cut_for_a_minute, "killed": kill_for_good}
 def run(
     hosts: Network, job: Path, workspace: Path, options: tuple[str, ...], fault: str, stage: str
 ) -> list[Wire]:
-    """Run the job, with a fault from the start of a stage on or with none."""
     client = hosts.run_job(job, workspace, *options)
     if fault in FAULTS:
         wait_until((workspace / "manifest" / stage).exists, f"the start of {stage}", seconds=RUN_SECONDS)

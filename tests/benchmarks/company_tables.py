@@ -32,7 +32,6 @@ def prices_section(folder: Path) -> dict[str, Any]:
 
 
 def read_prices(folder: Path):
-    """Return the correlations of the daily returns."""
     return read_domain(DomainSection(**prices_section(folder)))
 
 

@@ -58,7 +58,6 @@ def checked(*words: object, **pipes: object) -> Ran:
 
 
 def glove(build: str, folder: Path, n_words: int, options: list[str]) -> Ran:
-    """Run both programs, one after the other."""
     text, vocabulary = folder / "text.txt", folder / "vocab.txt"
     with text.open() as source, vocabulary.open("w") as target:
         command = [f"{build}/vocab_count", "-max-vocab", n_words, "-verbose", "0"]

@@ -41,7 +41,6 @@ def gathered(array: Any) -> csr_array:
 
 
 def counts_of(workspace: str) -> tuple[csr_array, np.ndarray, list[str]]:
-    """Return the pairs that a workspace has counted, and the counts and the spelling of its words."""
     opened = de.Workspace.open(workspace)
     table = opened.table("vocabulary")
     return gathered(opened.array("cooccurrence")), table["count"].to_numpy(), table["word"].to_pylist()

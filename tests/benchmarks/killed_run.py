@@ -39,7 +39,6 @@ class Sample(NamedTuple):
 
 
 def memory_of(pid: int) -> int:
-    """Return the resident bytes of a process and all its children."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
@@ -72,7 +71,6 @@ class Output:
 def run_once(
     command: list[str], workspace: Path, output: Output, kill_after: float | None
 ) -> tuple[list[Sample], int]:
-    """Run a command to its end, or kill it after so many seconds; return the samples and the exit code."""
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
     reader = Thread(target=output.read, args=[process.stdout])
     reader.start()

@@ -33,7 +33,6 @@ SPREAD = 0.3
 
 
 def headlines(path: str) -> list[list[str]]:
-    """Return the headlines of a file, each a list of words."""
     with open_text(path) as file:
         return [line.split() for line in file]
 
@@ -44,7 +43,6 @@ def vocabulary(train: Sequence[Sequence[str]]) -> list[str]:
 
 
 def ids(words: list[str], lines: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    """Return the numbers of all words, a headline after the other."""
     index = {word: number for number, word in enumerate(words)}
     return np.array([index.get(word, 1) for line in lines for word in [*line, "<eos>"]])
 
@@ -69,13 +67,11 @@ class Model(nn.Module):
         self.out = nn.Linear(HIDDEN, len(vectors))
 
     def forward(self, ids, state):
-        """Return the scores of the next words, and the state."""
         hidden, state = self.lstm(self.drop(self.vectors(ids)), state)
         return self.out(self.drop(hidden)), state
 
 
 def columns(ids: NDArray[np.int64]) -> torch.Tensor:
-    """Return tokens as parallel rows of one text each."""
     n = len(ids) // BATCH
     return torch.from_numpy(ids[: n * BATCH].reshape(BATCH, n))
 
@@ -132,7 +128,6 @@ def rows_of(workspace: de.Workspace, words: list[str]) -> tuple[NDArray, NDArray
 
 
 def conditions(base: NDArray, known: NDArray, imputed: NDArray) -> Iterator[tuple[str, NDArray]]:
-    """Yield the vectors that stand for the words, and what they are."""
     rng = np.random.default_rng(0)
     noise = rng.standard_normal(base.shape) * SPREAD
     shuffled = base.copy()
@@ -146,7 +141,6 @@ def conditions(base: NDArray, known: NDArray, imputed: NDArray) -> Iterator[tupl
 
 
 def main(workspace: str, valid: str, test: str, *, epochs: int = 6, seeds: int = 1) -> None:
-    """Print a table of perplexities."""
     torch.set_num_threads(1)
     lines = headlines(valid)
     cut = len(lines) * 9 // 10

@@ -30,7 +30,6 @@ def cosines(rows: Any) -> Floats:
 
 
 def draw(axes: Any, *, ratings: Floats, found: Floats) -> None:
-    """Draw one point for each pair of texts."""
     axes.scatter(ratings, found, s=6, alpha=0.35, linewidths=0, rasterized=True)
     axes.set(xlabel="mean rating by people (1: the same)", ylabel="cosine of the text vectors")
 

@@ -26,7 +26,6 @@ tell = partial(print, flush=True)
 
 
 def tell_row(*cells: object) -> None:
-    """Print a row of a table in Markdown."""
     tell(f"| {' | '.join(map(str, cells))} |")
 
 
@@ -69,7 +68,6 @@ def least_cpu(work: Callable[[], Any], n_rounds: int) -> tuple[float, Any]:
 
 
 def peak_bytes() -> int:
-    """Return the most resident bytes that this process has had."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -26,7 +26,6 @@ PIECE = 1 << 20
 
 
 def batches(data: bytes) -> list[Batch]:
-    """Return a text as batches of one document."""
     nothing = [pa.nulls(1, pa.string())] * 3
     text = np.frombuffer(data, np.uint8)
     pieces = [text[begin : begin + PIECE] for begin in range(0, len(text), PIECE)]

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from distembed.costs import WORKER_BYTES
+from distembed.display import format_bytes
 from distembed.job.opening import open_job
-from distembed.job.quantities import format_bytes
 from distembed.job.stage import system_of
 from distembed.storage.workspace import Workspace
 from tests.benchmarks.measures import run_main
@@ -57,7 +57,6 @@ def stage_rows(plan: Any, workspace: Workspace) -> Iterator[str]:
 
 
 def tables(place: str) -> str:
-    """Return the two tables of a finished workspace, as Markdown."""
     workspace, job = Workspace.open(place), open_job(place)
     system = system_of(job)
     plan, sizes = system.plan(job, None), system.sizes(job, None)

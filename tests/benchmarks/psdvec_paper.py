@@ -46,7 +46,6 @@ def found_in(file: Path) -> dict[str, list[dict]]:
 
 
 def cells(scores: list[dict]) -> dict[str, dict]:
-    """Return the score that each column is, where it was measured."""
     return {
         column: score
         for column, (name, metric) in COLUMNS.items()
@@ -62,7 +61,6 @@ def in_order(values: list[str], mean: str) -> list[str]:
 
 
 def main(*files: Path) -> None:
-    """Print the table."""
     tell_head("x 100", *in_order([*COLUMNS], "Avg."))
     for name, values in PAPER.items():
         shown = ["-" if value is None else f"{value:.1f}" for value in (*values, None, None)]

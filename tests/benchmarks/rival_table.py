@@ -40,7 +40,6 @@ def row(name, known, values):
 
 
 def scores_of(candidates, sets, half):
-    """Return the scores of each candidate on the words that all of them have."""
     word_sets = find_word_sets(sets.split(","))
     if half:
         word_sets = [half_of(word_set, development=half == "A") for word_set in word_sets]

@@ -56,7 +56,6 @@ def row_of(name: str, encoder: de.TextEncoder, sets: list) -> tuple[list[str], d
 
 
 def add_row(rows: list[list[str]], cells: list[str], values: list[float]) -> None:
-    """Add a row with the mean of some values, and print it."""
     rows.append([*cells[:-1], f"{sum(values) / len(values):.1f}", cells[-1]])
     tell(rows[-1])
 

@@ -29,7 +29,6 @@ def ranks(composed: np.ndarray, vectors: np.ndarray, rows: np.ndarray) -> np.nda
 
 
 def measured(words: Sequence[str], vectors: np.ndarray, options: dict, *, shuffled: bool) -> list[str]:
-    """Return the cells of a row of the table."""
     n = len(words)
     hidden = np.arange(TENTH - 1, n, TENTH)
     kept = np.setdiff1d(np.arange(n), hidden)

@@ -31,7 +31,6 @@ def problem(n, d, s, known, dtype):
 
 
 def stages(X, Y):
-    """Return (stage, seconds) for one run, stage by stage."""
     taken = {}
 
     def clock(name, function, *arguments, **options):

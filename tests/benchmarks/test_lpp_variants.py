@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -29,6 +28,7 @@ from distembed.manifold.projection import (
 from distembed.weighting.documents import log_entropy
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import chosen_columns
+from tests.benchmarks.inputs import gathered
 
 N_WORDS, N_COMPONENTS = int(os.environ.get("LPP_WORDS", "8000")), int(os.environ.get("LPP_COMPONENTS", "200"))
 MOST_NEIGHBORS = 50
@@ -71,12 +71,12 @@ class Bench:
         terms = de.count_document_terms(tokens, vocabulary).persist()
         without = chosen_columns(pairs, self.words, without=ENGLISH_STOP_WORDS)
         self.spaces = {
-            "WC": together(without),
-            "WC log": together(without.map_blocks(np.log1p, dtype=float)),
-            "WC PPMI": together(ppmi(pairs)),
-            "WC PPMI .75": together(ppmi(pairs, context_smoothing=0.75)),
-            "VSM": together(terms).T.tocsr(),
-            "VSM LE": together(log_entropy(terms)).T.tocsr(),
+            "WC": gathered(without),
+            "WC log": gathered(without.map_blocks(np.log1p, dtype=float)),
+            "WC PPMI": gathered(ppmi(pairs)),
+            "WC PPMI .75": gathered(ppmi(pairs, context_smoothing=0.75)),
+            "VSM": gathered(terms).T.tocsr(),
+            "VSM LE": gathered(log_entropy(terms)).T.tocsr(),
         }
         self.spaces["LSA"] = de.LSA(N_COMPONENTS).fit_transform(self.spaces["VSM LE"])
         self.lists, self.graphs, self.maps = {}, {}, {}
@@ -98,7 +98,6 @@ class Bench:
         return neighborhood_graph(self.spaces[source], n_neighbors=variant.n_neighbors, **options)
 
     def projected(self, variant):
-        """Return the vectors of a variant."""
         key = variant._replace(
             base=variant.graph_of or variant.base, graph_of="", unit=False, alpha=0, scale="none"
         )
@@ -132,13 +131,7 @@ class Bench:
         }
 
 
-def together(space):
-    """Return a Dask array of sparse row blocks as one sparse array."""
-    return sp.csr_array(sp.vstack(dask.compute(*space.to_delayed().ravel()), format="csr"))
-
-
 def scales(name, eigenvalues):
-    """Return what each eigenvector is multiplied with."""
     if name == "1 - lambda":
         return 1 - eigenvalues
     if name == "1 / sqrt(lambda)":

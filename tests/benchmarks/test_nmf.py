@@ -15,11 +15,12 @@ from threadpoolctl import threadpool_limits
 import distembed as de
 from distembed.corpus.growth_blocks import Repetition
 from distembed.corpus.vocabulary import choose_words
+from distembed.counting.costs import PairModel, RunSizes
 from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.job.load import load_job
 from distembed.job.plan import Plan
-from distembed.stages.corpus_sizes import CorpusSizes, PairModel, PairSizes, RunSizes
+from distembed.stages.corpus_sizes import CorpusSizes, PairSizes
 from distembed.systems.topics.stages import stages
 from distembed.systems.topics.starts import TopicSizes
 from distembed.weighting.documents import select_words, tf_idf

@@ -55,7 +55,6 @@ memory_limit = "2GiB"
 
 
 def word(number: int, language: str) -> str:
-    """Return a word of letters only."""
     return language + "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 
@@ -79,7 +78,6 @@ def make_collections(folder: Path, n_documents: int, seed: int = 0) -> None:
 
 
 def _documents(of_topics: np.ndarray, n_documents: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the words of documents that mix topics, (n_documents x N_TOKENS)."""
     shares = rng.dirichlet(np.full(N_TOPICS, 0.2), n_documents).cumsum(axis=1)
     draws = rng.random((n_documents, N_TOKENS))
     topics = np.minimum((draws[:, :, None] > shares[:, None]).sum(axis=2), N_TOPICS - 1)

@@ -14,7 +14,7 @@ import pytest
 import distembed as de
 from distembed.evaluation.imputation import MethodRecovery, is_better
 from distembed.formats.tables import read_columns
-from tests.commands import run
+from tests.commands import run, succeed
 
 JOB = """
 [job]
@@ -96,8 +96,7 @@ def test_a_company_table_with_all_its_faults_becomes_vectors_with_a_figure_of_th
     assert "(2) it has no finite number for 23 of 486 names in the column 'Return 2015-02'" in refused.output
 
     change(folder, "[known]", 'missing = "median"\nduplicates = "first"\n[known]')
-    planned = run("plan", job)
-    assert planned.exit_code == 0, planned.output
+    planned = succeed("plan", job)
     assert "484 names x 45 numbers" in planned.output
     for what in (
         "read as Windows-1252",
@@ -112,23 +111,21 @@ def test_a_company_table_with_all_its_faults_becomes_vectors_with_a_figure_of_th
     assert "warning: the column '301' holds 100.0% of the length of the known vectors" in first.output
 
     change(folder, "[report]", 'drop = ["300", "301"]\n[report]')
-    few = run("run", job)
-    assert few.exit_code == 0, few.output
+    few = succeed("run", job)
     assert "484 names: 6 matched a known vector, 478 were imputed; 3 more were left out" in few.output
     assert "'3M Company' is like '3M', and 57 more pairs: to match them, export the names" in few.output
     assert "hold_out: nothing is hidden: fewer than 10 names would judge the table" in few.output
     assert "cannot be judged: 6 names with a known vector are too few to hide, 10 are needed" in few.output
     assert de.Workspace.open(workspace).table("hold_out").num_rows == 0
 
-    assert run("export", workspace, "--to", folder / "names.csv").exit_code == 0
+    succeed("export", workspace, "--to", folder / "names.csv")
     change(folder, "[known]", 'names = "names.csv"\nnames_from = "name"\nnames_to = "like"\n[known]')
-    done = run("run", job, "--replace")
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--replace")
     assert "484 names: 64 matched a known vector, 420 were imputed" in done.output
     assert "Hold-out: 64 known names hidden in 5 folds" in done.output
     assert "The table predicts the vectors better than the same table with its rows shuffled." in done.output
 
-    assert run("export", workspace, "--to", folder / "vectors.csv").exit_code == 0
+    succeed("export", workspace, "--to", folder / "vectors.csv")
     with (folder / "vectors.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = {row["name"]: row for row in csv.DictReader(file)}
     assert rows["3M"]["origin"] == "known"

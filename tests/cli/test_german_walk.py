@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import run
+from tests.commands import run, succeed
 
 JOB = """
 [job]
@@ -105,8 +105,7 @@ def test_a_fault_of_any_input_is_found_by_plan(folder: Path, setting: str, code:
 def test_from_raw_files_to_scores(folder: Path) -> None:
     job = folder / "german.toml"
     planned = run("plan", job).output
-    done = run("run", job)
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job)
     for printed in (planned, done.output):
         assert "tokens: files: 3 text, 1 JSON lines, 1 CSV" in printed
         (guessed,) = [
@@ -118,10 +117,7 @@ def test_from_raw_files_to_scores(folder: Path) -> None:
     assert "7/7          as written, then lower case, unknown skip" in done.output
     assert "report.words without a vector: datei (there is Datei), Zauberlehrling" in done.output
     assert "report.words without a vector" in (folder / "runs/german/report/index.html").read_text()
-    drawn = run(
-        "plot", "map", folder / "runs/german", "Tabelle", "Datei", "Funktion", "--to", folder / "map.pdf"
-    )
-    assert drawn.exit_code == 0, drawn.output
+    succeed("plot", "map", folder / "runs/german", "Tabelle", "Datei", "Funktion", "--to", folder / "map.pdf")
     assert (folder / "map.pdf").read_bytes().startswith(b"%PDF")
     changed = run("status", job, "--set", "counting.window=5").output
     assert "outdated: will be computed again because counting.window was 3, is 5" in changed
@@ -130,7 +126,7 @@ def test_from_raw_files_to_scores(folder: Path) -> None:
 def test_a_list_in_lower_case_is_refused_with_the_way_out(folder: Path) -> None:
     job = folder / "german.toml"
     (folder / "lower.csv").write_bytes(PAIRS.lower().encode("cp1252"))
-    assert run("run", job).exit_code == 0
+    succeed("run", job)
     workspace = folder / "runs/german"
     done = run("evaluate", workspace, "--sets", folder / "lower.csv")
     assert done.exit_code == 1

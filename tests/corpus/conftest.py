@@ -24,7 +24,6 @@ HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="
 
 
 def write(path: Path, data: str | bytes) -> str:
-    """Write a file, and return its path as text."""
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return str(path)
 

@@ -138,7 +138,6 @@ def test_a_store_of_token_ids_that_fails_is_named(monkeypatch):
 
 
 def ids_and_words(corpus: Corpus) -> tuple[list[list[int]], list[str]]:
-    """Return the ids of all documents of a corpus of one partition, and its words."""
     tokens = corpus.tokenize()
     (partition,) = tokens.partitions
     rows = [(batch.document, batch.ids) for batch in tokens.iter_partition(partition, n_ids=100)]

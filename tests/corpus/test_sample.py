@@ -13,7 +13,7 @@ import pytest
 
 import distembed as de
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
-from distembed.corpus.streams import xz_text_bytes
+from distembed.formats.pieces import xz_text_bytes
 
 N_DOCUMENTS = 4000
 
@@ -25,7 +25,6 @@ def text_of(number: int) -> str:
 
 
 def letters(number: int) -> str:
-    """Return a number spelt in letters."""
     return "".join(chr(97 + int(digit)) for digit in str(number))
 
 

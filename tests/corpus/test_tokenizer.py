@@ -31,7 +31,6 @@ TEXT = st.text(
 
 
 def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options: str) -> tuple:
-    """Scan documents cut into pieces of `piece` bytes, and give what the oracle gives."""
     machine = scanner(tokenizer, **options)
     result: list[list[int]] = []
     ids: list[int] = []

@@ -31,7 +31,8 @@ from distembed.factorization.psdvec_costs import (
     rounds_of,
 )
 from distembed.factorization.subword_costs import subword_cost
-from distembed.linalg.operators import row_blocks
+from distembed.linalg.costs import transpose_cost
+from distembed.linalg.operators import row_blocks, transpose_row_blocks
 
 Sizes = dict[str, int]
 
@@ -39,14 +40,12 @@ N_WORDS, BLOCK_MEMORY = 60, 2**20
 
 
 def counts_of(n: int, n_pairs: int) -> sp.csr_array:
-    """Return the counts of about so many pairs of n words."""
     generator = np.random.default_rng(0)
     rows, columns = generator.integers(0, n, (2, n_pairs))
     return sp.csr_array((generator.integers(1, 50, n_pairs).astype(np.float32), (rows, columns)), (n, n))
 
 
 def bytes_of(value: Any) -> int:
-    """Return the bytes of all arrays in a value."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, list | tuple):
@@ -73,7 +72,6 @@ class Recorder:
         monkeypatch.setattr(execution.BlockFunction, "__call__", call)
 
     def __call__(self, name: str, make: Callable[[], da.Array]) -> da.Array:
-        """Keep an array in memory, and its size."""
         array = execution.persist(name, make)
         self.sizes[name] = sum(
             bytes_of(block) for block in execution.compute(array.to_delayed().ravel().tolist())
@@ -114,7 +112,6 @@ PSDVEC_OPTIONS: dict[str, Any] = {
 
 
 def fit_psdvec(model: Any) -> Any:
-    """Fit to row blocks of counts."""
     counts = counts_of(N_WORDS, 900)
     totals = np.asarray(counts.sum(axis=1)).ravel() + 1
     return model.fit(da.from_array(counts.toarray(), chunks=(20, -1)), totals)
@@ -161,7 +158,6 @@ def associations(n_terms: int = N_TERMS) -> sp.csr_array:
 
 
 def in_blocks(matrix: sp.csr_array) -> da.Array:
-    """Return a matrix as four row blocks."""
     return da.from_array(matrix.toarray(), chunks=(matrix.shape[0] // 4, -1))
 
 
@@ -169,12 +165,10 @@ WORDS = [f"{a}{b}{c}{d}" for a in "abc" for b in "deo" for c in ("st", "ch") for
 
 
 def fit_lsa(model: Any) -> Any:
-    """Fit to row blocks."""
     return execution.compute(model.fit_transform(in_blocks(terms_of())))
 
 
 def fit_documents(model: Any) -> Any:
-    """Fit to row blocks."""
     return model.fit(in_blocks(terms_of()))
 
 
@@ -184,7 +178,6 @@ def fit_both(model: Any) -> Any:
 
 
 def fit_words(model: Any) -> Any:
-    """Fit to the vectors of words."""
     return model.fit(WORDS, np.random.default_rng(0).random((len(WORDS), 20), np.float32))
 
 
@@ -308,7 +301,6 @@ PLANNED: dict[str, Planned] = {
 
 
 def sizes_of(monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any]) -> Sizes:
-    """Return the sizes of the arrays of a fit."""
     with monkeypatch.context() as patch:
         recorder = Recorder(patch)
         fit(name, options, recorder)
@@ -323,7 +315,6 @@ def fit(name: str, options: dict[str, Any], checkpoint: Any) -> None:
 
 
 def model_of(name: str, options: dict[str, Any], checkpoint: Any) -> Any:
-    """Return an estimator of this name."""
     made = getattr(de, name)
     keeps = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(made).parameters else {}
     return made(**PLANNED[name].options | options, **keeps)
@@ -444,8 +435,22 @@ def prepare_documents(model: Any, share: float) -> tuple[Callable[[], Any], Cost
     )
 
 
+def prepare_transpose(share: float) -> tuple[Callable[[], Any], Cost]:
+    """Return what transposes a collection of some size, a block after the other, and its cost."""
+    documents = terms_of(int(60_000 * share), int(10_000 * share), 30)
+    blocks = row_blocks(documents, values_per_block=documents.nnz // 16)
+    turned = transpose_row_blocks(blocks)
+
+    def run() -> None:
+        stored = execution.map_blocks(np.size, turned, chunks=(1, 1), dtype=np.int64, meta=np.empty((0, 0)))
+        execution.compute(list(execution.delayed_blocks(stored).ravel()))
+
+    return run, transpose_cost(documents.shape, documents.nnz, block_bytes=documents.nnz // 2)
+
+
 MEASURED: dict[str, Callable[[float], tuple[Callable[[], Any], Cost]]] = {
     "PSDVec": prepare_dense,
+    "transpose": prepare_transpose,
     "LSA": partial(prepare_documents, de.LSA(50, tol=None, n_passes=6)),
     "NMF": partial(prepare_documents, de.NMF(20, n_iter=2, n_init=2, solver="multiplicative")),
     "SphericalKMeans": partial(prepare_documents, de.SphericalKMeans(20, n_iter=2)),

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 
 import distembed as de
 from distembed.corpus import Corpus, Tokens, partitions, vocabulary
 from distembed.corpus import blocks as corpus_blocks
 from distembed.corpus.costs import TextSizes, tokens_cost, vocabulary_cost, words_in_memory
 from distembed.corpus.sample import CorpusSample, sample_parts
-from distembed.costs import Cost
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.counting import CooccurrenceOptions, blocks, partial_counts
 from distembed.counting.costs import (
     RunSizes,
@@ -29,7 +32,8 @@ from distembed.counting.costs import (
     partial_counts_cost,
     run_sizes,
 )
-from distembed.linalg.operators import row_blocks
+from distembed.evaluation.documents import coherence_cost, topic_coherence
+from distembed.linalg.operators import empty_csr, row_blocks
 from distembed.neighbors import graphs, search
 from distembed.neighbors.costs import (
     RowSizes,
@@ -42,8 +46,8 @@ from distembed.neighbors.costs import (
 )
 from distembed.neighbors.distances import distance_rows, domain_rows
 from distembed.neighbors.spanning_tree import spanning_tree_of
-from distembed.weighting import documents, pmi
-from distembed.weighting.costs import document_weights_cost, pmi_cost
+from distembed.weighting import documents, pmi, spaces
+from distembed.weighting.costs import columns_cost, document_weights_cost, pmi_cost
 from tests.costs.test_costs import Recorder, Sizes, bytes_of, counts_of
 
 Options = dict[str, Any]
@@ -251,7 +255,6 @@ class Counted:
         self.sample: CorpusSample = sample_parts(self.tokens)
 
     def count_sizes(self, given: Options) -> Sizes:
-        """Return the sizes of the arrays of counting."""
         with watched(
             (partial_counts, "_stream_rules"),
             (blocks, "translate_rows"),
@@ -273,13 +276,11 @@ class Counted:
         ]
 
     def term_sizes(self, given: Options) -> Sizes:
-        """Return the sizes of the arrays of documents by words."""
         with watched() as found:
             de.execution.compute(de.count_document_terms(self.tokens, self.vocabulary, **given))
         return found
 
     def term_costs(self, given: Options) -> Cost:
-        """Return the cost of counting words by documents."""
         return document_terms_cost(self.sizes, len(self.vocabulary), 5_000, **given)
 
 
@@ -367,6 +368,48 @@ def test_an_option_of_pmi_that_changes_the_arrays_changes_the_cost(base: Options
     check(pmi_sizes, pmi_costs, base, {option: PMI_OPTIONS[option]})
 
 
+class Read:
+    """Counts by row block, which remember how often they are read, and how many blocks are held at a time."""
+
+    def __init__(self) -> None:
+        self.n_reads, self.most_held = 0, 0
+        self.held = weakref.WeakValueDictionary[int, Any]()
+        rows = da.from_array(np.arange(N_WORDS)[:, None], chunks=(N_WORDS // N_BLOCKS, -1))
+        self.counts = rows.map_blocks(self.read, chunks=(rows.chunks[0], (N_WORDS,)), meta=empty_csr())
+
+    def read(self, rows: Any) -> Any:
+        block = counts_of(N_WORDS, N_PAIRS)[rows[:, 0]]
+        self.n_reads += 1
+        self.held[self.n_reads] = block
+        self.most_held = max(self.most_held, len(self.held))
+        return block
+
+
+@pytest.mark.parametrize("given", [(), ("row_totals",), ("column_totals",), ("row_totals", "column_totals")])
+def test_counts_are_read_as_often_as_the_cost_of_pmi_says_and_not_held(given: tuple[str, ...]) -> None:
+    """With the sums of columns in its graph Dask held every block of counts until the last was read."""
+    source = Read()
+    made = pmi.pmi(source.counts, **{name: PMI_OPTIONS[name] for name in given})
+    check_reads(source, made, dict.fromkeys(given, True))
+
+
+def test_counts_are_read_once_for_smoothed_pmi() -> None:
+    source = Read()
+    check_reads(source, pmi.smoothed_pmi(source.counts, np.ones(N_WORDS)).excess, {"column_totals": True})
+
+
+def check_reads(source: Read, made: da.Array, known: dict[str, bool]) -> None:
+    values = de.execution.map_blocks(
+        lambda block: np.array([[block.nnz]]), made, chunks=((1,) * N_BLOCKS, (1,)), dtype=np.int64
+    )
+    with dask.config.set(scheduler="synchronous"):
+        n_stored = int(de.execution.compute(values).sum())
+    cost = pmi_cost((N_WORDS, N_WORDS), n_stored, N_BLOCKS, **known, block_memory=2**20)
+    assert cost.read_bytes * N_BLOCKS == source.n_reads * PAIR_BYTES * n_stored
+    assert cost.tasks == source.n_reads
+    assert source.most_held == 1
+
+
 TF_IDF_OPTIONS: Options = {
     "frequencies": np.full(N_WORDS, 5),
     "n_documents": N_WORDS,
@@ -411,6 +454,22 @@ def test_an_option_of_weights_that_changes_the_arrays_changes_the_cost(weigh: An
     if option in ("frequencies", "n_documents"):
         new = {name: known[name] for name in ("frequencies", "n_documents")}
     check(lambda o: weight_sizes(o, weigh), lambda o: weight_costs(o, weigh), {}, new)
+
+
+def test_a_choice_of_columns_changes_the_cost() -> None:
+    def sizes(given: Options) -> Sizes:
+        with watched() as found:
+            words = [str(word) for word in range(N_WORDS)]
+            made = de.execution.compute(spaces.chosen_columns(counts_in_blocks(), words, **given))
+        return found | {"columns": bytes_of(made)}
+
+    def costs(given: Options) -> Cost:
+        n_stored, shape = counts_of(N_WORDS, N_PAIRS).nnz, (N_WORDS, N_WORDS)
+        return columns_cost(shape, n_stored, N_BLOCKS, is_chosen="n_columns" in given, block_memory=2**20)
+
+    check(sizes, costs, {}, {"n_columns": 20})
+    given: Options = {"n_columns": 20}
+    assert max(sizes(given).values()) <= costs(given).peak_bytes(1)
 
 
 # --- rows -> graphs ---------------------------------------------------------------------------------------------
@@ -527,3 +586,13 @@ def test_the_memory_of_kept_distances_changes_their_cost() -> None:
         return distances_cost(row_sizes_of({}), **given)
 
     check(sizes, costs, {"block_memory": 2**18}, {"block_memory": 2**16})
+
+
+def test_the_scores_of_topics_hold_the_counts_of_their_words_with_one_another() -> None:
+    counts = sp.random_array((400, 400), density=0.3, format="csr", rng=np.random.default_rng(0))
+    topics = np.arange(400).reshape(20, 20).tolist()
+    with watched() as found:
+        topic_coherence(topics, row_blocks(counts, values_per_block=2**13))
+    costs = [coherence_cost(counts.nnz, 6, n, block_memory=2**20) for n in (200, 400)]
+    assert 0 < max(found.values()) <= costs[1].peak_bytes(1)
+    assert 4 * costs[0].shared_bytes == costs[1].shared_bytes

@@ -15,11 +15,13 @@ import scipy.sparse as sp
 
 import distembed as de
 from distembed.costs import Cost
+from distembed.linalg.operators import row_blocks
 from distembed.manifold import alignment_costs, eigenmaps, imputation_costs, projection_costs, propagation
 from distembed.manifold.graph_costs import MatrixSize, most_edges, search_cost
 from distembed.manifold.projection import random_projection
 from distembed.manifold.propagation import propagate_correspondences
-from distembed.neighbors.graphs import neighbor_affinity
+from distembed.neighbors.graphs import joint_rows, neighbor_affinity
+from distembed.neighbors.graphs import row_sizes as neighbor_sizes
 from tests.costs.test_costs import Recorder, Sizes
 
 GENERATOR = np.random.default_rng(0)
@@ -147,7 +149,6 @@ LPP_OPTIONS: dict[str, Any] = {
 
 @cache
 def projection_steps(base: str, changed: str = "") -> list[Step]:
-    """Return the graph of a projection and what follows it."""
     options = LPP_BASES[base] | ({changed: LPP_OPTIONS[changed]} if changed else {})
     rows: Any = sp.csr_array(ROWS) if base in ("sparse", "eigen") else ROWS
     size = MatrixSize(150, 40, np.count_nonzero(ROWS) if sp.issparse(rows) else None)
@@ -166,6 +167,35 @@ def projection_steps(base: str, changed: str = "") -> list[Step]:
 
     assert graph.nnz <= projection_costs.graph_edges(model, 150)
     return [(searched, projection_costs.neighborhood_cost(model, size, n_edges=graph.nnz)), recorded(fit)]
+
+
+@pytest.mark.parametrize("base", ["sparse", "threshold"])
+def test_what_a_checkpoint_has_costs_less(base: str) -> None:
+    rows: Any = sp.csr_array(ROWS) if base == "sparse" else ROWS
+    size = MatrixSize(150, 40, np.count_nonzero(ROWS) if base == "sparse" else None)
+    model = de.LocalityPreservingProjection(**LPP_BASES[base])
+    kept: dict[str, da.Array] = {}
+
+    def fit(recorder: Recorder) -> Sizes:
+        def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+            kept[name] = kept[name] if name in kept else recorder(name, make)
+            return kept[name]
+
+        model.set_params(checkpoint=checkpoint).fit(rows)
+        return recorder.sizes
+
+    assert kept_arrays(recorded(fit))
+    found, n_edges = recorded(fit), model.graph_.nnz
+    assert not kept_arrays(found)
+    before = projection_costs.neighborhood_cost(model, size, n_edges=n_edges)
+    graph = projection_costs.kept_neighborhood_cost(model, size, n_edges=n_edges)
+    maps = [projection_costs.projection_cost(model, size, n_edges=n_edges, has_maps=b) for b in (True, False)]
+    assert largest_task(found) <= max(graph.peak_bytes(1), maps[0].peak_bytes(1))
+    assert (
+        graph.written_bytes == maps[0].written_bytes == 0 < min(before.written_bytes, maps[1].written_bytes)
+    )
+    assert graph.peak_bytes(1) <= before.peak_bytes(1)
+    assert maps[0].tasks < maps[1].tasks + before.tasks
 
 
 # --- embeddings of one or two sets -----------------------------------------------------------------------------
@@ -418,8 +448,46 @@ def test_a_random_projection_takes_what_its_cost_says() -> None:
         random_projection(da.from_array(ROWS, chunks=(50, -1)), 12).compute()
         return recorder.sizes
 
-    costs = [projection_costs.random_projection_cost(MatrixSize(150, 40), k) for k in (12, 13)]
+    costs = [projection_costs.product_cost(MatrixSize(150, 40), k) for k in (12, 13)]
     assert 0 < max(recorded(run).values()) <= costs[0].peak_bytes(1) < costs[1].peak_bytes(1)
+
+
+def test_a_stored_joint_graph_takes_what_its_cost_says() -> None:
+    sets = [sp.random_array((n, n), density=0.2, format="csr", rng=GENERATOR) for n in (90, 70)]
+    links = sp.random_array((90, 70), density=0.1, format="csr", rng=GENERATOR)
+    blocks = [row_blocks(matrix, values_per_block=400) for matrix in (*sets, links)]
+
+    def run(recorder: Recorder) -> tuple[da.Array, Sizes]:
+        return recorder("joint", lambda: joint_rows(blocks[:2], blocks[2])), recorder.sizes
+
+    joint, sizes = recorded(run)
+    cost = alignment_costs.joint_cost(160, int(neighbor_sizes(joint).sum()))
+    assert kept_arrays(sizes)["joint"] <= cost.written_bytes < 1.5 * kept_arrays(sizes)["joint"]
+    assert 0 < largest_task(sizes) <= cost.peak_bytes(1)
+
+
+def test_a_large_joint_graph_is_read_in_every_round_and_not_held() -> None:
+    model = de.FeaturePreservingEmbedding(5)
+    held, read = (
+        alignment_costs.embedding_cost(model, 10_000, 3, n_edges=10**7, graph_memory=memory)
+        for memory in (None, 2**20)
+    )
+    assert held.shared_bytes > read.shared_bytes + 3 * 100 * 2**20
+    assert read.read_bytes == alignment_costs.ROUNDS * held.read_bytes
+    assert read.task_bytes > held.task_bytes
+    # It may have fewer edges than planned, and is held then.
+    least = alignment_costs.embedding_cost(model, 10_000, 3, n_edges=2**20 // 12)
+    assert read.shared_bytes == least.shared_bytes
+
+
+def test_every_method_that_is_compared_is_counted() -> None:
+    model, sets = de.FeaturePreservingEmbedding(5, missing="zero"), [MatrixSize(9000, 20)] * 2
+
+    def cost(**options: int) -> Cost:
+        return alignment_costs.methods_cost(model, sets, 4, n_edges=10**5, n_pairs=90, **options)
+
+    assert cost(alignment_components=100).peak_bytes(1) > cost().peak_bytes(1)
+    assert cost(printed_rounds=9).tasks > cost().tasks
 
 
 def test_hidden_folds_and_draws_cost_more_where_there_are_more() -> None:

@@ -462,7 +462,6 @@ def test_counts_of_the_authors_program(shared, tmp_path):
 
 
 def sums_of(words, units, cell):
-    """Sum with a dictionary, the plain way."""
     sums = dict[tuple[int, int], int]()
     for (place, right), (before, weight) in itertools.product(enumerate(words), enumerate(units)):
         if place > before:

@@ -13,7 +13,6 @@ OPTION = re.compile(r"^:[\w-]+:.*\n", re.MULTILINE)
 
 
 def notebooks() -> list[Path]:
-    """Return the tutorials that are notebooks, in the order of their names."""
     return [
         page for page in sorted(TUTORIALS.glob("*.md")) if page.read_text(encoding="utf-8").startswith(HEADER)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -142,17 +141,6 @@ def test_single_row_chunks():
     single = PSDVec(2, n_core=12, solver="dense", n_iter=1).fit(chunked(counts, (1,) * 20), WORD_COUNTS[:20])
     whole = PSDVec(2, n_core=12, solver="dense", n_iter=1).fit(counts, WORD_COUNTS[:20])
     np.testing.assert_allclose(products(single.vectors_.compute()), products(whole.vectors_), atol=1e-4)
-
-
-def test_same_bits_for_every_scheduler_and_number_of_threads():
-    counts = chunked(COUNTS, (20, 30, 40))
-    results = []
-    for options in ({"scheduler": "sync"}, {"scheduler": "threads", "num_workers": 1}, {"num_workers": 3}):
-        with dask.config.set(**options):
-            model = PSDVec(D, n_core=CORE, n_iter=2, first_passes=4).fit(counts, WORD_COUNTS)
-            results.append(model.vectors_.compute())
-    np.testing.assert_array_equal(results[0], results[1])
-    np.testing.assert_array_equal(results[0], results[2])
 
 
 def noncore_counts(words=slice(CORE, N)):

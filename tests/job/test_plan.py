@@ -16,7 +16,7 @@ from distembed.job.plan import FEWER_TASKS, LESS_MEMORY, Plan, Remedy, changed
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
 from distembed.storage.workspace import Workspace
-from tests.commands import run
+from tests.commands import run, succeed
 
 N_DOCUMENTS = 3000
 
@@ -119,13 +119,12 @@ def test_what_goes_over_the_network_grows_with_the_hosts_as_the_parts_of_it_do(e
 
 def test_a_plan_for_hosts_tells_the_store_from_the_network(job_file: Path) -> None:
     assert "over the network" not in run("plan", job_file).output
-    done = run("plan", job_file, "--hosts", "4")
-    assert done.exit_code == 0, done.output
+    done = succeed("plan", job_file, "--hosts", "4")
     table = done.output.split("over the network", 1)[1].splitlines()
     assert table[0].endswith("between the hosts, at least")
     found = {line.split()[0]: line for line in table[1:] if line}
     assert "KiB" in found["tokens"]
-    assert "not planned" in found["topics"]
+    assert "not planned" in found["evaluation"]
     assert "between 4 workers on hosts of their own" in done.output
     assert run("plan", job_file, "--hosts", "0").exit_code == 2
 

@@ -43,7 +43,6 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def heard(text: Path, folder: Path, sections: str, *, until: str | None = None) -> Heard:
-    """Return what a run of a job reports."""
     (folder / "job.toml").write_text(f'[corpus]\npaths = ["{text}"]\nnumbers = true\n{sections}')
     reporter = Heard()
     run_stages(load_job(folder / "job.toml"), reporter=reporter, until=until)

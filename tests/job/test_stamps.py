@@ -16,7 +16,7 @@ from distembed.job import inputs
 from distembed.job.inputs import Stamps, code_file, stamp_inputs, stamps_at
 from distembed.job.opening import open_job
 from distembed.job.status import verify_job
-from tests.commands import run
+from tests.commands import run, succeed
 from tests.tiny_job import STAGES, again, computed, files_of, write_set
 
 
@@ -27,8 +27,8 @@ def test_a_folder_that_holds_the_workspace_is_not_read(tiny: Path) -> None:
         assert done.exit_code != 0
         assert f"reads all of {tiny}/text, and its workspace {tiny}/text/w lies inside" in done.output
     assert not (tiny / "text/w").exists()
-    assert run("plan", tiny / "job.toml", *whole, tiny / "text/.hidden/w").exit_code == 0
-    assert run("plan", tiny / "job.toml", *whole, tiny / "text and more").exit_code == 0
+    succeed("plan", tiny / "job.toml", *whole, tiny / "text/.hidden/w")
+    succeed("plan", tiny / "job.toml", *whole, tiny / "text and more")
 
 
 def test_a_touch_and_a_move_change_nothing(tiny: Path) -> None:

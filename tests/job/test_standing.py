@@ -21,7 +21,7 @@ from distembed.stages import corpus
 from distembed.stages.corpus import COUNTED_FIRST_BYTES
 from distembed.storage import Stage
 from distembed.storage.ledger import Ledger
-from tests.commands import forget_stage, run
+from tests.commands import forget_stage, run, succeed
 from tests.tiny_job import STAGES, again, computed, files_of
 
 # --- verify asks for every stage -----------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_verify_says_who_was_writing_when_it_began(tiny: Path, monkeypatch: pyte
 
 
 def test_a_job_stopped_on_purpose_is_not_whole(tiny: Path) -> None:
-    assert run("run", tiny / "job.toml", "--workspace", tiny / "v", "--until", "vocabulary").exit_code == 0
+    succeed("run", tiny / "job.toml", "--workspace", tiny / "v", "--until", "vocabulary")
     done = run("verify", tiny / "job.toml", "--workspace", tiny / "v")
     assert done.exit_code == 1
     assert "stage core is not committed" in done.output
@@ -97,7 +97,7 @@ def test_finished_work_is_replaced_only_when_asked_for(tiny: Path, monkeypatch: 
     assert files_of(tiny / "w").items() >= before.items()
     assert "counting.window was 3, is 2" in run("plan", *changed[1:]).output
     assert "counting.window was 3, is 2" in run("status", *changed[1:]).output
-    assert run(*changed, "--replace").exit_code == 0
+    succeed(*changed, "--replace")
     assert again(tiny, "counting.window=2").ran == ()
 
 
@@ -219,9 +219,8 @@ def test_what_a_plan_would_read_is_repaired_in_a_job_that_is_to_go_on(
     forget_stage(tiny / "w", "core")
     for path in (tiny / "w").glob(damaged):
         damage(path)
-    assert run("plan", tiny / "job.toml").exit_code == 0
-    done = run("run", tiny / "job.toml")
-    assert done.exit_code == 0, done.output
+    succeed("plan", tiny / "job.toml")
+    succeed("run", tiny / "job.toml")
     assert verify_job(open_job(str(tiny / "job.toml"))) == ([], whole)
 
 
@@ -282,7 +281,7 @@ def test_verify_names_a_stale_page_and_a_run_removes_it(tiny: Path) -> None:
     assert f"{derived.EXPLORER}: not made from what the workspace holds; a run removes it" in done.output
     assert again(tiny).ran == ()
     assert not (tiny / "w" / derived.EXPLORER).exists()
-    assert run("verify", tiny / "w").exit_code == 0
+    succeed("verify", tiny / "w")
 
 
 def test_nothing_is_written_into_a_workspace_from_outside(tiny: Path) -> None:
@@ -350,8 +349,7 @@ def test_every_command_takes_a_job_or_its_workspace(tiny: Path, tmp_path: Path, 
         ("neighbors", place, "word1"), ("export", place, "--to", tmp_path / "v.txt"),
         ("evaluate", place, "--sets", tiny / "sets"),
     ):  # fmt: skip
-        done = run(*command)
-        assert done.exit_code == 0, done.output
+        succeed(*command)
     assert str(tiny / "w") in run("run", place).output
 
 
@@ -417,7 +415,7 @@ def test_a_plan_looks_once_where_stages_stand(tiny: Path, monkeypatch: pytest.Mo
     looks: list[object] = []
     find = state.inputs_of
     monkeypatch.setattr(state, "inputs_of", lambda job: looks.append(job) or find(job))
-    assert run("plan", tiny / "job.toml", "--set", "psdvec.n_components=3").exit_code == 0
+    succeed("plan", tiny / "job.toml", "--set", "psdvec.n_components=3")
     assert len(looks) == 1
 
 

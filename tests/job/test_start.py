@@ -18,7 +18,7 @@ from distembed.job.model import Section
 from distembed.job.new import Sample, settings_for, settings_of_files, text_layout
 from distembed.job.registry import SYSTEMS
 from distembed.job.stage import system_named
-from tests.commands import run
+from tests.commands import run, succeed
 
 STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"
 
@@ -74,10 +74,8 @@ def inputs_for(system: str, folder: Path) -> list[Path]:
 def test_a_new_job_for_a_users_file_is_planned_as_it_is(system: str, tmp_path: Path) -> None:
     job = tmp_path / "jobs" / "mine.toml"
     job.parent.mkdir()
-    written = run("new", system, *inputs_for(system, tmp_path), "--to", job)
-    assert written.exit_code == 0, written.output
-    planned = run("plan", job)
-    assert planned.exit_code == 0, planned.output
+    succeed("new", system, *inputs_for(system, tmp_path), "--to", job)
+    succeed("plan", job)
     text = job.read_text()
     assert all(f"{key.name}" in text for key in keys_of(system))  # every key stands in it
     assert run("new", system, *inputs_for(system, tmp_path), "--to", job).exit_code == 2
@@ -85,7 +83,7 @@ def test_a_new_job_for_a_users_file_is_planned_as_it_is(system: str, tmp_path: P
 
 
 def test_defaults_that_are_comments_are_the_defaults(tmp_path: Path) -> None:
-    assert run("new", "psdvec", *inputs_for("psdvec", tmp_path), "--to", tmp_path / "a.toml").exit_code == 0
+    succeed("new", "psdvec", *inputs_for("psdvec", tmp_path), "--to", tmp_path / "a.toml")
     text = (tmp_path / "a.toml").read_text()
     every = [line.removeprefix("# ") for line in text.splitlines()]
     spelled = "\n".join(
@@ -128,12 +126,11 @@ def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:
     texts = [tmp_path / f"{name}.txt" for name in "abcde"]
     for text in texts:
         text.write_text("The same few words in every file.\n" * 20)
-    written = run("new", "psdvec", *texts, "--to", tmp_path / "job.toml")
-    assert written.exit_code == 0, written.output
+    succeed("new", "psdvec", *texts, "--to", tmp_path / "job.toml")
     job = load_job(tmp_path / "job.toml")
     assert [Path(str(path)).name for path in job.corpus.paths] == [text.name for text in texts]
     assert job.job.title == "psdvec: a.txt, b.txt, c.txt, 2 more"
-    assert run("plan", tmp_path / "job.toml").exit_code == 0
+    succeed("plan", tmp_path / "job.toml")
 
 
 def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
@@ -150,8 +147,7 @@ def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
 def test_a_demo_is_laid_out_and_planned(system: str, tmp_path: Path) -> None:
     pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
     job = demos.lay_out(system, tmp_path / "a" / "demo")
-    planned = run("plan", job)
-    assert planned.exit_code == 0, planned.output
+    succeed("plan", job)
     assert load_job(job).job.workspace == str(job.parent / "workspace")
     job.write_text(job.read_text() + "# mine\n")
     assert demos.lay_out(system, job.parent).read_text().endswith("# mine\n")
@@ -159,7 +155,7 @@ def test_a_demo_is_laid_out_and_planned(system: str, tmp_path: Path) -> None:
 
 def test_a_new_job_without_files_is_the_demo(tmp_path: Path) -> None:
     pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
-    assert run("new", "topics", "--to", tmp_path / "t.toml").exit_code == 0
+    succeed("new", "topics", "--to", tmp_path / "t.toml")
     demo = tomllib.loads(demos.job_text_of("topics") or "")
     assert load_job(tmp_path / "t.toml").topics.n_topics == demo["topics"]["n_topics"]
     refused = run("new", "imputation", "--to", tmp_path / "i.toml")
@@ -198,8 +194,7 @@ def test_many_files_of_a_folder_become_a_glob_and_others_a_list(tmp_path: Path) 
     for file in files:
         file.write_text(STORIES)
     files[0].write_text("")  # the first file may be an empty one
-    done = run("new", "psdvec", *files, "--to", tmp_path / "all.toml")
-    assert done.exit_code == 0, done.output
+    succeed("new", "psdvec", *files, "--to", tmp_path / "all.toml")
     assert load_job(tmp_path / "all.toml").corpus.paths == (str(tmp_path / "Meine Texte [[]1]" / "*.txt"),)
     some = run("new", "psdvec", *files[1:], "--to", tmp_path / "some.toml")
     assert "Text 5.txt'] and 6 more\n" in some.output

@@ -17,7 +17,7 @@ from distembed.job.load import load_job
 from distembed.job.model import JobError
 from distembed.storage.files import Folder
 from distembed.storage.workspace import Workspace
-from tests.commands import digest_here, run
+from tests.commands import digest_here, run, succeed
 from tests.job.failing_store import FAULTS, failing_store
 from tests.processes import distembed
 
@@ -26,7 +26,6 @@ SENTENCES = ("the sea and the wind of the north", "a ship on the sea and a man o
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """Yield the address of an S3 server on loopback."""
     moto = pytest.importorskip("moto.server", reason="a real S3 server: pip install 'distembed[test]'")
     started = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     started.start()
@@ -72,12 +71,10 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     # worker processes are told the options too
     done = distembed("run", str(job), "--scheduler", "processes", "--until", "tokens")
     assert done.returncode == 0, done.stdout + done.stderr
-    goes_on = run("run", job, "--until", "cooccurrence")
-    assert goes_on.exit_code == 0, goes_on.output
+    goes_on = succeed("run", job, "--until", "cooccurrence")
     assert store.exists("texts/w/manifest/cooccurrence.json")
     assert "workspace  s3://texts/w (commands reach it by the job file" in goes_on.output
-    standing = run("status", job)
-    assert standing.exit_code == 0, standing.output
+    standing = succeed("status", job)
     assert re.search(r"cooccurrence +[0-9.]+ s ", standing.output)
 
 
@@ -153,7 +150,7 @@ def test_a_store_that_refuses_access_is_named_with_what_to_check(endpoint: str, 
             )
             assert "damaged" not in failed.output
         store.next.clear()
-        assert run(*command).exit_code == 0
+        succeed(*command)
         store.next[:] = [("HEAD", "", "denied")] * 20
         looked = run("status", command[1], "--workspace", "s3://texts/w")
         assert "the object store of s3://texts/w/workspace.json refuses access (" in looked.output
@@ -164,10 +161,9 @@ def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: P
         int(endpoint.rpartition(":")[2]), dict.fromkeys(FAULTS, 0.01), seed=1, stall_seconds=0.1
     ) as store:
         given = tiny_job(tmp_path, store.url)
-        done = run("run", given, "--workspace", "s3://texts/w", "--until", "vocabulary")
-        assert done.exit_code == 0, done.output
+        succeed("run", given, "--workspace", "s3://texts/w", "--until", "vocabulary")
         assert len(store.counted) > 3, store.counted  # the requests, and faults of several kinds
-    assert run("run", given, "--until", "vocabulary").exit_code == 0
+    succeed("run", given, "--until", "vocabulary")
     assert vocabulary_at("s3://texts/w", endpoint_url=endpoint) == vocabulary_at(str(tmp_path / "w"))
 
 
@@ -192,7 +188,7 @@ def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
         )
         assert "Traceback" not in failed.output
         store.next.clear()
-        assert run(*command).exit_code == 0
+        succeed(*command)
         # a finished block that cannot be read for the moment is neither damaged nor computed again
         store.next += [("GET", ".parquet", "broken")] * 20
         failed = run(*command)
@@ -248,7 +244,7 @@ def test_options_are_those_of_every_file_system_from_then_on(monkeypatch: pytest
     import fsspec
     from fsspec.config import conf
 
-    from distembed.job.stores import use_storage_options
+    from distembed.urls import use_storage_options
 
     monkeypatch.setitem(conf, "memory", {})
     monkeypatch.setenv("FSSPEC_MEMORY", "")

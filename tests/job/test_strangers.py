@@ -20,7 +20,7 @@ from distembed.job.model import JobError
 from distembed.job.opening import open_job
 from distembed.storage.workspace import Workspace
 from distembed.views.finished_job import run_job
-from tests.commands import run
+from tests.commands import run, succeed
 
 JOB = '[job]\nworkspace = "{workspace}"\n[corpus]\npaths = ["{path}"]\n[vocabulary]\nmin_count = 1\n'
 TEXT = "the sea and the wind of the north\n" * 20
@@ -45,7 +45,6 @@ class Listener:
             connection.close()
 
     def close(self) -> None:
-        """Stop listening."""
         self._socket.close()
 
 
@@ -201,7 +200,7 @@ def test_a_workspace_is_run_only_on_what_its_reader_named(tmp_path: Path) -> Non
             assert "not begun" in run("status", tmp_path / "w").output
     (tmp_path / "c.txt").write_text(TEXT)
     typed = f'corpus.paths=["{tmp_path}/c.txt"]'
-    assert run("plan", tmp_path / "w", "--set", typed).exit_code == 0
+    succeed("plan", tmp_path / "w", "--set", typed)
 
 
 def test_options_for_stores_that_a_workspace_records_are_not_used(

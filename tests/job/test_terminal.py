@@ -19,7 +19,7 @@ import distembed as de
 from distembed.job import terminal
 from distembed.job.progress import TerminalReporter
 from distembed.views.report import page
-from tests.commands import environment, run
+from tests.commands import environment, run, succeed
 
 PACKAGE = Path(de.__file__).parent
 BAD = [
@@ -102,8 +102,7 @@ def test_a_table_of_scores_has_a_line_for_each_set(tmp_path):
         words = [f"w{i}" for i in range(30)]
         de.WordVectors(words, np.random.default_rng(0).normal(size=(30, 3))).save(file)
     for chosen in (files[:1], files):
-        done = run("evaluate", *chosen, "--sets", sets)
-        assert done.exit_code == 0, done.output
+        done = succeed("evaluate", *chosen, "--sets", sets)
         assert r"set\x1b\n" in done.output
         assert done.output.count("\n") == 3
 

@@ -26,7 +26,6 @@ def rows_of(dtype):
 
 
 def lists_of(X, k, *, groups=None, cut=None, offset=0.0):
-    """Return the lists of all rows of X, computed from tiles cut at `cut` and merged."""
     ids = np.arange(len(X))
     groups = ids if groups is None else groups
     edges = [0, *(cut or []), len(X)]

@@ -77,7 +77,6 @@ def near_products(X):
 
 
 def expected_row(block, near):
-    """Return the products of the first row by column."""
     order = np.argsort(near.indices[0].compute())
     return -near.distances[0].compute()[order]
 

@@ -41,7 +41,6 @@ N_DOCUMENTS, N_TOPICS, N_WORDS = 120, 4, 160
 
 
 def word(number: int, language: str) -> str:
-    """Return a word of letters only."""
     return language + "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 

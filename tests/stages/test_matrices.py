@@ -127,9 +127,9 @@ def test_every_format_gives_the_rows_and_names_that_it_holds(name, tmp_path):
     section = make(tmp_path)
     matrix, size = open_matrix(section), matrix_size(section)
     assert matrix.shape == (N, D)
-    assert not size.exact or (size.n_rows, size.n_columns) == (N, D)
+    assert not size.exact or (size.rows.n_rows, size.rows.n_columns) == (N, D)
     assert size.exact == (name != "vectors")
-    assert size.is_sparse == matrix.is_sparse == sp.issparse(expected)
+    assert size.rows.is_sparse == matrix.is_sparse == sp.issparse(expected)
     assert matrix.names() == names or list(matrix.names()) == names
     rows = row_array(matrix, [0, 7, 8, N], dense=False, need_direction=False)
     assert rows.chunks[0] == (7, 1, N - 8)

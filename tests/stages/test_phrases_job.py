@@ -9,7 +9,7 @@ import pytest
 import distembed as de
 from distembed.job.load import load_job
 from distembed.stages.corpus_sections import CorpusSection, ParallelSection
-from tests.commands import run
+from tests.commands import run, succeed
 
 TEXT = (
     "New York is a city and new york city is New York\nthe city of St Louis is in the new world of york\n"
@@ -47,8 +47,7 @@ def counts(job: Path) -> dict[str, int]:
 
 
 def test_names_are_words_of_the_job_and_of_what_it_encodes(job: Path) -> None:
-    done = run("run", job, "--set", "vocabulary.min_count=25")
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--set", "vocabulary.min_count=25")
     assert "joining 2 names of several words from " in done.output
     assert "; 1 name of one word left as they are" in done.output
     found = counts(job)
@@ -59,13 +58,12 @@ def test_names_are_words_of_the_job_and_of_what_it_encodes(job: Path) -> None:
         line = (job.parent / "t.csv").read_text().splitlines()[1]
         assert f",{n_known}," in line
     (job.parent / "new.txt").write_text("New York City is a city and New York City is the city\n" * 15)
-    given = run("infer", job, job.parent / "new.txt", "--to", job.parent / "new.vec.txt")
-    assert given.exit_code == 0, given.output
+    succeed("infer", job, job.parent / "new.txt", "--to", job.parent / "new.vec.txt")
     assert "new_york_city" in de.WordVectors.load(job.parent / "new.vec.txt").words
 
 
 def test_the_names_of_a_job_that_only_a_workspace_names_are_not_read(job: Path) -> None:
-    assert run("run", job).exit_code == 0
+    succeed("run", job)
     place = job.parent / "w"
     for command in ("infer", "encode"):
         words = (job.parent / "text.txt", "--to", job.parent / "new.csv")
@@ -80,12 +78,11 @@ def test_the_names_of_a_job_that_only_a_workspace_names_are_not_read(job: Path) 
 
 
 def test_another_gazetteer_counts_again(job: Path) -> None:
-    assert run("run", job, "--until", "vocabulary").exit_code == 0
+    succeed("run", job, "--until", "vocabulary")
     assert "new_york_city" in counts(job)
     (job.parent / "names.txt").write_text("St Louis\nNew York\n")
     assert "names.txt" in run("status", job).output
-    done = run("run", job, "--until", "vocabulary")
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--until", "vocabulary")
     assert {"st_louis", "new_york"} <= set(counts(job))
     assert "new_york_city" not in counts(job)
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from distembed.corpus.growth_blocks import Repetition
+from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.costs import MERGED_FILES, PairModel, run_pairs
+from distembed.display import format_bytes
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
-from distembed.job.quantities import format_bytes
-from distembed.stages.corpus import MERGED_FILES
-from distembed.stages.corpus_sizes import PairModel, run_pairs
-from tests.commands import run
+from tests.commands import run, succeed
 
 TERABYTES = 2_000_000_000_000
 TERABYTES_OF_FEW_WORDS = ('plan.bytes="2TB"', "vocabulary.max_size=20_000")
@@ -25,7 +25,6 @@ TERABYTES_OF_FEW_WORDS = ('plan.bytes="2TB"', "vocabulary.max_size=20_000")
 
 @pytest.fixture
 def missing(tmp_path: Path) -> Path:
-    """Return a job on a dump that is not here."""
     place = tmp_path / "job.toml"
     place.write_text(
         '[job]\nworkspace = "w"\n[corpus]\npaths = ["dump.xml.bz2"]\n[psdvec]\nn_components = 5\nn_core = 50\n'
@@ -45,8 +44,7 @@ def sample(tmp_path: Path) -> Path:
 
 
 def test_a_corpus_that_is_not_here_is_planned_from_a_sample(missing: Path, sample: Path) -> None:
-    done = run("plan", missing, "--sample", sample, "--tokens", "4e8")
-    assert done.exit_code == 0, done.output
+    done = succeed("plan", missing, "--sample", sample, "--tokens", "4e8")
     assert "about 400,000,000 tokens" in done.output
     assert "estimated from a sample" in done.output
     grown = f"{format_bytes(10_000 * sample.stat().st_size)} of input"
@@ -78,7 +76,7 @@ def test_a_count_that_no_word_reaches_is_refused(missing: Path, sample: Path) ->
     )
     grown = run("plan", missing, *rare, "--tokens", "80_000")
     assert f"a word is about {float(f'{2 * largest:.1e}'):.0f}; give" in grown.output
-    assert run("plan", missing, *rare, "--tokens", "4e9").exit_code == 0
+    succeed("plan", missing, *rare, "--tokens", "4e9")
 
 
 def test_every_partition_holds_its_own_pairs(missing: Path, sample: Path) -> None:
@@ -115,9 +113,36 @@ def test_the_pairs_of_runs_are_those_of_the_partitions() -> None:
 
 def test_weights_whose_sums_are_too_large_are_refused_before_counting(missing: Path, sample: Path) -> None:
     harmonic = ("--set", "counting.window=40", "--set", "counting.weighting=harmonic")
-    small = run("plan", missing, "--sample", sample, *harmonic)
-    assert small.exit_code == 0, small.output
+    succeed("plan", missing, "--sample", sample, *harmonic)
     done = run("plan", missing, "--sample", sample, "--tokens", "1e12", *harmonic)
     assert done.exit_code == 2
     assert "counting: in about 1,000,000,000,000 tokens a count could reach" in done.output
     assert 'use weighting="flat" or a smaller window' in done.output
+
+
+@pytest.mark.parametrize(
+    ("stage", "setting"),
+    [
+        ("tokens", "corpus.min_border_tokens=15"),
+        ("tokens", 'corpus.phrases_file="names.txt"'),
+        ("partial_counts", "counting.subsample=1e-3"),
+        ("partial_counts", "counting.window=1_000_000"),
+        ("subwords", "subwords.max_n=12"),
+        ("pmi", "vocabulary.max_size=100"),
+    ],
+)
+def test_the_options_of_a_job_reach_the_costs_of_its_stages(
+    missing: Path, sample: Path, stage: str, setting: str
+) -> None:
+    (sample.parent / "names.txt").write_text("b c\n")
+    base = (f'corpus.paths=["{sample}"]', "subwords.enabled=true", "psdvec.keep_pmi=true")
+    before, after = (plan_job(load_job(missing, settings=(*base, *more))).stages for more in ((), (setting,)))
+    assert before[stage].peak_bytes(1) != after[stage].peak_bytes(1)
+
+
+def test_the_matrix_of_pmi_reads_counts_once(missing: Path, sample: Path) -> None:
+    """The counts of the words are the sums of its columns."""
+    settings = (f'corpus.paths=["{sample}"]', "psdvec.keep_pmi=true")
+    pmi = plan_job(load_job(missing, settings=settings)).stages["pmi"]
+    assert pmi.read_bytes / PAIR_BYTES == pytest.approx(pmi.written_bytes / STORED_VALUE_BYTES, rel=1e-3)
+    assert pmi.keeps == (("pmi", pmi.written_bytes),)

@@ -21,13 +21,11 @@ META: dict[str, Any] = {"dims": ("word", "component"), "units": "1", "meaning": 
 
 
 def dense_array() -> da.Array:
-    """Twelve rows in blocks of 4, 1 and 7."""
     values = np.random.default_rng(3).normal(size=(12, 5)).astype(np.float32)
     return da.from_array(values, chunks=((4, 1, 7), (5,)))
 
 
 def sparse_array(values: np.ndarray, rows: tuple[int, ...]) -> da.Array:
-    """The CSR chunks of a dense matrix."""
     lazy = da.from_array(values, chunks=(rows, values.shape[1]))
     return lazy.map_blocks(
         sparse.csr_array, dtype=values.dtype, meta=sparse.csr_array((0, 0), dtype=values.dtype)

@@ -23,7 +23,6 @@ Finished = tuple[Path, str, str]
 
 @pytest.fixture(scope="module")
 def reader() -> dict[str, Any]:
-    """Return the functions of the page."""
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert "distembed" not in blocks[0]
     names: dict[str, Any] = {}

@@ -80,7 +80,6 @@ def leaves(value: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def changed(document: Any, path: Path_, value: Any, *, key: bool) -> Any:
-    """Return a document with one entry, or the name of one, replaced."""
     *way, last = path
     place = document
     for step in way:

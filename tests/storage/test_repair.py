@@ -125,22 +125,6 @@ def test_an_input_that_is_gone_with_all_its_records_is_named(root: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:Stage 'a' was repaired")
-def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (root / "arrays.zarr/dense/000001/c/0/0").unlink()
-    shutil.copytree(root, tmp_path / "whole")
-    expected, _ = run_both(tmp_path / "whole", version=1)
-    assert run_both(tmp_path / "fresh", version=1) == (expected, [])
-    with monkeypatch.context() as patch:
-        patch.setattr(Stage, "commit", stop)
-        with pytest.raises(KeyboardInterrupt):
-            run_both(root, version=1)
-    assert sorted(Workspace.open(root).stages()) == ["b"]
-    assert run_both(root, version=1) == (expected, [])
-
-
-@pytest.mark.filterwarnings("ignore:Stage 'a' was repaired")
 def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +257,6 @@ def stop(*_: object, **__: object) -> None:
 
 
 def made_from(root: Path, stage: str) -> dict[str, object]:
-    """Return the parameters and inputs of a committed stage."""
     found = Workspace.open(root).stages()[stage]
     return {"parameters": found.parameters, "inputs": found.inputs}
 

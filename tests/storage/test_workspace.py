@@ -167,22 +167,6 @@ def test_repair_computes_exactly_the_damaged_block(tmp_path: Path) -> None:
         assert workspace.verify() == []
 
 
-def test_repair_of_the_group_file_computes_no_block(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", dense_array(), **META)
-        stage.commit()
-        flip(tmp_path / "ws/arrays.zarr/x/zarr.json")
-        [problem] = stage.damaged_blocks()
-        assert problem.file == "arrays.zarr/x/zarr.json"
-        stage.reopen()
-        calls = Calls()
-        stage.store("x", calls.count(dense_array()), **META)
-        stage.commit()
-        assert calls.blocks == []
-        assert workspace.verify() == []
-
-
 def test_an_interrupted_stage_of_other_versions_starts_again(tmp_path: Path) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         made = {"numpy": "1"}
@@ -195,40 +179,6 @@ def test_an_interrupted_stage_of_other_versions_starts_again(tmp_path: Path) -> 
             assert len(calls.blocks) == computed
         stage.commit()
         assert workspace.stages()["a"].made_with == {"numpy": "2"}
-
-
-def test_a_committed_stage_of_other_versions_is_kept_and_repaired_as_a_whole(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={}, made_with={"numpy": "1"})
-        stage.store("x", dense_array(), **META)
-        stage.commit()
-        down = workspace.stage("down", parameters={}, inputs={"a": stage.fingerprint})
-        down.store_bytes("y", b"y")
-        down.commit()
-        stage = workspace.stage("a", parameters={}, inputs={}, made_with={"numpy": "2"})
-        assert stage.is_committed
-        (tmp_path / "ws/arrays.zarr/x/000000/c/0/0").unlink()
-        stage.reopen()
-        calls = Calls()
-        stage.store("x", calls.count(dense_array() + 1), **META)
-        assert len(calls.blocks) == 3
-        with pytest.warns(UserWarning, match=r"stages that depend on it \(down\) are removed"):
-            stage.commit()
-        assert sorted(workspace.stages()) == ["a"]
-        assert workspace.stages()["a"].made_with == {"numpy": "2"}
-
-
-def test_damaged_manifest_is_rebuilt_from_the_records(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        store_all(workspace).commit()
-        before = workspace.digest()
-        flip(tmp_path / "ws/manifest/a.json")
-        assert ("a", "", -1, "manifest/a.json", "flipped or damaged") in workspace.verify()
-        calls = Calls()
-        store_all(workspace, calls=calls).commit()
-        assert calls.blocks == []
-        assert workspace.digest() == before
-        assert workspace.verify() == []
 
 
 def test_an_output_is_found_without_the_manifests_of_other_stages(
@@ -294,21 +244,6 @@ def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path: Path) ->
         assert list(workspace.stages()["a"].outputs) == ["x"]
         assert workspace.array("x").chunks[0] == (6, 6)
         assert workspace.verify() == []
-
-
-def test_checkpoint_makes_once(tmp_path: Path) -> None:
-    made = []
-
-    def make() -> da.Array:
-        made.append(1)
-        return dense_array()
-
-    for _ in range(2):
-        with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-            stage = workspace.stage("a", parameters={}, inputs={})
-            kept = stage.checkpoint("round_1", make)
-            np.testing.assert_array_equal(kept.compute(), dense_array().compute())
-    assert made == [1]
 
 
 @pytest.mark.parametrize("folder_items", [1000, 2])

@@ -12,7 +12,7 @@ import distembed as de
 from distembed.job.load import load_job
 from distembed.job.plan import Plan
 from distembed.job.planning import plan_job
-from tests.commands import by_a_new_interpreter, run
+from tests.commands import by_a_new_interpreter, run, succeed
 from tests.small_jobs.imputation import JOB, write
 from tests.systems.test_imputation_job import JOBS
 
@@ -30,7 +30,7 @@ def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> N
     text = JOB.replace('label_column = "kind"\n', "").replace("domain.csv", "prices.csv")
     text = text.replace("[known]", 'transform = "return_correlation"\n[known]').replace("= 4", "= 1")
     (folder / "job.toml").write_text(text)
-    assert run("run", folder / "job.toml").exit_code == 0
+    succeed("run", folder / "job.toml")
     done = run("export", folder / "job.toml", "--to", tmp_path / "names.parquet")
     assert done.output.startswith("4 names: 1 known, 2 imputed, 1 left out; vectors of 5 dimensions in ")
     rows = pq.read_table(tmp_path / "names.parquet").to_pylist()
@@ -43,7 +43,7 @@ def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> N
     assert [row["vector"] is None for row in rows] == [False, False, False, True]
     assert rows[3]["reason"] == "a price is missing or not positive"
     assert rows[0]["vector"] == [1, 0, 0, 0, 0]
-    assert run("export", folder / "job.toml", "--to", tmp_path / "names.npy").exit_code == 0
+    succeed("export", folder / "job.toml", "--to", tmp_path / "names.npy")
     assert np.isnan(np.load(tmp_path / "names.npy")).all(axis=1).tolist() == [False, False, False, True]
 
 
@@ -53,8 +53,7 @@ def test_a_table_in_which_most_names_are_equal_is_judged(tmp_path: Path) -> None
     rows = [f"name {i}," + ("1,0,0" if i % 4 else "0,1,0" if i % 8 else "0,0,1") for i in range(60)]
     (tmp_path / "domain.csv").write_text("\n".join(["name,a,b,c", *rows]) + "\n")
     (tmp_path / "job.toml").write_text(JOB.replace('label_column = "kind"\n', ""))
-    done = run("run", tmp_path / "job.toml", "--until", "hold_out")
-    assert done.exit_code == 0, done.output
+    succeed("run", tmp_path / "job.toml", "--until", "hold_out")
     found = de.Workspace.open(tmp_path / "w").table("hold_out").to_pylist()
     assert np.isfinite([row["cosine"] for row in found]).all()
 
@@ -68,8 +67,7 @@ def test_the_job_on_the_real_prices(shared: Path, tmp_path: Path) -> None:
     }
     words = [word for key, value in settings.items() for word in ("--set", f"{key}='{value}'")]
     words += ["--set", "evaluation.n_folds=2", "--set", "report.n_map_words=20"]
-    done = run("run", JOBS / "imputation.toml", "--workspace", tmp_path / "w", *words)
-    assert done.exit_code == 0, done.output
+    done = succeed("run", JOBS / "imputation.toml", "--workspace", tmp_path / "w", *words)
     assert "480 names: 117 matched a known vector, 363 were imputed; 4 more were left out" in done.output
     assert "Boston_Scientific: Baxter" in done.output
 

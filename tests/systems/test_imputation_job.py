@@ -12,19 +12,15 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.display import format_number
 from distembed.evaluation.imputation import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
-from distembed.job.quantities import format_number
 from distembed.systems.imputation import solving as labels_stage
 from distembed.systems.imputation import stages, views
-from tests.commands import (
-    job_fixtures,
-    run,
-    run_once,
-)
+from tests.commands import job_fixtures, run, run_once, succeed
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -55,7 +51,7 @@ def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_
     job: Path, finished: tuple[Path, str], tmp_path: Path
 ) -> None:
     target = tmp_path / "all.parquet"
-    assert run("export", finished[0], "--what", "words", "--to", target).exit_code == 0
+    succeed("export", finished[0], "--what", "words", "--to", target)
     exported, known = de.WordVectors.load(target), de.WordVectors.load(job.parent / "known.txt")
     assert len(exported) == N_NAMES + 1
     assert exported[known.words].tobytes() == known.vectors.tobytes()
@@ -75,14 +71,13 @@ def test_a_name_with_a_blank_is_written_with_the_character_asked_for(
     refused = run("export", finished[0], "--to", target)
     assert refused.exit_code == 1
     assert "--space _ on the command line" in refused.stderr
-    assert run("export", finished[0], "--to", target, "--space", "_").exit_code == 0
+    succeed("export", finished[0], "--to", target, "--space", "_")
     words = de.WordVectors.load(target).words
     assert "name_59" in words
     assert len(words) == N_NAMES + 1
 
 
 def hidden_names(workspace: Path) -> list[dict[str, Any]]:
-    """Return what imputation found for each hidden name."""
     table = de.Workspace.open(workspace).table("hold_out_names").to_pylist()
     return [row for row in table if row["method"] == "imputation"]
 
@@ -134,8 +129,7 @@ def test_a_table_of_noise_is_said_to_predict_nothing(job: Path, tmp_path: Path) 
 
 def test_one_known_name_cannot_be_hidden(job: Path, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("name_3 1 2 3\n")
-    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'one.txt'}'")
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'one.txt'}'")
     assert "cannot be judged: 1 name with a known vector is too few" in done.output
 
 
@@ -162,8 +156,7 @@ def test_a_table_with_faults_runs_by_its_policies_and_the_report_says_what_was_d
     (tmp_path / "domain.csv").write_text("\n".join([*rows, rows[20]]) + "\n")
     options = {"path": tmp_path / "domain.csv", "missing": "median", "duplicates": "first"}
     settings = [word for key, value in options.items() for word in ("--set", f"domain.{key}='{value}'")]
-    done = run("run", job, "--workspace", tmp_path / "w", *settings)
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", tmp_path / "w", *settings)
     assert "59 names: 18 matched a known vector, 41 were imputed; 2 more were left out" in done.output
     assert "'Name 7 Inc.' is like 'name_7'" in done.output
     workspace = de.Workspace.open(tmp_path / "w")
@@ -258,8 +251,7 @@ def test_a_map_of_kernel_features_is_that_of_the_estimator(job: Path, chosen: An
     workspace = tmp_path / "w"
     shutil.copytree(chosen[0], workspace)
     settings = ("--until", "vectors", "--set", "imputation.method=combined", "--set", "imputation.kernel=rbf")
-    done = run("run", job, "--workspace", workspace, "--replace", *settings)
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--workspace", workspace, "--replace", *settings)
     arrays = de.Workspace.open(workspace)
     X, Y = arrays.array("domain").compute(), arrays.array("known_vectors").compute()
     ridge = arrays.stages()["vectors"].facts["ridge"]
@@ -278,12 +270,7 @@ def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
     assert "9 names matched a known vector" in done.output
     assert 'set imputation.method = "graph"' in done.output
     given = ("--until", "vectors", "--set", "imputation.ridge=1.0", "--set", "imputation.method=combined")
-    assert run("run", job, "--workspace", tmp_path / "w", "--set", few, *given).exit_code == 0
-
-
-def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:
-    done = run("neighbors", finished[0], "name 20", "-n", "3")
-    assert done.output.startswith("name 20: ")
+    succeed("run", job, "--workspace", tmp_path / "w", "--set", few, *given)
 
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
@@ -301,8 +288,7 @@ def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(
     budget = 4 * N_NAMES**2
     for folder, disk in (("fits", budget), ("does not", budget - 1)):
         place = ("--workspace", tmp_path / folder, "--until", "vectors")
-        done = run("run", job, *place, "--set", f"resources.distance_disk={disk}")
-        assert done.exit_code == 0, done.output
+        succeed("run", job, *place, "--set", f"resources.distance_disk={disk}")
     kept, remade = de.Workspace.open(tmp_path / "fits"), de.Workspace.open(tmp_path / "does not")
     for output in ("graph", "weights", "vectors"):
         assert kept.describe(output).digest == remade.describe(output).digest
@@ -388,8 +374,7 @@ def test_equal_rows_constant_columns_and_a_vector_of_zeros_are_taken_as_they_are
     (tmp_path / "known.txt").write_text("\n".join(words) + "\n")
     paths = {"domain.path": tmp_path / "domain.csv", "known.path": tmp_path / "known.txt"}
     settings = [word for key, path in paths.items() for word in ("--set", f"{key}='{path}'")]
-    done = run("run", job, "--workspace", tmp_path / "w", *settings)
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--workspace", tmp_path / "w", *settings)
     vectors = de.Workspace.open(tmp_path / "w").array("vectors").compute()
     assert np.isfinite(vectors).all()
     assert not vectors[0].any()
@@ -399,8 +384,7 @@ def test_when_all_names_are_known_they_come_back(job: Path, tmp_path: Path) -> N
     words = [f"name_{i}" for i in range(N_NAMES)]
     rng = np.random.default_rng(0)
     de.WordVectors(words, rng.standard_normal((N_NAMES, 4))).save(tmp_path / "all.txt")
-    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'all.txt'}'")
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'all.txt'}'")
     assert "60 matched a known vector, 0 were imputed" in done.output
 
 
@@ -408,8 +392,7 @@ def test_an_imputed_name_is_explained_as_a_mixture_of_known_ones(
     finished: tuple[Path, str], tmp_path: Path
 ) -> None:
     found = tmp_path / "why.json"
-    done = run("explain", finished[0], "name 33", "-n", N_KNOWN, "--json", found)
-    assert done.exit_code == 0, done.output
+    succeed("explain", finished[0], "name 33", "-n", N_KNOWN, "--json", found)
     record = json.loads(found.read_text())
     *shares, total = record["tables"]["known names"]
     assert total["share %"] == pytest.approx(100)

@@ -12,7 +12,7 @@ import distembed as de
 from distembed.tables.domain import read_domain, read_new_rows
 from distembed.tables.rows import Scales
 from distembed.tables.sections import DomainSection
-from tests.commands import run
+from tests.commands import run, succeed
 
 JOB = """
 [job]
@@ -56,8 +56,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = [f"name_{i}" for i in range(N_KNOWN)] + ["elsewhere"]
     de.WordVectors(words, vectors[: N_KNOWN + 1]).save(folder / "known.txt")
     (folder / "job.toml").write_text(JOB)
-    done = run("run", folder / "job.toml")
-    assert done.exit_code == 0, done.output
+    succeed("run", folder / "job.toml")
     return folder / "w"
 
 
@@ -84,7 +83,7 @@ def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(
     assert found.vectors[: N_NAMES + 1].tobytes() == before.tobytes()
     assert list(found.words[-2:]) == ["first new", "third"]
 
-    assert run("infer", finished, table, "--to", tmp_path / "all.tsv").exit_code == 0
+    succeed("infer", finished, table, "--to", tmp_path / "all.tsv")
     lines = (tmp_path / "all.tsv").read_text(encoding="utf-8-sig").splitlines()
     assert len(lines) == N_NAMES + 4
     assert lines[-1].replace(chr(34), "").split("\t")[:2] == ["third", "inferred"]

@@ -12,7 +12,7 @@ from distembed.execution import compute
 from distembed.job.opening import open_job
 from distembed.stages.corpus import tokens_of, vocabulary_of
 from distembed.systems.psdvec.inference import NewWords, fitted_model, solved
-from tests.commands import run
+from tests.commands import run, succeed
 
 Finished = tuple[Path, str, str]
 TEXT = "the zorblat played the music of the city and the zorblat music was played in the city\n" * 60
@@ -32,8 +32,7 @@ def test_words_of_the_fit_are_solved_as_the_fit_has_solved_them(finished: Finish
 def test_new_words_follow_those_of_the_job(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(TEXT + "unheard of\n")
     target = tmp_path / "all.safetensors"
-    done = run("infer", finished[0], tmp_path / "t.txt", "--to", target)
-    assert done.exit_code == 0, done.output
+    done = succeed("infer", finished[0], tmp_path / "t.txt", "--to", target)
     assert "1 new word" in done.output
     enlarged = de.WordVectors.load(target)
     workspace = de.Workspace.open(finished[0])
@@ -47,8 +46,7 @@ def test_a_list_says_which_words_are_solved(finished: Finished, tmp_path: Path) 
     (tmp_path / "t.txt").write_text(TEXT + "unheard of music in a city\n")
     (tmp_path / "w.txt").write_text("unheard\nmusic\nabsent\n")
     target = tmp_path / "all.txt"
-    done = run("infer", finished[0], tmp_path / "t.txt", "--to", target, "--words", tmp_path / "w.txt")
-    assert done.exit_code == 0, done.output
+    done = succeed("infer", finished[0], tmp_path / "t.txt", "--to", target, "--words", tmp_path / "w.txt")
     assert "1 word (music) of the list had a vector already" in done.output
     assert "1 word (absent) of the list do not stand in the texts" in done.output
     assert de.WordVectors.load(target).words[-1] == "unheard"

@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 import distembed as de
 from distembed.storage import arrays
-from tests.commands import job_fixtures, run
+from tests.commands import job_fixtures, run, succeed
 from tests.small_jobs.neighbors import JOB, NAMES, K, N, X, write
 from tests.stages.test_matrices import h5ad
 
@@ -78,8 +78,7 @@ def test_scikit_learn_finds_the_same(finished: tuple[Path, str]) -> None:
 @pytest.mark.parametrize("metric", ["cosine", "inner_product"])
 def test_other_metrics(job: Path, tmp_path: Path, metric: str) -> None:
     options = ["--set", f"neighbors.metric={metric}", *NO_TREE]
-    done = run("run", job, "--workspace", tmp_path / "w", *options, "--set", "input.path=rows.npy")
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--workspace", tmp_path / "w", *options, "--set", "input.path=rows.npy")
     graph, (order, values) = de.read_neighbors(tmp_path / "w"), expected(metric)
     np.testing.assert_allclose(graph.values, values, rtol=1e-9, atol=1e-12)
     assert (
@@ -125,7 +124,7 @@ def test_the_search_holds_few_blocks_of_the_rows(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each tile reads its block of columns again, so that rows larger than memory are searched."""
-    assert run("run", job, "--workspace", tmp_path, "--until", "rows").exit_code == 0
+    succeed("run", job, "--workspace", tmp_path, "--until", "rows")
     n_blocks, read, names = de.Workspace.open(tmp_path).array("vectors").numblocks[0], arrays.read_block, []
 
     def recorded(folder, output, index, rows):
@@ -133,7 +132,7 @@ def test_the_search_holds_few_blocks_of_the_rows(
         return read(folder, output, index, rows)
 
     monkeypatch.setattr(arrays, "read_block", recorded)
-    assert run("run", job, "--workspace", tmp_path, "--until", "search").exit_code == 0
+    succeed("run", job, "--workspace", tmp_path, "--until", "search")
     assert n_blocks == 3
     assert names.count("vectors") >= n_blocks**2 + n_blocks
 
@@ -146,13 +145,12 @@ def test_sparse_rows_of_anndata_by_the_cosine_and_dense_ones_by_distance(tmp_pat
     refused = run("run", tmp_path / "job.toml")
     assert refused.exit_code == 1
     assert 'set neighbors.metric = "cosine"' in refused.output
-    dense = run("run", tmp_path / "job.toml", "--set", "input.dense=true")
-    assert dense.exit_code == 0, dense.output
+    succeed("run", tmp_path / "job.toml", "--set", "input.dense=true")
     cosine = ["--set", "neighbors.metric=cosine"]
     empty = run("run", tmp_path / "job.toml", *cosine, "--workspace", tmp_path / "empty", *NO_TREE)
     assert "row 2 (counted from 0) holds only zeros" in empty.output
     pca = ["--set", "input.key=obsm/X_pca", "--workspace", tmp_path / "pca"]
-    assert run("run", tmp_path / "job.toml", *pca).exit_code == 0
+    succeed("run", tmp_path / "job.toml", *pca)
     assert de.read_neighbors(tmp_path / "pca").names[0] == "name 0"
 
 
@@ -162,8 +160,7 @@ def test_sparse_rows_have_the_neighbors_of_dense_ones(job: Path, tmp_path: Path)
     sp.save_npz(tmp_path / "x.npz", rows)
     cosine = ["--set", "neighbors.metric=cosine", "--set", f"input.path={tmp_path / 'x.npz'}"]
     for name, options in (("sparse", []), ("dense", ["--set", "input.dense=true"])):
-        done = run("run", job, "--workspace", tmp_path / name, *cosine, *options, *NO_TREE)
-        assert done.exit_code == 0, done.output
+        succeed("run", job, "--workspace", tmp_path / name, *cosine, *options, *NO_TREE)
     sparse, dense = (de.read_neighbors(tmp_path / name) for name in ("sparse", "dense"))
     np.testing.assert_allclose(sparse.values, dense.values, atol=1e-12)
     assert (sparse.indices == dense.indices).mean() > 0.99  # equal but for ties
@@ -173,8 +170,7 @@ def test_sparse_rows_have_the_neighbors_of_dense_ones(job: Path, tmp_path: Path)
 @pytest.mark.slow  # pynndescent compiles for a minute
 def test_an_approximate_search_says_its_recall(job: Path, tmp_path: Path) -> None:
     pytest.importorskip("pynndescent")
-    done = run("run", job, "--workspace", tmp_path, "--set", "neighbors.search=approximate")
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", tmp_path, "--set", "neighbors.search=approximate")
     recall = float(re.search(r"recall ([\d.]+)%", done.output)[1])
     order, _ = expected("euclidean")
     found = de.read_neighbors(tmp_path).indices
@@ -198,6 +194,5 @@ def test_equal_names_and_rows_of_zeros_are_refused(job: Path, tmp_path: Path) ->
 
 def test_the_job_of_this_folder_runs_from_installed_packages(tmp_path: Path) -> None:
     pytest.importorskip("gensim")
-    done = run("run", JOBS / "neighbors.toml", "--workspace", tmp_path)
-    assert done.exit_code == 0, done.output
+    done = succeed("run", JOBS / "neighbors.toml", "--workspace", tmp_path)
     assert re.search(r"^police: ", done.output, re.MULTILINE)

@@ -12,10 +12,10 @@ import pytest
 import zarr
 
 import distembed as de
+from distembed import display
 from distembed.corpus import partitions
 from distembed.costs import WORKER_BYTES
 from distembed.factorization.psdvec_costs import CoreMemory
-from distembed.job import quantities
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
@@ -25,7 +25,7 @@ from distembed.stages import corpus
 from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
 from distembed.weighting.pmi import pmi, ppmi
-from tests.commands import forget_stage, run
+from tests.commands import forget_stage, succeed
 from tests.processes import distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -45,8 +45,7 @@ def test_files_of_runs_are_merged_in_groups_where_there_are_many(
     """A task reads at most so many files, and the counts are the same."""
     monkeypatch.setattr(corpus, "MERGED_FILES", 2)
     workspace = tmp_path / "w"
-    done = run("run", job, "--workspace", workspace, "--until", "cooccurrence")
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--workspace", workspace, "--until", "cooccurrence")
     merged, alone = (Workspace.open(place).stages()["cooccurrence"] for place in (workspace, finished[0]))
     assert "partial_counts_merged_1" in merged.outputs
     assert merged.outputs["cooccurrence"].digest == alone.outputs["cooccurrence"].digest
@@ -86,22 +85,6 @@ def test_many_small_graphs_are_no_large_one(job: Path) -> None:
     plan._replace(stages={"tokens": stage}).check()
     with pytest.raises(ValueError, match="stage tokens would be 1,000,000 tasks"):
         plan._replace(stages={"tokens": stage._replace(graphs=1)}).check()
-
-
-def test_status_tells_each_stage(job: Path, finished: tuple[Path, str, str]) -> None:
-    done = distembed("status", str(job), "--workspace", str(finished[0]))
-    assert done.returncode == 0, done.stderr
-    assert "not finished" not in done.stdout
-    assert "cooccurrence" in done.stdout
-
-
-def test_export_and_neighbors_read_the_workspace(finished: tuple[Path, str, str], tmp_path: Path) -> None:
-    target = tmp_path / "vectors.txt"
-    assert distembed("export", str(finished[0]), "--to", str(target)).returncode == 0
-    from_file = distembed("neighbors", str(target), "music").stdout
-    from_workspace = distembed("neighbors", str(finished[0]), "music").stdout
-    assert from_file == from_workspace
-    assert from_file.startswith("music: ")
 
 
 def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) -> None:
@@ -156,12 +139,12 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
     assert verify_is_clean(copy)
     planned = plan_job(asked)
     n_bytes = dict(planned.stages["pmi"].keeps)["pmi"]
-    assert f"pmi keeps pmi in the workspace: {quantities.format_bytes(n_bytes)} on disk" in planned.table()
+    assert f"pmi keeps pmi in the workspace: {display.format_bytes(n_bytes)} on disk" in planned.table()
     stored = sum(
         file.stat().st_size for file in (copy / "arrays.zarr" / "pmi").glob("0*/**/*") if file.is_file()
     )
     assert 0.8 * n_bytes < stored < 1.05 * n_bytes
-    assert f"; keeps pmi {quantities.format_bytes(stored)}" in job_status(asked)
+    assert f"; keeps pmi {display.format_bytes(stored)}" in job_status(asked)
 
 
 def verify_is_clean(workspace: Path) -> bool:
@@ -178,17 +161,6 @@ def test_evaluate_prints_a_table(finished: tuple[Path, str, str], job: Path, tmp
     assert done.returncode == 0, done.stderr
     assert "wordsim353" in done.stdout
     assert scores.exists()
-
-
-def test_the_python_api_gives_the_vectors_of_the_job(job: Path, finished: tuple[Path, str, str]) -> None:
-    """The estimators called by hand equal the job's stages, bit for bit up to the blocks they were given."""
-    import numpy as np
-
-    workspace = de.Workspace.open(str(finished[0]))
-    vectors = workspace.array("vectors").compute()
-    assert vectors.dtype == np.float32
-    assert vectors.shape[1] == 20
-    assert np.isfinite(vectors).all()
 
 
 def test_the_options_of_the_job_are_those_of_the_estimator(job: Path, copy: Path) -> None:
@@ -255,20 +227,6 @@ def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) 
     page = (tmp_path / "w/report/index.html").read_text()
     assert "1 bad records (see the table bad_records), 1 tokens of over 1,024 bytes" in page
     assert not (tmp_path / "w/scratch").exists()
-
-
-def test_an_estimate_warns_and_a_count_refuses(job: Path) -> None:
-    plan = plan_job(load_job(job))
-    large = plan.stages["vocabulary"]._replace(task_bytes=2**40)
-    estimated = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=False)})
-    estimated.check()
-    (warning,) = estimated.warnings()
-    assert "stage vocabulary would need 1.0 TiB" in warning
-    counted = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=True)})
-    assert counted.warnings() == ()
-    with pytest.raises(MemoryError, match="stage vocabulary would need"):
-        counted.check()
-    counted.check({"tokens"})
 
 
 def test_until_is_refused_for_the_chosen_stages_only(job: Path, copy: Path) -> None:

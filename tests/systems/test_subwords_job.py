@@ -10,11 +10,11 @@ import pytest
 
 import distembed as de
 from distembed.job.load import load_job
-from distembed.job.planning import plan_job
 from distembed.job.stage import read_vectors
 from distembed.job.word_vectors import read_subwords
+from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import read_scores
-from tests.commands import run
+from tests.commands import run, succeed
 from tests.processes import distembed
 
 ON = ("--set", "subwords.enabled=true")
@@ -33,14 +33,12 @@ def finish(job: Path, workspace: Path, *words: str) -> str:
 def learned(
     job: Path, finished: tuple[Path, str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:
-    """Return a workspace with subwords, and the digest of them and of the vectors."""
     workspace = Path(shutil.copytree(finished[0], tmp_path_factory.mktemp("subwords") / "w"))
     return workspace, finish(job, workspace, *ON)
 
 
 @pytest.fixture
 def own(learned: tuple[Path, str], tmp_path: Path) -> Path:
-    """Return a copy of the workspace with subwords."""
     return Path(shutil.copytree(learned[0], tmp_path / "own"))
 
 
@@ -79,8 +77,7 @@ def test_without_subwords_the_vectors_are_as_before(
     job: Path, finished: tuple[Path, str, str], own: Path
 ) -> None:
     """What an earlier run has learned is not taken for a part of this one."""
-    done = run("run", job, "--workspace", own, "--replace", "--until", "vectors")
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--workspace", own, "--replace", "--until", "vectors")
     before, after = (de.Workspace.open(str(place)) for place in (finished[0], own))
     assert after.digest(["vectors"]) == before.digest(["vectors"])
     assert read_vectors(after).subwords is None
@@ -92,15 +89,6 @@ def test_hashed_ngrams_are_stored_by_their_buckets(job: Path, own: Path) -> None
     assert table is not None
     assert (table.n_buckets, table.ngrams) == (500, None)
     assert de.Workspace.open(str(own)).stages()["subwords"].facts["n_collisions"] > 0
-
-
-def test_plan_and_memory(job: Path, learned: tuple[Path, str]) -> None:
-    with_subwords = load_job(job, settings=ON[1:], workspace=str(learned[0]))
-    plan = plan_job(with_subwords)
-    assert list(plan.stages)[4:8] == ["core", "noncore", "subwords", "vectors"]
-    assert "subwords" not in plan_job(load_job(job)).stages
-    facts = de.Workspace.open(str(learned[0])).stages()["subwords"].facts
-    assert facts["peak_process_bytes"] <= plan.process_bytes(plan.job.resources.n_workers)
 
 
 def test_a_core_of_all_words_has_no_noncore_vectors(job: Path, own: Path) -> None:
@@ -126,9 +114,8 @@ def test_words_outside_the_vocabulary_are_scored(job: Path, own: Path, tmp_path:
     refused = run("plan", job, "--workspace", own, *composed)
     assert refused.exit_code == 2
     assert 'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled' in refused.output
-    done = run("run", job, "--workspace", own, "--replace", *ON, *composed)
-    assert done.exit_code == 0, done.output
-    (score,) = read_scores(de.Workspace.open(str(own)), "evaluation.json")
+    succeed("run", job, "--workspace", own, "--replace", *ON, *composed)
+    (score,) = read_scores(de.Workspace.open(str(own)), EVALUATION)
     assert score.composed
     assert score.known + score.composed == score.total == 3
 
@@ -140,8 +127,7 @@ def test_new_words_have_the_direction_of_their_spelling_too(
     (tmp_path / "t.txt").write_text("the zorblats played the music of the city\n" * 60)
     solved = []
     for workspace in (finished[0], learned[0]):
-        done = run("infer", workspace, tmp_path / "t.txt", "--to", tmp_path / "all.txt")
-        assert done.exit_code == 0, done.output
+        succeed("infer", workspace, tmp_path / "t.txt", "--to", tmp_path / "all.txt")
         solved.append(de.WordVectors.load(tmp_path / "all.txt")["zorblats"].astype(np.float64))
     table = read_subwords(de.Workspace.open(str(learned[0])))
     own, spelling = solved[0] - table.mean, table.compose(["zorblats"])[0] - table.mean

@@ -14,14 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.costs import Cost
+from distembed.job.load import load_job
 from distembed.job.opening import open_job
+from distembed.job.planning import plan_job
 from distembed.systems.topics import views
-from tests.commands import (
-    job_fixtures,
-    run,
-    run_once,
-    written_once,
-)
+from distembed.systems.topics.job import TopicsJob
+from tests.commands import job_fixtures, run, run_once, succeed, written_once
 from tests.small_jobs.topics import (
     CLASSES,
     JOB,
@@ -127,7 +126,7 @@ def test_a_topic_has_one_number_everywhere(finished: tuple[Path, str], tmp_path:
     heaviest = [words[row] for row in (workspace.array("vectors").compute().T * held).argmax(axis=1)]
     stored = [row for row in workspace.table("topics").to_pylist() if row["method"] == "semantic_nmf"]
     assert [(row["topic"], row["words"][0]) for row in stored] == list(enumerate(heaviest))
-    assert run("export", finished[0], "--what", "topics", "--to", tmp_path / "t.csv").exit_code == 0
+    succeed("export", finished[0], "--what", "topics", "--to", tmp_path / "t.csv")
     given = [row for row in pacsv.read_csv(tmp_path / "t.csv").to_pylist() if row["rank"] == 1]
     assert [(row["topic"], row["word"]) for row in given] == list(enumerate(heaviest))
     page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
@@ -137,7 +136,7 @@ def test_a_topic_has_one_number_everywhere(finished: tuple[Path, str], tmp_path:
 
 
 def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_path: Path) -> None:
-    assert run("export", finished[0], "--what", "topics", "--to", tmp_path / "t.parquet").exit_code == 0
+    succeed("export", finished[0], "--what", "topics", "--to", tmp_path / "t.parquet")
     rows = pq.read_table(tmp_path / "t.parquet").to_pylist()
     factors = de.Workspace.open(finished[0]).array("vectors").compute().astype(float)
     vocabulary = de.Workspace.open(finished[0]).table("vocabulary")
@@ -212,15 +211,14 @@ def test_a_model_is_read_from_an_opened_workspace_of_its_method(
 
 def test_topics_of_new_documents(finished: tuple[Path, str], job: Path, tmp_path: Path) -> None:
     """The job's own file has the table of its documents bit for bit; other files and formats are read alike."""
-    assert run("export", finished[0], "--to", tmp_path / "own.csv").exit_code == 0
+    succeed("export", finished[0], "--to", tmp_path / "own.csv")
     done = run("infer", finished[0], job.parent / "collection.jsonl", "--to", tmp_path / "same.csv")
     assert done.output.startswith("62 documents and 3 topics in "), done.output
     assert (tmp_path / "same.csv").read_bytes() == (tmp_path / "own.csv").read_bytes()
     texts = [" ".join(words) for words in CLASSES.values()]
     rows = [{"id": f"n{number}", "text": text, "kind": "new"} for number, text in enumerate(texts)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "new.parquet")
-    done = run("infer", finished[0], tmp_path / "new.parquet", "--to", tmp_path / "topics.parquet")
-    assert done.exit_code == 0, done.output
+    succeed("infer", finished[0], tmp_path / "new.parquet", "--to", tmp_path / "topics.parquet")
     found = pq.read_table(tmp_path / "topics.parquet").to_pylist()
     words = de.Workspace.open(finished[0]).table("topics").to_pylist()
     first = {row["topic"]: row["words"][0] for row in words if row["method"] == "semantic_nmf"}
@@ -303,7 +301,7 @@ def test_documents_and_topics_are_drawn(finished: tuple[Path, str], tmp_path: Pa
     done = run("plot", "map", finished[0], "d3", "d4", "nobody", "--to", tmp_path / "two.svg")
     assert done.output.startswith("2 documents, 2 labeled")
     assert done.output.strip().endswith("not found: nobody")
-    assert run("plot", "topics", finished[0], "2", "-n", "3", "--to", tmp_path / "t.svg").exit_code == 0
+    succeed("plot", "topics", finished[0], "2", "-n", "3", "--to", tmp_path / "t.svg")
     words = [row for row in de.Workspace.open(finished[0]).table("topics").to_pylist() if row["topic"] == 2]
     figure = (tmp_path / "t.svg").read_text(encoding="utf-8")
     assert [f">{word}<" in figure for word in words[0]["words"][:4]] == [True, True, True, False]
@@ -314,8 +312,7 @@ def test_documents_and_topics_are_drawn(finished: tuple[Path, str], tmp_path: Pa
 
 
 def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:
-    done = run("neighbors", finished[0], "violin", "-n", "3")
-    assert done.exit_code == 0, done.output
+    done = succeed("neighbors", finished[0], "violin", "-n", "3")
     assert set(re.findall(r"[a-z]+", done.output)) <= set(CLASSES["music"])
 
 
@@ -335,8 +332,7 @@ def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> No
         for s in (*chosen, "documents.labels=['sea','farm']", "topics.n_topics=2", *ONE_FIT)
         for w in ("--set", s)
     ]
-    done = run("run", job, "--workspace", tmp_path / "w", *settings)
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", tmp_path / "w", *settings)
     assert "41 documents (22 left out)" in done.output
     table = de.Workspace.open(tmp_path / "w").table("documents")
     assert set(table["label"].to_pylist()) == {"sea", "farm"}
@@ -353,8 +349,7 @@ def test_association_of_another_workspace(job: Path, finished: tuple[Path, str],
         *ONE_FIT,
     ]
     words = [word for setting in settings for word in ("--set", setting)]
-    done = run("run", job, "--workspace", tmp_path / "w", *words)
-    assert done.exit_code == 0, done.output
+    succeed("run", job, "--workspace", tmp_path / "w", *words)
     here, there = de.Workspace.open(tmp_path / "w"), de.Workspace.open(finished[0])
     place = [
         there.table("vocabulary")["word"].to_pylist().index(w)
@@ -396,15 +391,14 @@ def test_a_document_s_topic_is_explained_by_its_words(finished: tuple[Path, str]
 def test_another_topic_of_a_document_is_explained_too(finished: tuple[Path, str]) -> None:
     own = json.loads(export_lines(finished[0], "d1")["topic"])
     other = (own + 1) % 3
-    done = run("explain", finished[0], "d1", other)
-    assert done.exit_code == 0, done.output
+    done = succeed("explain", finished[0], "d1", other)
     assert f"the document's own topic is {own}" in done.output
 
 
 def export_lines(workspace: Path, document: str) -> dict[str, str]:
     """Return the row of a document in the table that `export` writes."""
     target = workspace.parent / "documents-of-explain.csv"
-    assert run("export", workspace, "--what", "documents", "--to", target).exit_code == 0
+    succeed("export", workspace, "--what", "documents", "--to", target)
     rows = pacsv.read_csv(target).to_pylist()
     return next({name: str(value) for name, value in row.items()} for row in rows if row["id"] == document)
 
@@ -439,3 +433,32 @@ def test_the_page_to_explore_shows_documents_by_topic(finished: tuple[Path, str]
     words = {frozenset(text.split(", ")) for text in items.facts["words of the topic"]}
     assert words == {frozenset(found) for found in CLASSES.values()}
     assert len(views.items(open_job(workspace), de.Workspace.open(workspace), n_points=10).names) == 10
+
+
+# --- plans -------------------------------------------------------------------------------------------------------
+
+
+def planned(job: Path, stage: str = "topics", **settings: object) -> Cost:
+    """Return the plan of a stage of a job of which some options of topics, or of its memory, are others."""
+    found = load_job(job, workspace=str(job.parent / "none")).model_dump()
+    for name, value in settings.items():
+        found["topics" if name in found["topics"] else "resources"][name] = value
+    return plan_job(TopicsJob.model_validate(found)).stages[stage]
+
+
+def test_the_plan_of_topics_counts_every_method_and_start(job: Path) -> None:
+    alone, both = (planned(job, compare_with=methods) for methods in ((), ("nmf",)))
+    assert both.graphs > alone.graphs + 4 * 20  # three starts and what is kept, of twenty rounds each
+    assert both.shared_bytes == alone.shared_bytes
+    assert planned(job, n_starts=6).written_bytes > planned(job).written_bytes
+    chosen = {"n_topics": "auto", "n_topics_range": (2, 3), "compare_with": ()}
+    more = chosen | {"n_topics_range": (2, 3, 4)}
+    assert planned(job, "n_topics", **more).graphs > planned(job, "n_topics", **chosen).graphs
+
+
+def test_the_plan_of_topics_counts_matrices_that_stay_in_memory(long_job: Path) -> None:
+    """In blocks they are held by the workers where they fit there, and read again in every round where they do not."""
+    whole = planned(long_job, block_memory=2**20)
+    held, read = (planned(long_job, memory_limit=limit) for limit in (2**30, 2**17))
+    assert whole.tasks == 1 < held.tasks == read.tasks
+    assert held.shared_bytes > read.shared_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import deepcopy as copy_of
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.job.load import load_job
 from distembed.job.opening import open_job
-from distembed.job.stage import stored_sparse
+from distembed.job.planning import plan_job
+from distembed.job.stage import whole_sparse
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.systems.transfer import alignment as stage_graphs
 from distembed.systems.transfer import views
-from tests.commands import (
-    job_fixtures,
-    run,
-)
+from distembed.systems.transfer.job import TransferJob
+from tests.commands import job_fixtures, run, succeed
 from tests.references import alignment as reference
 from tests.small_jobs.transfer import N_DOCUMENTS, N_WORDS, SHUFFLED, records, word, write
 
@@ -32,7 +33,6 @@ job, finished, copy = job_fixtures("transfer", write)
 
 
 def errors(output: str) -> dict[str, list[float]]:
-    """Return the table of errors that a run prints."""
     lines = output[output.index("RMSE of topic shares") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
     return {line[:34].strip(): [float(cell) for cell in line[34:].split()] for line in lines}
 
@@ -60,8 +60,8 @@ def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -
 
 def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
-    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
-    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute()
+    graphs = [whole_sparse(workspace.array(f"{side}_graph")) for side in ("first", "second")]
+    links, topics = whole_sparse(workspace.array("links")), workspace.array("topics").compute()
     model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(
         joint_adjacency(graphs, {(0, 1): links}), *shared_values(topics, links)
     )
@@ -87,12 +87,11 @@ AS_PRINTED = {
 
 @pytest.mark.filterwarnings("default")  # the printed systems end a hair above the tolerance
 def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
-    settings = AS_PRINTED | {"alignment.solver_tol": 1e-12, "alignment.solver_max_iter": 5000}
-    done = run("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
-    assert done.exit_code == 0, done.output
+    settings = AS_PRINTED | {"alignment.solver_tol": 1e-9, "alignment.solver_max_iter": 5000}
+    succeed("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
     workspace = de.Workspace.open(copy)
-    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute().astype(float)
-    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
+    links, topics = whole_sparse(workspace.array("links")), workspace.array("topics").compute().astype(float)
+    graphs = [whole_sparse(workspace.array(f"{side}_graph")) for side in ("first", "second")]
     L = laplacian(joint_adjacency(graphs, {(0, 1): links})).toarray()
     known = np.concatenate([np.ones(N_DOCUMENTS, bool), links.toarray().any(axis=0)])
     both = np.concatenate([topics, links.toarray().T @ topics])
@@ -105,8 +104,7 @@ def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
 def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job: Path, copy: Path) -> None:
     settings = {"topic": 1, "topic_share": 0.4, "printed_rounds": 5, "n_seeds": 1}
     words = words_of({f"evaluation.{key}": value for key, value in settings.items()})
-    done = run("run", job, "--workspace", copy, "--replace", *words)
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", copy, "--replace", *words)
     workspace = de.Workspace.open(copy)
     topics = workspace.array("topics").compute()
     n_judged = int(((topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)).sum())
@@ -183,8 +181,7 @@ def test_two_files_a_table_of_tabs_and_a_file_of_pairs(job: Path, tmp_path: Path
         "first.stop_words": "english",
         "evaluation.n_seeds": 1,
     }
-    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", tmp_path / "w", *words_of(settings))
     assert "60 documents with topics and 50 without; 20 of 20 pairs were known." in done.output
 
 
@@ -204,16 +201,14 @@ def test_a_plan_says_that_lda_needs_gensim(
 @pytest.mark.parametrize("method", ["semantic_nmf", "lda"])
 def test_other_topics(job: Path, copy: Path, method: str) -> None:
     settings = {"topics.method": method, "topics.n_iter": 5, "evaluation.n_seeds": 1}
-    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", copy, "--replace", *words_of(settings))
     table = errors(done.output)
     assert max(table["feature-preserving embedding"]) < min(table["column mean"])
 
 
 def test_tf_idf_rows_and_given_pairs_only(job: Path, copy: Path) -> None:
     settings = {"representation.kind": "tf_idf", "alignment.propagate": False, "evaluation.n_seeds": 1}
-    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", copy, "--replace", *words_of(settings))
     table = errors(done.output)
     assert list(table) == ["column mean", "semisupervised alignment", "feature-preserving embedding"]
     assert table["feature-preserving embedding"][0] < 0.8 * table["column mean"][0]
@@ -230,8 +225,7 @@ def test_mean_word_vectors(job: Path, copy: Path, tmp_path: Path) -> None:
         "second.vectors": str(tmp_path / "g.txt"),
         "evaluation.n_seeds": 1,
     }
-    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
-    assert done.exit_code == 0, done.output
+    done = succeed("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert errors(done.output)["feature-preserving embedding"][0] < 0.06
 
 
@@ -270,9 +264,8 @@ def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> 
     settings: dict[str, object] = {
         f"{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")
     }
-    settings |= {"topics.n_iter": 5, "evaluation.n_seeds": 1}
-    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
-    assert done.exit_code == 0, done.output
+    settings |= {"topics.n_iter": 5}
+    done = succeed("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
     warned = [line for line in done.output.splitlines() if line.startswith("warning: ")]
     assert any("hold no word" in line for line in warned)
     assert any("1 rows are joined to no known value" in line for line in warned)
@@ -288,8 +281,7 @@ def test_the_job_on_the_real_help_pages(shared: Path, tmp_path: Path) -> None:
         for side in ("first", "second")
     }
     settings |= {"evaluation.shares": [0.05], "evaluation.n_seeds": 1}
-    done = run("run", JOBS / "topic_transfer.toml", "--workspace", tmp_path / "w", *words_of(settings))
-    assert done.exit_code == 0, done.output
+    done = succeed("run", JOBS / "topic_transfer.toml", "--workspace", tmp_path / "w", *words_of(settings))
     table = errors(done.output)
     ours = table.pop("feature-preserving embedding")
     assert all(ours[0] < other[0] for other in table.values())
@@ -308,3 +300,36 @@ def test_the_page_to_explore_shows_counterparts_of_both_collections(finished: tu
         assert (items.names[first], first < 120) == (row["counterpart"], True)
         assert near.values[second][0] == pytest.approx(row["probability"])
         assert second in near.rows[first]
+
+
+@pytest.mark.parametrize(
+    "option", ["topics.method", "representation.kind", "alignment.n_neighbors", "pairs.share"]
+)
+def test_a_plan_counts_the_options_of_its_steps(job: Path, option: str) -> None:
+    others = {
+        "topics.method": "lda",
+        "representation.kind": "tf_idf",
+        "alignment.n_neighbors": 9,
+        "pairs.share": 0.9,
+    }
+    seen_in = {"topics.method": {"topics"}, "representation.kind": {"vectors", "graphs"}}
+    section, name = option.split(".")
+    before = load_job(job, workspace=str(job.parent / "none")).model_dump()
+    before["alignment"]["propagate"] = False
+    after = copy_of(before)
+    after[section][name] = others[option]
+    old, new = (plan_job(TransferJob.model_validate(settings)).stages for settings in (before, after))
+    changed = {stage for stage in old if old[stage] != new[stage]}
+    assert changed >= seen_in.get(option, {"embedding", "links" if section == "pairs" else "graphs"})
+    assert old["tokens"] == new["tokens"]
+
+
+def test_a_plan_counts_what_is_carried_from_a_table(job: Path, tmp_path: Path) -> None:
+    settings = load_job(job, workspace=str(job.parent / "none")).model_dump()
+    plans = []
+    for n_columns in (1, 400):
+        table = tmp_path / f"{n_columns}.csv"
+        table.write_text("\n".join(",".join(["id", *["0.25"] * n_columns]) for _ in range(120)))
+        settings["features"]["path"] = str(table)
+        plans.append(plan_job(TransferJob.model_validate(settings)).stages)
+    assert plans[0]["embedding"].shared_bytes < plans[1]["embedding"].shared_bytes

@@ -13,7 +13,7 @@ from distembed.formats.tables import TableError
 from distembed.tables.domain import join, read_domain
 from distembed.tables.known import read_known
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
-from tests.commands import run
+from tests.commands import run, succeed
 
 WORDS = ["General_Motors", "Ford", "Shell", "BP", "Total", "Fiat"]
 
@@ -181,14 +181,12 @@ def test_a_job_imputes_the_vocabulary_of_one_embedding_from_another(tmp_path: Pa
     planned = run("plan", tmp_path / "job.toml")
     assert "40 names x 3 numbers, vectors of 5 components" in planned.output
     assert 'imputation.metric = "cosine"' in planned.output
-    done = run("run", tmp_path / "job.toml")
-    assert done.exit_code == 0, done.output
+    done = succeed("run", tmp_path / "job.toml")
     assert "40 names: 20 matched a known vector, 20 were imputed" in done.output
     assert "10 have vectors that were replaced" in done.output
     workspace = de.Workspace.open(tmp_path / "w")
     assert workspace.table("replaced")["name"].to_pylist() == names[:10]
     vectors = workspace.array("vectors").compute()
     np.testing.assert_array_equal(vectors[10:30], Y[10:30].astype(np.float32))
-    given = run("export", tmp_path / "w", "--to", tmp_path / "names.csv")
-    assert given.exit_code == 0, given.output
+    succeed("export", tmp_path / "w", "--to", tmp_path / "names.csv")
     assert "replaced_count" in (tmp_path / "names.csv").read_text().split("\n")[0]

@@ -16,7 +16,6 @@ WORDS = ["king", "Queen", "it's", '"quoted"', "naïve", "東京", "a\u00a0b", "\
 
 @pytest.fixture
 def vectors():
-    """Ten words x 6 components."""
     return WordVectors(WORDS, np.random.default_rng(7).normal(size=(len(WORDS), 6)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import struct
 import tracemalloc
 
@@ -275,16 +274,6 @@ def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
     save_file({"weight": vectors.vectors}, tmp_path / "v.safetensors")
     with pytest.raises(VectorFileError, match=r"holds the tensors \['weight'\] and lacks"):
         WordVectors.load(tmp_path / "v.safetensors")
-
-
-def test_every_format_may_be_read_by_whom_the_umask_says(tmp_path, vectors):
-    before = os.umask(0o027)
-    try:
-        for name in ("v.txt", "v.bin", "v.parquet", "v.safetensors"):
-            vectors.save(tmp_path / name)
-    finally:
-        os.umask(before)
-    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o640}
 
 
 def test_options_that_do_not_exist(tmp_path, vectors):

@@ -11,7 +11,7 @@ import distembed as de
 from distembed.stages.words import content_words, words_shown
 from distembed.vectors.subwords import SubwordTable
 from distembed.views.report import maps
-from tests.commands import run
+from tests.commands import run, succeed
 
 WORDS = ["the", "of", "sun", "moon", "Berlin", "Der", "x", *(f"word{n}" for n in range(20))]
 BEGINNINGS = {".pdf": b"%PDF-1.", ".svg": b"<?xml", ".png": b"\x89PNG"}
@@ -32,8 +32,7 @@ def texts(path: Path) -> str:
 def test_equal_input_gives_equal_bytes_without_a_date(vectors: Path, tmp_path: Path, suffix: str) -> None:
     files = [tmp_path / f"{number}{suffix}" for number in range(2)]
     for file in files:
-        done = run("plot", "map", vectors, "--to", file, "--method", "pca")
-        assert done.exit_code == 0, done.output
+        succeed("plot", "map", vectors, "--to", file, "--method", "pca")
     data = files[0].read_bytes()
     assert data.startswith(BEGINNINGS[suffix])
     assert data == files[1].read_bytes()
@@ -116,6 +115,5 @@ def test_labels_cover_neither_points_nor_one_another() -> None:
 
 def test_words_of_one_letter_are_drawn_where_there_are_no_others(tmp_path: Path) -> None:
     de.WordVectors(list("abcd"), np.eye(4)).save(tmp_path / "v.txt")
-    done = run("plot", "map", tmp_path / "v.txt", "--to", tmp_path / "map.svg")
-    assert done.exit_code == 0, done.output
+    done = succeed("plot", "map", tmp_path / "v.txt", "--to", tmp_path / "map.svg")
     assert done.output.startswith("4 words")

@@ -15,15 +15,14 @@ from distembed.execution import compute
 from distembed.linalg.operators import row_blocks
 from distembed.systems.imputation.views import _sentences
 from distembed.views.explain import NO_TOKENS, Explanation, Passages, TermTable, WordCounts, as_page, as_text
-from tests.commands import run
+from tests.commands import run, succeed
 
 Finished = tuple[Path, str, str]
 
 
 def test_two_words_are_explained(finished: Finished, tmp_path: Path) -> None:
     workspace, found, page = finished[0], tmp_path / "e.json", tmp_path / "e.html"
-    done = run("explain", workspace, "music", "art", "-n", 8, "--json", found, "--html", page)
-    assert done.exit_code == 0, done.output
+    done = succeed("explain", workspace, "music", "art", "-n", 8, "--json", found, "--html", page)
     assert done.output.startswith("music and art: cosine 0.")
     record = json.loads(found.read_text())
     *rows, last = record["tables"]["contexts"]
@@ -82,8 +81,7 @@ def test_mistakes_are_one_sentence(finished: Finished, names: list[str], message
 def test_without_tokens_the_terms_remain(copy: Path) -> None:
     for file in (copy / "tokens").glob("*.parquet"):
         file.unlink()
-    done = run("explain", copy, "music", "art")
-    assert done.exit_code == 0, done.output
+    done = succeed("explain", copy, "music", "art")
     assert NO_TOKENS in done.output
     assert "contexts:" in done.output
 

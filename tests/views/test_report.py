@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.job import quantities
+from distembed import display
 from distembed.views import report
 from distembed.views.report import Section, Stage, maps
 
@@ -204,7 +204,7 @@ def test_users_matplotlib_settings_do_not_change_the_bytes() -> None:
     ],
 )
 def test_format_number(value: float, shown: str) -> None:
-    assert quantities.format_number(value) == shown
+    assert display.format_number(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_format_number(value: float, shown: str) -> None:
     ],
 )
 def test_format_bytes(n_bytes: float, shown: str) -> None:
-    assert quantities.format_bytes(n_bytes) == shown
+    assert display.format_bytes(n_bytes) == shown
 
 
 @pytest.mark.parametrize(
@@ -237,12 +237,12 @@ def test_format_bytes(n_bytes: float, shown: str) -> None:
     ],
 )
 def test_format_seconds(seconds: float, shown: str) -> None:
-    assert quantities.format_seconds(seconds) == shown
+    assert display.format_seconds(seconds) == shown
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_any_number_can_be_written(value: float) -> None:
-    for write in (quantities.format_number, quantities.format_bytes, quantities.format_seconds):
+    for write in (display.format_number, display.format_bytes, display.format_seconds):
         assert write(value)
 
 

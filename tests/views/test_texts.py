@@ -14,7 +14,7 @@ import distembed as de
 from distembed.job.opening import parse_source
 from distembed.job.progress import Silent
 from distembed.views import texts
-from tests.commands import run
+from tests.commands import run, succeed
 
 LINES = ["the city and its music", "", "ÄÖ qqqq 77", "music of the island, music", "war " * 200, "the state"]
 QUERY = "music of a city"
@@ -40,8 +40,7 @@ def table_at(path: Path) -> tuple[list[dict], np.ndarray]:
 
 def test_texts_are_written_with_their_heads_and_vectors(workspace, lines, tmp_path):
     target = tmp_path / "v.parquet"
-    done = run("encode", workspace, lines, "--to", target)
-    assert done.exit_code == 0, done.output
+    done = succeed("encode", workspace, lines, "--to", target)
     assert (
         "; weights from the counts of the words; 1 of 5 texts has no known word: the vector is zero; "
         in done.output
@@ -58,7 +57,7 @@ def test_texts_are_written_with_their_heads_and_vectors(workspace, lines, tmp_pa
         assert np.array_equal(vectors, encoder.transform(whole))
     assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
     for name in ("v.npy", "v.zarr"):
-        assert run("encode", workspace, lines, "--to", tmp_path / name).exit_code == 0
+        succeed("encode", workspace, lines, "--to", tmp_path / name)
     assert np.array_equal(np.load(tmp_path / "v.npy"), vectors)
     group = zarr.open_group(tmp_path / "v.zarr", mode="r")
     assert np.array_equal(group["vectors"][:], vectors)
@@ -101,7 +100,7 @@ def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path
     file = tmp_path / "t.txt"
     long = "music and war in the city " * 60_000
     file.write_text("\n".join(["the city", *["music"] * 10, long, "war"]), encoding="utf-8")
-    assert run("encode", workspace, file, "--to", tmp_path / "v.parquet").exit_code == 0
+    succeed("encode", workspace, file, "--to", tmp_path / "v.parquet")
     heads, vectors = table_at(tmp_path / "v.parquet")
     assert [head["n_tokens"] for head in heads] == [2, *[1] * 10, 360_000, 1]
     assert [head["snippet"][:9] for head in heads[-3:]] == ["music", "music and", "war"]
@@ -112,8 +111,7 @@ def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path
 def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, tmp_path):
     encoded = tmp_path / "v.parquet"
     run("encode", workspace, lines, "--to", encoded)
-    found = run("search", workspace, encoded, QUERY, "-n", "2")
-    assert found.exit_code == 0, found.output
+    found = succeed("search", workspace, encoded, QUERY, "-n", "2")
     assert run("search", workspace, lines, QUERY, "-n", "2").output == found.output
     encoder = texts.open_encoder(parse_source(str(workspace)))
     whole = [line for line in LINES if line and "qqqq" not in line]
@@ -158,13 +156,11 @@ def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
     (tmp_path / "pairs.tsv").write_text(
         "".join(f"x\t{i}\tthe city {'war ' * i}\tthe music\n" for i in range(5)), encoding="utf-8"
     )
-    alone = run("evaluate", workspace, "--sets", tmp_path, "--whitening", "half")
-    assert alone.exit_code == 0, alone.output
+    alone = succeed("evaluate", workspace, "--sets", tmp_path, "--whitening", "half")
     assert [line.split()[0] for line in alone.output.splitlines()[2:]] == ["pairs"]
     assert "SIF 0.001, whitening half, unknown skip" in alone.output
     (tmp_path / "words.txt").write_text("city music 3\nwar city 2\nmusic war 1\n", encoding="utf-8")
-    both = run("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path)
-    assert both.exit_code == 0, both.output
+    both = succeed("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path)
     words, pairs, few = both.output.splitlines()[2:]
     assert (words.split()[2:], pairs.split()[0]) == (["-", "-", "3/3"], "pairs")
     assert few == "No score is shown of fewer than 10 known items."

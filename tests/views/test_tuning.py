@@ -18,8 +18,8 @@ from distembed.job.progress import Silent
 from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
 from distembed.storage.workspace import Workspace
-from distembed.views.tuning import Candidate, item_halves, parse_grid, parse_grids, tune
-from tests.commands import run
+from distembed.views.tuning import Candidate, JobOf, item_halves, parse_grid, parse_grids, tune
+from tests.commands import run, succeed
 
 WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
 JOB = """
@@ -71,9 +71,13 @@ def pairs_of(job: str) -> str:
     return str(Path(job).parent / "pairs.txt")
 
 
+def with_keys(job: str, *settings: str) -> JobOf:
+    return lambda keys: open_job(job, settings=(*settings, *keys), to_run=True)
+
+
 def test_every_candidate_is_scored_and_none_is_made_twice(job: str) -> None:
     first, again = Notes(), Notes()
-    found = tune(job, GRID, pairs_of(job), reporter=first)
+    found = tune(with_keys(job), GRID, pairs_of(job), reporter=first)
     assert len(first.candidates) == 5  # four of the grid, and the job as it is
     assert sorted(map(repr, (one.keys for one in found.candidates))) == sorted(
         repr({"psdvec.n_components": n, "psdvec.smoothing": s}) for n in (2, 4) for s in (0.02, 0.3)
@@ -83,13 +87,13 @@ def test_every_candidate_is_scored_and_none_is_made_twice(job: str) -> None:
     assert len(set(values)) > 1
     assert found.measure == "pairs, similarity, spearman"
     assert found.candidates[0].held_out["total"] + found.candidates[0].chosen["total"] == 153
-    assert repr(tune(job, GRID, pairs_of(job), reporter=again)) == repr(found)
+    assert repr(tune(with_keys(job), GRID, pairs_of(job), reporter=again)) == repr(found)
     assert not again.candidates
 
 
 def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: Path) -> None:
     grid = {"psdvec.smoothing": [0.3]}
-    found = tune(job, grid, pairs_of(job), settings=("psdvec.n_components=2",)).candidates[0]
+    found = tune(with_keys(job, "psdvec.n_components=2"), grid, pairs_of(job)).candidates[0]
     plain = open_job(job, settings=("psdvec.n_components=2", "psdvec.smoothing=0.3"))
     run_stages(plain, until="vectors")
     word_set = find_word_sets(pairs_of(job))[0]
@@ -106,13 +110,13 @@ def test_finished_counts_of_the_job_are_taken_and_left_as_they_are(job: str, tmp
     run_stages(open_job(job))
     before = Workspace.open(tmp_path / "w").digest()
     (tmp_path / "text.txt").unlink()  # the counts are there: no candidate reads the text
-    tune(job, {"psdvec.smoothing": [0.3]}, pairs_of(job))
+    tune(with_keys(job), {"psdvec.smoothing": [0.3]}, pairs_of(job))
     assert Workspace.open(tmp_path / "w").digest() == before
     assert not Workspace.open(tmp_path / "w").verify()
 
 
 def test_candidates_share_a_workspace_where_they_share_counts(job: str, tmp_path: Path) -> None:
-    tune(job, {"counting.window": [1, 3]}, pairs_of(job))
+    tune(with_keys(job), {"counting.window": [1, 3]}, pairs_of(job))
     assert sum(Workspace.exists(place) for place in (tmp_path / "w.tune").iterdir()) == 2
     assert not (tmp_path / "w").exists()
 
@@ -120,9 +124,9 @@ def test_candidates_share_a_workspace_where_they_share_counts(job: str, tmp_path
 def test_a_search_that_was_stopped_goes_on(job: str) -> None:
     grid = {"psdvec.smoothing": [0.1, 0.3]}
     with pytest.raises(KeyboardInterrupt):
-        tune(job, grid, pairs_of(job), reporter=Notes(stop_at=2))
+        tune(with_keys(job), grid, pairs_of(job), reporter=Notes(stop_at=2))
     rest = Notes()
-    tune(job, grid, pairs_of(job), reporter=rest)
+    tune(with_keys(job), grid, pairs_of(job), reporter=rest)
     assert len(rest.candidates) == 2
 
 
@@ -141,7 +145,7 @@ def test_pairs_of_sentences_choose_by_the_vectors_of_their_words(job: str, tmp_p
         for _ in range(60)
     ]
     (tmp_path / "sts.tsv").write_text("\n".join(lines))
-    found = tune(job, {"evaluation.n_components_removed": [0, 1]}, str(tmp_path / "sts.tsv"))
+    found = tune(with_keys(job), {"evaluation.n_components_removed": [0, 1]}, str(tmp_path / "sts.tsv"))
     assert found.measure == "sts, sentences, spearman"
     one, other = found.candidates
     assert one.chosen["value"] > other.chosen["value"]
@@ -161,14 +165,14 @@ def test_a_bad_grid_is_refused_before_anything_runs(
     job: str, tmp_path: Path, grid: dict[str, list[float]], sentence: str
 ) -> None:
     with pytest.raises(JobError, match=sentence):
-        tune(job, {"psdvec.n_components": [2, 3], **grid}, pairs_of(job))
+        tune(with_keys(job), {"psdvec.n_components": [2, 3], **grid}, pairs_of(job))
     assert not (tmp_path / "w.tune").exists()
 
 
 def test_a_set_of_other_words_is_refused(job: str, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("\n".join(f"cat{n} dog{n} {n}" for n in range(20)))
     with pytest.raises(ValueError, match="of the half of other that is chosen, 0 of"):
-        tune(job, {"psdvec.smoothing": [0.1]}, str(tmp_path / "other.txt"))
+        tune(with_keys(job), {"psdvec.smoothing": [0.1]}, str(tmp_path / "other.txt"))
 
 
 @pytest.mark.parametrize(
@@ -209,8 +213,7 @@ def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tm
         "--to",
         tmp_path / "t.csv",
     )
-    done = run(*words)
-    assert done.exit_code == 0, done.output
+    done = succeed(*words)
     assert "the half that is held out:" in done.output
     best = next(line for line in done.output.splitlines() if line.startswith("psdvec.smoothing="))
     assert f"distembed run {job} --set {best.split()[0]}" in done.output

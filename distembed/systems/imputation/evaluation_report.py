@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distembed.display import plural
+from distembed.display import format_number, plural
 from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, is_better
-from distembed.job.quantities import format_number
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.stages import OWN, RIDGE, SHUFFLED

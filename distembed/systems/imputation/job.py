@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from distembed.job.model import (
@@ -17,7 +15,9 @@ from distembed.job.model import (
     Section,
     section_of,
 )
-from distembed.manifold.imputation import LatentSemanticImputation
+from distembed.manifold.imputation import Kernel, LatentSemanticImputation, Method, Solver
+from distembed.neighbors.distances import Metric
+from distembed.neighbors.search import Search
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 
 KEPT_BY_THE_EVALUATION = {"random_state": "the key evaluation.random_state draws the names that are hidden"}
@@ -36,13 +36,13 @@ class ImputationSection(Section):
     )
 
     min_degree: int = OPTION
-    solver: Literal["krylov", "power"] = OPTION
+    solver: Solver = OPTION
     tol: float = OPTION
-    metric: Literal["euclidean", "cosine"] = OPTION
-    neighbors: Literal["exact", "approximate"] = OPTION
-    method: Literal["graph", "linear_map", "combined", "auto"] = OPTION
+    metric: Metric = OPTION
+    neighbors: Search = OPTION
+    method: Method = OPTION
     ridge: float | None = OPTION
-    kernel: Literal["linear", "rbf"] = OPTION
+    kernel: Kernel = OPTION
 
     @property
     def is_chosen(self) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field, model_validator
 
 from distembed.job.model import Job, ListsSection, Only, Section
+from distembed.neighbors.search import Measure, Search
 from distembed.stages.matrices import MatrixSection
 
 
@@ -17,9 +16,9 @@ class NeighborsSection(Section):
 
     n_neighbors: int = Field(default=15, ge=1)
     """How many neighbors of each row are found."""
-    metric: Literal["cosine", "euclidean", "inner_product"] = "euclidean"
+    metric: Measure = "euclidean"
     """What makes rows near: a small angle, a small distance, or a large inner product."""
-    search: Literal["exact", "approximate"] = "exact"
+    search: Search = "exact"
     """"approximate" is nearest-neighbor descent by pynndescent (the extra `neighbors`), whose recall is measured."""
     n_sampled: int = Field(default=1000, ge=1)
     """The rows whose true neighbors measure the recall of an approximate search."""

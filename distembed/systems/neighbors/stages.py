@@ -18,14 +18,11 @@ from distembed.formats.matrix import Matrix, refuse_equal_names, row_array
 from distembed.job.inputs import recorded_bytes, sizes_at
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, kept_as, sections, whole_sparse
-from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, batches, row_chunk
+from distembed.linalg.chunks import batches, row_chunk
+from distembed.neighbors.costs import RowSizes, graph_cost, rows_cost, search_cost, tree_cost
 from distembed.neighbors.distances import domain_rows, sparse_bounds
 from distembed.neighbors.graphs import components
 from distembed.neighbors.search import (
-    MERGED_AT_ONCE,
-    SEARCHED,
-    SEARCHED_SHARE,
-    SPARE_CANDIDATES,
     Measure,
     Neighbors,
     approximate_rows,
@@ -34,27 +31,11 @@ from distembed.neighbors.search import (
     row_metric,
 )
 from distembed.neighbors.spanning_tree import spanning_tree_of
-from distembed.stages.matrices import MatrixSize, open_matrix
-from distembed.stages.matrices import matrix_size as size_of_file
+from distembed.stages.matrices import MatrixSize, matrix_size, open_matrix, row_sizes
 from distembed.storage.workspace import Workspace
 from distembed.systems.neighbors import outputs
 from distembed.systems.neighbors.job import NeighborsJob
 from distembed.urls import opened
-
-READ_COPIES = 4
-"""Copies of a block in the task that reads it: as it was read, which values are finite, converted, written."""
-
-LIST_BYTES = 16
-"""Bytes of one neighbor in a list: a float64 value and a row number."""
-
-EDGE_COPIES = 6
-"""Copies of the graph in memory, 12 bytes per edge, while its components are found."""
-
-SPARSE_BYTES = 48
-"""Bytes of a stored value of sparse rows while they are searched: read, of unit length, and by columns."""
-
-ROW_BYTES = 200
-"""Bytes of a row beside its values: its name, its number, its group, and its limit."""
 
 
 class NeighborSizes(NamedTuple):
@@ -64,17 +45,16 @@ class NeighborSizes(NamedTuple):
     input_bytes: int
 
     @property
-    def sentence(self) -> str:
-        """The size in words."""
-        matrix = self.matrix
-        kind = f", {matrix.n_stored:,} values stored" if matrix.is_sparse else ""
-        return f"{plural(matrix.n_rows, 'row')} x {plural(matrix.n_columns, 'number')}{kind}"
+    def rows(self) -> RowSizes:
+        """The rows as they are stored in the workspace."""
+        return self.matrix.rows
 
     @property
-    def stored_bytes(self) -> int:
-        """Return the bytes of the rows in the workspace."""
-        width = self.matrix.stored_dtype.itemsize + (4 if self.matrix.is_sparse else 0)
-        return width * self.matrix.n_stored
+    def sentence(self) -> str:
+        """The size in words."""
+        rows = self.rows
+        kind = f", {rows.n_stored:,} values stored" if rows.is_sparse else ""
+        return f"{plural(rows.n_rows, 'row')} x {plural(rows.n_columns, 'number')}{kind}"
 
 
 def neighbor_sizes(job: NeighborsJob, counted: Counted | None) -> NeighborSizes:
@@ -87,29 +67,27 @@ def neighbor_sizes(job: NeighborsJob, counted: Counted | None) -> NeighborSizes:
     """
     if counted is not None and "rows" in counted.stages:
         rows, spec = counted.stages["rows"], counted.workspace.describe("vectors").spec
-        n, d = spec.shape
-        matrix = MatrixSize(n, d, rows.facts["n_stored"], np.dtype(spec.dtype), spec.kind == "csr", 0)
+        itemsize, is_sparse = np.dtype(spec.dtype).itemsize, spec.kind == "csr"
+        (n, d), n_stored = spec.shape, rows.facts["n_stored"]
+        matrix = MatrixSize(RowSizes(n, d, n_stored, itemsize, is_sparse), held_bytes=0)
         n_bytes = recorded_bytes(rows.parameters)
     else:
-        matrix = size_of_file(job.input)
+        matrix = matrix_size(job.input)
         n_bytes = sum(int(stamp[0]) for stamp in sizes_at(job.input.path).values())
-        if job.input.dense and matrix.is_sparse:
-            n_values = matrix.n_rows * matrix.n_columns
-            matrix = matrix._replace(is_sparse=False, n_stored=n_values)
     if matrix.exact:
-        _check_search(job, matrix)
+        _check_search(job, matrix.rows)
     return NeighborSizes(matrix, n_bytes)
 
 
-def _check_search(job: NeighborsJob, matrix: MatrixSize) -> None:
+def _check_search(job: NeighborsJob, rows: RowSizes) -> None:
     """Refuse a search that the matrix cannot have."""
-    n, options = matrix.n_rows, job.neighbors
+    n, options = rows.n_rows, job.neighbors
     if options.n_neighbors >= n:
         choose = f"choose n_neighbors between 1 and {n - 1}" if n > 1 else "give a matrix with more rows"
         raise ValueError(
             f"n_neighbors is {options.n_neighbors} but {job.input.path} has {plural(n, 'row')}: {choose}"
         )
-    if matrix.is_sparse and (options.metric != "cosine" or options.search != "exact"):
+    if rows.is_sparse and (options.metric != "cosine" or options.search != "exact"):
         raise ValueError(
             f"{job.input.path} is sparse, and sparse rows are searched exactly and by the cosine only: "
             'set neighbors.metric = "cosine" and neighbors.search = "exact", or input.dense = true'
@@ -125,41 +103,36 @@ def row_parameters(job: NeighborsJob) -> dict[str, Any]:
     return {**sections("input")(job), "need_direction": is_cosine, "block_memory": job.resources.block_memory}
 
 
-def _n_blocks(job: NeighborsJob, sizes: NeighborSizes) -> int:
-    n, block = sizes.matrix.n_rows, job.resources.block_memory
-    if sizes.matrix.is_sparse:
-        return len(sparse_bounds(np.full(n, sizes.matrix.n_stored // n), block)) - 1
-    return -(-n // row_chunk(n, sizes.stored_bytes // n, block))
-
-
 def plan_rows(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of reading the matrix into the workspace."""
-    n, written, n_blocks = sizes.matrix.n_rows, sizes.stored_bytes, _n_blocks(job, sizes)
-    task, shared = READ_COPIES * written // n_blocks, sizes.matrix.held_bytes + ROW_BYTES * n
-    return Cost(n_blocks, sizes.input_bytes, written, task, shared, exact=sizes.matrix.exact)
+    cost = rows_cost(
+        sizes.rows,
+        sizes.input_bytes,
+        held_bytes=sizes.matrix.held_bytes,
+        block_memory=job.resources.block_memory,
+    )
+    return cost._replace(exact=sizes.matrix.exact)
 
 
 def run_rows(ctx: Context) -> dict[str, Any]:
     """Store the rows of the matrix, checked, in the blocks of the search, and their names."""
     job: NeighborsJob = ctx.job
     matrix = open_matrix(job.input)
-    n, d = matrix.shape
-    sparse = matrix.is_sparse and not job.input.dense
-    n_stored = int(matrix.row_sizes.sum()) if sparse and matrix.row_sizes is not None else n * d
-    size = MatrixSize(n, d, n_stored, matrix.stored_dtype, sparse, 0)
-    _check_search(job, size)
+    rows = row_sizes(matrix, dense=job.input.dense)
+    _check_search(job, rows)
     if matrix.note:
         ctx.reporter.note(matrix.note)
     names = matrix.names()
     if names is not None:
         refuse_equal_names(job.input.names or job.input.path, names)
-    words = names if names is not None else [str(row) for row in range(n)]
+    words = names if names is not None else [str(row) for row in range(rows.n_rows)]
     ctx.store_table(outputs.VOCABULARY, pa.table({"word": pa.array(words, pa.string())}))
-    bounds = _bounds(matrix, job.resources.block_memory, sparse=sparse)
+    bounds = _bounds(matrix, job.resources.block_memory, sparse=rows.is_sparse)
     is_cosine = job.neighbors.metric == "cosine"
-    rows = row_array(matrix, bounds, dense=job.input.dense, need_direction=is_cosine)
-    ctx.store(outputs.VECTORS, rows)
-    return {"n_rows": n, "n_columns": d, "n_stored": n_stored, "named": names is not None}
+    array = row_array(matrix, bounds, dense=job.input.dense, need_direction=is_cosine)
+    ctx.store(outputs.VECTORS, array)
+    facts = {"n_rows": rows.n_rows, "n_columns": rows.n_columns, "n_stored": rows.n_stored}
+    return {**facts, "named": names is not None}
 
 
 def _bounds(matrix: Matrix, block_memory: int, *, sparse: bool) -> list[int]:
@@ -183,21 +156,17 @@ def search_parameters(job: NeighborsJob) -> dict[str, Any]:
 
 
 def plan_search(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
-    """Return the plan of the search: every pair of row blocks is a task, which reads both blocks."""
-    n, k, grid = sizes.matrix.n_rows, job.neighbors.n_neighbors, _n_blocks(job, sizes)
-    chunk, stored, exact = -(-n // grid), sizes.stored_bytes, sizes.matrix.exact
-    written = LIST_BYTES * n * k
-    merged = 2 * (MERGED_AT_ONCE + 1) * LIST_BYTES * chunk * (k + SPARE_CANDIDATES)
-    if job.neighbors.search == "approximate":
-        n_searched = max(SEARCHED, SEARCHED_SHARE * (k + 1))
-        shared = 4 * 8 * n * sizes.matrix.n_columns + 3 * LIST_BYTES * n * n_searched
-        return Cost(grid, stored, written, 0, shared + ROW_BYTES * n, exact=exact)
-    tasks = 2 * grid * grid + grid * (-(-grid // MERGED_AT_ONCE) + 1)
-    task = min(job.resources.block_memory, 2 * ROW_COPIES * stored) + 4 * min(n, LEAST_ROWS) ** 2 + merged
-    shared = ROW_BYTES * n
-    if sizes.matrix.is_sparse:
-        shared += SPARSE_BYTES * sizes.matrix.n_stored + 3 * LIST_BYTES * n * (k + SPARE_CANDIDATES)
-    return Cost(tasks, grid * stored, written, task, shared, exact=exact)
+    """Return the plan of the search."""
+    options = job.neighbors
+    cost = search_cost(
+        sizes.rows,
+        options.n_neighbors,
+        metric=options.metric,
+        search=options.search,
+        n_sampled=options.n_sampled,
+        block_memory=job.resources.block_memory,
+    )
+    return cost._replace(exact=sizes.matrix.exact)
 
 
 def run_search(ctx: Context) -> dict[str, Any]:
@@ -232,11 +201,8 @@ def _searched_rows(ctx: Context) -> da.Array:
 
 def plan_graph(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
     """Return the plan of writing the lists as a CSR array and as edges."""
-    n, k, n_blocks = sizes.matrix.n_rows, job.neighbors.n_neighbors, _n_blocks(job, sizes)
-    lists, edges = LIST_BYTES * n * k, 12 * n * k
-    task = 8 * lists // n_blocks + ROW_BYTES * n
-    exact = sizes.matrix.exact
-    return Cost(2 * n_blocks, 2 * lists, 2 * edges, task, EDGE_COPIES * edges, exact=exact)
+    cost = graph_cost(sizes.rows, job.neighbors.n_neighbors, block_memory=job.resources.block_memory)
+    return cost._replace(exact=sizes.matrix.exact)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
@@ -296,11 +262,8 @@ def _graph_facts(stored: da.Array) -> dict[str, Any]:
 
 
 def plan_tree(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
-    """Return the plan of the spanning tree, which searches again only what the lists leave open."""
-    search, n, k = plan_search(job, sizes), sizes.matrix.n_rows, job.neighbors.n_neighbors
-    lists = LIST_BYTES * n * k
-    shared = search.shared_bytes + sizes.stored_bytes + EDGE_COPIES * lists
-    return search._replace(read_bytes=search.read_bytes + lists, written_bytes=24 * n, shared_bytes=shared)
+    """Return the plan of the spanning tree."""
+    return tree_cost(sizes.rows, job.neighbors.n_neighbors, plan_search(job, sizes))
 
 
 def run_tree(ctx: Context) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from distembed.display import plural
+from distembed.evaluation.scoring import Case, Unknown
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.subwords import SubwordMap
 from distembed.job.model import (
@@ -100,9 +101,9 @@ class EvaluationSection(Section):
 
     sets: tuple[InputPath, ...] = ()
     """Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming."""
-    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
+    case: Case = "auto"
     """How the words of the sets are looked up: "auto" as they are written and then in lower case."""
-    unknown: Literal["skip", "zero", "subwords"] = "skip"
+    unknown: Unknown = "skip"
     """How items with a word outside the vocabulary count: left out, as wrong, or answered with a vector composed from
     the word's n-grams, which `subwords.enabled` learns.
     """

@@ -14,7 +14,8 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost, Exchange
+from distembed.costs import Cost, Exchange
+from distembed.counting.costs import stored_pair_bytes
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import find_word_sets
@@ -31,7 +32,7 @@ from distembed.factorization.psdvec_costs import (
     noncore_cost,
 )
 from distembed.factorization.psdvec_inputs import check_core_size
-from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
+from distembed.factorization.subword_costs import subword_cost, table_bytes
 from distembed.factorization.subwords import SubwordMap, with_spelling
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, kept_as, sections
@@ -52,14 +53,14 @@ from distembed.stages.corpus import (
     PARTIAL_COUNTS,
     TOKENS,
     VOCABULARY,
-    counting_options,
-    stored_pair_bytes,
     vocabulary_of,
 )
+from distembed.stages.corpus_sections import counting_options
 from distembed.stages.corpus_sizes import PairSizes, pair_sizes
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob
+from distembed.weighting.costs import pmi_cost
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
 
@@ -69,14 +70,16 @@ def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 
 def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> Cost:
-    """Return the plan of the matrix: each block of counts is read twice, for its sums and its values."""
-    block, counts = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero
-    task, written = (
-        int(SCRATCH_FACTOR * min(block // 8 * 2, counts)),
-        int(STORED_VALUE_BYTES * sizes.n_nonzero),
+    """Return the plan of the matrix; the counts of the words give the sums of its columns."""
+    n_words = sizes.corpus.n_words
+    cost = pmi_cost(
+        (n_words, n_words),
+        sizes.n_nonzero,
+        sizes.runs.n_row_blocks,
+        column_totals=True,
+        block_memory=job.resources.block_memory,
     )
-    n_blocks = sizes.runs.n_row_blocks
-    return Cost(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((outputs.PMI.name, written),))
+    return cost._replace(exact=sizes.exact, keeps=((outputs.PMI.name, cost.written_bytes),))
 
 
 def run_pmi(ctx: Context) -> dict[str, Any]:
@@ -93,16 +96,6 @@ KEPT_PMI = StageSpec(outputs.PMI.name, ("cooccurrence", "vocabulary"), pmi_param
 
 NOT_OF_THE_MAP = {"enabled", "weight"}
 """The keys of the section that `SubwordMap` does not take."""
-LENGTHS = 4
-"""The lengths of n-grams from 3 to 6, for which the numbers below were measured."""
-NGRAMS_PER_WORD, ROWS_PER_WORD = 40, 4
-"""N-grams of a word, and n-grams of two words or more per word: 22 and 1.9 for the 80,000 most frequent words of the
-English Wikipedia, 31 and 3.0 for the 17,800 words of German manual pages and program help."""
-NGRAM_BYTES = 24 + 16
-"""Of an n-gram of a word while they are found, and in the matrix with its transpose."""
-NAME_BYTES = 100
-"""Of an n-gram as a string, with its place in the table."""
-
 
 NONCORE = "noncore"
 """The stage that solves the noncore words of a job before it learns n-grams from them."""
@@ -121,18 +114,16 @@ def solved_vectors(ctx: Context) -> da.Array:
     return da.concatenate([core, outputs.NONCORE_VECTORS.read(ctx.workspace)])
 
 
-def n_table_rows(job: PSDVecJob, n_words: int) -> int:
-    """Return how many n-grams or buckets will have a vector, by estimate; 0 where subwords are not learned."""
-    options = job.subwords
-    if not options.enabled:
+def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
+    """Return the map of n-grams of a job."""
+    return SubwordMap(**job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=checkpoint)
+
+
+def _table_bytes(job: PSDVecJob, n_words: int) -> int:
+    """Return the bytes of the vectors of n-grams in memory, with their names; 0 where subwords are not learned."""
+    if not job.subwords.enabled:
         return 0
-    rows = ROWS_PER_WORD * n_words * max(1, (options.max_n - options.min_n + 1) / LENGTHS)
-    return int(rows if options.buckets is None else min(rows, options.buckets))
-
-
-def table_bytes(job: PSDVecJob, n_words: int) -> int:
-    """Return the bytes of the vectors of n-grams in memory, with their names, by estimate."""
-    return n_table_rows(job, n_words) * (4 * job.psdvec.n_components + NAME_BYTES)
+    return table_bytes(subword_map(job), n_words, job.psdvec.n_components)
 
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -141,21 +132,14 @@ def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 
 def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> Cost:
-    """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
-    k, n_words = job.psdvec.n_components, sizes.corpus.n_words
-    rows, n_blocks = n_table_rows(job, n_words), -(-k // COLUMNS_TOGETHER)
-    lengths = (job.subwords.max_n - job.subwords.min_n + 1) / LENGTHS
-    found = int(NGRAMS_PER_WORD * lengths * n_words * NGRAM_BYTES) + rows * NAME_BYTES
-    vectors = 4 * n_words * k
-    task = COLUMNS_TOGETHER * (6 * 4 * rows + 20 * n_words)
-    return Cost(4 * n_blocks, 4 * vectors, 4 * rows * k, task, found + 2 * vectors, graphs=4, exact=False)
+    """Return the plan of the subword map."""
+    return subword_cost(subword_map(job), sizes.corpus.n_words, job.psdvec.n_components)
 
 
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of all words."""
     vocabulary = vocabulary_of(ctx.workspace)
-    keep = kept_as(ctx, {"subwords/components": SUBWORD_VECTORS})
-    model = SubwordMap(**ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=keep)
+    model = subword_map(ctx.job, kept_as(ctx, {"subwords/components": SUBWORD_VECTORS}))
     model.fit(list(vocabulary.words), solved_vectors(ctx), vocabulary.counts)
     ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
     ctx.store_table(NGRAMS, ngram_table(model.ngrams_, model.buckets_, model.n_words_))
@@ -278,7 +262,7 @@ def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
 def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
     solving, vectors = plan_noncore(job, sizes), 4 * sizes.corpus.n_words * job.psdvec.n_components
-    table = table_bytes(job, sizes.corpus.n_words)
+    table = _table_bytes(job, sizes.corpus.n_words)
     written = vectors + (0 if solves_noncore_first(job) else solving.written_bytes // 2)
     return solving._replace(written_bytes=written, shared_bytes=table + vectors if table else 0)
 
@@ -348,7 +332,7 @@ def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
 def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the scores."""
     n_words, n_threads = sizes.corpus.n_words, job.resources.n_workers
-    table = table_bytes(job, n_words)
+    table = _table_bytes(job, n_words)
     vectors = 4 * n_words * job.psdvec.n_components
     cosines = min(BLOCK_MEMORY, 4 * n_words**2)
     # The vectors twice, as blocks beside the whole and then with their unit rows; the last are the items of the sets.

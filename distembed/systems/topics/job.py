@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.factorization.nmf import NMF, SemanticNMF, Solver
 from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
+from distembed.factorization.nmf_rounds import Choose, Init
 from distembed.job.model import (
     KEPT_BY_THE_JOB,
     OPTION,
@@ -102,12 +103,12 @@ class TopicsSection(Section):
     """The numbers that "auto" tries, each from `n_starts` starts."""
     n_starts: int = Field(default=5, ge=1)
     """How many starts are made; what is kept of them says `choose`."""
-    choose: Literal["consensus", "central", "objective"] = OPTION
+    choose: Choose = OPTION
     shift: float = OPTION
     """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
     semantic_weight: float = OPTION
-    init: Literal["spherical_kmeans", "random", "nndsvd"] = OPTION
-    solver: Literal["hals", "multiplicative"] = OPTION
+    init: Init = OPTION
+    solver: Solver = OPTION
     """The updates of `nmf`."""
     n_iter: int = OPTION
     tol: float = OPTION

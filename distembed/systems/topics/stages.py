@@ -12,12 +12,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import Tokens, Vocabulary, build_vocabulary
+from distembed.corpus.costs import selection_cost, words_in_memory
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
-from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
+from distembed.costs import Cost, add_costs
+from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
-from distembed.evaluation.documents import clustering_scores, topic_coherence
+from distembed.evaluation.documents import clustering_scores, coherence_cost, topic_coherence
 from distembed.execution import compute, map_blocks
 from distembed.factorization.nmf_blocks import list_words
 from distembed.job.outputs import FilesOutput, declared_in
@@ -32,7 +34,6 @@ from distembed.systems.topics.starts import (
     TopicSizes,
     classes_of,
     kept_labels,
-    largest_block,
     number_parameters,
     plan_number,
     plan_topics,
@@ -40,9 +41,9 @@ from distembed.systems.topics.starts import (
     rows_of,
     run_number,
     run_topics,
-    term_blocks,
     topic_sizes,
 )
+from distembed.weighting.costs import document_weights_cost, pmi_cost
 from distembed.weighting.documents import select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
 
@@ -87,8 +88,14 @@ def _added(left: da.Array, right: da.Array) -> da.Array:
 
 def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of the scores: the counts of the reference are read."""
-    task = largest_block(job, sizes) + 2**26
-    return Cost(sizes.runs.n_row_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact)
+    n_listed = len(job.topics.methods) * job.topics.largest_n_topics * job.coherence.n_words
+    cost = coherence_cost(
+        sizes.n_nonzero,
+        sizes.runs.n_row_blocks,
+        min(n_listed, sizes.corpus.n_words),
+        block_memory=job.resources.block_memory,
+    )
+    return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
@@ -165,9 +172,7 @@ def _token_output(job: TopicsJob) -> FilesOutput:
 
 def plan_selection(job: TopicsJob, sizes: TopicSizes) -> Cost:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
-    tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
-    dictionary = min(corpus_stages.DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
-    return Cost(sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted)
+    return selection_cost(sizes.corpus.text)._replace(exact="tokens" in sizes.corpus.counted)
 
 
 def run_selection(ctx: Context) -> dict[str, Any]:
@@ -201,7 +206,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
             tokens_of(ctx.job, ctx.workspace),
             min_count=options.min_count,
             keep=options.keep,
-            words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
+            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
         )
     chosen = choose_words(
@@ -224,13 +229,11 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 
 def plan_documents(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of counting and weighing the words of documents."""
-    terms = PAIR_BYTES * sizes.n_terms
-    return corpus_stages.plan_counting(
-        sizes.corpus,
-        2 * term_blocks(job, sizes),
-        written_bytes=2 * terms,
-        block_memory=min(job.resources.block_memory, 4 * terms),
-    )
+    corpus, block_memory = sizes.corpus, job.resources.block_memory
+    shape, n_blocks = (corpus.n_documents, corpus.n_words), document_blocks(corpus.text, block_memory)
+    counting = document_terms_cost(corpus.text, corpus.n_words, sizes.n_terms, block_memory=block_memory)
+    weighing = document_weights_cost(shape, sizes.n_terms, n_blocks, block_memory=block_memory)
+    return add_costs([counting, weighing])._replace(exact="vocabulary" in corpus.counted)
 
 
 def run_documents(ctx: Context) -> dict[str, Any]:
@@ -252,13 +255,14 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
 
 def plan_association(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of positive PMI."""
-    return Cost(
+    cost = pmi_cost(
+        (sizes.corpus.n_words, sizes.corpus.n_words),
+        sizes.n_nonzero,
         sizes.runs.n_row_blocks,
-        PAIR_BYTES * sizes.n_nonzero,
-        PAIR_BYTES * sizes.n_associated,
-        int(SCRATCH_FACTOR * largest_block(job, sizes)),
-        exact=sizes.pairs.exact,
+        n_kept=sizes.n_associated,
+        block_memory=job.resources.block_memory,
     )
+    return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_association(ctx: Context) -> dict[str, Any]:

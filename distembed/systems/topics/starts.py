@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -14,7 +14,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.costs import PAIR_BYTES, Cost
+from distembed.costs import PAIR_BYTES, Cost, add_costs
+from distembed.counting.costs import RunSizes, document_blocks
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -22,6 +23,7 @@ from distembed.execution import (
     delayed_blocks,
     heard_by,
     map_blocks,
+    on_disk,
     persist,
     prefixed,
 )
@@ -34,12 +36,13 @@ from distembed.factorization.consensus_blocks import (
     largest_stable,
     mean_agreement,
 )
+from distembed.factorization.document_costs import POOLED_BYTES, consensus_cost, kmeans_cost, nmf_cost
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
-from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, RunSizes, about, pair_sizes, with_source
+from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob
@@ -128,20 +131,6 @@ def topic_sizes(job: TopicsJob, counted: Counted | None) -> TopicSizes:
     return TopicSizes(pairs, n_terms, n_associated)
 
 
-def term_blocks(job: TopicsJob, sizes: TopicSizes) -> int:
-    """Return how many row blocks the documents make."""
-    return max(sizes.corpus.n_partitions, -(-32 * sizes.corpus.n_tokens // job.resources.block_memory))
-
-
-def largest_block(job: TopicsJob, sizes: TopicSizes) -> int:
-    """Return the bytes of the largest block of pairs."""
-    return min(job.resources.block_memory // 4, PAIR_BYTES * sizes.n_nonzero)
-
-
-POOLED_BYTES = 16
-"""Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
-
-
 class Work(NamedTuple):
     """What all starts of a stage with one number of topics have in common."""
 
@@ -167,12 +156,22 @@ def _shifted_pmi(ctx: Context) -> Any:
     return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
 
 
+def is_whole(job: TopicsJob, n_nonzero: int) -> bool:
+    """Return whether a matrix of so many values is read as one block."""
+    return PAIR_BYTES * n_nonzero <= job.resources.block_memory
+
+
 def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
     """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
-    size = PAIR_BYTES * n_nonzero
-    if size <= ctx.job.resources.block_memory:
+    if is_whole(ctx.job, n_nonzero):
         return sp.csr_array(sp.vstack(compute(delayed_blocks(array).ravel().tolist()), format="csr"))
-    return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
+    return array.persist() if held_bytes(ctx.job, n_nonzero) else array
+
+
+def held_bytes(job: TopicsJob, n_nonzero: int) -> int:
+    """Return the bytes of a matrix that stays in memory, 0 where it is read again in every round."""
+    size, resources = PAIR_BYTES * n_nonzero, job.resources
+    return size if size <= max(resources.block_memory, resources.memory_limit // 4) else 0
 
 
 def fitted(work: Work, method: Method, number: int) -> Any:
@@ -186,15 +185,17 @@ def _fit(work: Work, method: Method, number: int) -> Any:
     used = (work.X, work.M) if method == "semantic_nmf" else (work.X,)
     by_block = any(isinstance(matrix, da.Array) for matrix in used)
     checkpoint = _named(work, f"{method}-{number:04d}") if by_block else persist
-    return _unfitted(work, method, number, checkpoint=checkpoint).fit(*used)
+    return estimator(work.ctx.job, method, work.n_topics, number, checkpoint=checkpoint).fit(*used)
 
 
-def _unfitted(work: Work, method: Method, number: int, *, checkpoint: Checkpoint) -> Any:
+def estimator(
+    job: TopicsJob, method: Method, n_topics: int, number: int = 0, *, checkpoint: Checkpoint
+) -> Any:
     """Return the estimator of a start of a method."""
-    options = work.ctx.job.topics
+    options = job.topics
     seed = options.random_state + number
     if method == "spherical_kmeans":
-        return SphericalKMeans(work.n_topics, n_iter=options.n_iter, random_state=seed)
+        return SphericalKMeans(n_topics, n_iter=options.n_iter, random_state=seed)
     common: dict[str, Any] = {
         "init": options.init,
         "n_iter": options.n_iter,
@@ -204,10 +205,10 @@ def _unfitted(work: Work, method: Method, number: int, *, checkpoint: Checkpoint
     }
     if method == "semantic_nmf":
         # M is shifted already
-        return SemanticNMF(work.n_topics, shift=1, semantic_weight=options.semantic_weight, **common)
+        return SemanticNMF(n_topics, shift=1, semantic_weight=options.semantic_weight, **common)
     if method == "nmf":
-        return NMF(work.n_topics, solver=options.solver, **common)
-    return OrthogonalNMF(work.n_topics, **common)
+        return NMF(n_topics, solver=options.solver, **common)
+    return OrthogonalNMF(n_topics, **common)
 
 
 def _named(work: Work, prefix: str) -> Checkpoint:
@@ -274,34 +275,47 @@ def loss_of(model: Any) -> NDArray[np.float64]:
 
 
 def plan_topics(job: TopicsJob, sizes: TopicSizes) -> Cost:
-    """Return the plan of all starts of a method: in one task each where both matrices are small."""
-    n_pooled = job.topics.largest_n_topics * job.topics.n_starts if job.topics.has_consensus else 0
-    return plan_starts(job, sizes, job.topics.n_starts, n_pooled=n_pooled)
+    """Return the plan of the methods one after the other: every start, and the fit of what is kept."""
+    options, k = job.topics, job.topics.largest_n_topics
+    costs = [fits_cost(job, sizes, method, k, options.n_starts + 1) for method in options.methods]
+    if options.has_consensus:
+        costs += len(options.methods) * [_consensus_cost(job, sizes, k)]
+    return _of_matrices(job, sizes, costs)
 
 
-def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: int) -> Cost:
-    """Return the plan of some starts, of which so many topics are pooled at a time."""
-    block, terms, pairs = (
-        job.resources.block_memory,
-        PAIR_BYTES * sizes.n_terms,
-        PAIR_BYTES * sizes.n_associated,
+def _consensus_cost(job: TopicsJob, sizes: TopicSizes, n_topics: int) -> Cost:
+    n_pooled = job.topics.n_starts * n_topics
+    return consensus_cost(sizes.corpus.n_words, n_pooled, block_memory=job.resources.block_memory)
+
+
+def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, n_fits: int) -> Cost:
+    """Return what so many fits of a method take, of which one is held at a time, and the factors of one stored."""
+    X = sizes.n_terms, document_blocks(sizes.corpus.text, job.resources.block_memory)
+    M = (sizes.n_associated, sizes.runs.n_row_blocks) if method == "semantic_nmf" else (0, 1)
+    n_blocks = [1 if is_whole(job, n_nonzero) else n for n_nonzero, n in (X, M)]
+    checkpoint = persist if n_blocks == [1, 1] else on_disk
+    model = estimator(job, method, n_topics, checkpoint=checkpoint).set_params(n_init=n_fits)
+    shape, block_memory = (sizes.corpus.n_documents, sizes.corpus.n_words), job.resources.block_memory
+    if isinstance(model, SphericalKMeans):
+        return kmeans_cost(model, shape, X[0], n_blocks=n_blocks[0], block_memory=block_memory)
+    if isinstance(model, SemanticNMF):
+        model.set_params(shift=job.topics.shift)
+    return nmf_cost(
+        model.set_params(choose="objective"),
+        shape,
+        X[0],
+        n_associated=M[0],
+        n_blocks=n_blocks[0],
+        n_word_blocks=n_blocks[1],
+        block_memory=block_memory,
     )
-    rounds = job.topics.n_iter * n_starts
-    words = 8 * sizes.corpus.n_words * job.topics.largest_n_topics
-    pooled = sizes.corpus.n_words * n_pooled
-    small = terms <= block and pairs <= block
-    held = terms + pairs if small else largest_block(job, sizes)
-    # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
-    blocks = 4 * term_blocks(job, sizes) + 2 * sizes.runs.n_row_blocks
-    return Cost(
-        1 if small else blocks * rounds,
-        rounds * (terms + pairs),
-        words + 4 * pooled + 8 * sizes.corpus.n_documents * n_starts,
-        # as it is stored, joined, shifted, and what a round makes; topics of all starts in a block, and their cosines
-        4 * held + 6 * words + min(block, POOLED_BYTES * pooled) + 40 * n_pooled**2,
-        graphs=rounds,
-        exact={"document_terms", "association"} <= sizes.corpus.counted,
-    )
+
+
+def _of_matrices(job: TopicsJob, sizes: TopicSizes, costs: Iterable[Cost]) -> Cost:
+    """Return what computations one after the other take beside the matrices that stay in memory meanwhile."""
+    cost, counted = add_costs(costs), {"document_terms", "association"} <= sizes.corpus.counted
+    held = sum(held_bytes(job, n_nonzero) for n_nonzero in (sizes.n_terms, sizes.n_associated))
+    return cost._replace(shared_bytes=cost.shared_bytes + held, exact=counted)
 
 
 def run_topics(ctx: Context) -> dict[str, Any]:
@@ -380,7 +394,9 @@ def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
     used = (work.X, work.M) if method == "semantic_nmf" else (work.X,)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*hold no word")
-        return _unfitted(work, method, 0, checkpoint=_named(work, method)).fit_consensus(*used, words)
+        return estimator(work.ctx.job, method, work.n_topics, checkpoint=_named(work, method)).fit_consensus(
+            *used, words
+        )
 
 
 def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
@@ -411,11 +427,10 @@ def number_parameters(job: TopicsJob) -> dict[str, Any]:
 
 def plan_number(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of the starts of every number of topics that is tried."""
-    tried = job.topics.n_topics_range
-    n_starts = job.topics.n_starts
-    plan = plan_starts(job, sizes, len(tried) * n_starts, n_pooled=max(tried) * n_starts)
-    words = 4 * sizes.corpus.n_words * sum(tried) * n_starts
-    return plan._replace(written_bytes=words + 8 * sizes.corpus.n_documents * len(tried) * n_starts)
+    method, n_starts = job.topics.method, job.topics.n_starts
+    tried = sorted(set(job.topics.n_topics_range))
+    fits = [fits_cost(job, sizes, method, n_topics, n_starts) for n_topics in tried]
+    return _of_matrices(job, sizes, fits + [_consensus_cost(job, sizes, n_topics) for n_topics in tried])
 
 
 def run_number(ctx: Context) -> dict[str, Any]:

@@ -11,61 +11,34 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.costs import Cost
-from distembed.execution import prefixed
+from distembed.costs import Cost, add_costs
+from distembed.execution import Checkpoint, on_disk, prefixed
 from distembed.job.stage import Context, whole_sparse
-from distembed.linalg import chunks
-from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
-from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS, group_width
+from distembed.linalg.chunks import balanced_chunks
+from distembed.manifold.alignment_costs import embedding_cost, joint_cost, joint_edges, links_cost, most_links
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
+from distembed.manifold.graph_costs import EDGE_BYTES, MatrixSize
+from distembed.manifold.propagation import propagate_correspondences
+from distembed.neighbors.costs import RowSizes, affinity_cost
 from distembed.neighbors.graphs import affinity_rows, joint_rows, row_sizes
-from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.stages.collections import SIDE_DOCUMENTS, SIDES, ParallelSizes, find_pairs, sides_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
-    EDGE_BYTES,
-    STORED_BYTES,
-    VALUE_BYTES,
-    edge_bytes,
     has_topics,
     inferred_output,
-    n_row_blocks,
-    row_bytes,
+    n_values,
     rows_of,
     scale_of,
+    sets_of,
     store_memory,
     values_to_fit,
 )
 from distembed.systems.transfer.job import TransferJob
 
-SEARCHES = 18
-"""Searches for candidates of one search for pairs: 8 rounds and the last, for all pairs and with one fold left out."""
-TILES = 2
-"""Memories of a block that a task of a search holds: of two blocks that are read and mapped anew, and the next ones."""
 PAIR_BYTES = 400
 """Bytes of a document while both collections are joined by their ids."""
-VERTEX_BYTES = 100
-"""Bytes of a document while a block of the graph of its collection is made: its scale, and ends of its edges."""
-CANDIDATE_BYTES = 128
-"""Bytes of a candidate while the pairs of one search are compared: its list, and by the rows of both sets."""
-LINK_BYTES = 48
-"""Bytes of a link while the links are stored: held, with those that are added, and cut into blocks."""
-
-
-def pair_search_tasks(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the tasks of one search for further pairs: a tile for each pair of row blocks, in both directions."""
-    grids = [n_row_blocks(job, n, VALUE_BYTES) for n in (sizes.n_first, sizes.n_second)]
-    tiles = 2 * grids[0] * grids[1] + sum(-(-grid // MERGED_AT_ONCE) for grid in grids)
-    return SEARCHES * tiles if job.alignment.propagate else 0
-
-
-def matching_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the memory that a search for further pairs shares: the candidates of the documents, and the links."""
-    n_candidates = CANDIDATES * sizes.n_second if job.alignment.propagate else sizes.n_second
-    return (CANDIDATE_BYTES + LINK_BYTES) * n_candidates
 
 
 def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> Cost:  # noqa: ARG001
@@ -87,18 +60,24 @@ def run_pairs(ctx: Context) -> dict[str, Any]:
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
+def _searched(rows: MatrixSize) -> RowSizes:
+    n_stored = rows.n_rows * rows.n_columns if rows.n_values is None else rows.n_values
+    return RowSizes(rows.n_rows, rows.n_columns, n_stored, rows.itemsize, rows.n_values is not None)
+
+
 def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the neighbors within each collection."""
-    grids = [n_row_blocks(job, n, STORED_BYTES) for n in (sizes.n_first, sizes.n_second)]
-    tasks = sum(grid * grid + grid * -(-grid // MERGED_AT_ONCE) for grid in grids)
-    edges, read = edge_bytes(job, sizes), max(grids) * row_bytes(job, sizes)
-    lists = 2 * VALUE_BYTES * sizes.n_documents * job.alignment.n_neighbors
-    task = (
-        TILES * job.resources.block_memory
-        + 4 * (lists + edges) // max(1, sum(grids))
-        + VERTEX_BYTES * max(sizes.n_first, sizes.n_second)
-    )
-    return Cost(tasks, read + lists * max(grids), lists + 2 * edges, task, exact=sizes.exact)
+    model = model_of(job)
+    costs = [
+        affinity_cost(
+            _searched(rows),
+            model.n_neighbors,
+            symmetry=model.symmetry,
+            block_memory=job.resources.block_memory,
+        )
+        for rows in sets_of(job, sizes)
+    ]
+    return add_costs(costs)._replace(exact=sizes.exact)
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:
@@ -138,15 +117,20 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
 
 def plan_links(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the search for further pairs."""
-    n, tasks = sizes.n_documents, pair_search_tasks(job, sizes)
-    written = LINK_BYTES // 4 * CANDIDATES * sizes.n_second
-    if not job.alignment.propagate:
-        return Cost(1, 20 * n, 20 * n, 0, matching_bytes(job, sizes), exact=sizes.exact)
-    grid = n_row_blocks(job, sizes.n_first, VALUE_BYTES)
-    lists = 2 * VALUE_BYTES * CANDIDATES * n * SEARCHES if grid > 1 else 0
-    read = SEARCHES * (grid + 1) * row_bytes(job, sizes) + lists
-    task, shared = TILES * job.resources.block_memory, matching_bytes(job, sizes)
-    return Cost(tasks, read, written + lists, task, shared, 2 * SEARCHES, exact=sizes.exact)
+    cost = links_cost(model_of(job), *sets_of(job, sizes), n_pairs=n_known_pairs(job, sizes))
+    return cost._replace(exact=sizes.exact)
+
+
+def n_known_pairs(job: TransferJob, sizes: ParallelSizes) -> int:
+    """Return about how many pairs are known: of a share, of all documents of the smaller collection."""
+    n_pairs = min(sizes.n_first, sizes.n_second)
+    return n_pairs if job.pairs.path is not None else 1 + int(n_pairs * job.pairs.share)
+
+
+def n_edges(job: TransferJob, sizes: ParallelSizes) -> int:
+    """Return the most edges of the joint graph of all documents."""
+    n_links = most_links(model_of(job), sizes.n_second, n_known_pairs(job, sizes))
+    return joint_edges(model_of(job), sets_of(job, sizes), n_links)
 
 
 def link_parameters(job: TransferJob) -> dict[str, Any]:
@@ -190,46 +174,19 @@ def run_links(ctx: Context) -> dict[str, Any]:
 Floats = NDArray[np.float64]
 
 
-ROUNDS = 6
-"""Rounds of the alternation that a fit takes, about."""
-
-
-START_COPIES, START_COLUMNS = 9, 20
-"""Blocks of vectors that the search for the starting vectors holds, and columns of each beyond those wanted.
-Measured on 20,000 to 200,000 rows (tests/benchmarks/TRANSFER.md)."""
-
-
-def fit_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the memory that the embedding shares: the starting vectors, and the graph where it is held."""
-    columns = job.alignment.n_components + max(START_COLUMNS, job.alignment.n_components // 5)
-    held = min(edge_bytes(job, sizes), job.resources.block_memory)
-    return 8 * START_COPIES * sizes.n_documents * columns + 3 * held
-
-
-def system_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the memory of one task of the embedding: some systems, and a block of the graph."""
-    width = group_width(sizes.n_documents, job.alignment.n_components, job.resources.block_memory)
-    return 8 * SYSTEM_COPIES * sizes.n_documents * width + chunks.STORED_BYTES * VALUES_PER_BLOCK
-
-
-def n_systems(job: TransferJob) -> int:
-    """Return the tasks of all rounds: groups of systems of equations."""
-    return min(job.alignment.n_components, SYSTEM_GROUPS) * ROUNDS
-
-
 def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of the embedding: systems of equations, some columns in each task."""
-    written = 8 * sizes.n_documents * job.alignment.n_components + edge_bytes(job, sizes)
-    task, shared = system_bytes(job, sizes), fit_bytes(job, sizes)
-    return Cost(n_systems(job), edge_bytes(job, sizes), written, task, shared, exact=sizes.exact)
+    """Return the plan of the joint graph, and of the embedding: systems of equations, some columns in each task."""
+    n_rows, edges = sizes.n_documents, n_edges(job, sizes)
+    fit = embedding_cost(
+        model_of(job), n_rows, n_values(job, sizes), n_edges=edges, graph_memory=job.resources.block_memory
+    )
+    return add_costs([joint_cost(n_rows, edges), fit])._replace(exact=sizes.exact)
 
 
-def embedding_of(ctx: Context) -> FeaturePreservingEmbedding:
-    """Return the estimator of a job, which stores its intermediate arrays in the stage."""
+def model_of(job: TransferJob, checkpoint: Checkpoint = on_disk) -> FeaturePreservingEmbedding:
+    """Return the estimator of a job."""
     return FeaturePreservingEmbedding(
-        **ctx.job.alignment.model_dump(),
-        block_memory=ctx.job.resources.block_memory,
-        checkpoint=ctx.stage.checkpoint,
+        **job.alignment.model_dump(), block_memory=job.resources.block_memory, checkpoint=checkpoint
     )
 
 
@@ -238,7 +195,9 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     job: TransferJob = ctx.job
     workspace, sides = ctx.workspace, sides_of(job)
     links = whole_sparse(outputs.LINKS.read(workspace)) if len(sides) == 2 else None
-    model = embedding_of(ctx).fit_graph(_joint_graph(ctx), *values_to_fit(job, workspace, links))
+    model = model_of(job, ctx.stage.checkpoint).fit_graph(
+        _joint_graph(ctx), *values_to_fit(job, workspace, links)
+    )
     n = outputs.GRAPH.read(workspace, side=sides[0]).shape[0]
     for side, rows in zip(sides, (slice(0, n), slice(n, None)), strict=False):
         store_memory(ctx, outputs.EMBEDDING.of(side=side), model.embedding_[rows].astype(np.float32))

@@ -13,21 +13,24 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.corpus import Tokens
-from distembed.costs import Cost
+from distembed.corpus.costs import TextSizes
+from distembed.costs import PAIR_BYTES, Cost, add_costs
 from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.costs import document_blocks, document_terms_cost, reading_cost
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
-from distembed.execution import compute, prefixed, whole
+from distembed.execution import Checkpoint, compute, on_disk, prefixed, whole
+from distembed.factorization.document_costs import lda_cost, nmf_cost
 from distembed.factorization.lda import check_gensim, online_lda
-from distembed.factorization.lsa import LSA
+from distembed.factorization.lsa import LSA, lsa_cost
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.formats.tables import TableError, some
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import ArrayOutput, TableOutput
-from distembed.job.stage import Context, sections
-from distembed.linalg.chunks import row_chunk
+from distembed.job.stage import Context, sections, vectors_at
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import known_values, shared_values
+from distembed.manifold.graph_costs import MatrixSize
 from distembed.stages.collections import (
     SIDE_DOCUMENTS,
     SIDE_TERMS,
@@ -41,9 +44,9 @@ from distembed.stages.collections import (
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.job import FeaturesSection, TransferJob
-from distembed.tables.known import load_vectors
 from distembed.tables.rows import Domain, read_values
 from distembed.tables.sections import TableSection
+from distembed.weighting.costs import pmi_cost
 from distembed.weighting.pmi import ppmi
 
 
@@ -60,43 +63,53 @@ def in_memory(rows: da.Array) -> Any:
     return sp.csr_array(sp.vstack([compute(rows.blocks[i]) for i in range(rows.numblocks[0])], format="csr"))
 
 
-STORED_BYTES, VALUE_BYTES = 4, 8
-"""Bytes of a number of a row as it is stored, and as it is compared in the space of both collections."""
-EDGE_BYTES = 12
-"""Bytes of an edge of a graph: a weight and a column."""
+# --- how large it is -------------------------------------------------------------------------------------------
 
 
-def term_bytes(sizes: ParallelSizes) -> int:
-    """Return the bytes of the tf-idf of both collections."""
-    return 8 * sizes.n_nonzero
+def terms_of(job: TransferJob, sizes: ParallelSizes) -> list[MatrixSize]:
+    """Return the size of the tf-idf of each collection, which has the words of both at most."""
+    return [
+        MatrixSize(n, sizes.n_words, round(share * sizes.n_nonzero), itemsize=4)
+        for n, share in _shares(job, sizes)
+    ]
 
 
-def n_chunks(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the number of blocks of the tf-idf."""
-    return max(2, term_bytes(sizes) // max(1, job.resources.block_memory // 4))
+def texts_of(job: TransferJob, sizes: ParallelSizes) -> list[TextSizes]:
+    """Return the size of the text of each collection, whose tokens are as many of all as its documents."""
+    n_partitions = -(-sizes.n_partitions // len(sides_of(job)))
+    return [
+        TextSizes(sizes.input_bytes, n_partitions, round(share * sizes.n_tokens), sizes.n_words, n)
+        for n, share in _shares(job, sizes)
+    ]
 
 
-def row_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the bytes of the rows among which neighbors are sought."""
-    options = job.representation
-    return term_bytes(sizes) if options.kind == "tf_idf" else 4 * sizes.n_documents * options.n_components
+def _shares(job: TransferJob, sizes: ParallelSizes) -> list[tuple[int, float]]:
+    n_documents = [sizes.n_first, sizes.n_second][: len(sides_of(job))]
+    return [(max(1, n), n / max(1, sizes.n_documents)) for n in n_documents]
 
 
-def edge_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the bytes of the neighbor graphs of both collections."""
-    return 2 * EDGE_BYTES * sizes.n_documents * job.alignment.n_neighbors
+def sets_of(job: TransferJob, sizes: ParallelSizes) -> list[MatrixSize]:
+    """Return the size of the rows of each collection among which neighbors are sought."""
+    if job.representation.kind == "tf_idf":
+        return terms_of(job, sizes)
+    width = job.representation.n_components
+    return [MatrixSize(rows.n_rows, width, itemsize=4) for rows in terms_of(job, sizes)]
 
 
-def n_row_blocks(job: TransferJob, n_rows: int, value_bytes: int) -> int:
-    """Return the number of blocks of rows of a collection, between which neighbors are sought."""
-    width = value_bytes * job.representation.n_components
-    return -(-n_rows // row_chunk(n_rows, width, job.resources.block_memory))
+def n_values(job: TransferJob, sizes: ParallelSizes) -> int:
+    """Return how many topics or features are carried: of a table, at most as many as its bytes have room for."""
+    if has_topics(job):
+        return job.topics.n_topics
+    n_bytes = sum(file_sizes(job.features.tables().values()).values())
+    return len(job.features.columns) or -(-n_bytes // (VALUE_BYTES * max(1, sizes.n_documents)))
 
 
 Floats = NDArray[np.float64]
 
 TABLE_COPIES = 8
 """Copies of a table of features in memory while it is read: its text, its cells, and its numbers."""
+VALUE_BYTES = 4
+"""Bytes that a number of such a table takes at least."""
 
 
 # --- the arrays ------------------------------------------------------------------------------------------------
@@ -290,10 +303,26 @@ def _say(ctx: Context, side: str, path: str, table: Domain, unknown: list[str]) 
 
 
 def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of the rows that neighbors are sought among."""
-    task = job.resources.block_memory + 16 * sizes.n_words * job.representation.n_components
-    rows = row_bytes(job, sizes)
-    return Cost(20 * n_chunks(job, sizes), 12 * term_bytes(sizes), rows, task, exact=sizes.exact)
+    """Return the plan of the rows that neighbors are sought among; tf-idf rows are those of the terms."""
+    makers = {"lsa": _lsa_cost, "psdvec": _means_cost}
+    if job.representation.kind not in makers:
+        return Cost(0, 0, 0, 0, exact=sizes.exact)
+    make, block_memory = makers[job.representation.kind], job.resources.block_memory
+    costs = [make(job, terms, block_memory // 4) for terms in terms_of(job, sizes)]
+    return add_costs(costs)._replace(exact=sizes.exact)
+
+
+def _lsa_cost(job: TransferJob, terms: MatrixSize, block_bytes: int) -> Cost:
+    shape = terms.n_rows, terms.n_columns
+    model = _lsa_of(job, shape, on_disk)
+    return lsa_cost(model, shape, terms.n_values or 0, block_bytes=block_bytes)
+
+
+def _means_cost(job: TransferJob, terms: MatrixSize, block_bytes: int) -> Cost:
+    width, n_blocks = 4 * job.representation.n_components, -(-terms.n_bytes // block_bytes)
+    rows, words = width * terms.n_rows, width * terms.n_columns
+    task = 2 * block_bytes + 2 * -(-rows // n_blocks)
+    return Cost(n_blocks, terms.n_bytes, rows, task, 4 * words)
 
 
 def vector_parameters(job: TransferJob) -> dict[str, Any]:
@@ -316,18 +345,22 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     return {"n_components": int(rows.shape[1])}
 
 
+def _lsa_of(job: TransferJob, shape: tuple[int, ...], checkpoint: Checkpoint) -> LSA:
+    options = job.representation
+    rank = min(options.n_components, min(shape) - 1)
+    return LSA(rank, random_state=options.random_state, checkpoint=checkpoint)
+
+
 def _lsa_rows(ctx: Context, side: str) -> da.Array:
     terms = SIDE_TERMS.read(ctx.workspace, side=side)
-    options = ctx.job.representation
-    rank = min(options.n_components, min(terms.shape) - 1)
     keep = prefixed(ctx.stage.checkpoint, f"{side}-")
-    return LSA(rank, random_state=options.random_state, checkpoint=keep).fit_transform(terms)
+    return _lsa_of(ctx.job, terms.shape, keep).fit_transform(terms)
 
 
 def _mean_vectors(ctx: Context, side: str) -> da.Array:
     """Return the mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed."""
     words = SIDE_VOCABULARY.read(ctx.workspace, side=side)["word"].to_pylist()
-    vectors = load_vectors(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
+    vectors = vectors_at(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
     table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
     known = [row for row, word in enumerate(words) if word in vectors]
     if not known:
@@ -348,20 +381,53 @@ def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
 TOP_WORDS = 10
 """Words that name a topic in tables."""
 
-LDA_COPIES = 8
-"""Copies of the weights of words in topics that a step of online LDA holds."""
-LDA_BATCH_BYTES = 50 << 20
-"""Memory of the documents of one step of online LDA, as lists of numbers and counts of words."""
-
 
 def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of learning the topics of the first collection."""
-    topics, n_iter = 4 * sizes.n_first * job.topics.n_topics, job.topics.n_iter
-    task = job.resources.block_memory + 3 * topics
-    if job.topics.method == "lda":
-        task += LDA_COPIES * 4 * sizes.n_words * job.topics.n_topics + LDA_BATCH_BYTES
-    n_tasks = 3 * n_iter * n_chunks(job, sizes)
-    return Cost(n_tasks, n_iter * term_bytes(sizes), topics, task, exact=sizes.exact)
+    makers = {"nmf": _nmf_cost, "semantic_nmf": _semantic_cost, "lda": _lda_cost}
+    terms, text = terms_of(job, sizes)[0], texts_of(job, sizes)[0]
+    return makers[job.topics.method](job, terms, text)._replace(exact=sizes.exact)
+
+
+def _nmf_cost(job: TransferJob, terms: MatrixSize, text: TextSizes, n_associated: int = 0) -> Cost:
+    block_memory = job.resources.block_memory
+    return nmf_cost(
+        _factorization(job, on_disk),
+        (terms.n_rows, terms.n_columns),
+        terms.n_values or 0,
+        n_associated=n_associated,
+        n_blocks=document_blocks(text, block_memory),
+        n_word_blocks=max(1, -(-4 * PAIR_BYTES * n_associated // block_memory)),
+        block_memory=block_memory,
+    )
+
+
+def _semantic_cost(job: TransferJob, terms: MatrixSize, text: TextSizes) -> Cost:
+    """Return the cost of NMF beside PMI, of which it reads no more pairs than tokens have partners."""
+    n_words, block_memory = terms.n_columns, job.resources.block_memory
+    n_pairs = min(n_words**2, 2 * job.topics.window * text.n_tokens)
+    n_blocks = max(1, -(-4 * PAIR_BYTES * n_pairs // block_memory))
+    weighing = pmi_cost((n_words, n_words), n_pairs, n_blocks, block_memory=block_memory)
+    counting = reading_cost(text, n_words, n_blocks, 0, block_memory)
+    return add_costs([counting, weighing, _nmf_cost(job, terms, text, n_pairs)])
+
+
+def _lda_cost(job: TransferJob, terms: MatrixSize, text: TextSizes) -> Cost:
+    shape, n_terms, block_memory = (
+        (terms.n_rows, terms.n_columns),
+        terms.n_values or 0,
+        job.resources.block_memory,
+    )
+    learning = lda_cost(
+        shape,
+        n_terms,
+        job.topics.n_topics,
+        job.topics.n_iter,
+        n_blocks=document_blocks(text, block_memory),
+        block_memory=block_memory,
+    )
+    counting = document_terms_cost(text, terms.n_columns, n_terms, block_memory=block_memory)
+    return add_costs([counting, learning])
 
 
 def check_topics(job: TransferJob) -> list[str]:
@@ -373,8 +439,8 @@ def check_topics(job: TransferJob) -> list[str]:
 
 def run_topics(ctx: Context) -> dict[str, Any]:
     """Learn the topics of the first collection and the share of each in its documents."""
-    makers = {"nmf": _nmf_topics, "semantic_nmf": _semantic_topics, "lda": _lda_topics}
-    proportions, word_weights, objective = makers[ctx.job.topics.method](ctx)
+    learn = _lda_topics if ctx.job.topics.method == "lda" else _nmf_topics
+    proportions, word_weights, objective = learn(ctx)
     store_memory(ctx, outputs.TOPICS, proportions.astype(np.float32))
     words = np.array(SIDE_VOCABULARY.read(ctx.workspace, side="first")["word"].to_pylist(), object)
     top = np.argsort(-word_weights, axis=0, kind="stable")[:TOP_WORDS].T
@@ -385,31 +451,23 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     return {"n_rounds": len(objective)}
 
 
-def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
-    options = ctx.job.topics
-    model = NMF(
-        options.n_topics,
-        n_iter=options.n_iter,
-        random_state=options.random_state,
-        checkpoint=ctx.stage.checkpoint,
-    ).fit(SIDE_TERMS.read(ctx.workspace, side="first"))
-    return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
-
-
-def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
-    options, block = ctx.job.topics, ctx.job.resources.block_memory
-    counts = count_cooccurrences(
-        Tokens(token_partitions(ctx.workspace, "first")),
-        side_vocabulary(ctx.workspace, "first"),
-        window=options.window,
-        block_memory=block,
+def _factorization(job: TransferJob, checkpoint: Checkpoint) -> NMF | SemanticNMF:
+    options = job.topics
+    make = SemanticNMF if options.method == "semantic_nmf" else NMF
+    return make(
+        options.n_topics, n_iter=options.n_iter, random_state=options.random_state, checkpoint=checkpoint
     )
-    model = SemanticNMF(
-        options.n_topics,
-        n_iter=options.n_iter,
-        random_state=options.random_state,
-        checkpoint=ctx.stage.checkpoint,
-    ).fit(SIDE_TERMS.read(ctx.workspace, side="first"), ppmi(counts))
+
+
+def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+    model: Any = _factorization(ctx.job, ctx.stage.checkpoint)
+    used = [SIDE_TERMS.read(ctx.workspace, side="first")]
+    if ctx.job.topics.method == "semantic_nmf":
+        tokens = Tokens(token_partitions(ctx.workspace, "first"))
+        words = side_vocabulary(ctx.workspace, "first")
+        window, block = ctx.job.topics.window, ctx.job.resources.block_memory
+        used.append(ppmi(count_cooccurrences(tokens, words, window=window, block_memory=block)))
+    model.fit(*used)
     return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
 
 

@@ -11,15 +11,19 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.costs import Cost
+from distembed.corpus.costs import tokens_cost, vocabulary_cost
+from distembed.costs import Cost, add_costs
+from distembed.counting.costs import document_blocks, reading_cost
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
+from distembed.manifold.alignment_costs import methods_cost
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.inference import OneSet, TwoSets, infer_by_each_method, infer_within
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.stages.collections import (
+    EXCERPT_CHARACTERS,
     SIDE_OUTPUTS,
     SIDES,
     ParallelSizes,
@@ -31,19 +35,16 @@ from distembed.stages.collections import (
     run_side_tokens,
     run_terms,
     side_parameters,
+    sides_of,
     term_parameters,
 )
-from distembed.stages.corpus import DICTIONARY_BYTES, LOOKUP_BYTES, VOCABULARY_BYTES, merging_bytes
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.alignment import (
-    embedding_of,
-    fit_bytes,
     graph_parameters,
     link_parameters,
-    matching_bytes,
-    n_systems,
-    pair_search_tasks,
+    model_of,
+    n_edges,
     plan_embedding,
     plan_graphs,
     plan_links,
@@ -56,7 +57,6 @@ from distembed.systems.transfer.alignment import (
 from distembed.systems.transfer.features import (
     check_features,
     check_topics,
-    edge_bytes,
     feature_parameters,
     first_values,
     fit_parameters,
@@ -64,38 +64,41 @@ from distembed.systems.transfer.features import (
     in_memory,
     inferred_output,
     known_output,
-    n_chunks,
+    n_values,
     plan_features,
     plan_topics,
     plan_vectors,
-    row_bytes,
     rows_of,
     run_features,
     run_topics,
     run_vectors,
     scale_of,
     scores_output,
-    term_bytes,
+    sets_of,
+    terms_of,
+    texts_of,
     vector_parameters,
 )
 from distembed.systems.transfer.job import TransferJob
+from distembed.weighting.costs import document_weights_cost
 
 Floats = NDArray[np.float64]
 
 
-HELD_COPIES = 12
-"""Copies of the rows of both collections, in float32, that the compared methods hold."""
-
-
 def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of an embedding and a search for each draw of known pairs."""
-    n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
-    read = row_bytes(job, sizes) + edge_bytes(job, sizes)
-    task = matching_bytes(job, sizes) + fit_bytes(job, sizes)
-    n_tasks = n_draws * (n_systems(job) + pair_search_tasks(job, sizes))
-    # The controls take the rows in memory, which are read even where there is no draw.
-    held = (HELD_COPIES if n_draws else 1) * row_bytes(job, sizes)
-    return Cost(n_tasks, read, 2**14, task, held, exact=sizes.exact)
+    """Return the plan of every method for each draw of known pairs, or of known documents of one collection."""
+    options = job.evaluation
+    share = max(options.shares, default=0.0)
+    cost = methods_cost(
+        model_of(job),
+        sets_of(job, sizes),
+        n_values(job, sizes),
+        n_edges=n_edges(job, sizes),
+        n_pairs=1 + int(share * min(sizes.n_first, sizes.n_second)),
+        n_draws=len(options.shares) * options.n_seeds,
+        printed_rounds=options.printed_rounds,
+    )
+    return cost._replace(exact=sizes.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
@@ -183,7 +186,7 @@ def _draw_scores(
     order = np.random.default_rng(seed).permutation(len(pairs))
     known, left = pairs[order[:n_known]], pairs[order[n_known:]]
     links = correspondence_matrix(known, *(graph.shape[0] for graph in sets.graphs))
-    model = embedding_of(ctx).set_params(checkpoint=persist)
+    model = model_of(ctx.job, persist)
     with warnings.catch_warnings():
         # Few known pairs leave some documents without a value; what that costs is what is measured here.
         warnings.filterwarnings("ignore", message=".* joined to no known value")
@@ -225,17 +228,6 @@ def scores_by_column(job: TransferJob, inferred: Floats, true: Floats) -> pa.Tab
 
 Rows = NDArray[np.int64]
 
-CONTROL_COPIES = 4
-"""Copies of the rows in float64 that ridge regression and the search for the nearest documents hold."""
-
-
-def plan_hold_out(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of an embedding and the controls for each draw of known documents."""
-    n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
-    rows = row_bytes(job, sizes)
-    task = fit_bytes(job, sizes) + CONTROL_COPIES * 2 * rows
-    return Cost(n_draws * n_systems(job), rows + edge_bytes(job, sizes), 2**14, task, exact=sizes.exact)
-
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
     """Judge every method on documents whose values are hidden, over shares and draws of those that are not."""
@@ -276,7 +268,7 @@ def _hidden_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[Met
     known = values.copy()
     known[hidden] = np.nan
     rows = in_memory(rows_of(ctx.job, ctx.workspace, "first"))
-    model = embedding_of(ctx).set_params(checkpoint=persist)
+    model = model_of(ctx.job, persist)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* joined to no known value")
         found = infer_within(
@@ -290,17 +282,30 @@ def _hidden_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[Met
 
 
 def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of tokenizing both collections."""
-    text = min(job.first.partition_bytes, sizes.input_bytes)
-    task = 2 * text + DICTIONARY_BYTES
-    return Cost(sizes.n_partitions, 2 * sizes.input_bytes, 4 * term_bytes(sizes), task)
+    """Return the plan of tokenizing both collections, whose texts are read again for their beginnings."""
+    costs = [
+        tokens_cost(text, partition_bytes=getattr(job, side).partition_bytes)
+        for side, text in zip(sides_of(job), texts_of(job, sizes), strict=True)
+    ]
+    cost = add_costs(costs)
+    excerpts = EXCERPT_CHARACTERS * sizes.n_documents
+    return cost._replace(read_bytes=2 * cost.read_bytes, written_bytes=cost.written_bytes + excerpts)
 
 
 def plan_terms(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of choosing words and weighing documents."""
-    terms, block = term_bytes(sizes), job.resources.block_memory
-    choosing = merging_bytes(sizes.n_words, block) + (VOCABULARY_BYTES + LOOKUP_BYTES) * sizes.n_words
-    return Cost(n_chunks(job, sizes), 4 * terms, terms, block + choosing, exact=sizes.exact)
+    block_memory, costs = job.resources.block_memory, []
+    for text, terms in zip(texts_of(job, sizes), terms_of(job, sizes), strict=True):
+        n_words, n_blocks = terms.n_columns, document_blocks(text, block_memory)
+        shape = terms.n_rows, n_words
+        costs += [
+            vocabulary_cost(text, n_words, n_words, block_memory=block_memory),
+            reading_cost(text, n_words, n_blocks, 0, block_memory),
+            document_weights_cost(
+                shape, terms.n_values or 0, n_blocks, weights_given=True, block_memory=block_memory
+            ),
+        ]
+    return add_costs(costs)._replace(exact=sizes.exact)
 
 
 def stages(job: TransferJob) -> tuple[StageSpec, ...]:
@@ -341,7 +346,7 @@ def _of_one_collection(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
         for spec in stages
         if spec.name not in gone
     ]
-    return (*rest[:-1], rest[-1]._replace(run=run_hold_out, plan=plan_hold_out))
+    return (*rest[:-1], rest[-1]._replace(run=run_hold_out))
 
 
 SYSTEM = System(

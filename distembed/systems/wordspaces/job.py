@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.evaluation.scoring import Case
 from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
 from distembed.job.model import (
@@ -344,7 +345,7 @@ class ScoringSection(Section):
 
     sets: tuple[InputPath, ...] = ()
     """Files or folders of evaluation sets."""
-    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
+    case: Case = "auto"
     """How the words of the sets are looked up: "auto" as they are written and then in lower case."""
     keep_words: bool = True
     """Whether the words of the sets are in the vocabulary however rare they are."""

@@ -14,15 +14,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.corpus.stop_words import stop_words_of
+from distembed.costs import Cost, add_costs
 from distembed.execution import Checkpoint, map_blocks
-from distembed.factorization.lsa import LSA, with_contexts
+from distembed.factorization.lsa import LSA, lsa_cost, with_contexts
 from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_costs import CoreOptions, CoreSizes, Kept, core_cost
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, read_as
 from distembed.linalg.chunks import balanced_rows
+from distembed.linalg.costs import copy_cost, transpose_cost
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
+from distembed.manifold.graph_costs import MatrixSize, eigenmaps_cost
 from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph, random_projection
+from distembed.manifold.projection_costs import (
+    graph_edges,
+    kept_neighborhood_cost,
+    neighborhood_cost,
+    product_cost,
+    projection_cost,
+)
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.systems.wordspaces import outputs
@@ -39,17 +50,11 @@ from distembed.systems.wordspaces.job import (
     RandomProjectionRecipe,
     RecipeSection,
 )
+from distembed.systems.wordspaces.sizes import DOCUMENT_BLOCKS, TABLES, SourceSize
+from distembed.weighting.costs import columns_cost, document_weights_cost, pmi_cost
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import chosen_columns, hal_space
-
-TABLES = {
-    "documents": ("document_terms",),
-    "contexts": ("contexts",),
-    "bigrams": ("bigrams",),
-    "hal": ("hal_following", "hal_preceding"),
-}
-"""The stored tables of each kind of counts."""
 
 
 def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
@@ -73,7 +78,7 @@ def _by_word(ctx: Context, documents: da.Array) -> da.Array:
     """Return documents x words as words x documents, in row blocks of about equal bytes."""
     sizes = vocabulary_of(ctx.workspace).document_counts
     # a task holds the pieces of its block, and the block they make
-    chunks = balanced_rows(sizes, ctx.job.resources.block_memory // 4)
+    chunks = balanced_rows(sizes, ctx.job.resources.block_memory // DOCUMENT_BLOCKS)
     return transpose_row_blocks(documents, row_chunks=chunks)
 
 
@@ -100,13 +105,17 @@ def _log_entropy(ctx: Context, recipe: RecipeSection) -> da.Array:
     return _by_word(ctx, log_entropy(source_of(ctx, recipe)))
 
 
-def _lsa(ctx: Context, recipe: LSARecipe) -> da.Array:
-    model = LSA(
+def _lsa_of(recipe: LSARecipe, checkpoint: Checkpoint) -> LSA:
+    return LSA(
         recipe.n_components + recipe.n_dropped,
         exponent=recipe.exponent,
         random_state=recipe.random_state,
-        checkpoint=ctx.stage.checkpoint,
+        checkpoint=checkpoint,
     )
+
+
+def _lsa(ctx: Context, recipe: LSARecipe) -> da.Array:
+    model = _lsa_of(recipe, ctx.stage.checkpoint)
     made: da.Array = model.fit_transform(source_of(ctx, recipe))
     if recipe.add_contexts:
         made = with_contexts(model, made)
@@ -119,14 +128,18 @@ def _random_projection(ctx: Context, recipe: RandomProjectionRecipe) -> da.Array
     return made
 
 
-def _psdvec(ctx: Context, recipe: PSDVecRecipe) -> da.Array:
-    model = PSDVec(
+def _psdvec_of(recipe: PSDVecRecipe, checkpoint: Checkpoint) -> PSDVec:
+    return PSDVec(
         recipe.n_components,
         smoothing=recipe.smoothing,
         n_iter=recipe.n_iter,
         random_state=recipe.random_state,
-        checkpoint=ctx.stage.checkpoint,
+        checkpoint=checkpoint,
     )
+
+
+def _psdvec(ctx: Context, recipe: PSDVecRecipe) -> da.Array:
+    model = _psdvec_of(recipe, ctx.stage.checkpoint)
     model.fit(source_of(ctx, recipe), vocabulary_of(ctx.workspace).counts)
     return da.asarray(model.vectors_)
 
@@ -176,24 +189,33 @@ def _eigenmaps(ctx: Context, recipe: EigenmapsRecipe) -> da.Array:
     return kept[:-1].rechunk((space.chunks[0], -1))
 
 
+def _lpp_of(recipe: GraphRecipe, block_memory: int) -> LocalityPreservingProjection:
+    """Return the projection of a recipe, or what has the graph of one of eigenmaps."""
+    made = LocalityPreservingProjection(
+        recipe.n_components,
+        n_neighbors=recipe.n_neighbors,
+        threshold=recipe.threshold,
+        affinity=recipe.affinity,
+        symmetry=recipe.symmetry,
+        random_state=recipe.random_state,
+        block_memory=block_memory,
+    )
+    if not isinstance(recipe, LPPRecipe):
+        return made
+    return made.set_params(
+        solver=recipe.solver,
+        svd_components=recipe.svd_components,
+        alpha=recipe.alpha,
+        constant_column=recipe.constant_column,
+    )
+
+
 def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:
     rows = source_of(ctx, recipe)
     if recipe.unit_rows:
         rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
     shared = _shared(ctx, recipe)
-    model = LocalityPreservingProjection(
-        recipe.n_components,
-        n_neighbors=recipe.n_neighbors,
-        affinity=recipe.affinity,
-        symmetry=recipe.symmetry,
-        solver=recipe.solver,
-        svd_components=recipe.svd_components,
-        alpha=recipe.alpha,
-        constant_column=recipe.constant_column,
-        random_state=recipe.random_state,
-        block_memory=ctx.job.resources.block_memory,
-        checkpoint=shared,
-    )
+    model = _lpp_of(recipe, ctx.job.resources.block_memory).set_params(checkpoint=shared)
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message=".*rows of X are zero", category=UserWarning
@@ -214,3 +236,121 @@ METHODS: dict[str, Callable[[Context, Any], da.Array]] = {
     "psdvec": _psdvec,
     "first_components": _first_components,
 }
+
+# --- costs -----------------------------------------------------------------------------------------------------
+
+
+def _stored(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
+    """Return an array, in the place of the checkpoint of a stage, which stores it."""
+    return make()
+
+
+def _counts_cost(recipe: ColumnsRecipe, source: SourceSize) -> Cost:
+    if recipe.of == "documents":
+        return _by_word_cost(source)
+    return columns_cost(
+        source.shape,
+        source.rows.n_stored,
+        source.n_blocks,
+        is_chosen=recipe.n_columns is not None,
+        block_memory=source.block_memory,
+    )
+
+
+def _ppmi_cost(recipe: PPMIRecipe, source: SourceSize) -> Cost:
+    made = pmi_cost(
+        source.shape, source.rows.n_stored, source.n_blocks, n_kept=0, block_memory=source.block_memory
+    )
+    return add_costs([made, _counts_cost(recipe, source)])
+
+
+def _tf_idf_cost(_recipe: RecipeSection, source: SourceSize) -> Cost:
+    return _weighted_cost(source, height=1)
+
+
+def _log_entropy_cost(_recipe: RecipeSection, source: SourceSize) -> Cost:
+    return _weighted_cost(source, height=2)
+
+
+def _weighted_cost(source: SourceSize, *, height: int) -> Cost:
+    weighed = document_weights_cost(
+        source.shape[::-1],
+        source.rows.n_stored,
+        source.n_blocks,
+        height=height,
+        block_memory=source.block_memory,
+    )
+    return add_costs([weighed._replace(written_bytes=0), _by_word_cost(source)])
+
+
+def _by_word_cost(source: SourceSize) -> Cost:
+    return transpose_cost(source.shape[::-1], source.rows.n_stored, block_bytes=source.block_bytes)
+
+
+def _lsa_cost(recipe: LSARecipe, source: SourceSize) -> Cost:
+    return lsa_cost(
+        _lsa_of(recipe, _stored), source.shape, source.rows.n_stored, block_bytes=source.block_bytes
+    )
+
+
+def _psdvec_cost(recipe: PSDVecRecipe, source: SourceSize) -> Cost:
+    n_pairs = source.rows.n_stored
+    return core_cost(
+        CoreOptions.of(_psdvec_of(recipe, _stored)),
+        CoreSizes(source.rows.n_rows, n_pairs, n_pairs, 2 * n_pairs),
+        Kept.NONE,
+        block_memory=source.block_memory,
+        stored_pair_bytes=source.pair_bytes,
+    )
+
+
+def _lpp_cost(recipe: LPPRecipe, source: SourceSize) -> Cost:
+    model, n_edges = _lpp_of(recipe, source.block_memory), source.n_edges
+    rows = source.rows._replace(itemsize=8) if recipe.unit_rows else source.rows
+    graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
+    model, block = model.set_params(checkpoint=_stored), source.block_bytes
+    solved = projection_cost(model, rows, n_edges=n_edges, has_maps=True, block_bytes=block)
+    return add_costs([graph, solved, product_cost(rows, recipe.n_components, itemsize=4, block_bytes=block)])
+
+
+def _eigenmaps_cost(recipe: EigenmapsRecipe, source: SourceSize) -> Cost:
+    n_words, k = source.rows.n_rows, recipe.n_components
+    return copy_cost(MatrixSize(n_words + 1, k).n_bytes, MatrixSize(n_words, k, itemsize=4).n_bytes)
+
+
+def _random_projection_cost(recipe: RandomProjectionRecipe, source: SourceSize) -> Cost:
+    return product_cost(source.rows, recipe.n_components, itemsize=4, block_bytes=source.block_bytes)
+
+
+def _first_components_cost(recipe: FirstComponentsRecipe, source: SourceSize) -> Cost:
+    kept = source.rows._replace(n_columns=recipe.n_components)
+    return copy_cost(source.rows.n_bytes, kept.n_bytes)
+
+
+COSTS: dict[str, Callable[[Any, SourceSize], Cost]] = {
+    "counts": _counts_cost,
+    "ppmi": _ppmi_cost,
+    "tf_idf": _tf_idf_cost,
+    "log_entropy": _log_entropy_cost,
+    "lsa": _lsa_cost,
+    "lpp": _lpp_cost,
+    "eigenmaps": _eigenmaps_cost,
+    "random_projection": _random_projection_cost,
+    "psdvec": _psdvec_cost,
+    "first_components": _first_components_cost,
+}
+"""What each method takes, of what it starts from."""
+
+
+def neighbors_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
+    """Return what the search for the neighbors that the graph of a recipe joins takes."""
+    model = _lpp_of(recipe, source.block_memory)
+    return neighborhood_cost(model, source.compared, n_edges=source.n_edges)
+
+
+def maps_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
+    """Return what the eigenvectors of the graph of a recipe take."""
+    model, n_words = _lpp_of(recipe, source.block_memory), source.compared.n_rows
+    n_edges = graph_edges(model, n_words) if source.n_edges is None else source.n_edges
+    graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
+    return add_costs([graph, eigenmaps_cost(n_words, n_edges, recipe.n_components)])

@@ -12,7 +12,7 @@ from matplotlib import colormaps
 from matplotlib.colors import to_hex
 from numpy.typing import ArrayLike, NDArray
 
-from distembed.job.quantities import format_number
+from distembed.display import format_number
 from distembed.views.report.figures import COLORS, MUTED
 
 MAX_POINTS = 20_000

@@ -15,7 +15,7 @@ from distembed.execution import one_blas_thread
 from distembed.formats.streams import writing
 from distembed.job import derived
 from distembed.job.model import Job
-from distembed.job.opening import VectorFile, job_of, load_vectors, parse_source
+from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.run import report_job
 from distembed.job.stage import read_vectors, system_of
 from distembed.stages.words import common_words, content_words
@@ -120,13 +120,12 @@ def _group_name(
     return ", ".join(names[row] for row in middle[:NAMING_WORDS].tolist())
 
 
-def write_explorer(source: str, target: str | None = None, *, n_points: int = MAX_POINTS) -> str:
+def write_explorer(source: Source, target: str | None = None, *, n_points: int = MAX_POINTS) -> str:
     """Write the page to explore what a job made, or the words of a vector file, and return in words what was written.
 
     Parameters
     ----------
-    source : str
-        A finished workspace, a job file or a vector file.
+    source : Job, Workspace or VectorFile
     target : str, optional
         The file or URL, which appears whole or not at all; by default the page lies beside the report of the
         workspace, which then links to it.
@@ -143,15 +142,14 @@ def write_explorer(source: str, target: str | None = None, *, n_points: int = MA
         If the job has not come so far.
     """
     check_extra()
-    opened = parse_source(source)
-    if isinstance(opened, VectorFile):
+    if isinstance(source, VectorFile):
         if target is None:
             raise ValueError(
-                f"{source} is a vector file, which has no report: name the page with --to page.html"
+                f"{source.path} is a vector file, which has no report: name the page with --to page.html"
             )
-        items = word_items(load_vectors(opened, max_words=n_points), title=source, n_points=n_points)
+        items = word_items(load_vectors(source, max_words=n_points), title=source.path, n_points=n_points)
         return _write(items, target)
-    job = job_of(opened)
+    job = job_of(source)
     workspace = Workspace.open(job.job.workspace)
     items = import_module(system_of(job).explorer).items(job, workspace, n_points=n_points)
     return _keep(items, job) if target is None else _write(items, target)

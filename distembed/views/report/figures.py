@@ -19,9 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
-from distembed.display import plural
+from distembed.display import format_number, plural, with_typeset_sign
 from distembed.formats.streams import writing
-from distembed.job.quantities import format_number, with_typeset_sign
 from distembed.views.report.page import (
     THEME,
     Floats,

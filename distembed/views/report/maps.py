@@ -22,6 +22,9 @@ _MAX_VECTOR_POINTS = 2500  # more points than this are embedded as a picture, to
 _MAX_FREE_POINTS = 400  # labels keep off this many points, each with so much around it
 _POINT_HALF = 2.0
 
+MapMethod = Literal["tsne", "pca"]
+"""How vectors are laid on the plane: t-SNE keeps neighbors together, principal components keep large distances."""
+
 
 def scatter_map(
     points: ArrayLike,
@@ -232,7 +235,7 @@ def word_map(
     *,
     title: str = "Map of frequent words",
     groups: Sequence[object] | None = None,
-    method: Literal["pca", "tsne"] = "pca",
+    method: MapMethod = "pca",
     max_words: int = 400,
     noun: str = "most frequent word",
     seed: int = 0,
@@ -274,7 +277,7 @@ def word_maps(
     vectors: ArrayLike,
     drawings: Mapping[str, Sequence[object] | None],
     *,
-    method: Literal["pca", "tsne"] = "pca",
+    method: MapMethod = "pca",
     max_words: int = 400,
     noun: str = "most frequent word",
     seed: int = 0,
@@ -315,7 +318,7 @@ def word_maps(
     ]
 
 
-def plane(matrix: Floats, method: str, seed: int) -> tuple[Floats, tuple[str, str]]:
+def plane(matrix: Floats, method: MapMethod, seed: int) -> tuple[Floats, tuple[str, str]]:
     """Project rows onto the plane; return the points and what the axes are."""
     n, d = matrix.shape
     if n < 2 or d == 2:

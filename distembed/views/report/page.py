@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from distembed.job.quantities import format_number
+from distembed.display import format_number
 from distembed.job.terminal import UNSAFE
 
 Floats = NDArray[np.float64]

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from distembed.display import plural
+from distembed.display import format_bytes, format_seconds, measured, plural
 from distembed.job import derived
-from distembed.job.quantities import format_bytes, format_seconds, measured
 from distembed.job.stage import StageSpec
 from distembed.job.terminal import shown
 from distembed.storage.workspace import Workspace

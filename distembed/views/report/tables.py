@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distembed.display import plural
+from distembed.display import format_number, plural
 from distembed.evaluation.scoring import FEW_KNOWN, Score
-from distembed.job.quantities import format_number
 from distembed.views.report.figures import Interval, interval_chart, line_chart, spread_points
 from distembed.views.report.page import (
     Floats,

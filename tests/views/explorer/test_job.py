@@ -10,24 +10,23 @@ import distembed as de
 from distembed.job import derived
 from distembed.storage.schema import new_digest, seal
 from distembed.storage.workspace import Workspace
-from tests.commands import run
+from tests.commands import run, succeed
 
 
 def test_the_report_links_to_the_page_while_it_is_whole(copy: Path) -> None:
     report = copy / "report" / "index.html"
     assert "<code>distembed explore " in report.read_text(encoding="utf-8")
-    done = run("explore", copy, "-n", 200)
-    assert done.exit_code == 0, done.output
+    done = succeed("explore", copy, "-n", 200)
     assert "200 words in " in done.stdout
     assert 'href="explore.html"' in report.read_text(encoding="utf-8")
     assert 'href="index.html"' in (copy / derived.EXPLORER).read_text(encoding="utf-8")
-    assert run("verify", copy).exit_code == 0
+    succeed("verify", copy)
     (copy / derived.EXPLORER).write_text("cut", encoding="utf-8")
     assert 'href="explore.html"' not in _report(copy)
 
 
 def _report(workspace: Path) -> str:
-    assert run("report", workspace).exit_code == 0
+    succeed("report", workspace)
     return (workspace / "report" / "index.html").read_text(encoding="utf-8")
 
 
@@ -53,14 +52,13 @@ def test_a_vector_file_needs_a_place_for_its_page(tmp_path: Path) -> None:
     assert refused.exit_code == 1
     assert "name the page with --to page.html" in refused.stderr
     target = tmp_path / "page.html"
-    done = run("explore", vectors, "--to", target)
-    assert done.exit_code == 0, done.output
+    done = succeed("explore", vectors, "--to", target)
     assert "3 words in" in done.stdout
     assert target.stat().st_size > 1_000_000
 
 
 def test_missing_libraries_are_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distembed.views.explorer.page.find_spec", lambda name: None)
-    refused = run("explore", "nothing there")
+    refused = run("explore", "missing.bin")
     assert refused.exit_code == 1
     assert "needs openTSNE and bokeh: pip install" in refused.stderr

@@ -10,7 +10,7 @@ import pytest
 import distembed as de
 from distembed.job.opening import parse_source
 from distembed.views.texts import open_encoder
-from tests.commands import run
+from tests.commands import run, succeed
 
 model2vec = pytest.importorskip("model2vec", reason="loads the folder: pip install 'distembed[test]'")
 
@@ -18,8 +18,7 @@ model2vec = pytest.importorskip("model2vec", reason="loads the folder: pip insta
 def test_a_job_becomes_a_model_with_the_vectors_of_its_encoder(
     finished: tuple[Path, str, str], tmp_path: Path
 ) -> None:
-    done = run("export", finished[0], "--to", f"static:{tmp_path}/model")
-    assert done.exit_code == 0, done.output
+    done = succeed("export", finished[0], "--to", f"static:{tmp_path}/model")
     assert "weights from the counts of the words" in done.output
     texts = ["The history of the city.", "music, xyzzy!"]
     expected = open_encoder(parse_source(str(finished[0]))).transform(texts)
@@ -35,8 +34,7 @@ def test_a_job_becomes_a_model_with_the_vectors_of_its_encoder(
 def test_a_vector_file_says_where_weights_come_from_and_which_words_no_text_gives(tmp_path: Path) -> None:
     words = ["of", "king", "new_york", "u.s."]
     de.WordVectors(words, np.eye(4)).save(tmp_path / "v.txt")
-    done = run("export", tmp_path / "v.txt", "--to", f"static:{tmp_path}/m", "--whitening", "component")
-    assert done.exit_code == 0, done.output
+    done = succeed("export", tmp_path / "v.txt", "--to", f"static:{tmp_path}/m", "--whitening", "component")
     assert "weights from Zipf's law, by the order of the words" in done.output
     assert (
         "2 of 4 words never come out of a text as the tokenizer cuts it ('new_york', 'u.s.')" in done.output

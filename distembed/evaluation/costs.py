@@ -1,0 +1,31 @@
+"""What scoring a space takes in memory and on disk."""
+
+from __future__ import annotations
+
+from distembed.costs import Cost, Exchange
+
+SCORES_BYTES = 2**16
+"""Bytes of the scores of all sets, and of lists of neighbors."""
+
+SETS_BYTES, SET_COPIES = 2**26, 100
+"""Bytes of what is computed for words, and those of the sets over the bytes of their files. Twelve sets of 2.4 MB, the
+largest of them compressed, took 284 MB."""
+
+
+def sets_cost(sets_bytes: int) -> Cost:
+    """Return what reading sets takes, of the bytes of their files."""
+    return Cost(0, sets_bytes, 0, 0, SET_COPIES * sets_bytes, exchange=Exchange())
+
+
+def scoring_cost(space_bytes: int, sets_bytes: int) -> Cost:
+    """Return what scoring a space takes, which is read twice and held as it is and with rows of unit length.
+
+    `sets_bytes` are those of the files of all sets. Of a sparse space the rows of tested words hold nine tenths, and
+    sets of antonyms ask for all rows.
+    """
+    return Cost(
+        1,
+        2 * space_bytes + sets_bytes,
+        SCORES_BYTES,
+        2 * space_bytes + SETS_BYTES + SET_COPIES * sets_bytes,
+    )
