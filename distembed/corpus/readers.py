@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from distembed.corpus.documents import not_utf8_in, stored_bytes, with_columns
+from distembed.corpus.documents import stored_bytes, with_columns
 from distembed.corpus.heads import (
     Encodings,
     check_is_text,
@@ -35,15 +35,11 @@ from distembed.corpus.paths import (
     FoundFile,
     find_files,
     format_of,
-    has_known_extension,
     name_files,
 )
 from distembed.corpus.streams import (
-    BadRecord,
     CorpusError,
     Partition,
-    Progress,
-    RecordError,
     option_text,
 )
 from distembed.corpus.tokenizer import Tokenizer
@@ -524,81 +520,3 @@ def with_head(partition: Partition) -> Partition:
     encoding, names = read_head(partition.url, data, partition.section)
     layout = "pages" if is_plain(data) else "xml"
     return replace(partition, encoding=encoding, namespace_names=names, layout=layout)
-
-
-# --- a look at the files before they are read --------------------------------------------------------------
-
-FORMAT_NAMES = {
-    "mediawiki": "MediaWiki export",
-    "text": "text",
-    "jsonl": "JSON lines",
-    "csv": "CSV",
-    "tsv": "TSV",
-    "parquet": "Parquet",
-}
-
-BEGINNING_BYTES = 1 << 16
-"""Bytes of text of each file that are read."""
-
-MAX_BAD_RECORDS = 1000
-"""So many bad records at the beginning of a file that leaves bad records out, and no good one, are an error."""
-
-MAX_FILES = 1000
-"""Files whose beginnings are read, evenly over the corpus where it has more."""
-
-
-def inspect_corpus(corpus: Corpus) -> list[str]:
-    """Return what the files of a corpus are taken for, in sentences, after the beginning of each was read.
-
-    Parameters
-    ----------
-    corpus : Corpus
-        The corpus. Of more than 1,000 files, 1,000 that lie evenly over the corpus are read.
-
-    Raises
-    ------
-    CorpusError
-        A file cannot be read as what it is taken for, or its first records have no text field.
-    """
-    files = list({partition.url: partition for partition in reversed(corpus.partitions)}.values())[::-1]
-    step = -(-len(files) // MAX_FILES)
-    for partition in files[::step]:
-        check_beginning(partition)
-    counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
-    taken = ", ".join(f"{n:,} {name}" for name, n in counts.items())
-    return [f"files: {taken}", *_unknown_extensions(files), *corpus.notes]
-
-
-def _unknown_extensions(files: Sequence[Partition]) -> list[str]:
-    unknown = [part for part in files if part.format == "text" and not has_known_extension(part.url)]
-    if not unknown:
-        return []
-    names = name_files(part.url.rsplit("/", 1)[-1] for part in unknown)
-    key = option_text(unknown[0].section, "format")
-    return [f"{names}: no known extension, taken for text ({key} sets the format)"]
-
-
-def check_beginning(partition: Partition) -> None:
-    """Read the first documents of a file.
-
-    Raises
-    ------
-    CorpusError
-        They cannot be read, or no record of the first is good.
-    """
-    seen: list[BadRecord] = []
-
-    def note(record: BadRecord) -> None:
-        seen.append(record)
-        if len(seen) >= MAX_BAD_RECORDS:
-            raise RecordError(seen[0])
-
-    batch = next(read_batches(replace(partition, piece_bytes=BEGINNING_BYTES), Progress(note)), None)
-    if batch is None and seen:
-        raise RecordError(seen[0])
-    if batch is not None and partition.errors == "strict":
-        try:
-            batch.data.tobytes().decode()
-        except UnicodeDecodeError as error:
-            place, byte = batch.offset + error.start, int(batch.data[error.start])
-            raise not_utf8_in(partition, place, byte) from error

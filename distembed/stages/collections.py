@@ -23,7 +23,8 @@ from distembed.corpus import (
     tokenize_partition,
 )
 from distembed.corpus.costs import words_in_memory
-from distembed.corpus.readers import documents_of, inspect_corpus
+from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.readers import documents_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms

@@ -24,9 +24,9 @@ from distembed.corpus.costs import (
     vocabulary_cost,
     words_in_memory,
 )
+from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
 from distembed.corpus.phrases import names_in_words
-from distembed.corpus.readers import inspect_corpus
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
 from distembed.costs import Cost
