@@ -21,6 +21,7 @@ import psutil
 import pytest
 from dask.system import CPU_COUNT
 from distributed import Client
+from distributed.comm import CommClosedError
 
 import distembed as de
 from distembed.job import cluster, workers
@@ -257,6 +258,15 @@ def test_a_lost_connection_is_one_sentence_wherever_it_is_met(kind: type[Excepti
     told = pytest.raises(ConnectionError, match="stage core: the Dask scheduler at tcp://s is gone")
     with told, cluster.watched(gone, "core", print):
         raise kind("Timed out trying to connect to tcp://s")
+
+
+def test_a_connection_that_is_closed_before_the_client_knows_it_is_the_same_sentence() -> None:
+    """`in <TCP (closed) ConnectionPool.gather ...>: Connection reset by peer` ended a run."""
+    scheduler = SimpleNamespace(address="tcp://s")
+    client = SimpleNamespace(scheduler=scheduler, status="running", subscribe_topic=lambda *_: None)
+    told = pytest.raises(ConnectionError, match="stage core: the Dask scheduler at tcp://s is gone")
+    with told, cluster.watched(client, "core", print):
+        raise CommClosedError("in <TCP (closed) ConnectionPool.gather>")
 
 
 def test_the_tasks_of_a_stage_are_a_span_with_its_name() -> None:
