@@ -26,6 +26,7 @@ from typing import Any
 import dask
 from dask.utils import key_split
 from distributed import Client, LocalCluster, Worker, WorkerPlugin, span
+from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from fsspec.config import conf
@@ -343,7 +344,9 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
     except Exception as error:
         # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
-        if client.status != "running":
+        if client.status != "running" or isinstance(
+            error, CommClosedError
+        ):  # it may be met before it is noticed
             raise ConnectionError(
                 f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}); start it and its "
                 "workers again and give the same command: what is finished is kept"
