@@ -14,7 +14,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.costs import Cost, Exchange
+from distembed.costs import Cost, Exchange, add_costs
 from distembed.counting.costs import stored_pair_bytes
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
@@ -32,7 +32,7 @@ from distembed.factorization.psdvec_costs import (
     noncore_cost,
 )
 from distembed.factorization.psdvec_inputs import check_core_size
-from distembed.factorization.subword_costs import subword_cost, table_bytes
+from distembed.factorization.subword_costs import joined_cost, subword_cost, table_bytes
 from distembed.factorization.subwords import SubwordMap, with_spelling
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, kept_as, sections
@@ -261,10 +261,10 @@ def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
 
 def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
-    solving, vectors = plan_noncore(job, sizes), 4 * sizes.corpus.n_words * job.psdvec.n_components
-    table = _table_bytes(job, sizes.corpus.n_words)
-    written = vectors + (0 if solves_noncore_first(job) else solving.written_bytes // 2)
-    return solving._replace(written_bytes=written, shared_bytes=table + vectors if table else 0)
+    model = subword_map(job) if job.subwords.enabled else None
+    joined = joined_cost(model, sizes.corpus.n_words, job.psdvec.n_components, sizes.runs.n_row_blocks)
+    solved = [] if solves_noncore_first(job) else [plan_noncore(job, sizes)]
+    return add_costs([*solved, joined])._replace(exact=sizes.exact)
 
 
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
