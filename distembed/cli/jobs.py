@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from distembed.cli.command_line import PLACE, examples
-from distembed.cli.failures import fail, one_sentence
+from distembed.cli.command_line import PLACE, command
+from distembed.cli.failures import fail
 from distembed.execution import uncollected
 from distembed.files import failures_told
 from distembed.job.cluster import TLS
@@ -59,6 +60,14 @@ def load(job_file: str, settings: tuple[str, ...], workspace: str | None, *, to_
         raise JobError(str(error)) from None
 
 
+@contextmanager
+def terminal_reporter(*, allow_code: bool = False) -> Iterator[TerminalReporter]:
+    """Yield what shows progress and warnings on the terminal; `allow_code` opens URLs of any protocol."""
+    reporter = TerminalReporter(Console(soft_wrap=True))
+    with closing(reporter), any_protocol(allowed=allow_code), warnings_noted(reporter):
+        yield reporter
+
+
 def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) -> list[str]:
     """Return the settings that plan a corpus of a size from a sample of its text."""
     given = {
@@ -69,13 +78,11 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     return [f"{key}={value}" for key, value in given.items() if value]
 
 
-@click.command(
-    epilog=examples(
-        "distembed plan job.toml",
-        "distembed plan job.toml --set psdvec.n_components=300",
-        "distembed plan job.toml --hosts 8",
-        "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
-    )
+@command(
+    "distembed plan job.toml",
+    "distembed plan job.toml --set psdvec.n_components=300",
+    "distembed plan job.toml --hosts 8",
+    "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
 )
 @job_options
 @click.option(
@@ -96,7 +103,6 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     help="Print the bytes over the network, too, with workers on so many hosts.",
 )
 @click.option("--allow-code", is_flag=True, help="Open URLs of any protocol that the job names.")
-@one_sentence
 def plan(
     job_file: str,
     settings: tuple[str, ...],
@@ -135,13 +141,11 @@ def plan(
     lines.check()
 
 
-@click.command(
-    epilog=examples(
-        "distembed run job.toml",
-        "distembed run job.toml --set psdvec.n_components=50 --workspace runs/50",
-        "distembed run job.toml --until cooccurrence --workers 4",
-        "distembed run job.toml --scheduler tcp://10.0.0.1:8786",
-    )
+@command(
+    "distembed run job.toml",
+    "distembed run job.toml --set psdvec.n_components=50 --workspace runs/50",
+    "distembed run job.toml --until cooccurrence --workers 4",
+    "distembed run job.toml --scheduler tcp://10.0.0.1:8786",
 )
 @job_options
 @click.option(
@@ -171,7 +175,6 @@ def plan(
 )
 @click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
 @click.option("--tls-key", type=click.Path(exists=True), help="This client's private key.")
-@one_sentence
 def run(
     job_file: str,
     settings: tuple[str, ...],
@@ -190,72 +193,49 @@ def run(
     JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
     they were made from has changed.
     """
-    reporter = TerminalReporter(Console(soft_wrap=True))
-    try:
-        with any_protocol(allowed=allow_code), warnings_noted(reporter):
-            job = load(job_file, settings, workspace, to_run=True)
-            workers = Workers(
+    with terminal_reporter(allow_code=allow_code) as reporter:
+        job = load(job_file, settings, workspace, to_run=True)
+        code = code_of(job)
+        outcome = run_stages(
+            job,
+            workers=Workers(
                 scheduler=scheduler,
                 n_workers=n_workers or job.resources.workers,
                 memory_limit=job.resources.memory_limit,
                 tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
-            )
-            outcome = run_stages(
-                job,
-                workers=workers,
-                reporter=reporter,
-                until=until,
-                allow_code=allow_code or _confirmed(code_of(job)),
-                replace=replace,
-                ask=_ask_on_a_terminal,
-            )
-    finally:
-        reporter.close()
+            ),
+            reporter=reporter,
+            until=until,
+            # Where nobody can answer, no is the answer to both questions.
+            allow_code=allow_code or (bool(code) and confirmed(f"{'; '.join(code)}. Allow it?")),
+            replace=replace,
+            ask=lambda sentence: confirmed(f"{sentence}. Replace it now?"),
+        )
     write(outcome.text)
 
 
-def _confirmed(sentences: list[str]) -> bool:
-    """Ask on a terminal whether a job may call the code it names; elsewhere nobody can say yes."""
-    return bool(sentences) and confirmed(f"{'; '.join(sentences)}. Allow it?")
-
-
-def _ask_on_a_terminal(sentence: str) -> bool:
-    """Ask whether to go on; where nobody can answer, do not."""
-    return confirmed(f"{sentence}. Replace it now?")
-
-
-@click.command(
-    epilog=examples(
-        "distembed status job.toml",
-        "distembed status runs/psdvec",
-    )
+@command(
+    "distembed status job.toml",
+    "distembed status runs/psdvec",
 )
 @job_options
-@one_sentence
 def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Print which stages of a job are done, how far the others are, and who is writing.
 
     JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
     the last lines say which versions made the stages that are done.
     """
-    write(job_status(load(job_file, settings, workspace), command=_run_of(job_file, settings, workspace)))
-
-
-def _run_of(job_file: str, settings: tuple[str, ...], workspace: str | None) -> str:
-    """Return the command that runs a job with the same options, as a shell takes it."""
     given = [option for setting in settings for option in ("--set", setting)]
     given += ["--workspace", workspace] if workspace else []
-    return shlex.join(["distembed", "run", job_file, *given])
+    same_options = shlex.join(["distembed", "run", job_file, *given])
+    write(job_status(load(job_file, settings, workspace), command=same_options))
 
 
-@click.command(
-    epilog=examples(
-        "distembed verify job.toml",
-        "distembed verify runs/psdvec",
-    )
+@command(
+    "distembed verify job.toml",
+    "distembed verify runs/psdvec",
 )
 @job_options
-@one_sentence
 def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Check that every stage of a job is committed and every block holds its digest.
 
@@ -277,20 +257,14 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     write(f"digest {digest}")
 
 
-@click.command(
-    epilog=examples(
-        "distembed report job.toml",
-        "distembed report runs/psdvec",
-    )
+@command(
+    "distembed report job.toml",
+    "distembed report runs/psdvec",
 )
 @job_options
-@one_sentence
 def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Write the HTML report of a finished job and print where it is.
 
     JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept.
     """
     write(shown(report_job(load(job_file, settings, workspace))))
-
-
-COMMANDS: tuple[click.Command, ...] = (plan, run, status, verify, report)
