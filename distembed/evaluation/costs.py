@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distembed.costs import Cost, Exchange
+from distembed.linalg.chunks import BLOCK_MEMORY
 
 SCORES_BYTES = 2**16
 """Bytes of the scores of all sets, and of lists of neighbors."""
@@ -29,3 +30,14 @@ def scoring_cost(space_bytes: int, sets_bytes: int) -> Cost:
         SCORES_BYTES,
         2 * space_bytes + SETS_BYTES + SET_COPIES * sets_bytes,
     )
+
+
+def words_cost(n_words: int, n_components: int, *, table_bytes: int, sets_bytes: int, n_threads: int) -> Cost:
+    """Return what scoring vectors of words takes, beside a table of n-grams, of the bytes of the files of all sets.
+
+    The vectors are held twice, as blocks beside the whole and then with their rows of unit length.
+    """
+    vectors, cosines = 4 * n_words * n_components, min(BLOCK_MEMORY, 4 * n_words**2)
+    task = 2 * vectors + n_threads * cosines + SETS_BYTES
+    read, held = vectors + table_bytes + sets_bytes, table_bytes + SET_COPIES * sets_bytes
+    return Cost(1, read, SCORES_BYTES, task, held, exchange=Exchange())

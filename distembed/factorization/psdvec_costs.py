@@ -218,7 +218,7 @@ def noncore_cost(
     return Cost(
         n_blocks + -(-n_noncore // batch_words),
         2 * int(stored_pair_bytes * sizes.n_pairs),
-        2 * vectors,  # as they are solved, and as they are stored after
+        vectors,
         int(SCRATCH_FACTOR * max(min(block_memory // 8 * 2, pair_bytes), of_batch))
         + 2 * core
         + 4 * batch * k,

@@ -52,3 +52,16 @@ def subword_cost(model: SubwordMap, n_words: int, n_components: int) -> Cost:
         exact=False,
         exchange=Exchange(n_blocks, found * (graphs - 2), vectors),
     )
+
+
+def joined_cost(model: SubwordMap | None, n_words: int, n_components: int, n_blocks: int) -> Cost:
+    """Return what storing the vectors of all words takes, with the directions of their spelling where a map has them.
+
+    The parts that are solved are on disk; with a map its table is held, and the directions of all words.
+    """
+    vectors = 4 * n_words * n_components
+    table = 0 if model is None else table_bytes(model, n_words, n_components)
+    task = 2 * -(-vectors // n_blocks)
+    return Cost(
+        n_blocks, vectors + table, vectors, task, table + vectors if table else 0, exchange=Exchange(n_blocks)
+    )

@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from sklearn.base import clone
 
 from distembed.costs import Cost, add_costs
-from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK, row_chunk
+from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, group_width
 from distembed.manifold.correspondences import JointGraphEstimator
+from distembed.manifold.eigenmaps_costs import START_ROUNDS, eigenmaps_cost
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.graph_costs import (
+from distembed.manifold.inference import AS_PRINTED
+from distembed.manifold.propagation import CANDIDATES, N_ROUNDS, ROWS_AT_ONCE, folds_of
+from distembed.neighbors.costs import (
     EDGE_BYTES,
     GRAPH_COPIES,
     LIST_BYTES,
-    START_ROUNDS,
-    MatrixSize,
+    RowSizes,
     affinity_cost,
     dense_tile,
-    eigenmaps_cost,
     most_edges,
 )
-from distembed.manifold.inference import AS_PRINTED
-from distembed.manifold.propagation import CANDIDATES, N_ROUNDS, ROWS_AT_ONCE, folds_of
 from distembed.neighbors.search import MERGED_AT_ONCE
 
 CANDIDATE_BYTES = 128
@@ -40,9 +39,7 @@ CONTROL_COPIES = 6
 """Copies of the rows of both sets, in float64, that the methods hold with which an embedding is compared."""
 
 
-def graph_costs(
-    model: JointGraphEstimator, sets: Sequence[MatrixSize], *, reread: bool = False
-) -> list[Cost]:
+def graph_costs(model: JointGraphEstimator, sets: Sequence[RowSizes], *, reread: bool = False) -> list[Cost]:
     """Return what the graph of the neighbors within each set takes; `reread` is that of `search_cost`."""
     return [
         affinity_cost(
@@ -57,7 +54,7 @@ def graph_costs(
     ]
 
 
-def joint_edges(model: JointGraphEstimator, sets: Sequence[MatrixSize], n_links: int = 0) -> int:
+def joint_edges(model: JointGraphEstimator, sets: Sequence[RowSizes], n_links: int = 0) -> int:
     """Return the most edges of the joint graph, each counted from both ends."""
     within = sum(most_edges(rows.n_rows, model.n_neighbors, model.symmetry) for rows in sets)
     return within + 2 * n_links
@@ -70,8 +67,8 @@ def most_links(model: JointGraphEstimator, n_second: int, n_pairs: int) -> int:
 
 def links_cost(
     model: JointGraphEstimator,
-    first: MatrixSize,
-    second: MatrixSize,
+    first: RowSizes,
+    second: RowSizes,
     *,
     n_pairs: int,
     n_rounds: int = N_ROUNDS,
@@ -97,7 +94,7 @@ def links_cost(
         n_copies = MAPPED_COPIES + (model.metric == "euclidean")  # rows less their mean
         shared += n_copies * sum(rows.n_bytes for rows in both)
         return Cost(2, read, EDGE_BYTES * n_links, dense_tile_of(both, model.block_memory), shared)
-    grids = [-(-rows.n_rows // row_chunk(rows.n_rows, rows.row_bytes, model.block_memory)) for rows in both]
+    grids = [rows.n_blocks(model.block_memory) for rows in both]
     tasks = 2 * grids[0] * grids[1] + sum(-(-grid // MERGED_AT_ONCE) for grid in grids)
     lists = n_searches * LIST_BYTES * CANDIDATES * (first.n_rows + second.n_rows)
     written = EDGE_BYTES * n_links + lists
@@ -105,7 +102,7 @@ def links_cost(
     return Cost(n_searches * tasks, read * grids[0] + lists, written, task, shared, 2 * n_searches)
 
 
-def dense_tile_of(sets: Sequence[MatrixSize], block_memory: int) -> int:
+def dense_tile_of(sets: Sequence[RowSizes], block_memory: int) -> int:
     """Return the bytes of a task that compares a block of each set; the next ones are read beside it."""
     return max(dense_tile(rows, CANDIDATES, "cosine", block_memory) for rows in sets) + block_memory
 
@@ -154,7 +151,7 @@ def embedding_cost(
 
 
 def joint_cost(n_rows: int, n_edges: int) -> Cost:
-    """Return what the joint graph takes where it is stored, from the graphs of both sets and their links on disk."""
+    """Return what a graph takes that is stored in equal blocks, from others on disk: those of both sets, and links."""
     edges, block = EDGE_BYTES * (n_edges + n_rows), STORED_BYTES * VALUES_PER_BLOCK
     return Cost(3 * -(-edges // block), 3 * edges, edges, GRAPH_COPIES * min(2 * block, edges))
 
@@ -174,7 +171,7 @@ def alignment_cost(model: JointGraphEstimator, n_rows: int, *, n_edges: int) -> 
 
 def methods_cost(
     model: FeaturePreservingEmbedding,
-    sets: Sequence[MatrixSize],
+    sets: Sequence[RowSizes],
     n_features: int,
     *,
     n_edges: int,
@@ -198,7 +195,7 @@ def methods_cost(
         fits.append(embedding_cost(printed, n_rows, n_features, n_edges=n_edges, n_rounds=printed_rounds))
     every = add_costs([*fits, found._replace(shared_bytes=0)])  # its links are held meanwhile
     rows = sum(size.n_bytes for size in sets)
-    controls = CONTROL_COPIES * 8 * sum(size.n_values or size.n_rows * size.n_columns for size in sets)
+    controls = CONTROL_COPIES * 8 * sum(size.n_stored for size in sets)
     return Cost(
         n_draws * every.tasks,
         rows + EDGE_BYTES * n_edges,

@@ -7,16 +7,6 @@ from typing import Any
 from distembed.costs import Cost
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
-from distembed.manifold.graph_costs import (
-    EDGE_BYTES,
-    GRAPH_COPIES,
-    LIST_BYTES,
-    MatrixSize,
-    dense_grid,
-    dense_tile,
-    distances_cost,
-    search_cost,
-)
 from distembed.manifold.imputation import CHOICE_FOLDS, CHOICE_ROWS, LatentSemanticImputation
 from distembed.manifold.imputation_maps import LANDMARKS
 from distembed.manifold.imputation_systems import (
@@ -25,14 +15,19 @@ from distembed.manifold.imputation_systems import (
     entries_per_batch,
     system_columns,
 )
-from distembed.neighbors.search import SEARCHED, SEARCHED_SHARE
+from distembed.neighbors.costs import (
+    EDGE_BYTES,
+    GRAPH_COPIES,
+    LIST_BYTES,
+    RowSizes,
+    dense_tile,
+    distances_cost,
+    search_cost,
+)
 
 WEIGHT_COPIES, VECTOR_COPIES = 8, 12
 """Copies of the table (of all vectors, in their dtype) that a step holds beside its tasks: input read and divided, and
 solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
-
-DESCENT_COPIES = 4
-"""Copies of the rows and of its lists that the approximate search holds: its own float32, graph and heaps."""
 
 POWER_SWEEPS = 400
 """Sweeps of the power iteration, about, where nothing else is known: a graph of words took 357 to 3e-5."""
@@ -41,23 +36,20 @@ MAP_COPIES = 4
 """Copies of the products, or of the known rows, that the fit of a linear map holds."""
 
 
-def graph_cost(model: LatentSemanticImputation, table: MatrixSize, *, keeps_distances: bool = False) -> Cost:
+def graph_cost(model: LatentSemanticImputation, table: RowSizes, *, keeps_distances: bool = False) -> Cost:
     """Return what `fit_graph` takes: distances made again by tiles, or kept and read, and searches for the tree."""
     edges = EDGE_BYTES * most_entries(model, table.n_rows)
     lists = LIST_BYTES * table.n_rows * model.min_degree
-    options: dict[str, Any] = {"metric": model.metric, "block_memory": model.block_memory}
-    cost = search_cost(table, model.min_degree, **options)
-    compared = table.compared(model.metric).n_bytes
-    if model.neighbors == "approximate":
-        descent = LIST_BYTES * table.n_rows * max(SEARCHED, SEARCHED_SHARE * (model.min_degree + 1))
-        cost = cost._replace(tasks=2 + dense_grid(table, model.block_memory))
-        cost = cost._replace(task_bytes=cost.task_bytes + DESCENT_COPIES * (compared + descent))
-    elif keeps_distances:
-        cost = distances_cost(table.n_rows, table.n_bytes, model.block_memory)
-    return cost._replace(
-        written_bytes=(4 * table.n_rows**2 if keeps_distances else 0) + 2 * lists + edges,
-        shared_bytes=GRAPH_COPIES * (compared + lists + edges),
+    cost = search_cost(
+        table, model.min_degree, metric=model.metric, search=model.neighbors, block_memory=model.block_memory
     )
+    held = GRAPH_COPIES * (table.compared(model.metric).n_bytes + lists + edges)
+    if model.neighbors == "exact":
+        cost = cost._replace(shared_bytes=0)
+    if keeps_distances:
+        cost = distances_cost(table, block_memory=model.block_memory)
+    kept = cost.written_bytes if keeps_distances else 0
+    return cost._replace(written_bytes=kept + 2 * lists + edges, shared_bytes=cost.shared_bytes + held)
 
 
 def most_entries(model: LatentSemanticImputation, n_rows: int) -> int:
@@ -65,7 +57,7 @@ def most_entries(model: LatentSemanticImputation, n_rows: int) -> int:
     return n_rows * (model.min_degree + 2)
 
 
-def weights_cost(model: LatentSemanticImputation, table: MatrixSize, *, n_edges: int | None = None) -> Cost:
+def weights_cost(model: LatentSemanticImputation, table: RowSizes, *, n_edges: int | None = None) -> Cost:
     """Return what `fit_weights` takes on a graph of so many edges: rows and their neighbors, a batch in each task."""
     n_edges = most_entries(model, table.n_rows) if n_edges is None else n_edges
     compared = table.compared(model.metric)
@@ -84,8 +76,8 @@ def weights_cost(model: LatentSemanticImputation, table: MatrixSize, *, n_edges:
 
 def vectors_cost(
     model: LatentSemanticImputation,
-    table: MatrixSize,
-    vectors: MatrixSize,
+    table: RowSizes,
+    vectors: RowSizes,
     *,
     n_edges: int | None = None,
     n_unknown: int | None = None,
@@ -132,7 +124,7 @@ def _sum(steps: list[Cost]) -> Cost:
 
 def solving_cost(
     model: LatentSemanticImputation,
-    values: MatrixSize,
+    values: RowSizes,
     *,
     n_edges: int | None = None,
     n_unknown: int | None = None,
@@ -156,14 +148,14 @@ def solving_cost(
     return Cost(-(-n_columns // width), values.n_bytes + edges, written, task, shared)
 
 
-def mapped_table(model: LatentSemanticImputation, table: MatrixSize) -> MatrixSize:
+def mapped_table(model: LatentSemanticImputation, table: RowSizes) -> RowSizes:
     """Return the size of what the map is linear in: the rows of the table, or their kernel's features."""
     if model.kernel == "linear":
         return table.compared(model.metric)
-    return MatrixSize(table.n_rows, min(LANDMARKS, table.n_rows))
+    return RowSizes(table.n_rows, min(LANDMARKS, table.n_rows))
 
 
-def features_cost(model: LatentSemanticImputation, table: MatrixSize) -> Cost:
+def features_cost(model: LatentSemanticImputation, table: RowSizes) -> Cost:
     """Return what the features of a kernel take, which are kept once for all maps; a linear map has none."""
     if model.kernel == "linear":
         return Cost(0, 0, 0, 0, graphs=0)
@@ -173,7 +165,7 @@ def features_cost(model: LatentSemanticImputation, table: MatrixSize) -> Cost:
     return Cost(-(-table.n_rows // chunk), table.n_bytes, rows.n_bytes, task, 3 * 8 * m * m)
 
 
-def _map_cost(model: LatentSemanticImputation, table: MatrixSize, vectors: MatrixSize) -> Cost:
+def _map_cost(model: LatentSemanticImputation, table: RowSizes, vectors: RowSizes) -> Cost:
     """Return what fitting a linear map to the known rows takes, and mapping all; features of a kernel are held."""
     rows = mapped_table(model, table)
     n, m, s = rows.n_rows, rows.n_columns, vectors.n_columns
@@ -185,8 +177,8 @@ def _map_cost(model: LatentSemanticImputation, table: MatrixSize, vectors: Matri
 
 def fold_cost(
     model: LatentSemanticImputation,
-    table: MatrixSize,
-    vectors: MatrixSize,
+    table: RowSizes,
+    vectors: RowSizes,
     n_hidden: int,
     *,
     n_edges: int | None = None,
@@ -201,7 +193,7 @@ def fold_cost(
 
 
 def hidden_cost(
-    model: LatentSemanticImputation, values: MatrixSize, n_hidden: int, **options: int | None
+    model: LatentSemanticImputation, values: RowSizes, n_hidden: int, **options: int | None
 ) -> Cost:
     """Return what imputing so many hidden rows takes, which alone are kept; the options are those of `solving_cost`."""
     solved: dict[str, Any] = options
@@ -211,7 +203,7 @@ def hidden_cost(
 # --- new rows --------------------------------------------------------------------------------------------------
 
 
-def infer_cost(model: LatentSemanticImputation, table: MatrixSize, vectors: MatrixSize, n_new: int) -> Cost:
+def infer_cost(model: LatentSemanticImputation, table: RowSizes, vectors: RowSizes, n_new: int) -> Cost:
     """Return what `infer` takes for so many new rows; nothing is stored, the vectors are those of the caller."""
     k, n_edges = min(model.min_degree, table.n_rows), n_new * min(model.min_degree, table.n_rows)
     rows = mapped_table(model, table)
@@ -219,7 +211,7 @@ def infer_cost(model: LatentSemanticImputation, table: MatrixSize, vectors: Matr
     steps = [] if model.method == "graph" else mapped
     if model.method != "linear_map":
         new = weights_cost(model, table._replace(n_rows=n_new + table.n_rows), n_edges=n_edges)
-        grid = dense_grid(table, model.block_memory)
+        grid = table.n_blocks(model.block_memory)
         tiles = grid * -(-n_new // row_chunk(n_new, table.row_bytes, model.block_memory))
         tile = dense_tile(table, k, model.metric, model.block_memory)
         lists = GRAPH_COPIES * LIST_BYTES * n_edges

@@ -9,19 +9,7 @@ from distembed.execution import persist
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.costs import triplets_cost
 from distembed.linalg.solve import SOLVED_TOGETHER
-from distembed.manifold.graph_costs import (
-    EDGE_BYTES,
-    GRAPH_COPIES,
-    LIST_BYTES,
-    START_ROUNDS,
-    MatrixSize,
-    affinity_cost,
-    edges_cost,
-    eigenmaps_cost,
-    kept_eigenmaps_cost,
-    most_edges,
-    search_cost,
-)
+from distembed.manifold.eigenmaps_costs import START_ROUNDS, eigenmaps_cost, kept_eigenmaps_cost
 from distembed.manifold.projection import (
     MAX_EDGES,
     SVD_OVERSAMPLING,
@@ -29,6 +17,16 @@ from distembed.manifold.projection import (
     LocalityPreservingProjection,
 )
 from distembed.manifold.ridge import DIRECT_SIDE, PANEL
+from distembed.neighbors.costs import (
+    EDGE_BYTES,
+    GRAPH_COPIES,
+    LIST_BYTES,
+    RowSizes,
+    affinity_cost,
+    edges_cost,
+    most_edges,
+    search_cost,
+)
 from distembed.neighbors.distances import rows_of_tile
 
 TILE_COPIES = 3
@@ -52,7 +50,7 @@ products that the eigenproblem decomposes."""
 
 
 def neighborhood_cost(
-    model: LocalityPreservingProjection, rows: MatrixSize, *, n_edges: int | None = None
+    model: LocalityPreservingProjection, rows: RowSizes, *, n_edges: int | None = None
 ) -> Cost:
     """Return what the graph of near rows takes; `n_edges` are its edges, by default the most there may be.
 
@@ -77,7 +75,7 @@ def neighborhood_cost(
 
 
 def kept_neighborhood_cost(
-    model: LocalityPreservingProjection, rows: MatrixSize, *, n_edges: int | None = None
+    model: LocalityPreservingProjection, rows: RowSizes, *, n_edges: int | None = None
 ) -> Cost:
     """Return what the graph of near rows takes where a checkpoint has what `neighborhood_cost` says is kept."""
     if model.threshold is not None:
@@ -90,7 +88,7 @@ def kept_neighborhood_cost(
     return making._replace(read_bytes=checked, written_bytes=0, shared_bytes=making.shared_bytes + lists)
 
 
-def _threshold_bytes(rows: MatrixSize, n_edges: int | None) -> int:
+def _threshold_bytes(rows: RowSizes, n_edges: int | None) -> int:
     """Return the bytes of the graph of a threshold, with row numbers of eight bytes."""
     return LIST_BYTES * (MAX_EDGES * rows.n_rows if n_edges is None else n_edges) + 8 * (rows.n_rows + 1)
 
@@ -104,7 +102,7 @@ def graph_edges(model: LocalityPreservingProjection, n_rows: int) -> int:
 
 def projection_cost(
     model: LocalityPreservingProjection,
-    rows: MatrixSize,
+    rows: RowSizes,
     *,
     n_edges: int | None = None,
     n_rounds: int = START_ROUNDS,
@@ -140,7 +138,7 @@ def projection_cost(
 
 
 def ridge_cost(
-    rows: MatrixSize, n_targets: int, *, constant_column: bool = False, block_bytes: int = HELD_BLOCK
+    rows: RowSizes, n_targets: int, *, constant_column: bool = False, block_bytes: int = HELD_BLOCK
 ) -> Cost:
     """Return what the regression of so many targets on the rows takes: by Cholesky, or by conjugate gradients."""
     n, m = rows.n_rows, rows.n_columns + constant_column
@@ -163,9 +161,7 @@ def ridge_cost(
     return Cost(2 * n_blocks * n_panels, n_panels * held, 0, task, held + targets + products)
 
 
-def _eigen_cost(
-    model: LocalityPreservingProjection, rows: MatrixSize, n_edges: int, block_bytes: int
-) -> Cost:
+def _eigen_cost(model: LocalityPreservingProjection, rows: RowSizes, n_edges: int, block_bytes: int) -> Cost:
     """Return the cost of the eigenproblem of the rows, whole or within their singular vectors."""
     n, m = rows.n_rows, rows.n_columns
     edges = EDGE_BYTES * n_edges
@@ -189,7 +185,7 @@ def _eigen_cost(
 
 
 def product_cost(
-    rows: MatrixSize, n_components: int, *, itemsize: int = 8, block_bytes: int = HELD_BLOCK
+    rows: RowSizes, n_components: int, *, itemsize: int = 8, block_bytes: int = HELD_BLOCK
 ) -> Cost:
     """Return what products of rows with a vector of each feature take: `transform`, and `random_projection`.
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from distembed.costs import Cost
-from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, row_chunk
-from distembed.neighbors.distances import Metric, distance_chunk, sparse_bounds
+from distembed.costs import Cost, add_costs
+from distembed.linalg.chunks import LEAST_ROWS, row_chunk
+from distembed.neighbors.distances import VALUE_BYTES, Metric, dense_values, distance_chunk, rows_of_tile
 from distembed.neighbors.graph_blocks import MUTUAL_FLOOR
 from distembed.neighbors.graphs import Symmetry
-from distembed.neighbors.search import MERGED_AT_ONCE, SEARCHED, SEARCHED_SHARE, SPARE_CANDIDATES, Measure
+from distembed.neighbors.search import (
+    LIMITED_BLOCKS,
+    MERGED_AT_ONCE,
+    SEARCHED,
+    SEARCHED_SHARE,
+    SPARE_CANDIDATES,
+    Measure,
+    Search,
+    row_metric,
+)
 
 READ_COPIES = 4
 """Copies of a block in the task that reads it: as it was read, which values are finite, converted, written."""
@@ -22,14 +29,16 @@ LIST_BYTES = 16
 EDGE_BYTES = 12
 """Bytes of an edge of a graph: a float64 value and a row number of four bytes."""
 
-EDGE_COPIES = 6
-"""Copies of the graph in memory while its components are found."""
+GRAPH_COPIES, EDGE_COPIES = 3, 6
+"""Copies of a graph or of lists that are held while one is made of the other (before, after, and by columns), and
+copies of the graph while its components are found."""
 
 TREE_EDGE_BYTES = 24
 """Bytes of an edge of a spanning tree: both rows and its length."""
 
 SPARSE_BYTES = 48
-"""Bytes of a stored value of sparse rows while they are searched: read, of unit length, and by columns."""
+"""Bytes of a stored value of sparse rows while they are searched: read, of unit length, and by columns. Measured 22 to
+39 with all lists, on 800,000 to 3,200,000 values."""
 
 ROW_BYTES = 200
 """Bytes of a row beside its values: its name, its number, its group, and its limit."""
@@ -42,110 +51,183 @@ APPROXIMATE_COPIES = 4
 
 
 class RowSizes(NamedTuple):
-    """The rows of a matrix, and how many values of how many bytes are stored of them."""
+    """The rows of a matrix: its shape, its stored values where it is sparse, and the bytes of a value."""
 
     n_rows: int
     n_columns: int
-    n_stored: int
-    itemsize: int = 4
-    is_sparse: bool = False
+    n_values: int | None = None
+    itemsize: int = 8
 
     @property
-    def stored_bytes(self) -> int:
-        """The bytes of the rows as they are stored."""
-        return (self.itemsize + (4 if self.is_sparse else 0)) * self.n_stored
+    def is_sparse(self) -> bool:
+        """Whether only some values are stored."""
+        return self.n_values is not None
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a dense row."""
+        return self.itemsize * self.n_columns
+
+    @property
+    def n_stored(self) -> int:
+        """The stored values: all of them, of dense rows."""
+        return self.n_rows * self.n_columns if self.n_values is None else self.n_values
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes in memory; a sparse value has a column of four bytes."""
+        if self.n_values is None:
+            return self.n_rows * self.row_bytes
+        return (self.itemsize + 4) * self.n_values + 8 * self.n_rows
+
+    def compared(self, metric: Metric) -> RowSizes:
+        """Return the size of the rows as they are compared: float32 or float64; unit rows, for cosines, are float64."""
+        return self._replace(itemsize=8 if metric == "cosine" else max(4, self.itemsize))
 
     def n_blocks(self, block_memory: int) -> int:
-        """Return the row blocks of a search."""
-        n = self.n_rows
-        if self.is_sparse:
-            return len(sparse_bounds(np.full(n, self.n_stored // n), block_memory)) - 1
-        return -(-n // row_chunk(n, self.stored_bytes // n, block_memory))
+        """Return the number of row blocks in which rows are compared."""
+        if self.n_values is None:
+            return -(-self.n_rows // row_chunk(self.n_rows, self.row_bytes, block_memory))
+        of_values = VALUE_BYTES * self.n_values // block_memory
+        return -(-self.n_rows // rows_of_tile(block_memory)) + of_values
 
 
-def rows_cost(sizes: RowSizes, input_bytes: int, *, held_bytes: int = 0, block_memory: int) -> Cost:
+def rows_cost(rows: RowSizes, input_bytes: int, *, held_bytes: int = 0, block_memory: int) -> Cost:
     """Return what storing the rows of a file takes, of which its format holds some bytes at once."""
-    n_blocks, written = sizes.n_blocks(block_memory), sizes.stored_bytes
-    shared = held_bytes + ROW_BYTES * sizes.n_rows
+    n_blocks, written = rows.n_blocks(block_memory), rows.n_bytes
+    shared = held_bytes + ROW_BYTES * rows.n_rows
     return Cost(n_blocks, input_bytes, written, READ_COPIES * written // n_blocks, shared)
 
 
-def tile_bytes(sizes: RowSizes, metric: Measure, block_memory: int) -> int:
-    """Return the bytes of a task that measures a pair of row blocks: the rows, and the products of both blocks."""
-    # The cosine measures rows of unit length, which are float64 whatever is stored.
-    unit_bytes = (8 - sizes.itemsize) * sizes.n_stored if metric == "cosine" else 0
-    rows = min(block_memory, 2 * (ROW_COPIES * sizes.stored_bytes + unit_bytes))
-    return rows + 4 * min(sizes.n_rows, LEAST_ROWS) ** 2
+# --- searches --------------------------------------------------------------------------------------------------
 
 
 def search_cost(
-    sizes: RowSizes,
+    rows: RowSizes,
     n_neighbors: int,
     *,
-    metric: Measure = "euclidean",
-    search: Literal["exact", "approximate"] = "exact",
+    metric: Measure,
+    search: Search = "exact",
     n_sampled: int = 1000,
     block_memory: int,
+    reread: bool = False,
 ) -> Cost:
-    """Return what `nearest_rows` or `approximate_rows` take for rows on disk: a pair of row blocks is a task."""
-    n, grid, stored = sizes.n_rows, sizes.n_blocks(block_memory), sizes.stored_bytes
-    lists = LIST_BYTES * n * n_neighbors
-    shared = ROW_BYTES * n
+    """Return what `nearest_rows` or `approximate_rows` take: a pair of row blocks is a task.
+
+    Parameters
+    ----------
+    rows : the rows that are given
+    n_neighbors : of each row
+    metric, search, n_sampled : the options of these names
+    block_memory : bytes of a task
+    reread : whether dense rows and lists stay on disk, and each task reads its blocks again
+    """
     if search == "approximate":
-        n_searched = max(SEARCHED, SEARCHED_SHARE * (n_neighbors + 1))
-        shared += 8 * APPROXIMATE_COPIES * n * sizes.n_columns + 3 * LIST_BYTES * n * n_searched
-        sample = (8 * sizes.n_columns + LIST_BYTES * n_neighbors) * min(n_sampled, n)
-        return Cost(grid, stored, lists, 0, shared + sample)
-    chunk, n_candidates = -(-n // grid), n_neighbors + SPARE_CANDIDATES
-    merged = 2 * (MERGED_AT_ONCE + 1) * LIST_BYTES * chunk * n_candidates
-    if sizes.is_sparse:
-        shared += SPARSE_BYTES * sizes.n_stored + 3 * LIST_BYTES * n * n_candidates
-    tile = tile_bytes(sizes, metric, block_memory)
-    tasks = 2 * grid * grid + grid * (-(-grid // MERGED_AT_ONCE) + 1)
-    return Cost(tasks, grid * stored, lists, tile + merged, shared)
+        return _approximate_cost(rows, n_neighbors, n_sampled, block_memory)
+    lists = LIST_BYTES * rows.n_rows * n_neighbors
+    if rows.is_sparse:
+        return _sparse_cost(rows, n_neighbors, block_memory)
+    grid, task = rows.n_blocks(block_memory), dense_tile(rows, n_neighbors, metric, block_memory)
+    written = (
+        lists if reread or grid < LIMITED_BLOCKS else 2 * lists
+    )  # and those of each block among its own rows
+    if reread:
+        task += 2 * MERGED_AT_ONCE * lists // grid
+        tasks = (2 * grid + -(-grid // MERGED_AT_ONCE) + 1) * grid
+        return Cost(tasks, grid * rows.n_bytes, written, task, ROW_BYTES * rows.n_rows)
+    held = rows.compared(row_metric(metric)).n_bytes
+    tasks = grid + 3 * grid * (grid - 1) // 2
+    return Cost(tasks, grid * rows.n_bytes, written, task, held + GRAPH_COPIES * lists)
 
 
-def graph_cost(sizes: RowSizes, n_neighbors: int, *, block_memory: int) -> Cost:
+def dense_tile(rows: RowSizes, n_neighbors: int, metric: Measure, block_memory: int) -> int:
+    """Return the bytes of a task that compares two blocks: both as they are and centered, products, and lists."""
+    chunk = row_chunk(rows.n_rows, rows.row_bytes, block_memory)
+    row = rows.compared(row_metric(metric)).row_bytes + 8 * rows.n_columns
+    return 2 * chunk * (row + 2 * LIST_BYTES * n_neighbors) + 8 * min(chunk, LEAST_ROWS) ** 2
+
+
+def _sparse_cost(rows: RowSizes, n_neighbors: int, block_memory: int) -> Cost:
+    """Return the cost of a search among sparse rows: candidates by float32 tiles, which are then measured."""
+    side, grid = min(rows.n_rows, rows_of_tile(block_memory)), rows.n_blocks(block_memory)
+    candidates = LIST_BYTES * (n_neighbors + SPARE_CANDIDATES)
+    dense = 4 * min(dense_values(block_memory), side * rows.n_columns)
+    of_values = min(block_memory, 2 * VALUE_BYTES * rows.n_stored)
+    task = of_values + dense + 8 * side**2 + 4 * candidates * side
+    tasks = grid * (grid + 1) // 2 + grid * (grid + 2 * -(-grid // MERGED_AT_ONCE))
+    written = (candidates + LIST_BYTES * n_neighbors) * rows.n_rows
+    shared = SPARSE_BYTES * rows.n_stored + (GRAPH_COPIES * candidates + ROW_BYTES) * rows.n_rows
+    return Cost(tasks, 2 * grid * rows.n_bytes, written, task, shared)
+
+
+def _approximate_cost(rows: RowSizes, n_neighbors: int, n_sampled: int, block_memory: int) -> Cost:
+    """Return the cost of nearest-neighbor descent in one task, and of the search for the neighbors of a sample."""
+    n_searched = max(SEARCHED, SEARCHED_SHARE * (n_neighbors + 1))
+    held = 8 * APPROXIMATE_COPIES * rows.n_columns + GRAPH_COPIES * LIST_BYTES * n_searched + ROW_BYTES
+    sample = (8 * rows.n_columns + LIST_BYTES * n_neighbors) * min(n_sampled, rows.n_rows)
+    lists = LIST_BYTES * rows.n_rows * n_neighbors
+    return Cost(rows.n_blocks(block_memory), rows.n_bytes, lists, 0, held * rows.n_rows + sample)
+
+
+def distances_cost(rows: RowSizes, *, block_memory: int) -> Cost:
+    """Return what the distances between all rows take where they are stored, float32, and read by a search."""
+    tasks, kept = 2 * -(-rows.n_rows // distance_chunk(rows.n_rows, block_memory)), 4 * rows.n_rows**2
+    return Cost(tasks, tasks * rows.n_bytes + kept, kept, 2 * block_memory, keeps=(("distances", kept),))
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------
+
+
+def graph_cost(rows: RowSizes, n_neighbors: int, *, block_memory: int) -> Cost:
     """Return what writing the lists of neighbors takes, as a CSR array and as a table of edges."""
-    n, n_blocks = sizes.n_rows, sizes.n_blocks(block_memory)
+    n, n_blocks = rows.n_rows, rows.n_blocks(block_memory)
     lists, edges = LIST_BYTES * n * n_neighbors, EDGE_BYTES * n * n_neighbors
     task = 8 * lists // n_blocks + ROW_BYTES * n
     return Cost(2 * n_blocks, 2 * lists, 2 * edges, task, EDGE_COPIES * edges)
 
 
-def tree_cost(sizes: RowSizes, n_neighbors: int, search: Cost) -> Cost:
+def tree_cost(rows: RowSizes, n_neighbors: int, search: Cost) -> Cost:
     """Return what the spanning tree takes after a search of this cost: it searches again what the lists leave open."""
-    lists = LIST_BYTES * sizes.n_rows * n_neighbors
+    lists = LIST_BYTES * rows.n_rows * n_neighbors
     return search._replace(
         read_bytes=search.read_bytes + lists,
-        written_bytes=TREE_EDGE_BYTES * sizes.n_rows,
-        shared_bytes=search.shared_bytes + sizes.stored_bytes + EDGE_COPIES * lists,
+        written_bytes=TREE_EDGE_BYTES * rows.n_rows,
+        shared_bytes=search.shared_bytes + rows.n_bytes + EDGE_COPIES * lists,
     )
 
 
-def distances_cost(sizes: RowSizes, *, block_memory: int) -> Cost:
-    """Return what keeping the distances between all rows takes; the search that reads them has as many tasks."""
-    n_blocks = -(-sizes.n_rows // distance_chunk(sizes.n_rows, block_memory))
-    written = 4 * sizes.n_rows**2
-    return Cost(
-        n_blocks, n_blocks * sizes.stored_bytes, written, 2 * block_memory, keeps=(("distances", written),)
-    )
+def most_edges(n_rows: int, n_neighbors: int, symmetry: Symmetry = "union") -> int:
+    """Return the most edges of the symmetric graph of nearest neighbors, each counted from both ends."""
+    of_others = n_neighbors if symmetry == "union" else min(n_neighbors, MUTUAL_FLOOR)
+    return n_rows * (n_neighbors + of_others)
 
 
 def affinity_cost(
-    sizes: RowSizes,
+    rows: RowSizes,
     n_neighbors: int,
     *,
     metric: Metric = "cosine",
     symmetry: Symmetry = "union",
     block_memory: int,
+    reread: bool = False,
+    n_edges: int | None = None,
 ) -> Cost:
-    """Return what `affinity_rows` takes, with the search: a task of either reads its two blocks again."""
-    n, grid = sizes.n_rows, sizes.n_blocks(block_memory)
-    of_others = n_neighbors if symmetry == "union" else min(n_neighbors, MUTUAL_FLOOR)
-    lists, edges = LIST_BYTES * n * n_neighbors, EDGE_BYTES * n * (n_neighbors + of_others)
-    searching = 2 * tile_bytes(sizes, metric, block_memory)
-    task = searching + 4 * (lists + edges) // grid + VERTEX_BYTES * n
-    tasks = grid * grid + grid * -(-grid // MERGED_AT_ONCE)
-    held = SPARSE_BYTES * sizes.n_stored if sizes.is_sparse else 0
-    return Cost(tasks, grid * (sizes.stored_bytes + lists), lists + 2 * edges, task, held)
+    """Return what the symmetric affinity of rows over their nearest neighbors takes, with the search.
+
+    Every block of the graph reads the lists of all rows. Beside the options of `search_cost` it depends on the
+    `symmetry` and, where they are known, on the edges of the graph. With `reread` the graph stays on disk.
+    """
+    search = search_cost(rows, n_neighbors, metric=metric, block_memory=block_memory, reread=reread)
+    making = edges_cost(rows, n_neighbors, symmetry=symmetry, block_memory=block_memory, n_edges=n_edges)
+    shared = search.shared_bytes + (0 if reread else making.shared_bytes)
+    return add_costs([search, making])._replace(shared_bytes=shared)
+
+
+def edges_cost(
+    rows: RowSizes, n_neighbors: int, *, symmetry: Symmetry, block_memory: int, n_edges: int | None = None
+) -> Cost:
+    """Return what the affinity takes of lists that are there."""
+    edges = EDGE_BYTES * (most_edges(rows.n_rows, n_neighbors, symmetry) if n_edges is None else n_edges)
+    lists, grid = LIST_BYTES * rows.n_rows * n_neighbors, rows.n_blocks(block_memory)
+    task = 4 * (lists + 2 * EDGE_BYTES * rows.n_rows * n_neighbors) // grid + VERTEX_BYTES * rows.n_rows
+    return Cost(grid, grid * lists, edges, task, GRAPH_COPIES * edges)

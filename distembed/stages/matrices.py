@@ -74,7 +74,7 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
         return _vector_file_size(section.path)
     matrix = _opened(section)
     as_given = row_sizes(matrix, dense=False)._replace(itemsize=matrix.dtype.itemsize)
-    held = 0 if matrix.held is None else as_given.stored_bytes
+    held = 0 if matrix.held is None else as_given.n_bytes
     return MatrixSize(row_sizes(matrix, dense=section.dense), held)
 
 
@@ -82,8 +82,8 @@ def row_sizes(matrix: Matrix, *, dense: bool) -> RowSizes:
     """Return the sizes of the rows of a matrix as they are stored; `dense` makes sparse ones dense."""
     (n, d), itemsize = matrix.shape, matrix.stored_dtype.itemsize
     if matrix.row_sizes is None or dense:
-        return RowSizes(n, d, n * d, itemsize)
-    return RowSizes(n, d, int(matrix.row_sizes.sum()), itemsize, is_sparse=True)
+        return RowSizes(n, d, itemsize=itemsize)
+    return RowSizes(n, d, int(matrix.row_sizes.sum()), itemsize)
 
 
 def _opened(section: MatrixSection) -> Matrix:
@@ -113,8 +113,8 @@ def _vector_file_size(path: str) -> MatrixSize:
     counted = len(head) == 2 and all(field.isdigit() for field in head)
     value_bytes = 4 if path.endswith(".safetensors") else CHARACTERS_OF_VALUE
     n = int(head[0]) if counted else max(1, fs.size(inner) // (value_bytes * width))
-    rows = RowSizes(n, width, n * width)
-    return MatrixSize(rows, rows.stored_bytes, exact=counted)
+    rows = RowSizes(n, width, itemsize=4)
+    return MatrixSize(rows, rows.n_bytes, exact=counted)
 
 
 def _listed_names(path: str, n_rows: int) -> Sequence[str]:

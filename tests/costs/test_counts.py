@@ -515,13 +515,13 @@ def search_sizes(given: Options) -> Sizes:
 
 
 def row_sizes_of(given: Options) -> RowSizes:
-    return RowSizes(N_ROWS, N_COLUMNS, N_ROWS * N_COLUMNS, is_sparse=bool(given.get("is_sparse")))
+    return RowSizes(N_ROWS, N_COLUMNS, N_ROWS * N_COLUMNS if given.get("is_sparse") else None, itemsize=4)
 
 
 def search_costs(given: Options) -> list[Cost]:
     sizes, memory, n = row_sizes_of(given), given["block_memory"], given["n_neighbors"]
     chosen = {name: given[name] for name in ("metric", "search", "n_sampled") if name in given}
-    found = search_cost(sizes, n, **chosen, block_memory=memory)
+    found = search_cost(sizes, n, **{"metric": "euclidean"} | chosen, block_memory=memory, reread=True)
     return [
         rows_cost(sizes, 10**4, block_memory=memory),
         found,

@@ -17,9 +17,9 @@ import distembed as de
 from distembed.costs import Cost
 from distembed.linalg.operators import row_blocks
 from distembed.manifold import alignment_costs, eigenmaps, imputation_costs, projection_costs, propagation
-from distembed.manifold.graph_costs import MatrixSize, most_edges, search_cost
 from distembed.manifold.projection import random_projection
 from distembed.manifold.propagation import propagate_correspondences
+from distembed.neighbors.costs import RowSizes, most_edges, search_cost
 from distembed.neighbors.graphs import joint_rows, neighbor_affinity
 from distembed.neighbors.graphs import row_sizes as neighbor_sizes
 from tests.costs.test_costs import Recorder, Sizes
@@ -31,7 +31,7 @@ VECTORS[GENERATOR.permutation(120)[:50]] = np.nan
 ROWS = np.maximum(GENERATOR.standard_normal((150, 40)) - 0.3, 0)
 FIRST = GENERATOR.standard_normal((90, 8)).astype(np.float32)
 SECOND = (FIRST[:70] @ np.linalg.qr(GENERATOR.standard_normal((8, 8)))[0]).astype(np.float32)
-SETS = MatrixSize(90, 8, itemsize=4), MatrixSize(70, 8, itemsize=4)
+SETS = RowSizes(90, 8, itemsize=4), RowSizes(70, 8, itemsize=4)
 PAIRS = np.column_stack([np.arange(0, 70, 2), np.arange(0, 70, 2)])
 FEATURES = FIRST[:, :4]
 
@@ -92,7 +92,7 @@ LSI_OPTIONS: dict[str, Any] = {
 def imputation_steps(base: str, changed: str = "") -> list[Step]:
     """Return the steps of an imputation in which an option of a base is another."""
     options = LSI_BASES[base] | ({changed: LSI_OPTIONS[changed]} if changed else {})
-    table, vectors = MatrixSize(120, 7, itemsize=4), MatrixSize(120, 5, itemsize=4)
+    table, vectors = RowSizes(120, 7, itemsize=4), RowSizes(120, 5, itemsize=4)
     model = de.LatentSemanticImputation(**options)
 
     def step(do: Callable[[], Any]) -> Sizes:
@@ -151,7 +151,7 @@ LPP_OPTIONS: dict[str, Any] = {
 def projection_steps(base: str, changed: str = "") -> list[Step]:
     options = LPP_BASES[base] | ({changed: LPP_OPTIONS[changed]} if changed else {})
     rows: Any = sp.csr_array(ROWS) if base in ("sparse", "eigen") else ROWS
-    size = MatrixSize(150, 40, np.count_nonzero(ROWS) if sp.issparse(rows) else None)
+    size = RowSizes(150, 40, np.count_nonzero(ROWS) if sp.issparse(rows) else None)
     model = de.LocalityPreservingProjection(**options)
 
     def graph_of(recorder: Recorder) -> tuple[Any, Sizes]:
@@ -172,7 +172,7 @@ def projection_steps(base: str, changed: str = "") -> list[Step]:
 @pytest.mark.parametrize("base", ["sparse", "threshold"])
 def test_what_a_checkpoint_has_costs_less(base: str) -> None:
     rows: Any = sp.csr_array(ROWS) if base == "sparse" else ROWS
-    size = MatrixSize(150, 40, np.count_nonzero(ROWS) if base == "sparse" else None)
+    size = RowSizes(150, 40, np.count_nonzero(ROWS) if base == "sparse" else None)
     model = de.LocalityPreservingProjection(**LPP_BASES[base])
     kept: dict[str, da.Array] = {}
 
@@ -321,7 +321,7 @@ CASES = [
 def test_what_hidden_folds_keep_stays_at_or_below_their_cost(base: str) -> None:
     """The features of a kernel are kept once, whatever the number of folds."""
     options: dict[str, Any] = {"random_state": 0} | LSI_BASES[base]
-    table, vectors = MatrixSize(120, 7, itemsize=4), MatrixSize(120, 5, itemsize=4)
+    table, vectors = RowSizes(120, 7, itemsize=4), RowSizes(120, 5, itemsize=4)
     model = de.LatentSemanticImputation(**options).fit_graph(TABLE).fit_weights(TABLE)
     known = np.flatnonzero(~np.isnan(VECTORS[:, 0]))
 
@@ -430,7 +430,7 @@ def test_folds_are_judged_until_enough_pairs_are(n_known: int) -> None:
 @pytest.mark.parametrize("k", [3, 9])
 def test_a_search_takes_what_its_cost_says(sparse: bool, block_memory: int, k: int) -> None:
     rows: Any = sp.csr_array(ROWS) if sparse else ROWS
-    size = MatrixSize(150, 40, np.count_nonzero(ROWS) if sparse else None)
+    size = RowSizes(150, 40, np.count_nonzero(ROWS) if sparse else None)
 
     def run(recorder: Recorder) -> tuple[Any, Sizes]:
         options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": recorder}
@@ -448,7 +448,7 @@ def test_a_random_projection_takes_what_its_cost_says() -> None:
         random_projection(da.from_array(ROWS, chunks=(50, -1)), 12).compute()
         return recorder.sizes
 
-    costs = [projection_costs.product_cost(MatrixSize(150, 40), k) for k in (12, 13)]
+    costs = [projection_costs.product_cost(RowSizes(150, 40), k) for k in (12, 13)]
     assert 0 < max(recorded(run).values()) <= costs[0].peak_bytes(1) < costs[1].peak_bytes(1)
 
 
@@ -481,7 +481,7 @@ def test_a_large_joint_graph_is_read_in_every_round_and_not_held() -> None:
 
 
 def test_every_method_that_is_compared_is_counted() -> None:
-    model, sets = de.FeaturePreservingEmbedding(5, missing="zero"), [MatrixSize(9000, 20)] * 2
+    model, sets = de.FeaturePreservingEmbedding(5, missing="zero"), [RowSizes(9000, 20)] * 2
 
     def cost(**options: int) -> Cost:
         return alignment_costs.methods_cost(model, sets, 4, n_edges=10**5, n_pairs=90, **options)
@@ -491,7 +491,7 @@ def test_every_method_that_is_compared_is_counted() -> None:
 
 
 def test_hidden_folds_and_draws_cost_more_where_there_are_more() -> None:
-    table, vectors = MatrixSize(1000, 20), MatrixSize(1000, 30)
+    table, vectors = RowSizes(1000, 20), RowSizes(1000, 30)
     lsi = de.LatentSemanticImputation(method="combined")
     folds = [imputation_costs.fold_cost(lsi, table, vectors, n_hidden) for n_hidden in (50, 60)]
     assert folds[0].written_bytes < folds[1].written_bytes
@@ -507,7 +507,7 @@ def test_hidden_folds_and_draws_cost_more_where_there_are_more() -> None:
 
 def test_what_the_plans_left_out_has_a_term() -> None:
     """The power iteration keeps every state, cosines are of float64, and a tile of a threshold graph is dense."""
-    table, vectors = MatrixSize(50_000, 100, itemsize=4), MatrixSize(50_000, 300, itemsize=4)
+    table, vectors = RowSizes(50_000, 100, itemsize=4), RowSizes(50_000, 300, itemsize=4)
     costs = {
         solver: imputation_costs.vectors_cost(de.LatentSemanticImputation(solver=solver), table, vectors)
         for solver in ("krylov", "power")
@@ -519,5 +519,5 @@ def test_what_the_plans_left_out_has_a_term() -> None:
     ]
     assert weighed[1].peak_bytes(1) > 1.5 * weighed[0].peak_bytes(1)
     near = de.LocalityPreservingProjection(threshold=0.5)
-    tile = projection_costs.neighborhood_cost(near, MatrixSize(50_000, 100)).task_bytes
+    tile = projection_costs.neighborhood_cost(near, RowSizes(50_000, 100)).task_bytes
     assert tile > 3 * 8 * 3000**2

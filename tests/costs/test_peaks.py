@@ -88,10 +88,11 @@ def prepared_counts(n_thousands: int) -> Callable[[], Any]:
             "prepared_search",
             10,
             search_cost(
-                RowSizes(10_000, PEAK_COLUMNS, 10_000 * PEAK_COLUMNS),
+                RowSizes(10_000, PEAK_COLUMNS, itemsize=4),
                 5,
                 metric="cosine",
                 block_memory=PEAK_MEMORY,
+                reread=True,
             ),
         ),
         (

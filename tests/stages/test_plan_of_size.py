@@ -146,3 +146,16 @@ def test_the_matrix_of_pmi_reads_counts_once(missing: Path, sample: Path) -> Non
     pmi = plan_job(load_job(missing, settings=settings)).stages["pmi"]
     assert pmi.read_bytes / PAIR_BYTES == pytest.approx(pmi.written_bytes / STORED_VALUE_BYTES, rel=1e-3)
     assert pmi.keeps == (("pmi", pmi.written_bytes),)
+
+
+def test_the_vectors_solve_the_words_after_the_core_where_no_stage_before_them_does(
+    missing: Path, sample: Path
+) -> None:
+    settings = (f'corpus.paths=["{sample}"]',)
+    solving = plan_job(load_job(missing, settings=settings)).stages["vectors"]
+    stages = plan_job(load_job(missing, settings=(*settings, "subwords.enabled=true"))).stages
+    before, joining = stages["noncore"], stages["vectors"]
+    assert solving.tasks >= before.tasks > joining.tasks
+    assert solving.read_bytes > before.read_bytes
+    assert solving.peak_bytes(1) >= before.task_bytes > joining.task_bytes
+    assert solving.written_bytes == before.written_bytes + joining.written_bytes

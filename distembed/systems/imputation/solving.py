@@ -18,9 +18,9 @@ from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections, whole_sparse
 from distembed.linalg.chunks import row_chunk
-from distembed.manifold.graph_costs import MatrixSize, distances_cost
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.manifold.imputation_costs import graph_cost, vectors_cost, weights_cost
+from distembed.neighbors.costs import RowSizes, distances_cost
 from distembed.neighbors.distances import Metric, distance_rows
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
@@ -35,8 +35,8 @@ from distembed.tables.rows import Domain, LeftOut, scales_table, warn_of_one_col
 class TableSizes(NamedTuple):
     """The rows of the domain, the vectors of all its names, and the bytes of their files."""
 
-    domain: MatrixSize
-    vectors: MatrixSize
+    domain: RowSizes
+    vectors: RowSizes
     input_bytes: int
     n_known: int  # names with a known vector; all names where they are not counted
     known_bytes: int  # of all known vectors in memory, those of words that are no names too
@@ -61,8 +61,8 @@ def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
     paths = [job.domain.path, *job.domain.also, job.known.path, *filter(None, [job.known.counts])]
     (n, d), width = read.matrix.shape, known_width(job.known)
     return TableSizes(
-        MatrixSize(n, d, itemsize=read.matrix.itemsize),
-        MatrixSize(n, width, itemsize=4),
+        RowSizes(n, d, itemsize=read.matrix.itemsize),
+        RowSizes(n, width, itemsize=4),
         sum(file_sizes(paths).values()),
         n,
         known_bytes(job.known, width),
@@ -70,10 +70,10 @@ def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
     )
 
 
-def _size_of(workspace: Workspace, name: str) -> MatrixSize:
+def _size_of(workspace: Workspace, name: str) -> RowSizes:
     spec = workspace.describe(name).spec
     n, d = spec.shape
-    return MatrixSize(n, d, itemsize=np.dtype(spec.dtype).itemsize)
+    return RowSizes(n, d, itemsize=np.dtype(spec.dtype).itemsize)
 
 
 def joined(job: ImputationJob) -> Joined:
@@ -187,7 +187,7 @@ def graph_parameters(job: ImputationJob) -> dict[str, Any]:
 
 def keeps_distances(job: ImputationJob, n_names: int) -> bool:
     """Return whether the distances between all names, float32, are searched for the graph and fit the job's disk."""
-    kept = distances_cost(n_names, 0, job.resources.block_memory).written_bytes
+    kept = distances_cost(RowSizes(n_names, 1), block_memory=job.resources.block_memory).written_bytes
     return job.imputation.neighbors == "exact" and kept <= (job.resources.distance_disk or 0)
 
 

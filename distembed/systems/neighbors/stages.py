@@ -68,8 +68,8 @@ def neighbor_sizes(job: NeighborsJob, counted: Counted | None) -> NeighborSizes:
     if counted is not None and "rows" in counted.stages:
         rows, spec = counted.stages["rows"], counted.workspace.describe("vectors").spec
         itemsize, is_sparse = np.dtype(spec.dtype).itemsize, spec.kind == "csr"
-        (n, d), n_stored = spec.shape, rows.facts["n_stored"]
-        matrix = MatrixSize(RowSizes(n, d, n_stored, itemsize, is_sparse), held_bytes=0)
+        n_values = rows.facts["n_stored"] if is_sparse else None
+        matrix = MatrixSize(RowSizes(spec.shape[0], spec.shape[1], n_values, itemsize), held_bytes=0)
         n_bytes = recorded_bytes(rows.parameters)
     else:
         matrix = matrix_size(job.input)
@@ -165,6 +165,7 @@ def plan_search(job: NeighborsJob, sizes: NeighborSizes) -> Cost:
         search=options.search,
         n_sampled=options.n_sampled,
         block_memory=job.resources.block_memory,
+        reread=True,
     )
     return cost._replace(exact=sizes.matrix.exact)
 

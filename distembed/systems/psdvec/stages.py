@@ -14,9 +14,10 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.costs import Cost, Exchange
+from distembed.costs import Cost, add_costs
 from distembed.counting.costs import stored_pair_bytes
 from distembed.evaluation import words as evaluation
+from distembed.evaluation.costs import words_cost
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import find_word_sets
 from distembed.execution import Checkpoint, persist
@@ -32,8 +33,9 @@ from distembed.factorization.psdvec_costs import (
     noncore_cost,
 )
 from distembed.factorization.psdvec_inputs import check_core_size
-from distembed.factorization.subword_costs import subword_cost, table_bytes
+from distembed.factorization.subword_costs import joined_cost, subword_cost, table_bytes
 from distembed.factorization.subwords import SubwordMap, with_spelling
+from distembed.job.inputs import sizes_at
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, kept_as, sections
 from distembed.job.word_vectors import (
@@ -45,7 +47,7 @@ from distembed.job.word_vectors import (
     ngram_table,
     read_subwords,
 )
-from distembed.linalg.chunks import BLOCK_MEMORY, balanced_chunks
+from distembed.linalg.chunks import balanced_chunks
 from distembed.linalg.eigen import BASIS, PRODUCT
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
@@ -261,10 +263,10 @@ def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
 
 def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
-    solving, vectors = plan_noncore(job, sizes), 4 * sizes.corpus.n_words * job.psdvec.n_components
-    table = _table_bytes(job, sizes.corpus.n_words)
-    written = vectors + (0 if solves_noncore_first(job) else solving.written_bytes // 2)
-    return solving._replace(written_bytes=written, shared_bytes=table + vectors if table else 0)
+    model = subword_map(job) if job.subwords.enabled else None
+    joined = joined_cost(model, sizes.corpus.n_words, job.psdvec.n_components, sizes.runs.n_row_blocks)
+    solved = [] if solves_noncore_first(job) else [plan_noncore(job, sizes)]
+    return add_costs([*solved, joined])._replace(exact=sizes.exact)
 
 
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -331,13 +333,15 @@ def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
 
 def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of the scores."""
-    n_words, n_threads = sizes.corpus.n_words, job.resources.n_workers
-    table = _table_bytes(job, n_words)
-    vectors = 4 * n_words * job.psdvec.n_components
-    cosines = min(BLOCK_MEMORY, 4 * n_words**2)
-    # The vectors twice, as blocks beside the whole and then with their unit rows; the last are the items of the sets.
-    needed = 2 * vectors + n_threads * cosines + BLOCK_MEMORY
-    return Cost(1, vectors + table, 2**14, needed, table, exchange=Exchange())
+    n_words = sizes.corpus.n_words
+    files = [stamp for path in job.evaluation.sets for stamp in sizes_at(path).values()]
+    return words_cost(
+        n_words,
+        job.psdvec.n_components,
+        table_bytes=_table_bytes(job, n_words),
+        sets_bytes=sum(int(stamp[0]) for stamp in files),
+        n_threads=job.resources.n_workers,
+    )
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:

@@ -15,12 +15,18 @@ from distembed.costs import Cost, add_costs
 from distembed.execution import Checkpoint, on_disk, prefixed
 from distembed.job.stage import Context, whole_sparse
 from distembed.linalg.chunks import balanced_chunks
-from distembed.manifold.alignment_costs import embedding_cost, joint_cost, joint_edges, links_cost, most_links
+from distembed.manifold.alignment_costs import (
+    embedding_cost,
+    graph_costs,
+    joint_cost,
+    joint_edges,
+    links_cost,
+    most_links,
+)
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.graph_costs import EDGE_BYTES, MatrixSize
 from distembed.manifold.propagation import propagate_correspondences
-from distembed.neighbors.costs import RowSizes, affinity_cost
+from distembed.neighbors.costs import EDGE_BYTES
 from distembed.neighbors.graphs import affinity_rows, joint_rows, row_sizes
 from distembed.stages.collections import SIDE_DOCUMENTS, SIDES, ParallelSizes, find_pairs, sides_of
 from distembed.storage.workspace import Workspace
@@ -60,24 +66,11 @@ def run_pairs(ctx: Context) -> dict[str, Any]:
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
-def _searched(rows: MatrixSize) -> RowSizes:
-    n_stored = rows.n_rows * rows.n_columns if rows.n_values is None else rows.n_values
-    return RowSizes(rows.n_rows, rows.n_columns, n_stored, rows.itemsize, rows.n_values is not None)
-
-
 def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the neighbors within each collection."""
-    model = model_of(job)
-    costs = [
-        affinity_cost(
-            _searched(rows),
-            model.n_neighbors,
-            symmetry=model.symmetry,
-            block_memory=job.resources.block_memory,
-        )
-        for rows in sets_of(job, sizes)
-    ]
-    return add_costs(costs)._replace(exact=sizes.exact)
+    model, sets = model_of(job), sets_of(job, sizes)
+    stored = [joint_cost(rows.n_rows, joint_edges(model, [rows])) for rows in sets]
+    return add_costs([*graph_costs(model, sets, reread=True), *stored])._replace(exact=sizes.exact)
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:

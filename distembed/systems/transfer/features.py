@@ -30,7 +30,7 @@ from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.job.stage import Context, sections, vectors_at
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import known_values, shared_values
-from distembed.manifold.graph_costs import MatrixSize
+from distembed.neighbors.costs import RowSizes
 from distembed.stages.collections import (
     SIDE_DOCUMENTS,
     SIDE_TERMS,
@@ -66,10 +66,10 @@ def in_memory(rows: da.Array) -> Any:
 # --- how large it is -------------------------------------------------------------------------------------------
 
 
-def terms_of(job: TransferJob, sizes: ParallelSizes) -> list[MatrixSize]:
+def terms_of(job: TransferJob, sizes: ParallelSizes) -> list[RowSizes]:
     """Return the size of the tf-idf of each collection, which has the words of both at most."""
     return [
-        MatrixSize(n, sizes.n_words, round(share * sizes.n_nonzero), itemsize=4)
+        RowSizes(n, sizes.n_words, round(share * sizes.n_nonzero), itemsize=4)
         for n, share in _shares(job, sizes)
     ]
 
@@ -88,12 +88,12 @@ def _shares(job: TransferJob, sizes: ParallelSizes) -> list[tuple[int, float]]:
     return [(max(1, n), n / max(1, sizes.n_documents)) for n in n_documents]
 
 
-def sets_of(job: TransferJob, sizes: ParallelSizes) -> list[MatrixSize]:
+def sets_of(job: TransferJob, sizes: ParallelSizes) -> list[RowSizes]:
     """Return the size of the rows of each collection among which neighbors are sought."""
     if job.representation.kind == "tf_idf":
         return terms_of(job, sizes)
     width = job.representation.n_components
-    return [MatrixSize(rows.n_rows, width, itemsize=4) for rows in terms_of(job, sizes)]
+    return [RowSizes(rows.n_rows, width, itemsize=4) for rows in terms_of(job, sizes)]
 
 
 def n_values(job: TransferJob, sizes: ParallelSizes) -> int:
@@ -312,13 +312,13 @@ def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
     return add_costs(costs)._replace(exact=sizes.exact)
 
 
-def _lsa_cost(job: TransferJob, terms: MatrixSize, block_bytes: int) -> Cost:
+def _lsa_cost(job: TransferJob, terms: RowSizes, block_bytes: int) -> Cost:
     shape = terms.n_rows, terms.n_columns
     model = _lsa_of(job, shape, on_disk)
     return lsa_cost(model, shape, terms.n_values or 0, block_bytes=block_bytes)
 
 
-def _means_cost(job: TransferJob, terms: MatrixSize, block_bytes: int) -> Cost:
+def _means_cost(job: TransferJob, terms: RowSizes, block_bytes: int) -> Cost:
     width, n_blocks = 4 * job.representation.n_components, -(-terms.n_bytes // block_bytes)
     rows, words = width * terms.n_rows, width * terms.n_columns
     task = 2 * block_bytes + 2 * -(-rows // n_blocks)
@@ -389,7 +389,7 @@ def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
     return makers[job.topics.method](job, terms, text)._replace(exact=sizes.exact)
 
 
-def _nmf_cost(job: TransferJob, terms: MatrixSize, text: TextSizes, n_associated: int = 0) -> Cost:
+def _nmf_cost(job: TransferJob, terms: RowSizes, text: TextSizes, n_associated: int = 0) -> Cost:
     block_memory = job.resources.block_memory
     return nmf_cost(
         _factorization(job, on_disk),
@@ -402,7 +402,7 @@ def _nmf_cost(job: TransferJob, terms: MatrixSize, text: TextSizes, n_associated
     )
 
 
-def _semantic_cost(job: TransferJob, terms: MatrixSize, text: TextSizes) -> Cost:
+def _semantic_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
     """Return the cost of NMF beside PMI, of which it reads no more pairs than tokens have partners."""
     n_words, block_memory = terms.n_columns, job.resources.block_memory
     n_pairs = min(n_words**2, 2 * job.topics.window * text.n_tokens)
@@ -412,7 +412,7 @@ def _semantic_cost(job: TransferJob, terms: MatrixSize, text: TextSizes) -> Cost
     return add_costs([counting, weighing, _nmf_cost(job, terms, text, n_pairs)])
 
 
-def _lda_cost(job: TransferJob, terms: MatrixSize, text: TextSizes) -> Cost:
+def _lda_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
     shape, n_terms, block_memory = (
         (terms.n_rows, terms.n_columns),
         terms.n_values or 0,

@@ -25,7 +25,7 @@ from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.costs import copy_cost, transpose_cost
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.manifold.graph_costs import MatrixSize, eigenmaps_cost
+from distembed.manifold.eigenmaps_costs import eigenmaps_cost
 from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph, random_projection
 from distembed.manifold.projection_costs import (
     graph_edges,
@@ -34,6 +34,7 @@ from distembed.manifold.projection_costs import (
     product_cost,
     projection_cost,
 )
+from distembed.neighbors.costs import RowSizes
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.systems.wordspaces import outputs
@@ -315,7 +316,7 @@ def _lpp_cost(recipe: LPPRecipe, source: SourceSize) -> Cost:
 
 def _eigenmaps_cost(recipe: EigenmapsRecipe, source: SourceSize) -> Cost:
     n_words, k = source.rows.n_rows, recipe.n_components
-    return copy_cost(MatrixSize(n_words + 1, k).n_bytes, MatrixSize(n_words, k, itemsize=4).n_bytes)
+    return copy_cost(RowSizes(n_words + 1, k).n_bytes, RowSizes(n_words, k, itemsize=4).n_bytes)
 
 
 def _random_projection_cost(recipe: RandomProjectionRecipe, source: SourceSize) -> Cost:

@@ -9,7 +9,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.costs import RunSizes, stored_pair_bytes
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Counted
-from distembed.manifold.graph_costs import MatrixSize
+from distembed.neighbors.costs import RowSizes
 from distembed.stages.corpus_sections import CountingSection
 from distembed.stages.corpus_sizes import (
     CorpusSizes,
@@ -109,9 +109,9 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
 class SourceSize(NamedTuple):
     """The size of what a recipe starts from, and of its graph of neighbors."""
 
-    rows: MatrixSize
+    rows: RowSizes
     """A row for each word."""
-    compared: MatrixSize
+    compared: RowSizes
     """The space whose neighbors are sought, for a recipe of a graph."""
     n_edges: int | None
     """The edges of the graph, where they are counted."""
@@ -148,22 +148,22 @@ def source_size(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) ->
     return SourceSize(rows, compared, n_edges, memory, memory // share, pair_bytes)
 
 
-def space_size(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> MatrixSize:
+def space_size(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> RowSizes:
     """Return the size of a space as it is stored: float32, and sparse where it is as wide as counts."""
     recipe = job.recipes[name]
     if isinstance(recipe, ReducedRecipe):
-        return MatrixSize(sizes.n_words, recipe.n_components, itemsize=4)
+        return RowSizes(sizes.n_words, recipe.n_components, itemsize=4)
     rows = _source_rows(job, sizes, recipe)
     n_columns = recipe.n_columns if isinstance(recipe, ColumnsRecipe) else None
     return rows._replace(n_columns=n_columns or rows.n_columns)
 
 
-def _source_rows(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> MatrixSize:
+def _source_rows(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> RowSizes:
     if recipe.of not in COUNTED:
         return space_size(job, sizes, recipe.of)
     tables = TABLES[recipe.of]
     width = sizes.n_documents if recipe.of == "documents" else sizes.n_words * len(tables)
-    return MatrixSize(sizes.n_words, width, sum(sizes.values[table] for table in tables), itemsize=4)
+    return RowSizes(sizes.n_words, width, sum(sizes.values[table] for table in tables), itemsize=4)
 
 
 def _counts_of(job: WordSpacesJob, recipe: RecipeSection) -> str:
