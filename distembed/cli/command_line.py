@@ -1,10 +1,16 @@
-"""What the commands share on the command line: examples in their help, and arguments that a shell completes."""
+"""What the commands share on the command line: exit codes, examples in their help, arguments that a shell completes."""
 
 from __future__ import annotations
 
 from typing import Any, get_args
 
 import click
+
+FAILED, USAGE, STOPPED, EMPTY = 1, 2, 3, 4
+"""The exit codes after what is no success: something is to be mended, or typed otherwise; the same command goes on
+later; there is nothing yet (of `status` only)."""
+
+STOPPED_TEXT = "stopped; nothing finished is lost, run the same command again to go on"
 
 PLACE = click.Path(readable=False)
 """A file, a folder or a URL: a shell completes it, and the command itself says what is wrong with it."""

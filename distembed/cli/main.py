@@ -1,7 +1,8 @@
 """The command line: `distembed COMMAND`, the commands of `distembed.cli` joined.
 
 Every command takes a job file or a workspace; those that read vectors take a vector file as well.
-Exit codes: 0 done, 1 failed (one sentence says why), 2 the command or the job file is wrong.
+Exit codes: 0 done, 1 failed (one sentence says why), 2 the command or the job file is wrong, 3 stopped, and the same
+command goes on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
-from distembed.cli.command_line import examples
+from distembed.cli.command_line import STOPPED, STOPPED_TEXT, examples
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -120,6 +121,14 @@ COMMANDS = {
 
 class Commands(click.Group):
     """A group that imports the module of a command when that command is asked for; the list of all needs none."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; an interrupt ends it with a sentence, also while the command is still being imported."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo(f"distembed: {STOPPED_TEXT}", err=True)
+            sys.exit(STOPPED)
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of the commands."""

@@ -29,6 +29,7 @@ from fsspec.config import conf
 
 from distembed.display import format_bytes, plural
 from distembed.execution import one_blas_thread
+from distembed.job.model import StoppedError
 from distembed.job.provenance import of_this_process, other_code
 from distembed.storage.tasks import KilledBlockError
 from distembed.urls import PROTOCOLS_VARIABLE, use_storage_options
@@ -281,7 +282,7 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
 
     Raises
     ------
-    ConnectionError
+    StoppedError
         If the scheduler is gone, or all workers at once.
     KilledBlockError
         If a block, or another task of the stage, killed one worker after the other.
@@ -299,12 +300,12 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     except Exception as error:
         # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
         if client.status != "running":
-            raise ConnectionError(
+            raise StoppedError(
                 f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}); start it and its "
                 "workers again and give the same command: what is finished is kept"
             ) from None
         if isinstance(error, CancelledError):
-            raise ConnectionError(
+            raise StoppedError(
                 f"stage {stage}: all workers that held an array of this process are gone; give the same command "
                 "again: what is finished is kept"
             ) from None
