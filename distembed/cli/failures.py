@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import click
 
-from distembed.files import NO_CREDENTIALS, PARTIAL
 from distembed.cli.command_line import FAILED, STOPPED, STOPPED_TEXT, USAGE
+from distembed.files import NO_CREDENTIALS, PARTIAL
 from distembed.job.model import JobError, StoppedError
 from distembed.job.terminal import shown, write
 from distembed.storage.schema import LockedError

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from distembed.cli.command_line import PLACE, examples
-from distembed.cli.failures import fail, one_sentence
+from distembed.cli.command_line import PLACE, STOPPED, examples
+from distembed.cli.failures import ending, fail, one_sentence
 from distembed.execution import uncollected
 from distembed.files import failures_told
 from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
 from distembed.job.opening import code_of, existing_workspace, open_job
 from distembed.job.planning import check_inputs, plan_stages, planned_losses
-from distembed.job.progress import TerminalReporter, warnings_noted
+from distembed.job.progress import EventReporter, QuietReporter, Reporter, TerminalReporter, warnings_noted
 from distembed.job.run import report_job, run_stages
 from distembed.job.state import standings, unread
 from distembed.job.status import job_status, verify_job
@@ -167,6 +168,14 @@ def plan(
     help="Compute again what changed, also where that was more than a minute of work.",
 )
 @click.option(
+    "--json",
+    "display",
+    flag_value="json",
+    help="Print one JSON event per line: stages begun and committed, progress, the end.",
+)
+@click.option("--quiet", "display", flag_value="quiet", help="Print warnings and failures only.")
+@click.option("--verbose", "display", flag_value="verbose", help="Print more lines, each with its time.")
+@click.option(
     "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
 )
 @click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
@@ -181,6 +190,7 @@ def run(
     until: str | None,
     allow_code: bool,
     replace: bool,
+    display: str | None,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
@@ -188,11 +198,12 @@ def run(
     """Run a job, or finish one that was stopped.
 
     JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
-    they were made from has changed.
+    they were made from has changed. The exit code is 0 after success, 1 after a failure, 2 if the command or the job
+    is wrong, and 3 if the run was stopped and the same command goes on.
     """
-    reporter = TerminalReporter(Console(soft_wrap=True))
+    reporter = _reporter(display)
     try:
-        with any_protocol(allowed=allow_code), warnings_noted(reporter):
+        with _end_told(reporter), any_protocol(allowed=allow_code), warnings_noted(reporter):
             job = load(job_file, settings, workspace, to_run=True)
             workers = Workers(
                 scheduler=scheduler,
@@ -209,9 +220,32 @@ def run(
                 replace=replace,
                 ask=_ask_on_a_terminal,
             )
+            reporter.tell("run_finished", ran=list(outcome.ran), skipped=list(outcome.skipped), exit_code=0)
     finally:
         reporter.close()
-    write(outcome.text)
+    if display not in {"json", "quiet"}:
+        write(outcome.text)
+
+
+def _reporter(display: str | None) -> Reporter:
+    """Return what shows a run: to readers, at the length that they asked for, or to a program."""
+    if display == "json":
+        return EventReporter()
+    if display == "quiet":
+        return QuietReporter()
+    return TerminalReporter(Console(soft_wrap=True), verbose=display == "verbose")
+
+
+@contextmanager
+def _end_told(reporter: Reporter) -> Iterator[None]:
+    """Tell programs of the error, or the interrupt, that ends a run."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        message, code = ending(error)
+        reporter.close()
+        reporter.tell("run_stopped" if code == STOPPED else "run_failed", message=message, exit_code=code)
+        raise
 
 
 def _confirmed(sentences: list[str]) -> bool:
