@@ -127,8 +127,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
-            click.echo(f"distembed: {STOPPED_TEXT}", err=True)
-            sys.exit(STOPPED)
+            return import_module("distembed.cli.failures").fail(STOPPED_TEXT, code=STOPPED)
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
