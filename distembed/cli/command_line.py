@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import click
 
-FAILED, USAGE, STOPPED, EMPTY = 1, 2, 3, 4
+FAILED, USAGE, STOPPED, EMPTY_CODE = 1, 2, 3, 4
 """The exit codes after what is no success: something is to be mended, or typed otherwise; the same command goes on
 later; there is nothing yet (of `status` only)."""
 

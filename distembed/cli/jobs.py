@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from distembed.cli.command_line import PLACE, STOPPED, examples
+from distembed.cli.command_line import EMPTY_CODE, PLACE, STOPPED, examples
 from distembed.cli.failures import ending, fail, one_sentence
 from distembed.execution import uncollected
 from distembed.files import failures_told
@@ -21,9 +22,10 @@ from distembed.job.model import Job, JobError
 from distembed.job.opening import code_of, existing_workspace, open_job
 from distembed.job.planning import check_inputs, plan_stages, planned_losses
 from distembed.job.progress import EventReporter, QuietReporter, Reporter, TerminalReporter, warnings_noted
+from distembed.job.record import status_record
 from distembed.job.run import report_job, run_stages
 from distembed.job.state import standings, unread
-from distembed.job.status import job_status, verify_job
+from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
 from distembed.storage import Workspace
@@ -262,17 +264,31 @@ def _ask_on_a_terminal(sentence: str) -> bool:
     epilog=examples(
         "distembed status job.toml",
         "distembed status runs/psdvec",
+        "distembed status job.toml --json",
     )
 )
 @job_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with figures and scores.")
 @one_sentence
-def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+def status(job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool) -> None:
     """Print which stages of a job are done, how far the others are, and who is writing.
 
     JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
-    the last lines say which versions made the stages that are done.
+    the last lines say which versions made the stages that are done. The exit code is 0 if the job is finished, 3 if it
+    is not, and 4 if nothing has begun; 1 and 2 are failures of the command itself.
     """
-    write(job_status(load(job_file, settings, workspace), command=_run_of(job_file, settings, workspace)))
+    job = load(job_file, settings, workspace)
+    if as_json:
+        record = status_record(job)
+        write(json.dumps(record, indent=1))
+        state = str(record["state"])
+    else:
+        text, state = status_and_state(job, command=_run_of(job_file, settings, workspace))
+        write(text)
+    sys.exit(STATUS_CODES[state])
+
+
+STATUS_CODES = {FINISHED: 0, UNFINISHED: STOPPED, EMPTY: EMPTY_CODE}
 
 
 def _run_of(job_file: str, settings: tuple[str, ...], workspace: str | None) -> str:
