@@ -20,9 +20,16 @@ from distembed.files import failures_told
 from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
 from distembed.job.opening import code_of, existing_workspace, open_job
-from distembed.job.planning import check_inputs, plan_stages, planned_losses
-from distembed.job.progress import EventReporter, QuietReporter, Reporter, TerminalReporter, warnings_noted
-from distembed.job.record import status_record
+from distembed.job.planning import check_inputs, nothing_left, plan_stages, planned_losses, time_lines
+from distembed.job.progress import (
+    WARNING,
+    EventReporter,
+    QuietReporter,
+    Reporter,
+    TerminalReporter,
+    warnings_noted,
+)
+from distembed.job.record import plan_record, status_record
 from distembed.job.run import report_job, run_stages
 from distembed.job.state import standings, unread
 from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job
@@ -78,6 +85,7 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
         "distembed plan job.toml --set psdvec.n_components=300",
         "distembed plan job.toml --hosts 8",
         "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
+        "distembed plan job.toml --json",
     )
 )
 @job_options
@@ -99,6 +107,7 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     help="Print the bytes over the network, too, with workers on so many hosts.",
 )
 @click.option("--allow-code", is_flag=True, help="Open URLs of any protocol that the job names.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @one_sentence
 def plan(
     job_file: str,
@@ -109,8 +118,12 @@ def plan(
     sample: tuple[str, ...],
     hosts: int | None,
     allow_code: bool,
+    *,
+    as_json: bool,
 ) -> None:
     """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
+
+    Where the workspace has measured a stage before, a line says how long it may take.
 
     The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
 
@@ -124,17 +137,17 @@ def plan(
             place = existing_workspace(job.job.workspace)
             found = standings(job, place)
         lines = plan_stages(job, found, place)
-        write(lines.table())
-        if hosts is not None:
+        if not as_json:
+            write("\n".join(filter(None, (nothing_left(found), lines.table()))))
+        if hosts is not None and not as_json:
             write(lines.network_table(hosts))
-        for line in check_inputs(job, found):
+        notes = [*check_inputs(job, found), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
+        notes += [*job.idle, *planned_losses(found, place)]
+    if as_json:
+        write(json.dumps(plan_record(lines, found, place, hosts=hosts, notes=notes), indent=1))
+    else:
+        for line in (*notes, *time_lines(found, place), *(f"{WARNING}{text}" for text in lines.warnings())):
             write(shown(line))
-        for line in code_of(job):
-            write(shown(f"{line}: run asks for --allow-code"))
-        for line in (*job.idle, *planned_losses(found, place)):
-            write(shown(line))
-    for warning in lines.warnings():
-        write(f"warning: {warning}")
     lines.check()
 
 

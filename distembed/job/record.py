@@ -1,4 +1,4 @@
-"""What a workspace knows of a job, as JSON for programs: `distembed status --json`.
+"""What a workspace knows of a job, and what a plan says, as JSON for programs: `status --json` and `plan --json`.
 
 `reference/json.md` lists the fields and their units.
 """
@@ -14,6 +14,8 @@ from typing import Any
 from distembed.display import measured
 from distembed.job.model import Job
 from distembed.job.opening import existing_workspace
+from distembed.job.plan import Plan
+from distembed.job.planning import estimate_of, nothing_left
 from distembed.job.stage import system_of
 from distembed.job.state import Standing, standings
 from distembed.job.status import state_in_a_word, state_of_all
@@ -42,6 +44,50 @@ def status_record(job: Job) -> dict[str, object]:
         "verified": verified and {"time": verified[0].isoformat(), "current": verified[1]},
         "stages": [_stage(standing, workspace) for standing in found if workspace is not None],
         "scores": {} if workspace is None else _scores(job, found, workspace),
+    }
+
+
+def plan_record(
+    plan: Plan,
+    found: Sequence[Standing],
+    workspace: Workspace | None,
+    *,
+    hosts: int | None,
+    notes: Sequence[str],
+) -> dict[str, object]:
+    """Return what the table of a plan says, and the sentences below it."""
+    resources, standing_of = plan.job.resources, {standing.spec.name: standing for standing in found}
+    stages: list[dict[str, object]] = []
+    for name, cost in plan.stages.items():
+        estimate = None if workspace is None else estimate_of(standing_of[name], workspace)
+        stages.append(
+            {
+                "stage": name,
+                "done": name in plan.done,
+                "tasks": cost.tasks,
+                "read_bytes": cost.read_bytes,
+                "written_bytes": cost.written_bytes,
+                "peak_task_bytes": cost.peak_bytes(1),
+                "exact": cost.exact,
+                "keeps": [{"output": output, "disk_bytes": size} for output, size in cost.keeps],
+                "network_bytes": None if hosts is None else cost.network_bytes(hosts),
+                "estimate": estimate and estimate._asdict(),
+            }
+        )
+    return {
+        "format": FORMAT,
+        "title": plan.job.job.title,
+        "system": plan.job.job.system,
+        "workspace": plan.job.job.workspace,
+        "nothing_left": bool(nothing_left(found)),
+        "input": plan.sizes,
+        "stages": stages,
+        "process_bytes": plan.process_bytes(1),
+        "threads": resources.n_workers,
+        "threads_bytes": plan.process_bytes(resources.n_workers),
+        "memory_limit": resources.memory_limit,
+        "notes": list(notes),
+        "warnings": list(plan.warnings()),
     }
 
 
