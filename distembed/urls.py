@@ -208,6 +208,8 @@ _allowing = Lock()
 _blocks: list[str | None] = []
 """What the variable held where each block began; the first is what the user has set."""
 
+_LOCAL = LocalFileSystem()
+
 
 def url_to_fs(url: str | os.PathLike[str], **options: Any) -> tuple[Any, str]:
     """Return the file system of a path or URL, and the path as that file system writes it.
@@ -228,7 +230,9 @@ def url_to_fs(url: str | os.PathLike[str], **options: Any) -> tuple[Any, str]:
     check_url(name)
     protocol = protocol_of(name)
     if not protocol:
-        return LocalFileSystem(**options), LocalFileSystem._strip_protocol(name)
+        # fsspec makes a digest of the options to find the file system of another call, ten times the time of this
+        filesystem = LocalFileSystem(**options) if options else _LOCAL
+        return filesystem, LocalFileSystem._strip_protocol(name)
     kind = fsspec.get_filesystem_class(protocol)
     of_url = kind._get_kwargs_from_urls(name)
     return fsspec.filesystem(protocol, **{**of_url, **options}), kind._strip_protocol(name)

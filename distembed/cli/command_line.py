@@ -1,19 +1,39 @@
-"""What the commands share on the command line: exit codes, examples in their help, arguments that a shell completes."""
+"""What the commands share on the command line: how they fail, examples in their help, places, and common options."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, get_args
 
 import click
 
-FAILED, USAGE, STOPPED, EMPTY_CODE = 1, 2, 3, 4
-"""The exit codes after what is no success: something is to be mended, or typed otherwise; the same command goes on
-later; there is nothing yet (of `status` only)."""
-
-STOPPED_TEXT = "stopped; nothing finished is lost, run the same command again to go on"
+from distembed.cli.failures import one_sentence
+from distembed.job.derived import check_outside
 
 PLACE = click.Path(readable=False)
 """A file, a folder or a URL: a shell completes it, and the command itself says what is wrong with it."""
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Outside(click.Path):
+    """A file or a folder that a command writes, outside every workspace."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the place as it is given; refuse one in a workspace."""
+        try:
+            check_outside(str(value).removeprefix("static:"))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def command(
+    *lines: str, group: click.Group | None = None, name: str | None = None
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return what makes a function a command: it fails in one sentence, and its help ends with lines to type."""
+    make = click.command if group is None else group.command
+    return lambda function: make(name, epilog=examples(*lines))(one_sentence(function))
 
 
 def examples(*lines: str) -> str:
@@ -24,3 +44,15 @@ def examples(*lines: str) -> str:
 def choice(values: Any) -> click.Choice[Any]:
     """Return the type of an option that takes one of the values of a `Literal`, in their order."""
     return click.Choice(get_args(values))
+
+
+def target(text: str, *, required: bool = True) -> Decorator:
+    """Return the option `--to`, the file that a command writes; `text` is its help."""
+    return click.option(
+        "--to", "target", type=Outside(readable=False), required=required, metavar="FILE", help=text
+    )
+
+
+def number(text: str, *, default: int, name: str = "n") -> Decorator:
+    """Return the option `-n`, how many there are of something; `text` is its help."""
+    return click.option("-n", name, type=click.IntRange(min=1), default=default, show_default=True, help=text)

@@ -47,33 +47,25 @@ class Finding(NamedTuple):
     is_wrong: bool = False
 
 
-class Extra(NamedTuple):
-    """An optional extra: the packages it brings, and what cannot be done without them."""
-
-    packages: tuple[str, ...]
-    lack: str
-
-
-EXTRAS: Mapping[str, Extra] = {
-    "demo": Extra(("gensim", "bokeh", "openTSNE", "dask-ml"), "most demos lack their data"),
-    "explore": Extra(
-        ("bokeh", "openTSNE"), "distembed explore, the maps of a report and t-SNE figures are not drawn"
+EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "demo": (("gensim", "bokeh", "openTSNE", "dask-ml"), "most demos lack their data"),
+    "explore": (
+        ("bokeh", "openTSNE"),
+        "distembed explore, the maps of a report and t-SNE figures are not drawn",
     ),
-    "tune": Extra(("dask-ml",), "distembed tune cannot choose the keys of a job"),
-    "zstd": Extra(("zstandard",), "files that end in .zst cannot be read"),
-    "stopwords": Extra(("stop-words",), "function words are known of English only"),
-    "neighbors": Extra(("pynndescent",), "neighbors are exact, never approximate"),
-    "lda": Extra(("gensim",), "online LDA is missing among the topic models"),
-    "anndata": Extra(("h5py",), "AnnData files (.h5ad) cannot be read"),
-    "cluster": Extra(
+    "tune": (("dask-ml",), "distembed tune cannot choose the keys of a job"),
+    "zstd": (("zstandard",), "files that end in .zst cannot be read"),
+    "stopwords": (("stop-words",), "function words are known of English only"),
+    "neighbors": (("pynndescent",), "neighbors are exact, never approximate"),
+    "lda": (("gensim",), "online LDA is missing among the topic models"),
+    "anndata": (("h5py",), "AnnData files (.h5ad) cannot be read"),
+    "cluster": (
         ("dask-jobqueue", "dask-kubernetes"),
         "Python programs cannot start Dask clusters on Slurm or Kubernetes; --scheduler reaches any that runs",
     ),
-    "cloud": Extra(
-        ("s3fs", "gcsfs"), "paths that begin with s3:// (s3fs) or gs:// (gcsfs) cannot be reached"
-    ),
+    "cloud": (("s3fs", "gcsfs"), "paths that begin with s3:// (s3fs) or gs:// (gcsfs) cannot be reached"),
 }
-"""The extras that a user may want; `test` and others that only contributors need are not among them."""
+"""The packages of each extra that a user may want (no contributor's, as `test`), and what cannot be done without."""
 
 
 def examine() -> Iterator[tuple[str, list[Finding]]]:
@@ -81,7 +73,11 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
 
     Where a package that is needed is missing or too old, the sections after the first are left out: they import it.
     """
-    program = [*_program(), *needed_packages(requires("distembed") or ())]
+    program = [
+        Finding("distembed", f"{distembed.__version__} in {Path(distembed.__file__).parent}"),
+        Finding("python", f"{platform.python_version()}, {sys.executable}"),
+        *needed_packages(requires("distembed") or ()),
+    ]
     yield "program", program
     if any(finding.is_wrong for finding in program):
         return
@@ -89,11 +85,6 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
     yield "places", list(_places())
     yield "extras", list(_extras())
     yield "self check", [self_check()]
-
-
-def _program() -> Iterator[Finding]:
-    yield Finding("distembed", f"{distembed.__version__} in {Path(distembed.__file__).parent}")
-    yield Finding("python", f"{platform.python_version()}, {sys.executable}")
 
 
 def needed_packages(requirements: Iterable[str]) -> Iterator[Finding]:
@@ -158,10 +149,10 @@ def _place(name: str, folder: Path, advice: str, *, is_needed: bool) -> Finding:
 
 
 def _extras() -> Iterator[Finding]:
-    for name, extra in EXTRAS.items():
-        versions = {package: _version(package) for package in extra.packages}
+    for name, (packages, lack) in EXTRAS.items():
+        versions = {package: _version(package) for package in packages}
         value = ", ".join(f"{package} {found or 'missing'}" for package, found in versions.items())
-        note = "" if all(versions.values()) else f"{extra.lack}: pip install 'distembed[{name}]'"
+        note = "" if all(versions.values()) else f"{lack}: pip install 'distembed[{name}]'"
         yield Finding(name, value, note)
 
 
@@ -196,7 +187,12 @@ def _promises_kept(folder: Path) -> tuple[str, str]:
         return f"its files are damaged: {(faults + more)[0]}", ""
     if one != two:
         return f"one worker and two made different bytes, {one} and {two}", ""
-    _damage(folder / "2" / "arrays.zarr" / "vectors")
+    # The last byte of the largest file is changed.
+    files = (path for path in (folder / "2" / "arrays.zarr" / "vectors").rglob("*") if path.is_file())
+    file = max(files, key=lambda path: path.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
     return ("" if verify_job(runs[1])[0] else "a damaged byte was not found"), one
 
 
@@ -213,11 +209,3 @@ def _small_job(folder: Path) -> dict[str, Any]:
         "psdvec": {"n_components": 5},
         "resources": {"block_memory": "1MiB"},
     }
-
-
-def _damage(folder: Path) -> None:
-    """Change the last byte of the largest file in a folder."""
-    file = max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)

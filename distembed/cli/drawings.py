@@ -6,23 +6,14 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import PLACE, choice, examples
-from distembed.cli.failures import one_sentence
-from distembed.cli.outside import OUTSIDE
+from distembed.cli.command_line import PLACE, choice, command, examples, number, target
 from distembed.files import read_small
 from distembed.job.opening import open_job, parse_source
 from distembed.job.terminal import shown, write
 from distembed.views.drawings import Drawn, draw_map, draw_topics
 from distembed.views.report.maps import MapMethod
 
-TARGET = click.option(
-    "--to",
-    "target",
-    type=OUTSIDE,
-    required=True,
-    metavar="FILE",
-    help="The figure: its name ends in .pdf, .svg or .png.",
-)
+TARGET = target("The figure: its name ends in .pdf, .svg or .png.")
 
 
 @click.group(
@@ -35,12 +26,11 @@ def plot() -> None:
     """Draw a figure of chosen words, documents or topics into a PDF, SVG or PNG file."""
 
 
-@plot.command(
+@command(
+    "distembed plot map runs/psdvec --to map.pdf",
+    "distembed plot map runs/psdvec king queen music --method pca --to map.svg",
+    group=plot,
     name="map",
-    epilog=examples(
-        "distembed plot map runs/psdvec --to map.pdf",
-        "distembed plot map runs/psdvec king queen music --method pca --to map.svg",
-    ),
 )
 @click.argument("source", type=PLACE, metavar="WORKSPACE")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
@@ -59,15 +49,7 @@ def plot() -> None:
     show_default=True,
     help="t-SNE keeps neighbors together, principal components keep large distances.",
 )
-@click.option(
-    "-n",
-    "n_points",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="How many are drawn where none is named.",
-)
-@one_sentence
+@number("How many are drawn where none is named.", default=100, name="n_points")
 def map_(
     source: str,
     names: tuple[str, ...],
@@ -91,25 +73,18 @@ def map_(
     write(shown(drawn))
 
 
-@plot.command(
-    epilog=examples(
-        "distembed plot topics runs/topics --to topics.pdf",
-        "distembed plot topics runs/topics 0 3 --to two.png -n 15",
-    )
+@command(
+    "distembed plot topics runs/topics --to topics.pdf",
+    "distembed plot topics runs/topics 0 3 --to two.png -n 15",
+    group=plot,
 )
 @click.argument("workspace", type=PLACE)
 @click.argument("numbers", nargs=-1, type=click.IntRange(min=0), metavar="[TOPIC]...")
 @TARGET
-@click.option(
-    "-n", "n_words", type=click.IntRange(min=1), default=10, show_default=True, help="Words of each topic."
-)
-@one_sentence
+@number("Words of each topic.", default=10, name="n_words")
 def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) -> None:
     """Draw the top words of topics as bars: those of the numbers given, by default all.
 
     WORKSPACE is that of a finished topics job, or its job file.
     """
     write(shown(draw_topics(open_job(workspace), target, topics=numbers, n_words=n_words)))
-
-
-COMMANDS: tuple[click.Command, ...] = (plot,)

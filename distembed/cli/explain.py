@@ -6,24 +6,19 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import PLACE, examples
-from distembed.cli.failures import one_sentence
+from distembed.cli.command_line import PLACE, command, number
 from distembed.job.opening import open_job
 from distembed.job.terminal import shown, write
 from distembed.views.explain import Asked, as_json, as_page, as_text, explain_job
 
 
-@click.command(
-    epilog=examples(
-        "distembed explain runs/psdvec king queen",
-        "distembed explain runs/topics 17 --html why.html",
-    )
+@command(
+    "distembed explain runs/psdvec king queen",
+    "distembed explain runs/topics 17 --html why.html",
 )
 @click.argument("workspace", type=PLACE)
 @click.argument("names", nargs=-1, required=True)
-@click.option(
-    "-n", "n", default=12, show_default=True, type=click.IntRange(min=1), help="How many terms are shown."
-)
+@number("How many terms are shown.", default=12)
 @click.option(
     "--passages",
     "n_passages",
@@ -38,7 +33,6 @@ from distembed.views.explain import Asked, as_json, as_page, as_text, explain_jo
 @click.option(
     "--html", "html_file", type=click.Path(dir_okay=False), help="Write it there as a page as well."
 )
-@one_sentence
 def explain(
     workspace: str,
     names: tuple[str, ...],
@@ -58,6 +52,3 @@ def explain(
         if file:
             Path(file).write_text(written(found), encoding="utf-8")
             write(f"written to {shown(file)}", err=True)
-
-
-COMMANDS: tuple[click.Command, ...] = (explain,)

@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from distembed.cli.command_line import PLACE, choice, examples
-from distembed.cli.failures import one_sentence
-from distembed.cli.outside import OUTSIDE
+from distembed.cli.command_line import PLACE, choice, command, target
 from distembed.encoding.encoder import Weighting, Whitening
 from distembed.job.opening import parse_source
 from distembed.job.terminal import shown, write
@@ -17,13 +15,11 @@ from distembed.views.export import ExportOptions, export_source
 from distembed.views.static_model import export_static
 
 
-@click.command(
-    epilog=examples(
-        "distembed export runs/psdvec --to vectors.txt",
-        "distembed export runs/topics --to documents.csv",
-        "distembed export runs/topics --what topics --to topics.parquet",
-        "distembed export vectors.bin --to static:model",
-    )
+@command(
+    "distembed export runs/psdvec --to vectors.txt",
+    "distembed export runs/topics --to documents.csv",
+    "distembed export runs/topics --what topics --to topics.parquet",
+    "distembed export vectors.bin --to static:model",
 )
 @click.argument("source", type=PLACE)
 @click.option(
@@ -31,15 +27,10 @@ from distembed.views.static_model import export_static
     metavar="WORD",
     help="words, names, documents or topics (default: what the system of the job is for).",
 )
-@click.option(
-    "--to",
-    "target",
-    type=OUTSIDE,
-    required=True,
-    metavar="FILE",
-    help="The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
+@target(
+    "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
     ".safetensors .fasttext.bin (fastText's own). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
-    "sentence-transformers and model2vec.",
+    "sentence-transformers and model2vec."
 )
 @click.option(
     "--format",
@@ -82,7 +73,6 @@ from distembed.views.static_model import export_static
     help="Put ' before texts of .csv and .tsv that begin with = + - or @, which a spreadsheet program would compute "
     "(default); this package takes it away again when it reads the file.",
 )
-@one_sentence
 def export(
     source: str,
     target: str,
@@ -115,6 +105,3 @@ def _refuse(options: Mapping[str, object], *, of: str) -> None:
     for name, value in options.items():
         if value:
             raise click.UsageError(f"--{name.replace('_', '-')} is an option of {of}: leave it out")
-
-
-COMMANDS: tuple[click.Command, ...] = (export,)

@@ -11,11 +11,16 @@ from typing import Any, NoReturn
 
 import click
 
-from distembed.cli.command_line import FAILED, STOPPED, STOPPED_TEXT, USAGE
 from distembed.files import NO_CREDENTIALS, PARTIAL
 from distembed.job.model import JobError, StoppedError
 from distembed.job.terminal import shown, write
 from distembed.storage.schema import LockedError
+
+FAILED, USAGE, STOPPED, EMPTY_CODE = 1, 2, 3, 4
+"""The exit codes after what is no success: something is to be mended, or typed otherwise; the same command goes on
+later; there is nothing yet (of `status` only)."""
+
+STOPPED_TEXT = "stopped; nothing finished is lost, run the same command again to go on"
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
 
@@ -88,6 +93,11 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
         return f"{error.object!r} has letters that this locale cannot write as a file name: set PYTHONUTF8=1"
     return str(error.strerror) if isinstance(error, OSError) and error.strerror else text
+
+
+def stop() -> NoReturn:
+    """End after an interrupt."""
+    fail(STOPPED_TEXT, code=STOPPED)
 
 
 def fail(message: str, *, code: int) -> NoReturn:

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import click
 
-from distembed.cli.command_line import PLACE, examples
-from distembed.cli.failures import one_sentence
-from distembed.cli.outside import OUTSIDE
+from distembed.cli.command_line import PLACE, command, target
 from distembed.job.opening import open_job
 from distembed.job.terminal import shown, write
 from distembed.views.inference import NewFiles, infer_job
 
 
-@click.command(
-    epilog=examples(
-        "distembed infer runs/topics new.jsonl --to topics.parquet",
-        "distembed infer runs/psdvec 'later/*.txt' --words words.txt --to vectors.txt",
-        "distembed infer runs/imputation new.csv --to names.csv",
-    )
+@command(
+    "distembed infer runs/topics new.jsonl --to topics.parquet",
+    "distembed infer runs/psdvec 'later/*.txt' --words words.txt --to vectors.txt",
+    "distembed infer runs/imputation new.csv --to names.csv",
 )
 @click.argument("workspace", type=PLACE)
 @click.argument("files", type=PLACE, nargs=-1, required=True)
-@click.option(
-    "--to",
-    "target",
-    type=OUTSIDE,
-    required=True,
-    metavar="FILE",
-    help="The end of its name says the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
-    ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz); for imputation also .csv .tsv .npy.",
+@target(
+    "The end of its name says the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
+    ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz); for imputation also .csv .tsv .npy."
 )
 @click.option(
     "--words",
@@ -51,7 +42,6 @@ from distembed.views.inference import NewFiles, infer_job
     "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Read FILES otherwise than the job."
 )
 @click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
-@one_sentence
 def infer(
     workspace: str,
     files: tuple[str, ...],
@@ -75,6 +65,3 @@ def infer(
     """
     new = NewFiles(files, target, words, min_count, space)
     write(shown(infer_job(open_job(workspace, settings=settings), new, allow_code=allow_code)))
-
-
-COMMANDS: tuple[click.Command, ...] = (infer,)

@@ -6,15 +6,15 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from distembed.cli.command_line import EMPTY_CODE, PLACE, STOPPED, examples
-from distembed.cli.failures import ending, fail, one_sentence
+from distembed.cli.command_line import PLACE, command
+from distembed.cli.failures import EMPTY_CODE, STOPPED, ending, fail
 from distembed.execution import uncollected
 from distembed.files import failures_told
 from distembed.job.cluster import TLS
@@ -69,6 +69,31 @@ def load(job_file: str, settings: tuple[str, ...], workspace: str | None, *, to_
         raise JobError(str(error)) from None
 
 
+@contextmanager
+def terminal_reporter(*, allow_code: bool = False, display: str | None = None) -> Iterator[Reporter]:
+    """Yield what shows progress and warnings: on the terminal, or as `display` asks; it is told of a failure, too.
+
+    `allow_code` opens URLs of any protocol.
+    """
+    reporter = _reporter(display)
+    try:
+        with closing(reporter), any_protocol(allowed=allow_code), warnings_noted(reporter):
+            yield reporter
+    except (Exception, KeyboardInterrupt) as error:
+        message, code = ending(error)
+        reporter.tell("run_stopped" if code == STOPPED else "run_failed", message=message, exit_code=code)
+        raise
+
+
+def _reporter(display: str | None) -> Reporter:
+    """Return what shows a run: to readers, at the length that they asked for, or to a program."""
+    if display == "json":
+        return EventReporter()
+    if display == "quiet":
+        return QuietReporter()
+    return TerminalReporter(Console(soft_wrap=True), verbose=display == "verbose")
+
+
 def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) -> list[str]:
     """Return the settings that plan a corpus of a size from a sample of its text."""
     given = {
@@ -79,14 +104,12 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     return [f"{key}={value}" for key, value in given.items() if value]
 
 
-@click.command(
-    epilog=examples(
-        "distembed plan job.toml",
-        "distembed plan job.toml --set psdvec.n_components=300",
-        "distembed plan job.toml --hosts 8",
-        "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
-        "distembed plan job.toml --json",
-    )
+@command(
+    "distembed plan job.toml",
+    "distembed plan job.toml --set psdvec.n_components=300",
+    "distembed plan job.toml --hosts 8",
+    "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
+    "distembed plan job.toml --json",
 )
 @job_options
 @click.option(
@@ -108,7 +131,6 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
 )
 @click.option("--allow-code", is_flag=True, help="Open URLs of any protocol that the job names.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@one_sentence
 def plan(
     job_file: str,
     settings: tuple[str, ...],
@@ -151,13 +173,11 @@ def plan(
     lines.check()
 
 
-@click.command(
-    epilog=examples(
-        "distembed run job.toml",
-        "distembed run job.toml --set psdvec.n_components=50 --workspace runs/50",
-        "distembed run job.toml --until cooccurrence --workers 4",
-        "distembed run job.toml --scheduler tcp://10.0.0.1:8786",
-    )
+@command(
+    "distembed run job.toml",
+    "distembed run job.toml --set psdvec.n_components=50 --workspace runs/50",
+    "distembed run job.toml --until cooccurrence --workers 4",
+    "distembed run job.toml --scheduler tcp://10.0.0.1:8786",
 )
 @job_options
 @click.option(
@@ -195,7 +215,6 @@ def plan(
 )
 @click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
 @click.option("--tls-key", type=click.Path(exists=True), help="This client's private key.")
-@one_sentence
 def run(
     job_file: str,
     settings: tuple[str, ...],
@@ -216,73 +235,36 @@ def run(
     they were made from has changed. The exit code is 0 after success, 1 after a failure, 2 if the command or the job
     is wrong, and 3 if the run was stopped and the same command goes on.
     """
-    reporter = _reporter(display)
-    try:
-        with _end_told(reporter), any_protocol(allowed=allow_code), warnings_noted(reporter):
-            job = load(job_file, settings, workspace, to_run=True)
-            workers = Workers(
+    with terminal_reporter(allow_code=allow_code, display=display) as reporter:
+        job = load(job_file, settings, workspace, to_run=True)
+        code = code_of(job)
+        outcome = run_stages(
+            job,
+            workers=Workers(
                 scheduler=scheduler,
                 n_workers=n_workers or job.resources.workers,
                 memory_limit=job.resources.memory_limit,
                 tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
-            )
-            outcome = run_stages(
-                job,
-                workers=workers,
-                reporter=reporter,
-                until=until,
-                allow_code=allow_code or _confirmed(code_of(job)),
-                replace=replace,
-                ask=_ask_on_a_terminal,
-            )
-            reporter.tell("run_finished", ran=list(outcome.ran), skipped=list(outcome.skipped), exit_code=0)
-    finally:
-        reporter.close()
+            ),
+            reporter=reporter,
+            until=until,
+            # Where nobody can answer, no is the answer to both questions.
+            allow_code=allow_code or (bool(code) and confirmed(f"{'; '.join(code)}. Allow it?")),
+            replace=replace,
+            ask=lambda sentence: confirmed(f"{sentence}. Replace it now?"),
+        )
+        reporter.tell("run_finished", ran=list(outcome.ran), skipped=list(outcome.skipped), exit_code=0)
     if display not in {"json", "quiet"}:
         write(outcome.text)
 
 
-def _reporter(display: str | None) -> Reporter:
-    """Return what shows a run: to readers, at the length that they asked for, or to a program."""
-    if display == "json":
-        return EventReporter()
-    if display == "quiet":
-        return QuietReporter()
-    return TerminalReporter(Console(soft_wrap=True), verbose=display == "verbose")
-
-
-@contextmanager
-def _end_told(reporter: Reporter) -> Iterator[None]:
-    """Tell programs of the error, or the interrupt, that ends a run."""
-    try:
-        yield
-    except (Exception, KeyboardInterrupt) as error:
-        message, code = ending(error)
-        reporter.close()
-        reporter.tell("run_stopped" if code == STOPPED else "run_failed", message=message, exit_code=code)
-        raise
-
-
-def _confirmed(sentences: list[str]) -> bool:
-    """Ask on a terminal whether a job may call the code it names; elsewhere nobody can say yes."""
-    return bool(sentences) and confirmed(f"{'; '.join(sentences)}. Allow it?")
-
-
-def _ask_on_a_terminal(sentence: str) -> bool:
-    """Ask whether to go on; where nobody can answer, do not."""
-    return confirmed(f"{sentence}. Replace it now?")
-
-
-@click.command(
-    epilog=examples(
-        "distembed status job.toml",
-        "distembed status runs/psdvec",
-        "distembed status job.toml --json",
-    )
+@command(
+    "distembed status job.toml",
+    "distembed status runs/psdvec",
+    "distembed status job.toml --json",
 )
 @job_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with figures and scores.")
-@one_sentence
 def status(job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool) -> None:
     """Print which stages of a job are done, how far the others are, and who is writing.
 
@@ -291,12 +273,15 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None, *, a
     is not, and 4 if nothing has begun; 1 and 2 are failures of the command itself.
     """
     job = load(job_file, settings, workspace)
+    given = [option for setting in settings for option in ("--set", setting)]
+    given += ["--workspace", workspace] if workspace else []
+    same_options = shlex.join(["distembed", "run", job_file, *given])
     if as_json:
         record = status_record(job)
         write(json.dumps(record, indent=1))
         state = str(record["state"])
     else:
-        text, state = status_and_state(job, command=_run_of(job_file, settings, workspace))
+        text, state = status_and_state(job, command=same_options)
         write(text)
     sys.exit(STATUS_CODES[state])
 
@@ -304,21 +289,11 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None, *, a
 STATUS_CODES = {FINISHED: 0, UNFINISHED: STOPPED, EMPTY: EMPTY_CODE}
 
 
-def _run_of(job_file: str, settings: tuple[str, ...], workspace: str | None) -> str:
-    """Return the command that runs a job with the same options, as a shell takes it."""
-    given = [option for setting in settings for option in ("--set", setting)]
-    given += ["--workspace", workspace] if workspace else []
-    return shlex.join(["distembed", "run", job_file, *given])
-
-
-@click.command(
-    epilog=examples(
-        "distembed verify job.toml",
-        "distembed verify runs/psdvec",
-    )
+@command(
+    "distembed verify job.toml",
+    "distembed verify runs/psdvec",
 )
 @job_options
-@one_sentence
 def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Check that every stage of a job is committed and every block holds its digest.
 
@@ -340,20 +315,14 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     write(f"digest {digest}")
 
 
-@click.command(
-    epilog=examples(
-        "distembed report job.toml",
-        "distembed report runs/psdvec",
-    )
+@command(
+    "distembed report job.toml",
+    "distembed report runs/psdvec",
 )
 @job_options
-@one_sentence
 def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Write the HTML report of a finished job and print where it is.
 
     JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept.
     """
     write(shown(report_job(load(job_file, settings, workspace))))
-
-
-COMMANDS: tuple[click.Command, ...] = (plan, run, status, verify, report)

@@ -16,8 +16,6 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
-from distembed.cli.command_line import STOPPED, STOPPED_TEXT, examples
-
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 MOMENT = 0.05
@@ -127,7 +125,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
-            return import_module("distembed.cli.failures").fail(STOPPED_TEXT, code=STOPPED)
+            return import_module("distembed.cli.failures").stop()
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -137,8 +135,8 @@ class Commands(click.Group):
         """Return the command of a name, None if there is none."""
         if name not in COMMANDS:
             return None
-        commands = import_module(f"distembed.cli.{COMMANDS[name][0]}").COMMANDS
-        return next(command for command in commands if command.name == name)
+        command: click.Command = vars(import_module(f"distembed.cli.{COMMANDS[name][0]}"))[name]
+        return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with its sentence, shortened to a line."""
@@ -164,7 +162,7 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=examples("distembed demo psdvec", "distembed new psdvec texts.txt", "distembed run psdvec.toml"),
+    epilog="\b\nExamples:\n  distembed demo psdvec\n  distembed new psdvec texts.txt\n  distembed run psdvec.toml",
 )
 @click.version_option(package_name="distembed")
 def cli() -> None:

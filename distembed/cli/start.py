@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from distembed.cli.command_line import PLACE, examples
+from distembed.cli.command_line import PLACE, command
 from distembed.cli.doctor import Finding, examine
-from distembed.cli.failures import fail, one_sentence
+from distembed.cli.failures import fail
 from distembed.cli.jobs import run
 from distembed.job.demos import lay_out
 from distembed.job.keys import as_json, as_markdown, as_text, keys_of
@@ -25,16 +25,13 @@ SHOWN_ITEMS = 5
 """Items of a long list that are printed."""
 
 
-@click.command(
-    epilog=examples(
-        "distembed keys topics",
-        "distembed keys psdvec --json",
-    )
+@command(
+    "distembed keys topics",
+    "distembed keys psdvec --json",
 )
 @click.argument("system", type=SYSTEM)
 @click.option("--json", "form", flag_value="json", help="Print a JSON list of objects.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table per section.")
-@one_sentence
 def keys(system: str, form: str | None) -> None:
     """Print every section and key of the job files of SYSTEM, with type, range, default and meaning."""
     found = keys_of(system)
@@ -46,19 +43,16 @@ def keys(system: str, form: str | None) -> None:
         write(as_text(found, width=min(100, shutil.get_terminal_size().columns)))
 
 
-@click.command(
-    epilog=examples(
-        "distembed new psdvec texts.txt",
-        "distembed new topics news.csv --to news.toml",
-        "distembed new imputation companies.csv vectors.txt",
-    )
+@command(
+    "distembed new psdvec texts.txt",
+    "distembed new topics news.csv --to news.toml",
+    "distembed new imputation companies.csv vectors.txt",
 )
 @click.argument("system", type=SYSTEM)
 @click.argument("files", type=PLACE, nargs=-1, metavar="[FILE]...")
 @click.option(
     "--to", "target", type=PLACE, metavar="JOB.toml", help="The job file to write; by default SYSTEM.toml."
 )
-@one_sentence
 def new(system: str, files: tuple[str, ...], target: str | None) -> None:
     """Write a commented job file for SYSTEM with every key, its default and its range.
 
@@ -80,11 +74,9 @@ def _in_short(value: object) -> str:
     return str(value)
 
 
-@click.command(
-    epilog=examples(
-        "distembed demo psdvec",
-        "distembed demo topics --folder try",
-    )
+@command(
+    "distembed demo psdvec",
+    "distembed demo topics --folder try",
 )
 @click.argument("system", type=SYSTEM)
 @click.option(
@@ -94,7 +86,6 @@ def _in_short(value: object) -> str:
     help="Where the job, its inputs and its workspace go; default distembed-demo/SYSTEM.",
 )
 @click.pass_context
-@one_sentence
 def demo(context: click.Context, system: str, folder: str | None) -> None:
     """Run the small real example of SYSTEM, on files that installed packages carry.
 
@@ -108,16 +99,13 @@ def demo(context: click.Context, system: str, folder: str | None) -> None:
     )  # fmt: skip
 
 
-@click.command(
-    epilog=examples(
-        "distembed doctor",
-        "distembed doctor --json",
-    )
+@command(
+    "distembed doctor",
+    "distembed doctor --json",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object, a list of findings per section."
 )
-@one_sentence
 def doctor(*, as_json: bool) -> None:
     """Print what this installation and this machine have, and check that a small job works here.
 
@@ -153,10 +141,9 @@ def _write_section(name: str, findings: list[Finding]) -> None:
             write(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
 
 
-@click.command(epilog=examples("distembed completion bash", "distembed completion fish"))
+@command("distembed completion bash", "distembed completion fish")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
-@one_sentence
 def completion(context: click.Context, shell: str) -> None:
     """Print the lines by which SHELL completes commands, options, systems and files.
 
@@ -172,6 +159,3 @@ def completion(context: click.Context, shell: str) -> None:
             f"this version of click completes nothing for {shell}: pip install --upgrade click"
         )
     write(kind(root.command, {}, "distembed", "_DISTEMBED_COMPLETE").source())
-
-
-COMMANDS: tuple[click.Command, ...] = (keys, new, demo, doctor, completion)

@@ -6,17 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-from rich.console import Console
 
-from distembed.cli.command_line import PLACE, choice, examples
-from distembed.cli.failures import one_sentence
-from distembed.cli.outside import OUTSIDE
+from distembed.cli.command_line import PLACE, choice, command, number, target
+from distembed.cli.jobs import terminal_reporter
 from distembed.corpus import read_corpus
 from distembed.corpus.readers import Layout
 from distembed.encoding.encoder import UnknownWords, Weighting, Whitening
 from distembed.encoding.texts import search_texts
 from distembed.job.opening import parse_source
-from distembed.job.progress import TerminalReporter, warnings_noted
 from distembed.job.terminal import found_text, shown, write
 from distembed.views.texts import encode_files, is_encoded, open_encoder, search_encoded
 
@@ -70,24 +67,14 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(
-    epilog=examples(
-        "distembed encode runs/psdvec reviews.txt --to reviews.parquet",
-        "distembed encode vectors.bin reviews.csv --text-field body --to reviews.npy",
-    )
+@command(
+    "distembed encode runs/psdvec reviews.txt --to reviews.parquet",
+    "distembed encode vectors.bin reviews.csv --text-field body --to reviews.npy",
 )
 @click.argument("vectors", type=PLACE)
 @click.argument("files", type=PLACE, metavar="TEXTS...", nargs=-1, required=True)
-@click.option(
-    "--to",
-    "target",
-    type=OUTSIDE,
-    required=True,
-    metavar="FILE",
-    help="The end of its name says the format: .parquet .csv .tsv .npy, or .zarr for a folder.",
-)
+@target("The end of its name says the format: .parquet .csv .tsv .npy, or .zarr for a folder.")
 @text_options
-@one_sentence
 def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) -> None:
     """Write a vector for every text: the weighted mean of the vectors of its words.
 
@@ -98,27 +85,20 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     Parquet keeps id, title, label and the beginning of each text beside its vector. Stop it at any time: the same
     command goes on where it was.
     """
-    reporter = TerminalReporter(Console(soft_wrap=True))
-    try:
-        with warnings_noted(reporter):
-            encoder = open_encoder(parse_source(vectors), **_encoding(options))
-            text = encode_files(encoder, _corpus(files, options), target, reporter)
-    finally:
-        reporter.close()
+    with terminal_reporter() as reporter:
+        encoder = open_encoder(parse_source(vectors), **_encoding(options))
+        text = encode_files(encoder, _corpus(files, options), target, reporter)
     write(shown(text.replace("\n", "; ")))
 
 
-@click.command(
-    epilog=examples(
-        "distembed search runs/psdvec reviews.parquet 'slow delivery' -n 5",
-    )
+@command(
+    "distembed search runs/psdvec reviews.parquet 'slow delivery' -n 5",
 )
 @click.argument("vectors", type=PLACE)
 @click.argument("files", type=PLACE, metavar="TEXTS...", nargs=-1, required=True)
 @click.argument("query")
-@click.option("-n", "n", default=10, show_default=True, type=click.IntRange(min=1), help="How many texts.")
+@number("How many texts.", default=10)
 @text_options
-@one_sentence
 def search(vectors: str, files: tuple[str, ...], query: str, n: int, **options: Any) -> None:
     """Print the texts that are nearest to QUERY by the cosine of their vectors.
 
@@ -142,6 +122,3 @@ def _corpus(files: tuple[str, ...], options: dict[str, Any]) -> Any:
     return read_corpus(
         list(files), **{name: value for name, value in options.items() if name not in ENCODING}
     )
-
-
-COMMANDS: tuple[click.Command, ...] = (encode, search)

@@ -5,27 +5,21 @@ from __future__ import annotations
 import math
 
 import click
-from rich.console import Console
 
-from distembed.cli.command_line import PLACE, examples
-from distembed.cli.failures import one_sentence
-from distembed.cli.outside import OUTSIDE
+from distembed.cli.command_line import PLACE, command, target
+from distembed.cli.jobs import terminal_reporter
 from distembed.job.model import Job, JobError
 from distembed.job.opening import open_job
-from distembed.job.progress import TerminalReporter, warnings_noted
 from distembed.job.terminal import shown, write
 from distembed.job.workers import Workers
-from distembed.urls import any_protocol
 from distembed.views import tuning
 from distembed.views.export import table_format, write_table
 from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words, parse_grids
 
 
-@click.command(
-    epilog=examples(
-        "distembed tune job.toml --grid psdvec.smoothing=0.02,0.1 --on MEN.txt",
-        "distembed tune job.toml --grid counting.window=2,5 --grid psdvec.n_components=100,300 --on MEN.txt",
-    )
+@command(
+    "distembed tune job.toml --grid psdvec.smoothing=0.02,0.1 --on MEN.txt",
+    "distembed tune job.toml --grid counting.window=2,5 --grid psdvec.n_components=100,300 --on MEN.txt",
 )
 @click.argument("job_file", type=PLACE, metavar="JOB")
 @click.option(
@@ -52,19 +46,12 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words,
     metavar="DIR",
     help="Where the candidates are made (default: beside the job's own workspace, its name with .tune).",
 )
-@click.option(
-    "--to",
-    "target",
-    type=OUTSIDE,
-    metavar="FILE",
-    help="Write the table there as well: .csv, .tsv or .parquet.",
-)
+@target("Write the table there as well: .csv, .tsv or .parquet.", required=False)
 @click.option("--scheduler", metavar="ADDRESS", help="As for run: tcp://… or tls://…, threads or processes.")
 @click.option(
     "--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: the job's)."
 )
 @click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
-@one_sentence
 def tune(
     job_file: str,
     grids: tuple[str, ...],
@@ -93,15 +80,11 @@ def tune(
         n = n_workers or job.resources.workers
         return Workers(scheduler=scheduler, n_workers=n, memory_limit=job.resources.memory_limit)
 
-    reporter = TerminalReporter(Console(soft_wrap=True))
-    try:
-        with any_protocol(allowed=allow_code), warnings_noted(reporter):
-            grid = parse_grids(grids)
-            tuned = tuning.tune(
-                job_of, grid, on, place=workspace, workers=workers, reporter=reporter, allow_code=allow_code
-            )
-    finally:
-        reporter.close()
+    with terminal_reporter(allow_code=allow_code) as reporter:
+        grid = parse_grids(grids)
+        tuned = tuning.tune(
+            job_of, grid, on, place=workspace, workers=workers, reporter=reporter, allow_code=allow_code
+        )
     write(_table(tuned))
     write(_advice(tuned, job_file, settings))
     if target and chosen:
@@ -151,6 +134,3 @@ def _doubts(best: Candidate, base: Candidate) -> list[str]:
     if {one["known"] for one in (best.chosen, base.chosen)} != {best.chosen["known"]}:
         doubts.append("the candidates know different items: their scores compare only on the same ones")
     return doubts
-
-
-COMMANDS: tuple[click.Command, ...] = (tune,)

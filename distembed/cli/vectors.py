@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from distembed.cli.command_line import PLACE, choice, examples
-from distembed.cli.failures import fail, one_sentence
-from distembed.cli.outside import OUTSIDE
+from distembed.cli.command_line import PLACE, choice, command, number, target
+from distembed.cli.failures import fail
 from distembed.display import plural
 from distembed.encoding.encoder import Weighting, Whitening
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import FEW_KNOWN, Case, Options, Policy, Score, Unknown
-from distembed.evaluation.sentence_files import SentenceSet, find_sentence_sets, with_word_sets
+from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
 from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
-from distembed.evaluation.tagged_files import TaggedSet, find_tagged_sets
+from distembed.evaluation.tagged_files import find_tagged_sets
 from distembed.evaluation.tagging import compare_tagging
 from distembed.evaluation.words import case_advice
 from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
 from distembed.job.model import locate
-from distembed.job.opening import Source, load_vectors, parse_source
+from distembed.job.opening import load_vectors, parse_source
 from distembed.job.tables import neighbors_table
 from distembed.job.terminal import neighbor_line, safe_scores, shown, write
 from distembed.vectors import WordVectors
@@ -33,12 +32,10 @@ from distembed.views.export import table_format, write_table
 from distembed.views.texts import open_encoder
 
 
-@click.command(
-    epilog=examples(
-        "distembed evaluate vectors.txt --sets wordeval/",
-        "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
-        "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --json scores.json",
-    )
+@command(
+    "distembed evaluate vectors.txt --sets wordeval/",
+    "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
+    "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --json scores.json",
 )
 @click.argument("vectors", type=PLACE, nargs=-1, required=True)
 @click.option(
@@ -86,7 +83,6 @@ from distembed.views.texts import open_encoder
     type=choice(Whitening),
     help="Even out the spread of the words in sentences (default: none).",
 )
-@one_sentence
 def evaluate(
     vectors: tuple[str, ...],
     sets: tuple[str, ...],
@@ -108,76 +104,37 @@ def evaluate(
     """
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
-    found = _find(tuple(locate(path, Path()) for path in sets))
+    places = tuple(locate(path, Path()) for path in sets)
+    tagged = find_tagged_sets(places)
+    sentences = find_sentence_sets(places, besides=tagged.files)
+    others = tagged.files | sentences.files
+    with_words = with_word_sets(places, others)
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
-    policy = Policy(case, unknown, synonym_options=synonym_options)
-    if found.with_words:
-        scores = evaluation.compare(
-            files,
-            found.with_words,
-            same_words=same_words,
-            case=case,
-            unknown=unknown,
-            synonym_options=synonym_options,
-        )
-    options = {"weighting": weighting, "whitening": whitening}
-    for more in (_of_sentences(sources, files, found, policy, options), _of_tags(files, found, policy)):
-        scores = {path: each + more.get(path, []) for path, each in scores.items()}
+    options: dict[str, Any] = {"case": case, "unknown": unknown, "synonym_options": synonym_options}
+    policy = Policy(**options)
+    if with_words:
+        scores = evaluation.compare(files, with_words, same_words=same_words, **options)
+    if sentences.sets:
+        without = evaluate_bags(sentences.sets)
+        # Unknown words of a sentence cannot count as wrong.
+        encoding: dict[str, Any] = {"weighting": weighting, "whitening": whitening}
+        encoding["unknown"] = None if unknown == "zero" else unknown
+        for path, source in sources.items():
+            encoder = open_encoder(source, vectors=files[path], **encoding)
+            scores[path] = scores[path] + evaluate_sentences(encoder, sentences.sets) + without
+    if tagged.sets:
+        of_tags = compare_tagging(files, tagged.sets, policy=policy)
+        scores = {path: each + of_tags.get(path, []) for path, each in scores.items()}
     one = len(scores) == 1
     safe = {shown(path): safe_scores([score.in_report for score in found]) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
     if any(score.in_report != score for found in scores.values() for score in found):
         write(FEW_KNOWN)
-    if found.with_words:
-        _write_advice(look_for_word_sets(found.with_words, besides=found.others), files, policy)
+    if with_words:
+        _write_advice(look_for_word_sets(with_words, besides=others), files, policy)
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
-
-
-class _Found(NamedTuple):
-    """The sets of each kind at some paths, the paths with word sets, and the files of the other kinds."""
-
-    with_words: list[Path]
-    sentences: list[SentenceSet]
-    tagged: list[TaggedSet]
-    others: frozenset[Path]
-
-
-def _find(sets: tuple[str, ...]) -> _Found:
-    tagged = find_tagged_sets(sets)
-    sentences = find_sentence_sets(sets, besides=tagged.files)
-    others = tagged.files | sentences.files
-    return _Found(with_word_sets(sets, others), sentences.sets, tagged.sets, others)
-
-
-def _of_sentences(
-    sources: dict[str, Source],
-    files: dict[str, WordVectors],
-    found: _Found,
-    policy: Policy,
-    options: dict[str, Any],
-) -> dict[str, list[Score]]:
-    """Return the scores of each vector file on sentences; unknown words cannot count as wrong there."""
-    if not found.sentences:
-        return {}
-
-    unknown = None if policy.unknown == "zero" else policy.unknown
-    without = evaluate_bags(found.sentences)
-
-    def scored(path: str, source: Source) -> list[Score]:
-        encoder = open_encoder(source, vectors=files[path], unknown=unknown, **options)
-        return evaluate_sentences(encoder, found.sentences) + without
-
-    return {path: scored(path, source) for path, source in sources.items()}
-
-
-def _of_tags(files: dict[str, WordVectors], found: _Found, policy: Policy) -> dict[str, list[Score]]:
-    """Return the scores of each vector file on tagged words."""
-    if not found.tagged:
-        return {}
-
-    return compare_tagging(files, found.tagged, policy=policy)
 
 
 def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:
@@ -189,31 +146,15 @@ def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Polic
             write(f"{shown(path)}: {shown(advice)}", err=True)
 
 
-@click.command(
-    epilog=examples(
-        "distembed neighbors runs/psdvec king music",
-        "distembed neighbors vectors.bin king -n 5",
-        "distembed neighbors runs/psdvec king music --to neighbors.csv",
-    )
+@command(
+    "distembed neighbors runs/psdvec king music",
+    "distembed neighbors vectors.bin king -n 5",
+    "distembed neighbors runs/psdvec king music --to neighbors.csv",
 )
 @click.argument("vectors", type=PLACE)
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "-n",
-    "n",
-    default=10,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many neighbors of each word.",
-)
-@click.option(
-    "--to",
-    "target",
-    type=OUTSIDE,
-    metavar="FILE",
-    help="Write a table, a row per neighbor, to a file that ends in .csv, .tsv or .parquet.",
-)
-@one_sentence
+@number("How many neighbors of each word.", default=10)
+@target("Write a table, a row per neighbor, to a file that ends in .csv, .tsv or .parquet.", required=False)
 def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
     """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file.
 
@@ -247,11 +188,9 @@ def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
     write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))
 
 
-@click.command(
-    epilog=examples(
-        "distembed weat runs/psdvec",
-        "distembed weat vectors.txt --tests mine.toml",
-    )
+@command(
+    "distembed weat runs/psdvec",
+    "distembed weat vectors.txt --tests mine.toml",
 )
 @click.argument("vectors", type=PLACE)
 @click.option(
@@ -259,7 +198,6 @@ def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
     type=PLACE,
     help="A TOML file of tests, {package}/PATH inside an installed package; by default the ten of the paper.",
 )
-@one_sentence
 def weat(vectors: str, tests: str | None) -> None:
     """Print how far names and other words are associated with good and bad, career and family, and so on.
 
@@ -274,6 +212,3 @@ def weat(vectors: str, tests: str | None) -> None:
             "are English, and --tests names a file of others, as docs/howto/bias.md shows",
             code=1,
         )
-
-
-COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors, weat)

@@ -275,7 +275,7 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
         sizes = [file.metadata.row_group(group).num_rows for group in range(stop)]
         for group in range(partition.start, stop):
             metadata = file.metadata.row_group(group)
-            before, n_bytes = progress.n_bytes_read, _stored_bytes(metadata)
+            before, n_bytes = progress.n_bytes_read, stored_bytes(metadata)
             mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
             n_rows = int(np.clip(4 * partition.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
             columns = sorted({*partition.fields[0], *(field for field in partition.fields[1:] if field)})
@@ -287,7 +287,8 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
             progress.n_bytes_read = before + n_bytes
 
 
-def _stored_bytes(row_group: Any) -> int:
+def stored_bytes(row_group: Any) -> int:
+    """Return the bytes of a row group of a Parquet file, compressed."""
     return sum(row_group.column(k).total_compressed_size for k in range(row_group.num_columns))
 
 

@@ -133,9 +133,15 @@ def read_batches(partition: Partition, progress: Progress | None = None) -> Iter
 
 
 def tokenize_partition(
-    partition: Partition, tokenizer: Tokenizer, target: str, *, storage_options: dict[str, Any] | None = None
+    partition: Partition | Sequence[Partition],
+    tokenizer: Tokenizer,
+    target: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
 ) -> PartitionSummary:
-    """Tokenize a partition into three files, which appear at the prefix `target` when they are complete.
+    """Tokenize a partition, or several as one, into three files.
+
+    They appear at the prefix `target` when they are complete.
 
     Raises
     ------
@@ -155,19 +161,22 @@ def tokenize_partition(
     >>> sorted(path.name for path in Path().iterdir())
     ['part-0.documents.parquet', 'part-0.tokens.parquet', 'part-0.words.parquet']
     """
-    words = scanner(tokenizer, url=partition.url, errors=partition.errors, section=partition.section)
+    bundle = (partition,) if isinstance(partition, Partition) else partition
+    words = scanner(tokenizer, errors=bundle[0].errors, section=bundle[0].section)
     with PartitionFiles(target, storage_options or {}) as files:
         skipped = SkippedRows(files)
         progress = Progress(skipped.add)
         rows = PartitionRows(files)
         n_bytes_text = 0
-        for batch in read_batches(partition, progress):
-            n_bytes_text += int((batch.stops - batch.starts).sum())
-            rows.add(batch, words)
-            if max(rows.n_documents, rows.n_words + words.n_words) > LARGEST_ID:
-                raise CorpusError(
-                    f"{partition.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
-                )
+        for one in bundle:
+            words.begin(one.url)
+            for batch in read_batches(one, progress):
+                n_bytes_text += int((batch.stops - batch.starts).sum())
+                rows.add(batch, words)
+                if max(rows.n_documents, rows.n_words + words.n_words) > LARGEST_ID:
+                    raise CorpusError(
+                        f"{one.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
+                    )
         n_words = rows.finish(words)
         skipped.finish()
     short, long, replaced = words.skipped()

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from distembed.files import depth_told, failures_told
 from distembed.formats.names import TEXT_FORMATS, suffix_of
@@ -32,9 +32,17 @@ def name_files(urls: Iterable[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) -> list[str]:
-    """Return the URLs that paths and globs name, in order."""
-    urls = []
+class FoundFile(NamedTuple):
+    """A file that a path names: its URL, its bytes as it is stored, and what its store says of it."""
+
+    url: str
+    size: int
+    version: str
+
+
+def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) -> tuple[FoundFile, ...]:
+    """Return the files that paths and globs name, in order."""
+    files: list[FoundFile] = []
     for path in map(str, paths):
         with failures_told(path):
             found = files_at(path, options)
@@ -43,18 +51,23 @@ def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) ->
             raise FileNotFoundError(
                 f"{path} matches no file; check the path, or give a folder or a glob (*.txt)."
             )
-        urls += found
-    return urls
+        files += found
+    return tuple(files)
 
 
-def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[str]:
-    """Return the URLs of the files that a path, a folder or a glob names, in order."""
+def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[FoundFile]:
+    """Return the files that a path, a folder or a glob names, in order."""
     filesystem, inner = url_to_fs(path, **dict(options))
-    folder, names = named_files(filesystem, inner)
-    if not folder and inner in names:
+    folder, infos = named_files(filesystem, inner)
+    if not folder and inner in infos:
         check_regular(path)
-        return [path]
-    return [filesystem.unstrip_protocol(name) if "://" in path else name for name in names]
+        urls = [path]
+    else:
+        urls = [filesystem.unstrip_protocol(name) if "://" in path else name for name in infos]
+    return [
+        FoundFile(url, int(info["size"] or 0), repr(info))
+        for url, info in zip(urls, infos.values(), strict=True)
+    ]
 
 
 def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:

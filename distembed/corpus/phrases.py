@@ -127,6 +127,10 @@ class PhraseScanner:
         self.parts, self.roots = np.empty(LEAST_WORDS, np.int32), np.empty(LEAST_WORDS, np.int32)
         self.state = self._empty()
 
+    def begin(self, url: str) -> None:
+        """Go on with another file, which errors then name."""
+        self.scanner.begin(url)
+
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch."""
         scanned = self.scanner.scan(batch)

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from distembed.corpus.documents import not_utf8_in, with_columns
+from distembed.corpus.documents import stored_bytes, with_columns
 from distembed.corpus.heads import (
     Encodings,
     check_is_text,
@@ -29,13 +29,17 @@ from distembed.corpus.heads import (
 )
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import FORMATS, Format, find_files, format_of, has_known_extension, name_files
+from distembed.corpus.paths import (
+    FORMATS,
+    Format,
+    FoundFile,
+    find_files,
+    format_of,
+    name_files,
+)
 from distembed.corpus.streams import (
-    BadRecord,
     CorpusError,
     Partition,
-    Progress,
-    RecordError,
     option_text,
 )
 from distembed.corpus.tokenizer import Tokenizer
@@ -49,10 +53,12 @@ from distembed.formats.parquet import ParquetFile
 from distembed.formats.pieces import open_url
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
-from distembed.urls import url_to_fs
 
 # One task: a second of text, some five seconds of compressed XML.
 PARTITION_BYTES = 1 << 25
+
+FEWEST_BUNDLES = 256
+"""Small files are read together only so far that there are about so many tasks, for many workers."""
 
 
 NAMED_REFUSALS = 5
@@ -89,6 +95,8 @@ class Corpus:
     """The folder in which `tokenize` creates its temporary folder; None means the system's."""
     notes: tuple[str, ...] = ()
     """What is doubtful about the encodings of the files, a sentence per file."""
+    partition_bytes: int = PARTITION_BYTES
+    """The most bytes of several small files that one task reads."""
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -107,7 +115,30 @@ class Corpus:
         return f"{plural(len(self._files()), 'file')}, {plural(len(self.partitions), 'partition')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Corpus, (self.partitions, self.tokenizer, self.scratch, self.notes)
+        return Corpus, (self.partitions, self.tokenizer, self.scratch, self.notes, self.partition_bytes)
+
+    @cached_property
+    def bundles(self) -> tuple[tuple[Partition, ...], ...]:
+        """The partitions that each task reads: of a corpus of many small files several that follow each other.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> [len(bundle) for bundle in de.read_corpus(titles()).bundles]
+        [1]
+        """
+        n_bytes = sum(partition.n_bytes for partition in self.partitions)
+        room = min(self.partition_bytes, n_bytes // FEWEST_BUNDLES)
+        bundles: list[list[Partition]] = []
+        held = room
+        for partition in self.partitions:
+            if not bundles or held + partition.n_bytes > room:
+                bundles.append([])
+                held = 0
+            bundles[-1].append(partition)
+            held += partition.n_bytes
+        return tuple(map(tuple, bundles))
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents one by one, each whole; meant for looking at a corpus, and for tests.
@@ -124,7 +155,7 @@ class Corpus:
             yield from documents_of(partition)
 
     def tokenize(self, folder: str | Path | None = None) -> Tokens:
-        """Tokenize every partition, with one Dask task per partition; a second call returns the first result.
+        """Tokenize all partitions, a bundle of them in each Dask task; a second call returns the first result.
 
         Parameters
         ----------
@@ -161,18 +192,18 @@ class Corpus:
 
 
 def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
-    """Run one task per partition, and return the partitions that hold tokens or documents."""
+    """Run one task per bundle, and return the partitions of tokens."""
     temporary = None
     if folder is None:
         temporary = Scratch("distembed-", corpus.scratch)
         folder = temporary.url
     task = delayed(tokenize_partition, pure=False)
-    targets = [f"{folder.rstrip('/')}/part-{number:05d}" for number in range(len(corpus.partitions))]
+    targets = [f"{folder.rstrip('/')}/part-{number:05d}" for number in range(len(corpus.bundles))]
     # One collection: Dask's cull is quadratic in the number of collections.
     together = delayed(tuple)(
         [
-            task(partition, corpus.tokenizer, target)
-            for partition, target in zip(corpus.partitions, targets, strict=True)
+            task(bundle, corpus.tokenizer, target)
+            for bundle, target in zip(corpus.bundles, targets, strict=True)
         ]
     )
     summaries = compute(together)
@@ -244,7 +275,8 @@ def read_corpus(
         How text becomes tokens; by default ``Tokenizer()``.
     partition_bytes : int
         The size of a task's input, in bytes of the file as it is stored. Files compressed with gz, xz or zst,
-        bz2 files that are not MediaWiki exports, CSV and TSV, and text that is not UTF-8 are one task per file.
+        bz2 files that are not MediaWiki exports, CSV and TSV, and text that is not UTF-8 are not divided. A task
+        reads several small files, of any formats, where there are more than 256 of them.
     namespaces : iterable of int, optional
         The namespaces of a MediaWiki export whose pages are documents; None means all of them.
     redirects : bool
@@ -340,13 +372,15 @@ def read_corpus(
     )
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
-    urls = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
+    files = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
     encodings = encoding_patterns(encoding)
-    partitions, refused = all_partitions(urls, template, partition_bytes, encodings=encodings)
+    divide = all_partitions if options else _known_partitions  # options may hold what cannot be hashed
+    partitions, refused = divide(files, template, partition_bytes, encodings)
     notes = (*(f"left out: {error}" for error in refused), *doubts(partitions, encodings))
     for note in () if section else notes:
         warnings.warn(note, stacklevel=2)
-    return Corpus(partitions, tokenizer or Tokenizer(), None if scratch is None else str(scratch), notes)
+    folder = None if scratch is None else str(scratch)
+    return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, partition_bytes)
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
@@ -357,7 +391,7 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
 
 
 def all_partitions(
-    urls: Sequence[str], template: Partition, partition_bytes: int, *, encodings: Encodings
+    files: Sequence[FoundFile], template: Partition, partition_bytes: int, encodings: Encodings
 ) -> tuple[tuple[Partition, ...], tuple[CorpusError, ...]]:
     """Return the partitions of all files, and why others are left out where bad records are.
 
@@ -368,14 +402,26 @@ def all_partitions(
     """
     partitions: list[Partition] = []
     refused: list[CorpusError] = []
-    for url in urls:
+    for file in files:
         try:
-            partitions += file_partitions(url, template, partition_bytes, encodings=encodings)
+            with failures_told(file.url):
+                partitions += plan_file(file, template, partition_bytes, encodings=encodings)
         except CorpusError as error:
             refused.append(error)
-    if refused and (len(refused) == len(urls) or template.bad_records == "error"):
-        raise _refusal(refused, len(urls), template.section)
+    if refused and (len(refused) == len(files) or template.bad_records == "error"):
+        raise _refusal(refused, len(files), template.section)
     return _tell_apart(partitions), tuple(refused)
+
+
+@lru_cache(maxsize=8)
+def _known_partitions(
+    files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encodings: Encodings
+) -> tuple[tuple[Partition, ...], tuple[CorpusError, ...]]:
+    """Return the partitions of files whose beginnings are read once, until a store says something else of one.
+
+    A plan asks for them several times.
+    """
+    return all_partitions(files, template, partition_bytes, encodings)
 
 
 def _tell_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
@@ -406,38 +452,16 @@ def _refusal(refused: Sequence[CorpusError], n_files: int, section: str) -> Corp
     )
 
 
-def file_partitions(
-    url: str, template: Partition, partition_bytes: int, *, encodings: Encodings
-) -> list[Partition]:
-    """Return the partitions of one file; where its store fails, the message names the file."""
-    with failures_told(url):
-        if template.storage_options:  # which may hold what cannot be hashed
-            return plan_file(url, template, partition_bytes, encodings=encodings)
-        filesystem, path = url_to_fs(url)
-        version = repr(sorted(filesystem.info(path).items()))
-        return list(_known_partitions(url, template, partition_bytes, encodings, version))
-
-
-@lru_cache(maxsize=4096)
-def _known_partitions(
-    url: str,
-    template: Partition,
-    partition_bytes: int,
-    encodings: Encodings,
-    version: str,  # noqa: ARG001 - what the store says of the file: of one that has changed it says something else
-) -> tuple[Partition, ...]:
-    """Return the partitions of one file, whose beginning is read once in a process: a plan asks six times."""
-    return tuple(plan_file(url, template, partition_bytes, encodings=encodings))
-
-
 def plan_file(
-    url: str, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
+    file: FoundFile, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
 ) -> list[Partition]:
     """Return the partitions of one file."""
+    url, size, _ = file
     kind = format_of(url) if template.format == "auto" else template.format
     compression = compression_of(url)
-    partition = replace(template, url=url, format=kind, compression=compression if kind != "parquet" else "")
-    size = file_size(partition)
+    partition = replace(
+        template, url=url, format=kind, compression=compression if kind != "parquet" else "", n_bytes=size
+    )
     if size == 0:
         raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
     if kind == "parquet":
@@ -453,19 +477,16 @@ def plan_file(
     return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
 
 
-def file_size(partition: Partition) -> int:
-    """Return the bytes of a file as it is stored."""
-    filesystem, path = url_to_fs(partition.url, **dict(partition.storage_options))
-    return int(filesystem.size(path))
-
-
 def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:
     """Cut a file into ranges of nearly equal size."""
     n_partitions = max(1, -(-size // partition_bytes))
+    if n_partitions == 1:
+        return [partition]
     bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
     stops: list[int | None] = [*bounds[1:-1], None]
     return [
-        replace(partition, start=start, stop=stop) for start, stop in zip(bounds[:-1], stops, strict=True)
+        replace(partition, start=start, stop=stop, n_bytes=end - start)
+        for start, stop, end in zip(bounds[:-1], stops, bounds[1:], strict=True)
     ]
 
 
@@ -485,7 +506,11 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
     group_of = np.cumsum([0, *sizes])[:-1] // partition_bytes
     starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
     stops = [*starts[1:], len(sizes)]
-    return [replace(partition, start=start, stop=stop) for start, stop in zip(starts, stops, strict=True)]
+    stored = np.cumsum([0, *(stored_bytes(metadata.row_group(k)) for k in range(len(sizes)))]).tolist()
+    return [
+        replace(partition, start=start, stop=stop, n_bytes=stored[stop] - stored[start])
+        for start, stop in zip(starts, stops, strict=True)
+    ]
 
 
 def with_head(partition: Partition) -> Partition:
@@ -495,81 +520,3 @@ def with_head(partition: Partition) -> Partition:
     encoding, names = read_head(partition.url, data, partition.section)
     layout = "pages" if is_plain(data) else "xml"
     return replace(partition, encoding=encoding, namespace_names=names, layout=layout)
-
-
-# --- a look at the files before they are read --------------------------------------------------------------
-
-FORMAT_NAMES = {
-    "mediawiki": "MediaWiki export",
-    "text": "text",
-    "jsonl": "JSON lines",
-    "csv": "CSV",
-    "tsv": "TSV",
-    "parquet": "Parquet",
-}
-
-BEGINNING_BYTES = 1 << 16
-"""Bytes of text of each file that are read."""
-
-MAX_BAD_RECORDS = 1000
-"""So many bad records at the beginning of a file that leaves bad records out, and no good one, are an error."""
-
-MAX_FILES = 1000
-"""Files whose beginnings are read, evenly over the corpus where it has more."""
-
-
-def inspect_corpus(corpus: Corpus) -> list[str]:
-    """Return what the files of a corpus are taken for, in sentences, after the beginning of each was read.
-
-    Parameters
-    ----------
-    corpus : Corpus
-        The corpus. Of more than 1,000 files, 1,000 that lie evenly over the corpus are read.
-
-    Raises
-    ------
-    CorpusError
-        A file cannot be read as what it is taken for, or its first records have no text field.
-    """
-    files = list({partition.url: partition for partition in reversed(corpus.partitions)}.values())[::-1]
-    step = -(-len(files) // MAX_FILES)
-    for partition in files[::step]:
-        check_beginning(partition)
-    counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
-    taken = ", ".join(f"{n:,} {name}" for name, n in counts.items())
-    return [f"files: {taken}", *_unknown_extensions(files), *corpus.notes]
-
-
-def _unknown_extensions(files: Sequence[Partition]) -> list[str]:
-    unknown = [part for part in files if part.format == "text" and not has_known_extension(part.url)]
-    if not unknown:
-        return []
-    names = name_files(part.url.rsplit("/", 1)[-1] for part in unknown)
-    key = option_text(unknown[0].section, "format")
-    return [f"{names}: no known extension, taken for text ({key} sets the format)"]
-
-
-def check_beginning(partition: Partition) -> None:
-    """Read the first documents of a file.
-
-    Raises
-    ------
-    CorpusError
-        They cannot be read, or no record of the first is good.
-    """
-    seen: list[BadRecord] = []
-
-    def note(record: BadRecord) -> None:
-        seen.append(record)
-        if len(seen) >= MAX_BAD_RECORDS:
-            raise RecordError(seen[0])
-
-    batch = next(read_batches(replace(partition, piece_bytes=BEGINNING_BYTES), Progress(note)), None)
-    if batch is None and seen:
-        raise RecordError(seen[0])
-    if batch is not None and partition.errors == "strict":
-        try:
-            batch.data.tobytes().decode()
-        except UnicodeDecodeError as error:
-            place, byte = batch.offset + error.start, int(batch.data[error.start])
-            raise not_utf8_in(partition, place, byte) from error

@@ -1,6 +1,6 @@
 """A sample of a corpus: the words of a few megabytes of it, before all of it is read.
 
-The sample is the same each time: the beginnings of a few partitions that lie evenly over the corpus, or the first
+The sample is the same each time: the beginnings of a few bundles that lie evenly over the corpus, or the first
 tokenized partitions where there are some. It calls no function that a tokenizer names (`module:function`): the
 words of such a corpus are told apart by Unicode's rules here.
 """
@@ -12,13 +12,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.partitions import Tokens, read_batches
-from distembed.corpus.streams import Partition, Progress, Scanned
+from distembed.corpus.streams import Partition, Progress, Scanned, Scanner
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.formats.pieces import open_url, xz_text_bytes
 
@@ -26,7 +27,7 @@ SAMPLE_BYTES = 8 << 20
 """Bytes of text in a sample, 1.4 million words of English: half a second of plain text, two of a compressed dump."""
 
 SAMPLE_PARTITIONS = 8
-"""Splits whose beginnings are read: files of one corpus may differ."""
+"""Bundles whose beginnings are read: files of one corpus may differ."""
 
 SAMPLE_TYPES = 1 << 17
 """Different words after which no more is read: where nearly every word is new, the rest is as well."""
@@ -71,18 +72,18 @@ class CorpusSample:
         return lengths[lengths > 0].astype(np.int64)
 
 
-def sample_splits(
-    partitions: Sequence[Partition], tokenizer: Tokenizer, *, max_bytes: int = SAMPLE_BYTES
+def sample_bundles(
+    bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer, *, max_bytes: int = SAMPLE_BYTES
 ) -> CorpusSample:
-    """Read the beginnings of some partitions of a corpus.
+    """Read the beginnings of some bundles of a corpus.
 
     Parameters
     ----------
-    partitions : sequence of Split
-        All partitions of the corpus.
+    bundles : sequence of sequences of Partition
+        All bundles of the corpus.
     tokenizer : Tokenizer
     max_bytes : int
-        Bytes of text to read in all, in equal shares of the partitions that are read.
+        Bytes of text to read in all, in equal shares of the bundles that are read.
 
     Raises
     ------
@@ -90,28 +91,65 @@ def sample_splits(
         A partition cannot be read.
     """
     numbers = np.unique(
-        np.linspace(0, len(partitions) - 1, min(SAMPLE_PARTITIONS, len(partitions))).round().astype(int)
+        np.linspace(0, len(bundles) - 1, min(SAMPLE_PARTITIONS, len(bundles))).round().astype(int)
     )
     named = tokenizer.pattern in {"unicode", "ascii"}
     rules = tokenizer if named else replace(tokenizer, pattern="unicode")
     found = [
-        _beginning(partitions[number], rules, max_bytes // len(numbers), SAMPLE_TYPES // len(numbers))
+        _beginning(bundles[number], rules, max_bytes // len(numbers), SAMPLE_TYPES // len(numbers))
         for number in numbers.tolist()
     ]
     # A range of a compressed file in which no stream begins holds nothing: another partition reads its documents.
     samples = [sample for sample in found if sample.n_tokens] or found
-    whole = named and len(numbers) == len(partitions) and all(sample.is_whole for sample in found)
+    whole = named and len(numbers) == len(bundles) and all(sample.is_whole for sample in found)
     return _together(samples, is_whole=whole)
 
 
-def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_words: int) -> CorpusSample:
-    """Read the beginning of a partition, up to a place where the bytes read are those of the text that came."""
-    words, progress = (
-        scanner(tokenizer, url=partition.url, errors=partition.errors, section=partition.section),
-        Progress(),
+def _beginning(
+    bundle: Sequence[Partition], tokenizer: Tokenizer, max_bytes: int, max_words: int
+) -> CorpusSample:
+    """Read the first files of a bundle, and the beginning of the last of them."""
+    words = scanner(tokenizer, errors=bundle[0].errors, section=bundle[0].section)
+    n_bytes = n_text = n_documents = n_read = 0
+    ids: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
+    is_whole = True
+    for partition in bundle:
+        if n_read and (n_text >= max_bytes or words.n_words >= max_words):
+            break
+        words.begin(partition.url)
+        read = _read(partition, words, max_bytes - n_text, max_words)
+        n_bytes, n_text, n_read = n_bytes + read.n_bytes, n_text + read.n_text, n_read + 1
+        n_documents, is_whole = n_documents + read.n_documents, is_whole and read.is_whole
+        ids += read.ids
+    slices = list(words.words())
+    return CorpusSample(
+        pa.chunked_array([each.words for each in slices]).combine_chunks(),
+        np.concatenate([each.counts for each in slices]),
+        np.concatenate([each.document_counts for each in slices]),
+        np.concatenate(ids),
+        n_documents,
+        sum(int(each.counts.sum()) for each in slices),
+        n_bytes,
+        is_whole and n_read == len(bundle),
     )
+
+
+class _Read(NamedTuple):
+    """The beginning of a partition: its bytes as they are stored, those of its text, and its ids."""
+
+    n_bytes: int
+    n_text: int
+    n_documents: int
+    ids: list[NDArray[np.int32]]
+    is_whole: bool
+
+
+def _read(partition: Partition, words: Scanner, max_bytes: int, max_words: int) -> _Read:
+    """Scan the beginning of a partition, up to a place where the bytes read are those of the text that came."""
+    progress = Progress()
     n_bytes = n_unpacked = n_text = n_documents = 0
-    ids, is_whole = [np.zeros(0, np.int32)], True
+    ids: list[NDArray[np.int32]] = []
+    is_whole = True
     for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):
         enough = n_text >= max_bytes or words.n_words >= max_words
         if enough and progress.n_bytes_read > n_bytes:
@@ -122,20 +160,9 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_w
         n_text += int((batch.stops - batch.starts).sum())
         n_documents += len(scanned.n_tokens)
         ids.append(_with_borders(scanned))
-    slices = list(words.words())
-    return CorpusSample(
-        pa.chunked_array([each.words for each in slices]).combine_chunks(),
-        np.concatenate([each.counts for each in slices]),
-        np.concatenate([each.document_counts for each in slices]),
-        np.concatenate(ids),
-        max(n_documents, int(n_text > 0)),
-        sum(int(each.counts.sum()) for each in slices),
-        min(
-            progress.n_bytes_read if is_whole else _stored_bytes(partition, n_unpacked, n_bytes),
-            _own_bytes(partition),
-        ),
-        is_whole,
-    )
+    stored = progress.n_bytes_read if is_whole else _stored_bytes(partition, n_unpacked, n_bytes)
+    n_documents = max(n_documents, int(n_text > 0))
+    return _Read(min(stored, _own_bytes(partition)), n_text, n_documents, ids, is_whole)
 
 
 def _stored_bytes(partition: Partition, n_unpacked: int, n_read: int) -> int:

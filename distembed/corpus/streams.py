@@ -50,7 +50,7 @@ class RecordError(CorpusError):
 
 @dataclass(frozen=True)
 class Partition:
-    """A piece of a corpus that one task reads independently of the others.
+    """A file of a corpus, or a range of one, that is read independently of the others.
 
     Examples
     --------
@@ -96,6 +96,8 @@ class Partition:
     section: str = ""
     """The section of the job file that the options come from, for errors; "" in the library."""
     piece_bytes: int = PIECE_BYTES
+    n_bytes: int = field(default=0, repr=False)
+    """The bytes of the file, as it is stored, that the range takes."""
     folder: str = ""
     """What the ids of documents have before the name of the file, as "a/", where several files of a corpus have the
     same name.
@@ -275,6 +277,10 @@ class DictionarySlice(NamedTuple):
 
 class Scanner(Protocol):
     """A scanner turns batches of text into ids and keeps the dictionary of its partition."""
+
+    def begin(self, url: str) -> None:
+        """Go on with another file, which errors then name."""
+        ...
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch."""

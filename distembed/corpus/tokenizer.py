@@ -270,6 +270,10 @@ class WordScanner:
         )
         self.state = blocks.new_state(min_segment=tokenizer.min_border_tokens)
 
+    def begin(self, url: str) -> None:
+        """Go on with another file, which errors then name."""
+        self.url = url
+
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch; the dictionary grows as needed."""
         batch = _read_only(self.normalizer(_read_only(batch)))
@@ -351,6 +355,10 @@ class CallableScanner:
         self.rest = ""
         self.ids: list[int] = []
         self.n_tokens = self.document = self.n_short = 0
+
+    def begin(self, url: str) -> None:
+        """Go on with another file, which errors then name."""
+        self.url = url
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch."""

@@ -13,15 +13,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import partial
 from multiprocessing import forkserver
+from queue import Empty, Queue
 from typing import Any
 
 import dask
+from dask.utils import key_split
 from distributed import Client, LocalCluster, Worker, WorkerPlugin, span
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
@@ -44,9 +47,6 @@ class TLS:
     key: str | None = None
 
 
-PACKAGE = "distembed"
-"""What every process of a cluster has to import."""
-
 WORKER_SECONDS = 120
 
 SILENT_SECONDS = 30.0
@@ -56,6 +56,15 @@ WORKER_TTL_SECONDS = 120.0
 """A local worker that has been silent for so long is started again, and its tasks go elsewhere. (Dask: 300 s.)"""
 
 WATCH_SECONDS = 2.0
+
+SHOWN_STEPS = 3
+"""Names of lost tasks that one line shows."""
+
+Refusal = Callable[[], str]
+"""Called in a process of a cluster; returns why the run refuses it, "" if it does not."""
+
+Events = Queue[dict[str, Any] | None]
+"""What the scheduler says while a stage runs; None at its end."""
 
 CONNECTION_LOGGERS = ("asyncio", "distributed.batched", "distributed.client", "distributed.core")
 """Where the traceback of a connection that was lost, or of a wait that was given up, is logged."""
@@ -101,19 +110,17 @@ class LeftToTheRun(WorkerPlugin):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-class SameCode(WorkerPlugin):
-    """Closes a worker that joins during a run with other versions than the run's, before it computes a block."""
+class Admission(WorkerPlugin):
+    """Closes a worker that joins during a run, before it computes a block, if the run refuses it."""
 
-    name = "distembed-same-code"
-
-    def __init__(self) -> None:
-        self._own = of_this_process()
+    def __init__(self, name: str, refusal: Refusal) -> None:
+        self.name, self._refusal = f"distembed-{name}", refusal
 
     def setup(self, worker: Worker) -> None:
-        """Close the worker, and say in its log why, if its versions are not those of the run."""
-        if other := other_code(of_this_process(), self._own):
-            worker.loop.add_callback(worker.close, reason="distembed-other-code")
-            raise ConnectionError(_refused(worker.address, other))
+        """Close the worker, and say in its log why, if the run refuses it."""
+        if refusal := self._refusal():
+            worker.loop.add_callback(worker.close, reason="distembed-refused")
+            raise ConnectionError(f"worker {worker.address} {refusal}")
 
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
@@ -136,8 +143,10 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
         )
     resources.enter_context(cluster)
     resources.enter_context(_without_tracebacks())
-    client = _with_workers(resources.enter_context(Client(cluster)))
-    client.register_plugin(LeftToTheRun())
+    client = resources.enter_context(Client(cluster))
+    _wait_for_a_worker(client)
+    _register_all(resources, client)
+    _register(resources, client, LeftToTheRun())
     return client
 
 
@@ -162,12 +171,16 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     Raises
     ------
     ConnectionError
-        If no scheduler answers there, it asks for a certificate, no worker joins it, or its workers lack distembed.
+        If no scheduler answers there, it asks for a certificate, no worker joins it, or the scheduler or a worker
+        cannot import distembed or has other code than this process.
     """
     resources.enter_context(_without_tracebacks())
     client = resources.enter_context(_connected(address, tls))
-    _with_workers(client)
-    _require_same_code(resources, client)
+    _wait_for_a_worker(client)
+    same_code = partial(_of_other_code, of_this_process())
+    _require_same_code(client, same_code)
+    _admit(resources, client, "same-code", same_code)
+    _register_all(resources, client)
     return client
 
 
@@ -215,63 +228,94 @@ def _security(tls: TLS) -> Security | None:
     )
 
 
-def _with_workers(client: Client) -> Client:
+def _wait_for_a_worker(client: Client) -> None:
     address = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
-        _require_package(client)
-        client.register_plugin(OneBlasThread())
-        if conf:
-            client.register_plugin(StorageOptions())
     except TimeoutError:
         raise ConnectionError(
             f"no worker joined {address} within {WORKER_SECONDS} s; "
             f"start some with: dask worker {address} --nthreads 1"
         ) from None
-    return client
 
 
-def _require_package(client: Client) -> None:
-    """Refuse a cluster of which the scheduler or a worker cannot import distembed, which no task could say."""
-    found = {
-        f"the Dask scheduler at {client.scheduler.address}": client.run_on_scheduler(find_spec, PACKAGE),
-        **{f"worker {address}": spec for address, spec in client.run(find_spec, PACKAGE).items()},
-    }
-    for place, spec in found.items():
-        if spec is None:
-            raise ConnectionError(
-                f"{place} cannot import {PACKAGE}: install the version of this process there, or start the process "
-                "with the Python that has it, and give the same command again"
-            )
+def _of_other_code(own: Mapping[str, str]) -> str:
+    """Return why a process cannot take part in a run of the code `own`, "" if it can."""
+    other = other_code(of_this_process(), own)
+    return other and (
+        f"has {other}: equal bytes need the same code in every process, so install the same versions there, or end "
+        "that process"
+    )
 
 
-def _require_same_code(resources: ExitStack, client: Client) -> None:
-    """Refuse a cluster one of whose workers has other code than this process, and such workers until the run ends."""
+def _blind_to(url: str, check_lock: Callable[[], None]) -> str:
+    """Return why a process cannot work on a workspace with a lock, "" if it sees that."""
     try:
-        answers = client.run(of_this_process)
-    except AttributeError as error:  # a distembed from before this question
-        raise ConnectionError(
-            f"a worker has another version of distembed ({error}): install this one"
-        ) from None
-    for address, versions in answers.items():
-        if other := other_code(versions, of_this_process()):
-            raise ConnectionError(_refused(address, other))
-    client.register_plugin(SameCode())
-    resources.callback(_forget, client)
+        check_lock()
+    except OSError as error:
+        return (
+            f"does not see the workspace {url} ({type(error).__name__}): mount the same folder there under the same "
+            "name, or end that worker"
+        )
+    return ""
 
 
-def _forget(client: Client) -> None:
-    """Let workers of other versions join again, for the runs to come."""
+def admit_by_view(resources: ExitStack, client: Client, url: str, check_lock: Callable[[], None]) -> None:
+    """Refuse a cluster one of whose workers does not see a workspace, and such workers until `resources` close.
+
+    Raises
+    ------
+    ConnectionError
+        If there is one; the message names it.
+    """
+    _admit(resources, client, "same-view", partial(_blind_to, url, check_lock))
+
+
+def _admit(resources: ExitStack, client: Client, name: str, refusal: Refusal) -> None:
+    for address, found in client.run(refusal, on_error="return").items():
+        _raise_refused(f"worker {address}", found)
+    _register(resources, client, Admission(name, refusal))
+
+
+def _require_same_code(client: Client, refusal: Refusal) -> None:
+    """Refuse a scheduler that lacks this package or has other code than this process."""
+    try:
+        found = client.run_on_scheduler(refusal)
+    except (AttributeError, ImportError) as error:  # also of a distembed from before this question
+        found = error
+    _raise_refused(f"the Dask scheduler at {client.scheduler.address}", found)
+
+
+def _raise_refused(place: str, found: str | Exception) -> None:
+    if isinstance(found, Exception):
+        found = (
+            f"cannot import this version of distembed ({found}): install it there, or start the process with the "
+            "Python that has it, and give the same command again"
+        )
+    if found:
+        raise ConnectionError(f"{place} {found}")
+
+
+def _register_all(resources: ExitStack, client: Client) -> None:
+    _register(resources, client, OneBlasThread())
+    if conf:
+        _register(resources, client, StorageOptions())
+
+
+def _register(resources: ExitStack, client: Client, plugin: WorkerPlugin) -> None:
+    """Register a plugin until the run ends, under a name of its own, so that two runs do not end each other's.
+
+    A plugin that stayed would keep workers of another version, or without distembed, from joining for other purposes.
+    """
+    name = f"{plugin.name}-{client.id}"
+    client.register_plugin(plugin, name=name)
+    resources.callback(_forget, client, name)
+
+
+def _forget(client: Client, name: str) -> None:
     with suppress(Exception):  # of a scheduler that is gone, which has forgotten it
         if client.status == "running":
-            client.unregister_worker_plugin(SameCode.name)
-
-
-def _refused(address: str, other: str) -> str:
-    return (
-        f"worker {address} has {other}: equal bytes need the same code in every process, so install the same "
-        "versions there, or end that worker (and the scheduler, if the run that asks for them is over)"
-    )
+            client.unregister_worker_plugin(name)
 
 
 @contextmanager
@@ -287,10 +331,11 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     KilledBlockError
         If a block, or another task of the stage, killed one worker after the other.
     """
-    stop = threading.Event()
-    threading.Thread(target=_name_lost_workers, args=(client, note, stop), daemon=True).start()
+    events: Events = Queue()
+    threading.Thread(target=_name_lost_workers, args=(client, note, events), daemon=True).start()
     address = client.scheduler.address
     try:
+        client.subscribe_topic("all", lambda event: events.put(event[1]))
         with span(stage):
             yield
     except KilledBlockError as error:
@@ -311,7 +356,7 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
             ) from None
         raise
     finally:
-        stop.set()
+        events.put(None)
 
 
 def _killed(stage: str, block: str, error: KilledWorker) -> str:
@@ -324,37 +369,69 @@ def _killed(stage: str, block: str, error: KilledWorker) -> str:
     )
 
 
-def _name_lost_workers(client: Client, note: Callable[[str], None], stop: threading.Event) -> None:
-    """Note once each worker that is gone, or whose last heartbeat stays the same for `SILENT_SECONDS` of our clock."""
-    seen: dict[str, tuple[float, float]] = {}
-    named: set[str] = set()
+def _name_lost_workers(client: Client, note: Callable[[str], None], events: Events) -> None:
+    """Note each worker that the scheduler says is gone, and each that is silent, until the stage ends."""
+    silent = _Silent()
+    is_alone = False
     while True:
-        with suppress(Exception):  # a scheduler that does not answer is told by the stage's own tasks
-            workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
-            now = time.monotonic()
-            for address in seen.keys() - workers.keys():
-                del seen[address]
-                note(_gone(address, len(workers), client.scheduler.address))
-            for address, worker in workers.items():
-                if address not in seen or seen[address][0] != worker["last_seen"]:
-                    seen[address] = (worker["last_seen"], now)
-                    named.discard(address)
-                elif address not in named and now - seen[address][1] >= SILENT_SECONDS:
-                    named.add(address)
-                    note(_silent(address, worker, now - seen[address][1]))
-        if stop.wait(WATCH_SECONDS):
+        try:
+            event = events.get(timeout=WATCH_SECONDS)
+        except Empty:
+            event = {}
+        if event is None:
             return
 
+        with suppress(Exception):  # a scheduler that does not answer is told by the stage's own tasks
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            if event.get("action") == "remove-worker":
+                is_alone = not workers
+                note(_gone(event, len(workers), client.scheduler.address))
+            elif is_alone and workers:
+                is_alone = False
+                note(f"{plural(len(workers), 'worker')} joined: the run goes on")
+            for address, seconds in silent.found(workers):
+                note(_silent(address, workers[address], seconds))
 
-def _gone(address: str, n_left: int, scheduler: str) -> str:
+
+class _Silent:
+    """The workers whose last heartbeat stays the same for `SILENT_SECONDS` of our clock."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, float]] = {}
+        self._named: set[str] = set()
+
+    def found(self, workers: dict[str, Any]) -> Iterator[tuple[str, float]]:
+        """Yield each worker that is found silent, once, with the seconds since its last heartbeat."""
+        now = time.monotonic()
+        for address, worker in workers.items():
+            last, since = self._seen.get(address, (None, now))
+            if last != worker["last_seen"]:
+                self._seen[address] = (worker["last_seen"], now)
+                self._named.discard(address)
+            elif address not in self._named and now - since >= SILENT_SECONDS:
+                self._named.add(address)
+                yield address, now - since
+
+
+def _gone(event: dict[str, Any], n_left: int, scheduler: str) -> str:
+    """Return the sentence for the scheduler's event of a worker that is gone: what is lost, and who repeats it."""
+    address, running, held = (event[key] for key in ("worker", "processing-tasks", "lost-computed-tasks"))
+    lost = [
+        f"{plural(len(keys), what)} ({_steps(keys)})"
+        for what, keys in (("task", running), ("result", held))
+        if keys
+    ]
+    text = f"worker {address} is gone, and with it {' and '.join(lost) or 'nothing that is needed'}"
     if n_left:
-        return (
-            f"worker {address} is gone: the scheduler gives its tasks to the {plural(n_left, 'worker')} left"
-        )
-    return (
-        f"worker {address} is gone, and no worker is left: the run waits for one; start it with: "
-        f"dask worker {scheduler} --nthreads 1"
-    )
+        return f"{text}; {plural(n_left, 'worker')} left{' to repeat that' if lost else ''}"
+    return f"{text}; no worker is left: the run waits for one; start it with: dask worker {scheduler} --nthreads 1"
+
+
+def _steps(keys: Iterable[Any]) -> str:
+    """Return the names of the commonest steps of which there are tasks."""
+    counted = Counter(map(key_split, keys)).items()
+    steps = [step for step, _ in sorted(counted, key=lambda item: (-item[1], item[0]))]
+    return ", ".join([*steps[:SHOWN_STEPS], *(["…"] if len(steps) > SHOWN_STEPS else [])])
 
 
 def _silent(address: str, worker: dict[str, Any], seconds: float) -> str:

@@ -31,8 +31,9 @@ from distembed.job.state import (
 )
 from distembed.job.status import spent_text, state_of
 from distembed.job.workers import Meter, Workers
-from distembed.storage.schema import digest_of_json, manifest_to_json
+from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json
 from distembed.storage.stage import Stage
+from distembed.storage.tasks import KilledBlockError
 from distembed.storage.workspace import Workspace
 
 SHOWN_MENDED = 10
@@ -124,6 +125,7 @@ def run_stages(
         run = Run(job, workspace, reporter, crew, every, planned_after)
         if not all(standing.is_kept for standing in found):
             crew.start()
+            crew.require_view(workspace)
         for line in (*job.idle, *check_inputs(job, found)):
             reporter.note(line)
         _check_losses(run, (lambda _: True) if replace else ask)
@@ -229,10 +231,22 @@ def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
 # --- the stages ----------------------------------------------------------------------------------------------
 
 
-def _run_watched(standing: Standing, run: Run) -> bool:
-    """Run a stage as `_run_stage` does; a cluster that fails, at any moment of it, is told in one sentence."""
-    with run.crew.watched(standing.spec.name, run.reporter.note):
-        return _run_stage(standing, run)
+def _run_watched(standing: Standing, run: Run, *, is_last_try: bool = False) -> bool:
+    """Run a stage as `_run_stage` does; a cluster that fails, at any moment of it, is told in one sentence.
+
+    Dask gives up a task of which four workers died, whatever they died of. The stage goes on once from what is
+    finished, so that only a task that is itself the cause ends the run.
+    """
+    name = standing.spec.name
+    try:
+        with run.crew.watched(name, run.reporter.note):
+            return _run_stage(standing, run)
+    except KilledBlockError as error:
+        if is_last_try:
+            raise
+        n_deaths = error.killed.allowed_failures + 1
+    run.reporter.note(f"{name}: {n_deaths} workers died at the same task: what is left is tried once more")
+    return _run_watched(standing, run, is_last_try=True)
 
 
 def _run_stage(standing: Standing, run: Run) -> bool:
@@ -306,13 +320,16 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
     """Compute the temporary outputs of input stages again if they were dropped and are needed."""
     done = run.workspace.stages()
     for name in spec.inputs:
-        dropped = any(output.dropped for output in done[name].outputs.values())
-        if dropped and makes_only_temporaries(done[name]):
-            needed = run.standings[name]
+        needed = run.standings[name]
+        made = done.get(name, needed.before)  # the try before this one may have begun it again
+        if not isinstance(made, StageManifest):
+            continue
+        if makes_only_temporaries(made) and any(output.dropped for output in made.outputs.values()):
             stage = _open(needed, run)
-            stage.reopen([])
+            if stage.is_committed:
+                stage.reopen([])
             needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
-            stage.commit(done[name].facts)
+            stage.commit(made.facts)
 
 
 def _open(standing: Standing, run: Run) -> Stage:

@@ -32,6 +32,7 @@ from distembed.execution import one_blas_thread
 from distembed.job import cluster
 from distembed.job.cluster import TLS
 from distembed.spelling import did_you_mean, spelled_like
+from distembed.storage.workspace import Workspace
 
 SAMPLE_SECONDS = 0.2
 
@@ -164,6 +165,17 @@ class Workers:
             return nullcontext()
 
         return cluster.watched(self.client, stage, note)
+
+    def require_view(self, workspace: Workspace) -> None:
+        """Refuse a cluster one of whose workers, now or later, does not see a workspace that is open for writing.
+
+        Raises
+        ------
+        ConnectionError
+            If one of those there does not; a later one is closed, with the reason in its log.
+        """
+        if self.client is not None and self.client.cluster is None:
+            cluster.admit_by_view(self._resources, self.client, workspace.url, workspace.check_lock)
 
     def give_memory_back(self) -> None:
         """Let each process of the run return the memory that it no longer uses to its system."""

@@ -23,7 +23,8 @@ from distembed.corpus import (
     tokenize_partition,
 )
 from distembed.corpus.costs import words_in_memory
-from distembed.corpus.readers import documents_of, inspect_corpus
+from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.readers import documents_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
@@ -143,15 +144,16 @@ def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSi
         return CollectionSizes(
             recorded_bytes(done["tokens"].parameters), n_partitions, documents, tokens, words, exact=True
         )
-    partitions = [collection_of(job, side).partitions for side in sides]
-    sizes = [file_sizes(partition.url for partition in side) for side in partitions]
+    collections = [collection_of(job, side) for side in sides]
+    sizes = [file_sizes(partition.url for partition in one.partitions) for one in collections]
     n_bytes = sum(size for side in sizes for size in side.values())
     # Two texts of one record share the bytes of its file.
     shared = 2 if len(sides) == 2 and sizes[0].keys() & sizes[1].keys() else 1
     tokens = [sum(_tokens(url, size) for url, size in side.items()) // shared for side in sizes]
     documents = [max(1, n // TOKENS_PER_DOCUMENT) for n in tokens]
     words = [int(DISTINCT_WORDS * n**0.5) for n in tokens]
-    return CollectionSizes(n_bytes, sum(map(len, partitions)), documents, tokens, words, exact=False)
+    n_bundles = sum(len(one.bundles) for one in collections)
+    return CollectionSizes(n_bytes, n_bundles, documents, tokens, words, exact=False)
 
 
 def _tokens(url: str, n_bytes: int) -> int:
@@ -174,12 +176,13 @@ def collection_of(job: Any, side: str) -> Corpus:
 
 
 def _tokenize_partition(
-    index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
+    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Write the tokens of a partition and the beginnings of its documents; return how much there was of each."""
-    partition = partitions[index]
-    summary = tokenize_partition(partition, tokenizer, prefix)._asdict()
-    excerpts = [_excerpt(document.text) for document in documents_of(partition)]
+    """Write the tokens of a bundle and the beginnings of its documents; return how much there was of each."""
+    summary = tokenize_partition(bundles[index], tokenizer, prefix)._asdict()
+    excerpts = [
+        _excerpt(document.text) for partition in bundles[index] for document in documents_of(partition)
+    ]
     _write_table(f"{prefix}.excerpts.parquet", pa.table({"excerpt": pa.array(excerpts, pa.string())}))
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
@@ -230,8 +233,8 @@ def run_side_tokens(ctx: Context) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for side in sides_of(ctx.job):
         corpus = collection_of(ctx.job, side)
-        make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
-        items = ctx.store_files(SIDE_TOKENS.of(side=side), len(corpus.partitions), make)
+        make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer)
+        items = ctx.store_files(SIDE_TOKENS.of(side=side), len(corpus.bundles), make)
         for what in ("n_documents", "n_tokens", "n_words"):
             facts[f"{side}_{what}"] = sum(int(item.summary[what]) for item in items)
     return facts

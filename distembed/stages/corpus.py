@@ -24,9 +24,9 @@ from distembed.corpus.costs import (
     vocabulary_cost,
     words_in_memory,
 )
+from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
 from distembed.corpus.phrases import names_in_words
-from distembed.corpus.readers import inspect_corpus
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
 from distembed.costs import Cost
@@ -91,8 +91,8 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     corpus = corpus_of(ctx.job.corpus)
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
-    make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
-    partitions = ctx.store_files(outputs.TOKENS, len(corpus.partitions), make)
+    make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer)
+    partitions = ctx.store_files(outputs.TOKENS, len(corpus.bundles), make)
     if ctx.job.corpus.bad_records == "skip":
         ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions))
     totals = _totals(partition.summary for partition in partitions)
@@ -132,9 +132,9 @@ def left_out(tokens: Mapping[str, Any]) -> str:
 
 
 def _tokenize_partition(
-    index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
+    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    summary = tokenize_partition(partitions[index], tokenizer, prefix)._asdict()
+    summary = tokenize_partition(bundles[index], tokenizer, prefix)._asdict()
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
 

@@ -6,7 +6,6 @@ estimated from a sample of the text, or of the token partitions once there are s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,13 +23,13 @@ from distembed.corpus.growth_blocks import (
     n_types_at_least,
     spread_law,
 )
-from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
+from distembed.corpus.sample import CorpusSample, sample_bundles, sample_parts
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import empty_vocabulary, most_documents
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.counting.costs import PairModel, RunSizes, pair_model, run_sizes
 from distembed.display import format_bytes, plural
-from distembed.job.inputs import file_sizes, recorded_bytes
+from distembed.job.inputs import recorded_bytes
 from distembed.job.model import JobError
 from distembed.job.stage import Counted
 from distembed.stages.corpus_sections import (
@@ -41,7 +40,6 @@ from distembed.stages.corpus_sections import (
     corpus_of,
     counting_options,
 )
-from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 
 
@@ -56,8 +54,10 @@ class CorpusSizes(NamedTuple):
         Words that occur `min_count` times, from which the `n_words` of the vocabulary are chosen.
     n_terms : int
         Different words of the vocabulary in each document, over all documents.
+    found : Sampled
+        The sample that the estimates were made from.
     source : str
-        What the estimates were made from, in words.
+        The same in words.
     """
 
     input_bytes: int
@@ -69,6 +69,7 @@ class CorpusSizes(NamedTuple):
     n_words: int
     n_terms: int
     counted: frozenset[str]
+    found: Sampled
     source: str = ""
 
     @property
@@ -199,10 +200,11 @@ class Sampled(NamedTuple):
 def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
     done = {} if counted is None else counted.stages
-    n_bytes, n_partitions, n_tokens = corpus_input(job, done)
-    sample, growth = found = sampled(job, counted)
-    if "tokens" not in done:
-        n_tokens = round(sample.n_tokens * growth)
+    if counted is None or "tokens" not in counted.stages:
+        read, found = _look_at_text(job)
+    else:
+        read, found = _look_at_tokens(counted)
+    sample, growth = found
     facts = done["tokens"].facts if "tokens" in done else {}
     n_words = found.n_words(job.vocabulary)
     candidates = n_types_at_least(sample.counts, job.vocabulary.min_count, growth, found.law)
@@ -212,18 +214,18 @@ def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
         n_words = int(done["vocabulary"].facts["n_words"])
         candidates = int(done["vocabulary"].facts.get("n_words_before", n_words))
     most_spread = np.sort(sample.document_counts[found.wanted(job.vocabulary)])[::-1][:n_words]
+    n_types_each = n_types(sample.counts, growth / read.n_partitions, found.law)
     return CorpusSizes(
-        input_bytes=n_bytes,
-        n_partitions=n_partitions,
-        n_tokens=n_tokens,
-        n_entries=int(
-            facts.get("n_words", n_partitions * n_types(sample.counts, growth / n_partitions, found.law))
-        ),
+        input_bytes=read.n_bytes,
+        n_partitions=read.n_partitions,
+        n_tokens=read.n_tokens,
+        n_entries=int(facts.get("n_words", read.n_partitions * n_types_each)),
         n_documents=int(facts.get("n_documents", round(sample.n_documents * growth))),
         n_candidates=max(n_words, candidates),
         n_words=n_words,
         n_terms=round(float(most_spread.sum()) * growth),
         counted=frozenset(done),
+        found=found,
         source=_source(sample, growth),
     )
 
@@ -237,53 +239,45 @@ def _source(sample: CorpusSample, growth: float) -> str:
 
 
 class CorpusInput(NamedTuple):
-    """Bytes of the files of a corpus, the partitions they are read in, and their tokens where they are counted."""
+    """Bytes of the files of a corpus, the partitions they are read in, and their tokens."""
 
     n_bytes: int
     n_partitions: int
     n_tokens: int
 
 
-def corpus_input(job: CorpusJob, done: Mapping[str, StageManifest]) -> CorpusInput:
-    """Return how much there is to read; what committed tokens know needs no file of the corpus."""
-    if "tokens" in done:
-        manifest = done["tokens"]
-        n_partitions = len(manifest.outputs["tokens"].spec.row_blocks)
-        return CorpusInput(recorded_bytes(manifest.parameters), n_partitions, int(manifest.facts["n_tokens"]))
-    partitions = corpus_of(job.corpus).partitions
-    there = sum(file_sizes(partition.url for partition in partitions).values())
-    if job.plan == PlanSection():
-        return CorpusInput(there, len(partitions), 0)
-    n_bytes = job.plan.bytes or round(there * sampled(job, None).growth)
-    return CorpusInput(n_bytes, max(len(partitions), -(-n_bytes // job.corpus.partition_bytes)), 0)
+def _look_at_tokens(counted: Counted) -> tuple[CorpusInput, Sampled]:
+    """Return how much there was to read, and a sample of the tokens; no file of the corpus is opened."""
+    manifest, items = counted.stages["tokens"], counted.workspace.files("tokens")
+    prefixes = tuple(item.paths[0].removesuffix(".documents.parquet") for item in items)
+    sample, n_tokens = _sample_of_parts(prefixes, manifest.digest), int(manifest.facts["n_tokens"])
+    found = Sampled(sample, max(1.0, n_tokens / max(sample.n_tokens, 1)))
+    return CorpusInput(recorded_bytes(manifest.parameters), len(items), n_tokens), found
 
 
-def sampled(job: CorpusJob, counted: Counted | None) -> Sampled:
-    """Return a sample of a corpus: of its token partitions where they are committed, else of its text."""
-    if counted is not None and "tokens" in counted.stages:
-        manifest, items = counted.stages["tokens"], counted.workspace.files("tokens")
-        prefixes = tuple(item.paths[0].removesuffix(".documents.parquet") for item in items)
-        sample = _sample_of_parts(prefixes, manifest.digest)
-        return Sampled(sample, int(manifest.facts["n_tokens"]) / max(sample.n_tokens, 1))
-    corpus = corpus_of(job.corpus)
-    sizes = file_sizes(partition.url for partition in corpus.partitions)
-    sample = _sample_of_text(corpus.partitions, corpus.tokenizer, tuple(sizes.values()))
-    if job.plan.tokens is not None:
-        growth = job.plan.tokens / max(sample.n_tokens, 1)
-    elif sample.is_whole and job.plan.bytes is None:
+def _look_at_text(job: CorpusJob) -> tuple[CorpusInput, Sampled]:
+    """Return how much there is to read, and a sample of the text."""
+    corpus, plan = corpus_of(job.corpus), job.plan
+    sample = _sample_of_text(corpus.bundles, corpus.tokenizer)
+    there, n_partitions = sum(partition.n_bytes for partition in corpus.partitions), len(corpus.bundles)
+    if plan.tokens is not None:
+        growth = plan.tokens / max(sample.n_tokens, 1)
+    elif sample.is_whole and plan.bytes is None:
         growth = 1.0
     else:
-        growth = (job.plan.bytes or sum(sizes.values())) / max(sample.n_bytes, 1)
-    return Sampled(sample, max(1.0, growth))
+        growth = (plan.bytes or there) / max(sample.n_bytes, 1)
+    growth = max(1.0, growth)
+    n_bytes = there
+    if plan != PlanSection():
+        n_bytes = plan.bytes or round(there * growth)
+        n_partitions = max(n_partitions, -(-n_bytes // job.corpus.partition_bytes))
+    return CorpusInput(n_bytes, n_partitions, round(sample.n_tokens * growth)), Sampled(sample, growth)
 
 
 @lru_cache(maxsize=4)
-def _sample_of_text(
-    partitions: tuple[Partition, ...],
-    tokenizer: Tokenizer,
-    sizes: tuple[int, ...],  # noqa: ARG001 - tells versions apart
-) -> CorpusSample:
-    return sample_splits(partitions, tokenizer)
+def _sample_of_text(bundles: tuple[tuple[Partition, ...], ...], tokenizer: Tokenizer) -> CorpusSample:
+    """Return a sample of a corpus; other settings of a job are planned with the same."""
+    return sample_bundles(bundles, tokenizer)
 
 
 @lru_cache(maxsize=4)
@@ -308,9 +302,11 @@ def estimated_pairs(
     job: CorpusJob, options: CooccurrenceOptions, corpus: CorpusSizes, counted: Counted | None
 ) -> tuple[PairModel, RunSizes]:
     """Return what the pairs that the options count are estimated from, and the sizes of their runs."""
-    found, counts = sampled(job, counted), word_counts(job, corpus, counted)
+    counts = word_counts(job, corpus, counted)
     _check_sums(options, float(counts.max(initial=0)), corpus.n_tokens)
-    model = pair_model(options, counts, corpus.n_tokens, found.sample, found.wanted(job.vocabulary))
+    model = pair_model(
+        options, counts, corpus.n_tokens, corpus.found.sample, corpus.found.wanted(job.vocabulary)
+    )
     return model, run_sizes(model, counts, n_filled(corpus, counted), options)
 
 
@@ -329,7 +325,7 @@ def word_counts(job: CorpusJob, corpus: CorpusSizes, counted: Counted | None) ->
     """Return about how often each word of the vocabulary occurs; where that is counted it is exact."""
     if counted is not None and "vocabulary" in counted.stages:
         return _counts_of_words(counted.workspace, counted.stages["vocabulary"].digest)
-    found = sampled(job, counted)
+    found = corpus.found
     known = found.sample.counts[found.wanted(job.vocabulary)]
     return expected_counts(known, corpus.n_words, found.growth, found.law)
 

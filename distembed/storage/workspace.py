@@ -216,6 +216,20 @@ class Workspace(WorkspaceReader):
             self._lock.release()
             self._lock = None
 
+    @property
+    def check_lock(self) -> Callable[[], None]:
+        """Return a function that raises `LockedError` in a process that does not see this run's lock.
+
+        It can be pickled.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
+        ...     workspace.check_lock()
+        """
+        return self._folder.check
+
     def stage(
         self,
         name: str,

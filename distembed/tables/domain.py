@@ -196,12 +196,7 @@ def join(domain: Domain, known: Known, matching: MatchingSection, *, min_count: 
     TableError
         If no name matches, or none of those that match was seen often enough.
     """
-    rows = match_names(
-        domain.names,
-        known.vectors.words,
-        ignore_case=matching.ignore_case,
-        ignore_underscores=matching.ignore_underscores,
-    )
+    rows = match_names(domain.names, known.vectors.words, matching)
     others = np.setdiff1d(np.arange(len(known.vectors)), rows)
     rare = np.full(len(rows), -1)
     if min_count is not None and known.counts is not None:

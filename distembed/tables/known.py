@@ -251,12 +251,7 @@ def _with_counts(known: Known, counted: WordCounts, matching: MatchingSection) -
     """Return known vectors with the count of each word, matched by name, and a note on those that have none."""
     words = known.vectors.words
     try:
-        rows = match_names(
-            words,
-            counted.words,
-            ignore_case=matching.ignore_case,
-            ignore_underscores=matching.ignore_underscores,
-        )
+        rows = match_names(words, counted.words, matching)
     except TableError as error:
         raise TableError(f"the counts of {counted.place}: {error}") from None
     counts = np.where(rows >= 0, counted.counts[rows], -1)

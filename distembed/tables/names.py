@@ -18,9 +18,7 @@ from distembed.tables.rows import Domain, LeftOut
 from distembed.tables.sections import MatchingSection
 
 
-def match_names(
-    names: Sequence[str], words: Sequence[str], *, ignore_case: bool, ignore_underscores: bool
-) -> NDArray[np.int64]:
+def match_names(names: Sequence[str], words: Sequence[str], matching: MatchingSection) -> NDArray[np.int64]:
     """Return the row among `words` of each name, int64, shape (n,), -1 where there is none.
 
     A name takes the word that is spelled like it; only a name without one takes the first word that differs from
@@ -31,7 +29,7 @@ def match_names(
     TableError
         If no name has a word, or two names would take the same.
     """
-    fold = folding(ignore_case=ignore_case, ignore_underscores=ignore_underscores)
+    fold = folding(matching)
     exact = {word: row for row, word in enumerate(words)}
     folded = {fold(word): row for row, word in reversed(list(enumerate(words)))}
     rows = [exact.get(name, -1) for name in names]
@@ -56,12 +54,12 @@ def _of_shared_words(shared: list[tuple[str, list[str]]]) -> str:
     return f"the names {'; '.join(pairs[:SHOWN])}{more}: rename or drop one of each"
 
 
-def folding(*, ignore_case: bool, ignore_underscores: bool) -> Callable[[str], str]:
-    """Return what makes two names equal that differ in no more than what is ignored."""
+def folding(matching: MatchingSection) -> Callable[[str], str]:
+    """Return what makes two names equal that differ in no more than what `matching` ignores."""
 
     def fold(name: str) -> str:
-        name = "_".join(name.replace("_", " ").split()) if ignore_underscores else name
-        return name.casefold() if ignore_case else name
+        name = "_".join(name.replace("_", " ").split()) if matching.ignore_underscores else name
+        return name.casefold() if matching.ignore_case else name
 
     return fold
 
@@ -150,12 +148,12 @@ def advice_on(misses: Sequence[NearMiss]) -> str:
 
 def _foldings(matching: MatchingSection) -> dict[str, Callable[[str], str]]:
     """Return by difference what makes two spellings equal that differ in no more; the least difference first."""
-    underscores = folding(ignore_case=matching.ignore_case, ignore_underscores=True)
-    case = folding(ignore_case=True, ignore_underscores=matching.ignore_underscores)
-    options = {"ignore_underscores": underscores, "ignore_case": case}
-    return {name: fold for name, fold in options.items() if not getattr(matching, name)} | {
-        "punctuation, accents or legal form": _bare
+    more = {
+        name: folding(matching.model_copy(update={name: True}))
+        for name in ("ignore_underscores", "ignore_case")
+        if not getattr(matching, name)
     }
+    return more | {"punctuation, accents or legal form": _bare}
 
 
 def _bare(name: str) -> str:
@@ -257,12 +255,7 @@ def _rows_of(
     first: Domain, domain: Domain, path: str, matching: MatchingSection
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     try:
-        return match_names(
-            first.names,
-            domain.names,
-            ignore_case=matching.ignore_case,
-            ignore_underscores=matching.ignore_underscores,
-        )
+        return match_names(first.names, domain.names, matching)
     except TableError as error:
         raise TableError(f"{path} in domain.also: {error}") from None
 

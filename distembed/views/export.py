@@ -6,6 +6,7 @@ import codecs
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, get_args
 
@@ -108,20 +109,9 @@ def _parquet(file: IO[bytes], table: Table) -> Iterator[Write]:
 
 
 @contextmanager
-def _csv(file: IO[bytes], table: Table) -> Iterator[Write]:
-    file.write(BYTE_ORDER_MARK)
-    with _separated(file, table, ",") as write:
-        yield write
-
-
-@contextmanager
-def _tsv(file: IO[bytes], table: Table) -> Iterator[Write]:
-    with _separated(file, table, "\t") as write:
-        yield write
-
-
-@contextmanager
-def _separated(file: IO[bytes], table: Table, delimiter: str) -> Iterator[Write]:
+def _separated(file: IO[bytes], table: Table, *, delimiter: str) -> Iterator[Write]:
+    if delimiter == ",":
+        file.write(BYTE_ORDER_MARK)
     schema = _schema(table, as_lists=False)
     with pacsv.CSVWriter(file, schema, write_options=pacsv.WriteOptions(delimiter=delimiter)) as writer:
         yield lambda piece: writer.write_batch(_batch(piece, table.numbers, schema))
@@ -141,7 +131,12 @@ def _write_numbers(file: IO[bytes], numbers: NDArray[np.float32] | None) -> None
     file.write(np.ascontiguousarray(numbers, "<f4").data)
 
 
-_WRITERS: dict[TableFormat, Any] = {"parquet": _parquet, "csv": _csv, "tsv": _tsv, "npy": _npy}
+_WRITERS: dict[TableFormat, Any] = {
+    "parquet": _parquet,
+    "csv": partial(_separated, delimiter=","),
+    "tsv": partial(_separated, delimiter="\t"),
+    "npy": _npy,
+}
 
 
 def _schema(table: Table, *, as_lists: bool) -> pa.Schema:
@@ -205,14 +200,14 @@ def write_zarr(target: str, table: Table, *, names: str) -> None:
         raise ValueError(f"{target}: a Zarr group is written to a local folder; name one, or write .parquet")
     if place.exists() and not (place / "zarr.json").exists():
         raise FileExistsError(f"{target} is there and is no Zarr group; name another place")
-    partial = Path(partial_name(str(place)))
+    unfinished = Path(partial_name(str(place)))
     try:
-        _write_group(partial, table, names)
+        _write_group(unfinished, table, names)
         if place.exists():
             shutil.rmtree(place)
-        partial.rename(place)
+        unfinished.rename(place)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _write_group(place: Path, table: Table, names: str) -> None:

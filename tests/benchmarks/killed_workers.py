@@ -3,13 +3,15 @@
     python -m tests.benchmarks.killed_workers psdvec imputation [--victims worker all] [--seed 0]
 
 Each try computes one stage of a finished workspace again, on `dask scheduler` and two `dask worker` processes with
-Dask's default configuration, and kills its victim at a random moment of the stage:
+Dask's default configuration, and kills its victim at a random moment of the stage. Where the stage was done by then, it
+tries again at half of that moment. The victims are:
 
 worker      one worker with its nanny; the other goes on
 process     the worker process only: its nanny starts another
 turns       both, one after the other, each after a new worker has joined
 all         both at once; a new worker joins two seconds later
-scheduler   the scheduler: the run has to end with one sentence, and the same command on another cluster finishes
+often       every worker there is, three times, as soon as their nannies have started others
+scheduler   the scheduler: the run has to end with one sentence, and the same command without it finishes
 
 `--all-sent` sends every array that tasks share through the cluster, small ones too, which are part of the graph else.
 """
@@ -19,15 +21,16 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -35,17 +38,21 @@ import psutil
 from distributed import Client
 
 import distembed as de
-from tests.benchmarks.measures import run_main, spent, tell
+from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 from tests.commands import SMALL_JOB, environment, forget_stage
-from tests.small_jobs import imputation, topics, transfer, wordspaces
+from tests.small_jobs import imputation, neighbors, topics, transfer, wordspaces
 
 RUN_SECONDS = 300.0
+SAID = r"^worker \S+ is gone|the Dask scheduler at \S+ is gone"
+SHORTEST = 0.02
+"""Seconds after which a stage that was done by then has no tasks to kill a worker of."""
 SYSTEMS: dict[str, Callable[[Path], Any]] = {
     "psdvec": lambda folder: (folder / "job.toml").write_text(SMALL_JOB),
     "imputation": imputation.write,
     "topics": topics.write_long,
     "transfer": transfer.write,
     "wordspaces": wordspaces.write,
+    "neighbors": neighbors.write,
 }
 ALL_SENT = "from distembed import execution; execution.LARGEST_LITERAL = 1000; "
 COMMAND = "from distembed.cli.main import main; main()"
@@ -69,6 +76,17 @@ class Dask(NamedTuple):
         words = ("worker", "--nthreads", "1", "--local-directory", self.folder)
         self.workers.append(dask_command(self.folder, *words))
 
+    def complete(self) -> None:
+        """Start workers in place of the dead ones, and wait until there are two."""
+        self.workers[:] = [one for one in self.workers if one.poll() is None]
+        while len(self.workers) > 2:
+            kill(self.workers.pop())
+        while len(self.workers) < 2:
+            self.start_worker()
+        with Client(self.address) as client:
+            while len(workers_of(client)) != 2:
+                time.sleep(0.1)
+
     def join(self) -> None:
         """Start one more worker, and wait until the scheduler has it."""
         with Client(self.address) as client:
@@ -91,16 +109,12 @@ def dask_command(folder: Path, name: str, *words: object) -> subprocess.Popen[by
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Dask]:
-    """Run a scheduler and two workers, each with a nanny."""
+    """Run a scheduler."""
     room = Path(tempfile.mkdtemp(dir=folder))
     found, file = Dask(room, dask_command(room, "scheduler", "--port", "0"), []), room / "scheduler.json"
     try:
         while not file.exists() or not file.stat().st_size:
             time.sleep(0.1)
-        for _ in range(2):
-            found.start_worker()
-        with Client(found.address) as client:
-            client.wait_for_workers(2, timeout=60)
         yield found
     finally:
         for one in (found.scheduler, *found.workers):
@@ -113,10 +127,10 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def wait_for_tasks(address: str, run: subprocess.Popen[str]) -> None:
+def wait_for_tasks(address: str, run: Run) -> None:
     """Wait until the scheduler has tasks, or the run has ended."""
     with Client(address) as client:
-        while run.poll() is None and not client.run_on_scheduler(n_tasks):
+        while run.process.poll() is None and not client.run_on_scheduler(n_tasks):
             time.sleep(0.02)
 
 
@@ -132,7 +146,11 @@ def kill_worker(dask: Dask) -> None:
 
 
 def kill_process(dask: Dask) -> None:
-    children = psutil.Process(dask.workers[0].pid).children(recursive=True)
+    kill_process_of(dask.workers[0])
+
+
+def kill_process_of(worker: subprocess.Popen[bytes]) -> None:
+    children = psutil.Process(worker.pid).children(recursive=True)
     max(children, key=lambda child: child.memory_info().rss).kill()
 
 
@@ -149,6 +167,15 @@ def kill_all(dask: Dask) -> None:
     dask.join()
 
 
+def kill_often(dask: Dask) -> None:
+    for _ in range(3):
+        with Client(dask.address) as client:
+            client.wait_for_workers(2, timeout=60)
+        for worker in dask.workers:
+            kill_process_of(worker)
+        time.sleep(1)
+
+
 def kill_scheduler(dask: Dask) -> None:
     kill(dask.scheduler)
 
@@ -158,6 +185,7 @@ VICTIMS: dict[str, Callable[[Dask], None]] = {
     "process": kill_process,
     "turns": kill_in_turns,
     "all": kill_all,
+    "often": kill_often,
     "scheduler": kill_scheduler,
 }
 
@@ -165,70 +193,110 @@ VICTIMS: dict[str, Callable[[Dask], None]] = {
 # --- the runs --------------------------------------------------------------------------------------------------
 
 
-def start(all_sent: bool, *words: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", (ALL_SENT if all_sent else "") + COMMAND, *map(str, words)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, env=environment(), **pipes)
+class Run:
+    """A started command of distembed, and each line that it has printed, with the moment."""
 
+    def __init__(self, all_sent: bool, *words: object) -> None:
+        command = [sys.executable, "-c", (ALL_SENT if all_sent else "") + COMMAND, *map(str, words)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        self.process: subprocess.Popen[str] = subprocess.Popen(command, env=environment(), **pipes)
+        self.lines: list[tuple[float, str]] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
 
-def finish(run: subprocess.Popen[str]) -> str:
-    """Return what a command printed, once it has ended."""
-    try:
-        return run.communicate(timeout=RUN_SECONDS)[0]
-    except subprocess.TimeoutExpired:
-        run.kill()
-        return run.communicate()[0] + f"\nkilled after {RUN_SECONDS:.0f} s"
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append((time.perf_counter(), line))
+
+    def finish(self) -> int:
+        """Wait for the end, and return the exit code."""
+        try:
+            self.process.wait(timeout=RUN_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self._reader.join()
+        return self.process.wait()
+
+    @property
+    def output(self) -> str:
+        return "".join(line for _, line in self.lines)
 
 
 def digest(workspace: Path) -> str:
     return de.Workspace.open(workspace).digest()
 
 
-def try_once(folder: Path, stage: str, victim: str, moments: random.Random, *, all_sent: bool) -> bool:
-    """Print the line of one try; return whether it ended with the digest of the whole run."""
+def try_once(
+    dask: Dask, folder: Path, stage: str, victim: str, wait: float, *, all_sent: bool
+) -> bool | None:
+    """Print the line of one try; return whether it ended with the digest of the whole run, None without a kill."""
     whole, copy = folder / "whole", folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(whole, copy)
     forget_stage(copy, stage)
-    wait = moments.uniform(0, de.Workspace.open(whole).stages()[stage].facts["wall_seconds"])
-    words = ("run", folder / "job.toml", "--workspace", copy, "--scheduler")
-    with cluster(folder) as dask:
-        run = start(all_sent, *words, dask.address)
-        wait_for_tasks(dask.address, run)
-        time.sleep(wait)
-        late = "" if run.poll() is None else " (after its end)"
+    dask.complete()
+    words = ("run", folder / "job.toml", "--workspace", copy)
+    run = Run(all_sent, *words, "--scheduler", dask.address)
+    wait_for_tasks(dask.address, run)
+    time.sleep(wait)
+    killed = time.perf_counter()
+    is_late = (copy / "manifest" / f"{stage}.json").exists()
+    if not is_late:
         VICTIMS[victim](dask)
-        seconds, _, output = spent(finish, run)
-    if victim == "scheduler" and run.returncode == 1 and "the Dask scheduler at" in output:
-        with cluster(folder) as dask:
-            finish(run := start(all_sent, *words, dask.address))
-    same = run.returncode == 0 and digest(copy) == digest(whole)
-    end = "equal" if same else f"NOT EQUAL, exit code {run.returncode}\n{output[-2000:]}"
-    n_named = output.count(" is gone")
-    tell(f"{folder.name} | {stage} | {victim} | {wait:.2f}{late} | {seconds:.1f} | {n_named} | {end}")
+    code, ended = run.finish(), time.perf_counter()
+    if is_late:
+        return try_once(dask, folder, stage, victim, wait / 2, all_sent=all_sent) if wait > SHORTEST else None
+
+    said = [moment - killed for moment, line in run.lines if re.search(SAID, line)]
+    if victim == "scheduler" and code == 1 and said:
+        code = (run := Run(all_sent, *words)).finish()
+    same = code == 0 and digest(copy) == digest(whole)
+    end = "equal" if same else f"NOT EQUAL, exit code {code}\n{run.output[-2000:]}"
+    named = f"{said[0]:.1f}" if said else "-"
+    tell_row(folder.name, stage, victim, f"{wait:.2f}", named, len(said), f"{ended - killed:.1f}", end)
     return same
 
 
+def run_whole(room: Path, system: str, *, all_sent: bool) -> Path:
+    """Write the small job of a system and run it undisturbed; return its folder."""
+    folder = room / system
+    folder.mkdir()
+    SYSTEMS[system](folder)
+    run = Run(all_sent, "run", folder / "job.toml", "--workspace", folder / "whole")
+    assert run.finish() == 0, run.output
+    return folder
+
+
+def try_each(
+    folder: Path, victims: tuple[str, ...], moments: random.Random, *, all_sent: bool
+) -> Iterator[bool]:
+    """Try the kills of all victims in all stages of the job of a folder."""
+    for stage, found in de.Workspace.open(folder / "whole").stages().items():
+        with cluster(folder) as dask:
+            for victim in victims:
+                wait = moments.uniform(0, found.facts["wall_seconds"])
+                same = try_once(dask, folder, stage, victim, wait, all_sent=all_sent)
+                if same is not None:
+                    yield same
+
+
 def main(
-    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces"],
-    victims: tuple[Literal["worker", "process", "turns", "all", "scheduler"], ...] = (*VICTIMS,),
+    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "neighbors"],
+    victims: tuple[Literal["worker", "process", "turns", "all", "often", "scheduler"], ...] = (*VICTIMS,),
     seed: int = 0,
     all_sent: bool = False,
 ) -> None:
     moments = random.Random(seed)
-    same = []
-    tell("system | stage | victim | killed after s | ended after s | workers named | digest")
+    same: list[bool] = []
+    tell_head(
+        "system", "stage", "victim", "killed after s", "named after s", "named", "ended after s", "digest"
+    )
     with tempfile.TemporaryDirectory(prefix="killed-workers-") as room:
         for system in systems:
-            folder = Path(room) / system
-            folder.mkdir()
-            SYSTEMS[system](folder)
-            whole = folder / "whole"
-            output = finish(run := start(all_sent, "run", folder / "job.toml", "--workspace", whole))
-            assert run.returncode == 0, output
-            for stage, victim in product(de.Workspace.open(whole).stages(), victims):
-                same.append(try_once(folder, stage, victim, moments, all_sent=all_sent))
-    tell(f"{len(same)} tries, {same.count(False)} without the digest of the whole run")
+            folder = run_whole(Path(room), system, all_sent=all_sent)
+            same += try_each(folder, victims, moments, all_sent=all_sent)
+    tell(f"{len(same)} kills, {same.count(False)} without the digest of the whole run")
     sys.exit(not all(same))
 
 

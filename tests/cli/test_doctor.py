@@ -28,7 +28,7 @@ def packages_of(extra: str) -> set[str]:
 
 def test_every_extra_is_explained() -> None:
     extras = PROJECT["optional-dependencies"].keys() - FOR_CONTRIBUTORS
-    assert {name: set(extra.packages) for name, extra in doctor.EXTRAS.items()} == {
+    assert {name: set(packages) for name, (packages, _) in doctor.EXTRAS.items()} == {
         name: packages_of(name) for name in extras
     }
 

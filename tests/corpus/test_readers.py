@@ -30,8 +30,9 @@ from distembed.corpus import (
     readers,
     tokenize_partition,
 )
+from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, read_partition, total
-from distembed.corpus.readers import documents_of, inspect_corpus
+from distembed.corpus.readers import documents_of
 from distembed.corpus.streams import BadRecord
 from tests.corpus.conftest import write
 from tests.references.tokens import ids_of
@@ -449,7 +450,9 @@ def test_a_look_at_the_files_says_what_they_are_taken_for(tmp_path):
 def test_the_beginning_of_a_file_is_read_once_until_the_file_changes(tmp_path, monkeypatch):
     """A plan asks for the corpus of its job six times."""
     path, looked, look = tmp_path / "a.txt", [], readers.plan_file
-    monkeypatch.setattr(readers, "plan_file", lambda url, *a, **k: looked.append(url) or look(url, *a, **k))
+    monkeypatch.setattr(
+        readers, "plan_file", lambda file, *a, **k: looked.append(file) or look(file, *a, **k)
+    )
     path.write_text("naïve\n", encoding="utf-8")
     assert {read_corpus(path).partitions[0].encoding for _ in range(3)} == {"utf-8"}
     assert len(looked) == 1

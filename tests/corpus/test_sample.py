@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
+from distembed.corpus.sample import CorpusSample, sample_bundles, sample_parts
 from distembed.formats.pieces import xz_text_bytes
 
 N_DOCUMENTS = 4000
@@ -43,7 +43,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sampled(path: Path, *, max_bytes: int, partition_bytes: int = 1 << 14) -> CorpusSample:
     corpus = de.read_corpus(path, partition_bytes=partition_bytes)
-    return sample_splits(corpus.partitions, corpus.tokenizer, max_bytes=max_bytes)
+    return sample_bundles(corpus.bundles, corpus.tokenizer, max_bytes=max_bytes)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.gz", "a.parquet"])
@@ -74,7 +74,7 @@ def test_a_part_of_a_corpus_stands_for_its_share_of_the_bytes(
 def test_a_named_function_is_not_called(files: Path) -> None:
     tokenizer = de.Tokenizer(pattern="no.such.module:function")
     corpus = de.read_corpus(files / "a.txt", tokenizer=tokenizer)
-    sample = sample_splits(corpus.partitions, tokenizer)
+    sample = sample_bundles(corpus.bundles, tokenizer)
     assert sample.n_tokens == 10 * N_DOCUMENTS
     assert not sample.is_whole  # what the function finds is not known
 
@@ -83,7 +83,7 @@ def test_segments_end_where_a_window_does(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("One two three. Four five! Six\nseven\n")
     for border, lengths in (("document", [6, 1]), ("sentence", [3, 2, 1, 1])):
         corpus = de.read_corpus(tmp_path / "a.txt", tokenizer=de.Tokenizer(border=border))
-        sample = sample_splits(corpus.partitions, corpus.tokenizer)
+        sample = sample_bundles(corpus.bundles, corpus.tokenizer)
         assert sorted(sample.lengths.tolist()) == sorted(lengths)
         tokens = corpus.tokenize()
         assert sorted(sample_parts(tokens).lengths.tolist()) == sorted(lengths)

@@ -25,8 +25,9 @@ import distembed as de
 from distembed.job import cluster, workers
 from distembed.job.model import ResourcesSection
 from distembed.job.workers import Meter, Workers
+from distembed.storage.stage import Stage
 from distembed.storage.tasks import KilledBlockError
-from tests.commands import dask_cluster, digest, forget_stage
+from tests.commands import dask_cluster, digest, forget_stage, run
 from tests.processes import distembed, start
 
 Finished = tuple[Path, str, str]
@@ -92,23 +93,76 @@ def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
     assert os.getpid() not in parents
 
 
+def test_what_is_lost_with_a_worker_is_named_and_with_the_last_the_command_that_starts_one() -> None:
+    running = ["write-1", ("write", 0)]
+    held = [
+        f"{step}-{i}" for step in ("aaa", "sum", "read", "gram") for i in range(3 if step == "sum" else 1)
+    ]
+    event = {"worker": "tcp://a", "processing-tasks": running, "lost-computed-tasks": held}
+    named = cluster._gone(event, 2, "tcp://s")
+    assert named == (
+        "worker tcp://a is gone, and with it 2 tasks (write) and 6 results (sum, aaa, gram, …); "
+        "2 workers left to repeat that"
+    )
+    nothing = {**event, "processing-tasks": [], "lost-computed-tasks": []}
+    named = cluster._gone(nothing, 0, "tcp://s")
+    assert "nothing that is needed; no worker is left" in named
+    assert named.endswith("start it with: dask worker tcp://s --nthreads 1")
+
+
 @pytest.mark.cluster
-def test_a_cluster_without_the_package_is_refused_in_one_sentence(
-    cluster: str, monkeypatch: pytest.MonkeyPatch
+def test_a_cluster_that_shrinks_to_nothing_and_comes_back_finishes_the_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distembed.job.cluster.PACKAGE", "distembed_of_nobody")
-    with (
-        Workers(scheduler=cluster) as crew,
-        pytest.raises(
-            ConnectionError, match=r"scheduler at tcp://\S+ cannot import distembed_of_nobody: install"
-        ),
-    ):
-        crew.start()
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.1)
+    notes: list[str] = []
+    killed: list[int] = []
+    with Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew:
+
+        def kill_all_workers(done: int, total: int) -> None:
+            if done and not killed:
+                assert crew.client is not None
+                killed.extend(crew.client.run(os.getpid).values())
+                for process in killed:
+                    os.kill(process, signal.SIGKILL)
+
+        numbers = store_numbers(
+            tmp_path / "w", crew, write_number, note=notes.append, progress=kill_all_workers
+        )
+    assert numbers == list(range(12))
+    assert sum(bool(re.match(r"worker tcp://\S+ is gone, and with it", note)) for note in notes) == 2, notes
+    assert any("parts-write" in note for note in notes), notes
+    assert any("no worker is left: the run waits for one" in note for note in notes), notes
+    assert any(re.match(r"\d workers? joined: the run goes on", note) for note in notes), notes
 
 
-def test_the_loss_of_the_last_worker_names_the_command_that_starts_one() -> None:
-    assert cluster._gone("tcp://a", 2, "tcp://s").endswith("gives its tasks to the 2 workers left")
-    assert cluster._gone("tcp://a", 0, "tcp://s").endswith("start it with: dask worker tcp://s --nthreads 1")
+def fail_at_first(monkeypatch: pytest.MonkeyPatch, n_deaths: int) -> None:
+    """Let the workers of the first tasks die that a run gives them, as often as Dask allows."""
+    store, deaths = Stage.store_files, iter(range(n_deaths))
+
+    def dying(stage: Stage, *arguments: Any, **options: Any) -> Any:
+        if next(deaths, None) is not None:
+            raise KilledBlockError("a block", SimpleNamespace(allowed_failures=3))
+        return store(stage, *arguments, **options)
+
+    monkeypatch.setattr(Stage, "store_files", dying)
+
+
+def test_a_stage_goes_on_once_after_workers_died_at_the_same_task(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its inputs, too, which were removed and were being made again when the workers died."""
+    before = de.Workspace.open(tiny / "w").digest()
+    job = tiny / "job.toml"
+    forget_stage(tiny / "w", "cooccurrence")
+    fail_at_first(monkeypatch, 1)
+    done = run("run", job)
+    assert done.exit_code == 0, done.output
+    assert "cooccurrence: 4 workers died at the same task: what is left is tried once more" in done.output
+    assert de.Workspace.open(tiny / "w").digest() == before
+    forget_stage(tiny / "w", "cooccurrence")
+    fail_at_first(monkeypatch, 2)
+    assert run("run", job).exit_code == 1
 
 
 @pytest.mark.cluster
@@ -178,14 +232,16 @@ class ClosedClientError(Exception):
 
 @pytest.mark.parametrize("kind", [OSError, RuntimeError, CancelledError, ClosedClientError])
 def test_a_lost_connection_is_one_sentence_wherever_it_is_met(kind: type[Exception]) -> None:
-    gone = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://s"), status="closed")
+    scheduler = SimpleNamespace(address="tcp://s")
+    gone = SimpleNamespace(scheduler=scheduler, status="closed", subscribe_topic=lambda *_: None)
     told = pytest.raises(ConnectionError, match="stage core: the Dask scheduler at tcp://s is gone")
     with told, cluster.watched(gone, "core", print):
         raise kind("Timed out trying to connect to tcp://s")
 
 
 def test_the_tasks_of_a_stage_are_a_span_with_its_name() -> None:
-    client = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://s"), status="closed")
+    scheduler = SimpleNamespace(address="tcp://s")
+    client = SimpleNamespace(scheduler=scheduler, status="closed", subscribe_topic=lambda *_: None)
     with cluster.watched(client, "core", print):
         assert dask.get_annotations()["span"]["name"] == ("core",)
     assert "span" not in dask.get_annotations()

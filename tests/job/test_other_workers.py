@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from distembed.job import cluster, provenance
 from distembed.job.cluster import TLS
 from distembed.job.workers import Workers
 from tests.commands import dask_cluster, digest_here, environment, run
+from tests.processes import start
 
 Finished = tuple[Path, str, str]
 
@@ -31,17 +33,29 @@ def copy_with_another_line(folder: Path) -> Path:
     return folder
 
 
-def worker(address: str, log: Path, *words: str, **variables: str) -> subprocess.Popen[bytes]:
-    """Start one more `dask worker` of a scheduler on loopback."""
+def worker(
+    address: str, log: Path, *words: str, before: tuple[str, ...] = (), **variables: str
+) -> subprocess.Popen[bytes]:
+    """Start one more `dask worker` of a scheduler on loopback; `before` is what its command begins with."""
     own = ("-m", "dask", "worker", address, "--no-dashboard", "--host", "127.0.0.1", "--nthreads", "1")
     with log.open("wb") as file:
         return subprocess.Popen(
-            [sys.executable, *own, *words],
+            [*before, sys.executable, *own, *words],
             stdout=file,
             stderr=file,
             cwd=log.parent,
             env={**environment(), **variables},
         )
+
+
+def has_mount_namespaces() -> bool:
+    return bool(shutil.which("unshare")) and subprocess.call(["unshare", "-rm", "true"]) == 0
+
+
+def connected(address: str) -> None:
+    """Connect to a cluster as a run does."""
+    with ExitStack() as resources:
+        cluster.connect(resources, address, TLS())
 
 
 @pytest.mark.cluster
@@ -54,6 +68,7 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
     with dask_cluster(tmp_path, n_workers=1) as address:
         with ExitStack() as one:
             client = cluster.connect(one, address, TLS())
+            connected(address)  # another run on the same cluster, which ends first
             (own,) = client.scheduler_info()["workers"]
             late = other_worker(address)  # one that joins during a run is closed, with the reason in its log
             late.wait(WAIT)
@@ -62,13 +77,84 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
         early = other_worker(address)  # after the run any may join, and the next run is refused
         with Client(address) as client:
             client.wait_for_workers(2, timeout=WAIT)
-        with (
-            ExitStack() as another,
-            pytest.raises(ConnectionError, match=r"worker tcp://\S+ has distembed .* where this run has"),
-        ):
-            cluster.connect(another, address, TLS())
+        with pytest.raises(ConnectionError, match=r"worker tcp://\S+ has distembed .* where this run has"):
+            connected(address)
         early.terminate()
         early.wait(WAIT)
+
+
+HIDING = """
+import sys
+
+class Hiding:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "distembed":
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+sys.meta_path.insert(0, Hiding())
+"""
+
+
+@pytest.mark.cluster
+def test_a_worker_without_the_package_ends_the_run_and_leaves_no_lock(job: Path, tmp_path: Path) -> None:
+    """Also one that stays on the cluster of a run that is over, where nothing of distembed keeps it out."""
+    hiding = tmp_path / "hiding"
+    hiding.mkdir()
+    (hiding / "sitecustomize.py").write_text(HIDING)
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        connected(address)
+        without = worker(address, tmp_path / "without.log", "--no-nanny", PYTHONPATH=str(hiding))
+        with Client(address) as client:
+            client.wait_for_workers(2, timeout=WAIT)
+        done = run("run", job, "--workspace", tmp_path / "w", "--scheduler", address)
+        without.terminate()
+        without.wait(WAIT)
+    assert done.exit_code == 1, done.output
+    assert re.search(
+        r"distembed: worker tcp://\S+ cannot import this version of distembed \(.*No module", done.output
+    )
+    assert "install it there" in done.output
+    de.Workspace.create(tmp_path / "w", owner="the next run").close()
+
+
+@pytest.mark.cluster
+def test_a_scheduler_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        own = cluster.of_this_process()
+        monkeypatch.setattr(cluster, "of_this_process", lambda: {**own, "dask": "1.0"})
+        with pytest.raises(
+            ConnectionError, match=rf"the Dask scheduler at {address} has dask \S+ where this run has 1.0"
+        ):
+            connected(address)
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(not has_mount_namespaces(), reason="needs a mount namespace")
+def test_a_worker_that_does_not_see_the_workspace_is_refused(job: Path, tmp_path: Path) -> None:
+    """Its tasks ended the run: the lock was gone, they said."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    blind = ("unshare", "-rm", "sh", "-c", f'mount -t tmpfs none {shared} && exec "$@"', "sh")
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        another = worker(address, tmp_path / "blind.log", "--no-nanny", before=blind)
+        with Client(address) as client:
+            client.wait_for_workers(2, timeout=WAIT)
+        done = run("run", job, "--workspace", shared / "w", "--scheduler", address)
+        assert done.exit_code == 1, done.output
+        assert re.search(
+            rf"worker tcp://\S+ does not see the workspace {shared}/w \(LockedError\)", done.output
+        )
+        another.terminate()
+        another.wait(WAIT)
+        with (
+            Workers(scheduler=address) as crew,
+            de.Workspace.create(shared / "w", owner="a run") as workspace,
+        ):
+            crew.start()
+            crew.require_view(workspace)
+            late = worker(address, tmp_path / "late.log", "--no-nanny", before=blind)
+            late.wait(WAIT)
+    assert f"does not see the workspace {shared}/w" in (tmp_path / "late.log").read_text()
 
 
 def test_code_must_be_the_same_and_kinds_are_said() -> None:
@@ -129,3 +215,18 @@ def test_workers_of_different_memory_give_the_same_bytes(
             other.wait(WAIT)
     assert done.exit_code == 0, done.output
     assert digest_here(job, tmp_path / "w") == f"digest {finished[1]}"
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_two_runs_on_one_cluster_do_not_disturb_each_other(
+    job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    with dask_cluster(tmp_path) as address:
+        runs = [
+            start("run", str(job), "--workspace", str(tmp_path / n), "--scheduler", address) for n in "ab"
+        ]
+        outputs = [one.communicate(timeout=300)[0] for one in runs]
+    for one, output, name in zip(runs, outputs, "ab", strict=True):
+        assert one.returncode == 0, output
+        assert digest_here(job, tmp_path / name) == f"digest {finished[1]}"

@@ -388,7 +388,7 @@ def test_names_are_text_as_they_were_written(tmp_path: Path) -> None:
 
 
 def misses(names: list[str], words: list[str], **options: bool) -> list[tuple[str, str, str]]:
-    rows = match_names(names, words, **{"ignore_case": False, "ignore_underscores": True, **options})
+    rows = match_names(names, words, MatchingSection(**options))
     return [tuple(miss) for miss in near_misses(names, words, rows, MatchingSection(**options))]
 
 
@@ -433,26 +433,25 @@ def test_spellings(ignore_case: bool, ignore_underscores: bool, rows: list[int])
     found = match_names(
         ["General Motors", "ford"],
         ["General_Motors", "ford", "Ford"],
-        ignore_case=ignore_case,
-        ignore_underscores=ignore_underscores,
+        MatchingSection(ignore_case=ignore_case, ignore_underscores=ignore_underscores),
     )
     assert found.tolist() == rows
 
 
 def test_case_is_ignored_only_where_no_word_is_spelled_alike() -> None:
     words = ["shell", "SHELL", "Shell"]
-    assert match_names(["Shell"], words, ignore_case=True, ignore_underscores=True).tolist() == [2]
-    assert match_names(["sHELL"], words, ignore_case=True, ignore_underscores=True).tolist() == [0]
+    assert match_names(["Shell"], words, MatchingSection(ignore_case=True)).tolist() == [2]
+    assert match_names(["sHELL"], words, MatchingSection(ignore_case=True)).tolist() == [0]
 
 
 def test_two_names_of_one_word_are_refused() -> None:
     with pytest.raises(TableError, match="'Shell' and 'SHELL' both match the word 'shell'"):
-        match_names(["Shell", "SHELL"], ["shell"], ignore_case=True, ignore_underscores=True)
+        match_names(["Shell", "SHELL"], ["shell"], MatchingSection(ignore_case=True))
 
 
 def test_no_overlap_is_refused_with_examples() -> None:
     with pytest.raises(TableError, match=r"no name of the table \('a', 'b'\).*'x'"):
-        match_names(["a", "b"], ["x"], ignore_case=True, ignore_underscores=True)
+        match_names(["a", "b"], ["x"], MatchingSection(ignore_case=True))
 
 
 def test_the_vocabulary_tells_where_each_row_comes_from(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def _new_names(
     job: ImputationJob, workspace: Workspace, domain: Domain, known: WordVectors, path: str
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Return the rows whose names have no vector in the job, and what is to be said of the others."""
-    fold = folding(ignore_case=job.matching.ignore_case, ignore_underscores=job.matching.ignore_underscores)
+    fold = folding(job.matching)
     taken = {fold(name) for name in (*known.words, *outputs.VOCABULARY.read(workspace)["name"].to_pylist())}
     is_new = np.array([fold(name) not in taken for name in domain.names])
     own = [name for name, fresh in zip(domain.names, is_new.tolist(), strict=True) if not fresh]

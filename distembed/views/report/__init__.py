@@ -6,53 +6,33 @@ equal bytes, so a report can be compared and cached like any other output of a j
 second to import: a run whose report is there, and which prints its last lines, does without them.
 """
 
-from distembed.evaluation.scoring import FEW_KNOWN
-from distembed.views.report.figures import Interval, bar_chart, histogram, interval_chart, line_chart
-from distembed.views.report.maps import scatter_map, word_map, word_maps
-from distembed.views.report.page import Section, folded, group, paragraph, render_report
-from distembed.views.report.run import Stage, invitation, parameter_table, stage_rows, stage_table, ways_on
-from distembed.views.report.tables import (
-    count_sparsity,
-    eigenvalue_spectrum,
-    first_rows,
-    neighbor_table,
-    objective_curve,
-    score_sections,
-    score_table,
-    table,
-    three_decimals,
-    zipf_curve,
-)
-
-__all__ = [
-    "FEW_KNOWN",
-    "Interval",
-    "Section",
-    "Stage",
-    "bar_chart",
-    "count_sparsity",
-    "eigenvalue_spectrum",
-    "first_rows",
-    "folded",
-    "group",
-    "histogram",
-    "interval_chart",
-    "invitation",
-    "line_chart",
-    "neighbor_table",
-    "objective_curve",
-    "paragraph",
-    "parameter_table",
-    "render_report",
-    "scatter_map",
-    "score_sections",
-    "score_table",
-    "stage_rows",
-    "stage_table",
-    "table",
-    "three_decimals",
-    "ways_on",
-    "word_map",
-    "word_maps",
-    "zipf_curve",
-]
+from distembed.evaluation.scoring import FEW_KNOWN as FEW_KNOWN
+from distembed.views.report.figures import Interval as Interval
+from distembed.views.report.figures import bar_chart as bar_chart
+from distembed.views.report.figures import histogram as histogram
+from distembed.views.report.figures import interval_chart as interval_chart
+from distembed.views.report.figures import line_chart as line_chart
+from distembed.views.report.maps import scatter_map as scatter_map
+from distembed.views.report.maps import word_map as word_map
+from distembed.views.report.maps import word_maps as word_maps
+from distembed.views.report.page import Section as Section
+from distembed.views.report.page import folded as folded
+from distembed.views.report.page import group as group
+from distembed.views.report.page import paragraph as paragraph
+from distembed.views.report.page import render_report as render_report
+from distembed.views.report.run import Stage as Stage
+from distembed.views.report.run import invitation as invitation
+from distembed.views.report.run import parameter_table as parameter_table
+from distembed.views.report.run import stage_rows as stage_rows
+from distembed.views.report.run import stage_table as stage_table
+from distembed.views.report.run import ways_on as ways_on
+from distembed.views.report.tables import count_sparsity as count_sparsity
+from distembed.views.report.tables import eigenvalue_spectrum as eigenvalue_spectrum
+from distembed.views.report.tables import first_rows as first_rows
+from distembed.views.report.tables import neighbor_table as neighbor_table
+from distembed.views.report.tables import objective_curve as objective_curve
+from distembed.views.report.tables import score_sections as score_sections
+from distembed.views.report.tables import score_table as score_table
+from distembed.views.report.tables import table as table
+from distembed.views.report.tables import three_decimals as three_decimals
+from distembed.views.report.tables import zipf_curve as zipf_curve
