@@ -33,7 +33,7 @@ def events_of(output: str) -> list[dict[str, Any]]:
 def test_every_event_has_the_fields_that_the_page_lists(tiny: Path) -> None:
     table = {
         row[0]: set(re.findall(r"`(\w+)`", row[1]))
-        for row in re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE.split("## `status")[0], re.M)
+        for row in re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE.split("## `status")[0], re.MULTILINE)
     }
     done = run("run", tiny / "job.toml", "--workspace", tiny / "v", "--json")
     events = events_of(done.output)
@@ -93,14 +93,14 @@ def test_a_run_beside_another_ends_with_3_and_says_so(tiny: Path) -> None:
 
 def test_a_plan_says_how_long_a_measured_stage_may_take(tiny: Path) -> None:
     done = run("plan", tiny / "job.toml", "--set", "counting.window=2")
-    assert re.search(r"^core: about .*, as long as before the change$", done.output, re.M)
+    assert re.search(r"^core: about .*, as long as before the change$", done.output, re.MULTILINE)
     assert not re.search(r": about ", run("plan", tiny / "job.toml", "--workspace", tiny / "no").output)
 
 
 def test_quiet_prints_nothing_and_verbose_each_event_with_its_time(tiny: Path) -> None:
     assert run("run", tiny / "job.toml", "--quiet").output == ""
     assert re.search(
-        r"^\S+Z stage skipped: stage core$", run("run", tiny / "job.toml", "--verbose").output, re.M
+        r"^\S+Z stage skipped: stage core$", run("run", tiny / "job.toml", "--verbose").output, re.MULTILINE
     )
 
 
