@@ -12,8 +12,15 @@ from typing import Any, NoReturn
 import click
 
 from distembed.files import NO_CREDENTIALS, PARTIAL
-from distembed.job.model import JobError
+from distembed.job.model import JobError, StoppedError
 from distembed.job.terminal import shown, write
+from distembed.storage.schema import LockedError
+
+FAILED, USAGE, STOPPED, EMPTY_CODE = 1, 2, 3, 4
+"""The exit codes after what is no success: something is to be mended, or typed otherwise; the same command goes on
+later; there is nothing yet (of `status` only)."""
+
+STOPPED_TEXT = "stopped; nothing finished is lost, run the same command again to go on"
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
 
@@ -36,20 +43,28 @@ def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **kwargs)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except KeyboardInterrupt:
-            fail("stopped; nothing finished is lost, run the same command again to go on", code=1)
-        except JobError as error:
-            fail(str(error), code=2)
         except Exception as error:
-            if os.environ.get(DEBUG_VARIABLE):
+            text, code = ending(error)
+            if code != USAGE and os.environ.get(DEBUG_VARIABLE):
                 raise
-            text = _sentence(error)
-            expected = isinstance(error, EXPECTED) or type(error).__name__ == NO_CREDENTIALS
-            name = "" if expected and text else f"{type(error).__name__}: "
-            hint = "" if expected else f" (set {DEBUG_VARIABLE}=1 to see where)"
-            fail(f"{name}{text}{hint}", code=1)
+            fail(text, code=code)
 
     return wrapped
+
+
+def ending(error: BaseException) -> tuple[str, int]:
+    """Return the sentence and the exit code with which an error, or an interrupt, ends a command."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return STOPPED_TEXT, STOPPED
+    if isinstance(error, JobError):
+        return str(error), USAGE
+    text = _sentence(error)
+    if isinstance(error, StoppedError | LockedError):
+        return text, STOPPED
+    expected = isinstance(error, EXPECTED) or type(error).__name__ == NO_CREDENTIALS
+    name = "" if expected and text else f"{type(error).__name__}: "
+    hint = "" if expected else f" (set {DEBUG_VARIABLE}=1 to see where)"
+    return f"{name}{text}{hint}", FAILED
 
 
 EXPECTED = (OSError, ValueError, LookupError, ImportError, MemoryError)
@@ -58,7 +73,7 @@ CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://"}
 """The packages by which stores are reached, and how their addresses begin."""
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     """Return what an error says, without numbers of the operating system and with what to install."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     missing = next((name for name in CLOUD_PACKAGES if name in text), None)
@@ -78,6 +93,11 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
         return f"{error.object!r} has letters that this locale cannot write as a file name: set PYTHONUTF8=1"
     return str(error.strerror) if isinstance(error, OSError) and error.strerror else text
+
+
+def stop() -> NoReturn:
+    """End after an interrupt."""
+    fail(STOPPED_TEXT, code=STOPPED)
 
 
 def fail(message: str, *, code: int) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,17 +14,25 @@ import click
 from rich.console import Console
 
 from distembed.cli.command_line import PLACE, command
-from distembed.cli.failures import fail
+from distembed.cli.failures import EMPTY_CODE, STOPPED, ending, fail
 from distembed.execution import uncollected
 from distembed.files import failures_told
 from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
 from distembed.job.opening import code_of, existing_workspace, open_job
-from distembed.job.planning import check_inputs, plan_stages, planned_losses
-from distembed.job.progress import TerminalReporter, warnings_noted
+from distembed.job.planning import check_inputs, nothing_left, plan_stages, planned_losses, time_lines
+from distembed.job.progress import (
+    WARNING,
+    EventReporter,
+    QuietReporter,
+    Reporter,
+    TerminalReporter,
+    warnings_noted,
+)
+from distembed.job.record import plan_record, status_record
 from distembed.job.run import report_job, run_stages
 from distembed.job.state import standings, unread
-from distembed.job.status import job_status, verify_job
+from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
 from distembed.storage import Workspace
@@ -61,11 +70,28 @@ def load(job_file: str, settings: tuple[str, ...], workspace: str | None, *, to_
 
 
 @contextmanager
-def terminal_reporter(*, allow_code: bool = False) -> Iterator[TerminalReporter]:
-    """Yield what shows progress and warnings on the terminal; `allow_code` opens URLs of any protocol."""
-    reporter = TerminalReporter(Console(soft_wrap=True))
-    with closing(reporter), any_protocol(allowed=allow_code), warnings_noted(reporter):
-        yield reporter
+def terminal_reporter(*, allow_code: bool = False, display: str | None = None) -> Iterator[Reporter]:
+    """Yield what shows progress and warnings: on the terminal, or as `display` asks; it is told of a failure, too.
+
+    `allow_code` opens URLs of any protocol.
+    """
+    reporter = _reporter(display)
+    try:
+        with closing(reporter), any_protocol(allowed=allow_code), warnings_noted(reporter):
+            yield reporter
+    except (Exception, KeyboardInterrupt) as error:
+        message, code = ending(error)
+        reporter.tell("run_stopped" if code == STOPPED else "run_failed", message=message, exit_code=code)
+        raise
+
+
+def _reporter(display: str | None) -> Reporter:
+    """Return what shows a run: to readers, at the length that they asked for, or to a program."""
+    if display == "json":
+        return EventReporter()
+    if display == "quiet":
+        return QuietReporter()
+    return TerminalReporter(Console(soft_wrap=True), verbose=display == "verbose")
 
 
 def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) -> list[str]:
@@ -83,6 +109,7 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     "distembed plan job.toml --set psdvec.n_components=300",
     "distembed plan job.toml --hosts 8",
     "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
+    "distembed plan job.toml --json",
 )
 @job_options
 @click.option(
@@ -103,6 +130,7 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     help="Print the bytes over the network, too, with workers on so many hosts.",
 )
 @click.option("--allow-code", is_flag=True, help="Open URLs of any protocol that the job names.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan(
     job_file: str,
     settings: tuple[str, ...],
@@ -112,8 +140,12 @@ def plan(
     sample: tuple[str, ...],
     hosts: int | None,
     allow_code: bool,
+    *,
+    as_json: bool,
 ) -> None:
     """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
+
+    Where the workspace has measured a stage before, a line says how long it may take.
 
     The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
 
@@ -127,17 +159,17 @@ def plan(
             place = existing_workspace(job.job.workspace)
             found = standings(job, place)
         lines = plan_stages(job, found, place)
-        write(lines.table())
-        if hosts is not None:
+        if not as_json:
+            write("\n".join(filter(None, (nothing_left(found), lines.table()))))
+        if hosts is not None and not as_json:
             write(lines.network_table(hosts))
-        for line in check_inputs(job, found):
+        notes = [*check_inputs(job, found), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
+        notes += [*job.idle, *planned_losses(found, place)]
+    if as_json:
+        write(json.dumps(plan_record(lines, found, place, hosts=hosts, notes=notes), indent=1))
+    else:
+        for line in (*notes, *time_lines(found, place), *(f"{WARNING}{text}" for text in lines.warnings())):
             write(shown(line))
-        for line in code_of(job):
-            write(shown(f"{line}: run asks for --allow-code"))
-        for line in (*job.idle, *planned_losses(found, place)):
-            write(shown(line))
-    for warning in lines.warnings():
-        write(f"warning: {warning}")
     lines.check()
 
 
@@ -171,6 +203,14 @@ def plan(
     help="Compute again what changed, also where that was more than a minute of work.",
 )
 @click.option(
+    "--json",
+    "display",
+    flag_value="json",
+    help="Print one JSON event per line: stages begun and committed, progress, the end.",
+)
+@click.option("--quiet", "display", flag_value="quiet", help="Print warnings and failures only.")
+@click.option("--verbose", "display", flag_value="verbose", help="Print more lines, each with its time.")
+@click.option(
     "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
 )
 @click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
@@ -184,6 +224,7 @@ def run(
     until: str | None,
     allow_code: bool,
     replace: bool,
+    display: str | None,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
@@ -191,9 +232,10 @@ def run(
     """Run a job, or finish one that was stopped.
 
     JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
-    they were made from has changed.
+    they were made from has changed. The exit code is 0 after success, 1 after a failure, 2 if the command or the job
+    is wrong, and 3 if the run was stopped and the same command goes on.
     """
-    with terminal_reporter(allow_code=allow_code) as reporter:
+    with terminal_reporter(allow_code=allow_code, display=display) as reporter:
         job = load(job_file, settings, workspace, to_run=True)
         code = code_of(job)
         outcome = run_stages(
@@ -211,24 +253,40 @@ def run(
             replace=replace,
             ask=lambda sentence: confirmed(f"{sentence}. Replace it now?"),
         )
-    write(outcome.text)
+        reporter.tell("run_finished", ran=list(outcome.ran), skipped=list(outcome.skipped), exit_code=0)
+    if display not in {"json", "quiet"}:
+        write(outcome.text)
 
 
 @command(
     "distembed status job.toml",
     "distembed status runs/psdvec",
+    "distembed status job.toml --json",
 )
 @job_options
-def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with figures and scores.")
+def status(job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool) -> None:
     """Print which stages of a job are done, how far the others are, and who is writing.
 
     JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
-    the last lines say which versions made the stages that are done.
+    the last lines say which versions made the stages that are done. The exit code is 0 if the job is finished, 3 if it
+    is not, and 4 if nothing has begun; 1 and 2 are failures of the command itself.
     """
+    job = load(job_file, settings, workspace)
     given = [option for setting in settings for option in ("--set", setting)]
     given += ["--workspace", workspace] if workspace else []
     same_options = shlex.join(["distembed", "run", job_file, *given])
-    write(job_status(load(job_file, settings, workspace), command=same_options))
+    if as_json:
+        record = status_record(job)
+        write(json.dumps(record, indent=1))
+        state = str(record["state"])
+    else:
+        text, state = status_and_state(job, command=same_options)
+        write(text)
+    sys.exit(STATUS_CODES[state])
+
+
+STATUS_CODES = {FINISHED: 0, UNFINISHED: STOPPED, EMPTY: EMPTY_CODE}
 
 
 @command(

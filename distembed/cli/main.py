@@ -1,7 +1,8 @@
 """The command line: `distembed COMMAND`, the commands of `distembed.cli` joined.
 
 Every command takes a job file or a workspace; those that read vectors take a vector file as well.
-Exit codes: 0 done, 1 failed (one sentence says why), 2 the command or the job file is wrong.
+Exit codes: 0 done, 1 failed (one sentence says why), 2 the command or the job file is wrong, 3 stopped, and the same
+command goes on.
 """
 
 from __future__ import annotations
@@ -118,6 +119,13 @@ COMMANDS = {
 
 class Commands(click.Group):
     """A group that imports the module of a command when that command is asked for; the list of all needs none."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; an interrupt ends it with a sentence, also while the command is still being imported."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            return import_module("distembed.cli.failures").stop()
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of the commands."""

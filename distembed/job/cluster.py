@@ -33,6 +33,7 @@ from fsspec.config import conf
 
 from distembed.display import format_bytes, plural
 from distembed.execution import one_blas_thread
+from distembed.job.model import StoppedError
 from distembed.job.provenance import of_this_process, other_code
 from distembed.storage.tasks import KilledBlockError
 from distembed.urls import PROTOCOLS_VARIABLE, use_storage_options
@@ -326,7 +327,7 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
 
     Raises
     ------
-    ConnectionError
+    StoppedError
         If the scheduler is gone, or all workers at once.
     KilledBlockError
         If a block, or another task of the stage, killed one worker after the other.
@@ -344,15 +345,14 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
     except Exception as error:
         # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
-        if client.status != "running" or isinstance(
-            error, CommClosedError
-        ):  # it may be met before it is noticed
-            raise ConnectionError(
+        # The comm may be closed before the client notices it.
+        if client.status != "running" or isinstance(error, CommClosedError):
+            raise StoppedError(
                 f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}); start it and its "
                 "workers again and give the same command: what is finished is kept"
             ) from None
         if isinstance(error, CancelledError):
-            raise ConnectionError(
+            raise StoppedError(
                 f"stage {stage}: all workers that held an array of this process are gone; give the same command "
                 "again: what is finished is kept"
             ) from None

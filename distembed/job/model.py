@@ -155,6 +155,10 @@ class JobError(ValueError):
     """A job file that cannot be run as it is written."""
 
 
+class StoppedError(ConnectionError):
+    """A run that lost what it ran on: the same command goes on when that is there again."""
+
+
 class Read(Enum):
     """What a stage reads whose parameters hold the value of a key: the runner stamps it."""
 

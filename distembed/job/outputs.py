@@ -27,6 +27,8 @@ class Declared:
     _: KW_ONLY
     temporary: bool = False
     """Whether a run removes it when no stage needs it any more."""
+    scores: bool = False
+    """Whether it says how good the results are, so that `distembed status --json` holds it."""
 
     def of(self, **parts: str) -> Self:
         """Return the output of which some parts are filled in."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import NamedTuple
 
+from distembed.display import format_seconds
 from distembed.files import failures_told
 from distembed.job import provenance
 from distembed.job.inputs import look_for
@@ -12,7 +14,7 @@ from distembed.job.model import Job
 from distembed.job.opening import existing_workspace
 from distembed.job.plan import Plan
 from distembed.job.stage import Counted, system_of
-from distembed.job.state import Standing, loss_lines, losses, standings, with_damage
+from distembed.job.state import Standing, loss_lines, losses, seconds_of, standings, with_damage
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 
@@ -77,6 +79,46 @@ def check_inputs(job: Job, found: Iterable[Standing]) -> list[str]:
         else:
             lines += [f"{name}: {line}" for line in standing.spec.check(job)]
     return lines
+
+
+class Estimate(NamedTuple):
+    """The seconds that a stage is expected to take, and in words what that was measured on."""
+
+    seconds: float
+    basis: str
+
+
+def estimate_of(standing: Standing, workspace: Workspace) -> Estimate | None:
+    """Return how long the rest of a stage may take, by what was measured of the same stage; None where nothing was.
+
+    A stage that is under way goes on at the speed of the blocks that it has; one that is to be computed again takes
+    as long as it took, which is little to go by where the input or a size has changed.
+    """
+    if standing.is_kept or standing.before is None:
+        return None
+    seconds = seconds_of(standing.before)
+    if isinstance(standing.before, StageManifest):
+        return Estimate(seconds, "as long as before the change") if standing.changes and seconds else None
+    blocks = workspace.progress(standing.spec.name).values()
+    done, total = (sum(numbers) for numbers in zip(*blocks, strict=True)) if blocks else (0, 0)
+    if standing.changes or not done or not seconds:
+        return None
+    return Estimate(seconds * (total - done) / done, f"at the speed of {done} of {total} blocks")
+
+
+def time_lines(found: Sequence[Standing], workspace: Workspace | None) -> list[str]:
+    """Return a line for each stage to be computed of which the workspace has measured how long it takes."""
+    every = {s.spec.name: estimate_of(s, workspace) for s in found} if workspace is not None else {}
+    return [
+        f"{name}: about {format_seconds(round(time.seconds))}, {time.basis}"
+        for name, time in every.items()
+        if time
+    ]
+
+
+def nothing_left(found: Sequence[Standing]) -> str:
+    """Return that a run has nothing to compute, "" where it has."""
+    return f"nothing is left to do: all {len(found)} stages are done" if all(s.is_kept for s in found) else ""
 
 
 def planned_losses(found: Sequence[Standing], workspace: Workspace | None) -> list[str]:

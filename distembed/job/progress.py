@@ -1,11 +1,13 @@
-"""The display of a running job: bars with an ETA on a terminal, plain lines elsewhere."""
+"""The display of a running job: bars with an ETA on a terminal, plain lines elsewhere, and JSON events for programs."""
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Protocol
 
 from rich.console import Console
@@ -20,8 +22,18 @@ from rich.progress import (
 
 from distembed.display import format_seconds
 from distembed.job.terminal import shown, write
+from distembed.urls import public
 
 PLAIN_LINE_SECONDS, MOST_LINE_SECONDS = 10.0, 60.0
+
+EVENT_SECONDS = 1.0
+"""A task has at most one event of its progress in so many seconds, and one of its end."""
+
+WARNING = "warning: "
+"""How a note begins that is a warning."""
+
+Fact = str | int | float | bool | None | list[str]
+"""A value of an event."""
 
 
 class Reporter(Protocol):
@@ -29,6 +41,9 @@ class Reporter(Protocol):
 
     def note(self, message: str) -> None:
         """Show one fact."""
+
+    def tell(self, event: str, line: str = "", **facts: Fact) -> None:
+        """Show an event of the run: its `line` to readers, if it has one, its name and its facts to programs."""
 
     def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
         """Show that `done` of `total` blocks, rounds or the like of `task` are finished; None is an unknown number."""
@@ -43,6 +58,11 @@ class Silent:
     def note(self, message: str) -> None:
         """Ignore a fact."""
 
+    def tell(self, event: str, line: str = "", **facts: Fact) -> None:  # noqa: ARG002
+        """Take an event for the line that readers see."""
+        if line:
+            self.note(line)
+
     def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
         """Ignore progress."""
 
@@ -55,18 +75,62 @@ def warnings_noted(reporter: Reporter) -> Iterator[None]:
     """Show the warnings of this package and of the libraries as a line each, without the place in their source."""
 
     def note(message: Warning | str, *_: object, **__: object) -> None:
-        reporter.note(f"warning: {' '.join(str(message).split())}")
+        reporter.note(f"{WARNING}{' '.join(str(message).split())}")
 
     with warnings.catch_warnings():
         warnings.showwarning = note
         yield
 
 
-class TerminalReporter:
-    """Bars with elapsed time and ETA on a terminal; on anything else plain lines, the longer it takes the fewer."""
+class QuietReporter(Silent):
+    """A reporter that displays warnings, on standard error, and nothing else."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def note(self, message: str) -> None:
+        """Print a warning."""
+        if message.startswith(WARNING):
+            write(shown(message), err=True)
+
+
+class EventReporter(Silent):
+    """A reporter that prints each event as a line of JSON; what is only a sentence is an event as well.
+
+    `reference/json.md` lists the events and their facts.
+    """
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._last: dict[str, float] = {}
+
+    def note(self, message: str) -> None:
+        """Print a sentence as an event, `warning` or `note`."""
+        is_warning = message.startswith(WARNING)
+        self.tell("warning" if is_warning else "note", message=message.removeprefix(WARNING).strip())
+
+    def tell(self, event: str, line: str = "", **facts: Fact) -> None:  # noqa: ARG002
+        """Print an event with its time and its facts."""
+        if event == "stage_begun":
+            self._stage = str(facts["stage"])
+            self._last.clear()
+        safe = {name: public(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
+        write(json.dumps({"event": event, "time": now_text(milliseconds=True), **safe}))
+
+    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
+        """Print how far a task is, unless its last event is younger than `EVENT_SECONDS`."""
+        now, name = time.monotonic(), f"{task} {unit}"
+        if done == total or now - self._last.get(name, -EVENT_SECONDS) >= EVENT_SECONDS:
+            self._last[name] = now
+            self.tell("progress", stage=self._stage, task=task, done=done, total=total, unit=unit)
+
+
+class TerminalReporter(Silent):
+    """Bars with elapsed time and ETA on a terminal; on anything else plain lines, the longer it takes the fewer.
+
+    Such lines begin with the time, and so do all that are `verbose`: then every event is a line, and progress is shown
+    each second.
+    """
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        self._console, self._verbose = console, verbose
         self._bars: Progress | None = None
         self._tasks: dict[str, int] = {}
         self._last: dict[str, float] = {}
@@ -76,10 +140,18 @@ class TerminalReporter:
 
     def note(self, message: str) -> None:
         """Print one line."""
+        if self._verbose or not self._console.is_terminal:
+            message = f"{now_text()} {message}"
         if self._bars is None:
             write(shown(message), file=self._console.file)
         else:
             self._console.print(shown(message), highlight=False, markup=False)
+
+    def tell(self, event: str, line: str = "", **facts: Fact) -> None:
+        """Print the line of an event; where readers want all, an event without one has its facts."""
+        if self._verbose and not line:
+            line = f"{event.replace('_', ' ')}: {', '.join(f'{name} {fact}' for name, fact in facts.items())}"
+        super().tell(event, line)
 
     def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
         """Move the bar of `task`, or print a line when the last is old enough."""
@@ -117,7 +189,8 @@ class TerminalReporter:
         began, first = self._began.setdefault(name, (now, done))
         if done < first:  # it begins again
             began, first = self._began[name] = (now, done)
-        if done == total or now - self._last.setdefault(name, now) < line_seconds(now - began):
+        seconds_apart = EVENT_SECONDS if self._verbose else line_seconds(now - began)
+        if done == total or now - self._last.setdefault(name, now) < seconds_apart:
             return
         self._last[name] = now
         if total is None:
@@ -126,6 +199,12 @@ class TerminalReporter:
         seconds = (now - began) / (done - first) * (total - done) if done > first else None
         left = "" if seconds is None else f", about {_rounded(seconds)} left"
         self.note(f"  {task}: {done:,} of {total:,} {unit}{left}")
+
+
+def now_text(*, milliseconds: bool = False) -> str:
+    """Return the time of now in UTC, as ISO 8601 writes it."""
+    text = datetime.now(UTC).isoformat(timespec="milliseconds" if milliseconds else "seconds")
+    return text.replace("+00:00", "Z")
 
 
 def _rounded(seconds: float) -> str:

@@ -113,7 +113,11 @@ def run_stages(
     specs = _stages_until(until, system.stages(job))
     planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
-        reporter.note(f"workspace {workspace.url}")
+        names, where = [spec.name for spec in specs], workspace.url
+        title, system_name = job.job.title, job.job.system
+        reporter.tell(
+            "run_begun", f"workspace {where}", workspace=where, title=title, system=system_name, stages=names
+        )
         n_mended = _mend(workspace, reporter)
         found = [with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
         keep_hints(workspace, [standing.parameters for standing in found])
@@ -251,8 +255,10 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     stage = _open(standing, run)
     if stage.is_committed and not standing.damaged:
         _drop_inputs(spec, workspace)  # a run may have ended between the commit and this
+        reporter.tell("stage_skipped", stage=spec.name)
         return False
     _record(run.job, workspace)
+    reporter.tell("stage_begun", stage=spec.name)
     if stage.is_committed:
         reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
         stage.reopen(standing.damaged)
@@ -269,7 +275,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     stage.commit({**facts, **spent, **_earlier_work(standing)})
     _remove_stale(workspace, reporter)
     _drop_inputs(spec, workspace)
-    reporter.note(f"{spec.name:<16}{spent_text(spent)}")
+    reporter.tell("stage_committed", f"{spec.name:<16}{spent_text(spent)}", stage=spec.name, **spent)
     run.crew.give_memory_back()
     later = run.standings.keys() - {spec.name}
     if later and spec.name == run.planned_after:
@@ -358,15 +364,19 @@ def _closing_text(run: Run, system: System, *, until: str | None) -> str:
 
 def _write_report(job: Job, workspace: Workspace, reporter: Reporter) -> str:
     """Write the report of a finished workspace as one HTML file, unless it is there and whole; return its place."""
-    shown = _shown(job, workspace)
-    if not derived.is_kept(workspace, derived.REPORT, shown=shown):
+    shown, where = _shown(job, workspace), workspace.path(derived.REPORT)
+    if derived.is_kept(workspace, derived.REPORT, shown=shown):
+        reporter.tell("report_kept", path=where)
+    else:
         began = time.perf_counter()
         reporter.note("report: drawing the figures and tables")
         page = system_of(job).page(job, workspace).encode()
         _record(job, workspace)
         derived.keep(workspace, derived.REPORT, page, shown=shown)
-        reporter.note(f"{'report':<16}{format_seconds(time.perf_counter() - began):>10}")
-    return workspace.path(derived.REPORT)
+        seconds = round(time.perf_counter() - began, 3)
+        line = f"{'report':<16}{format_seconds(seconds):>10}"
+        reporter.tell("report_written", line, path=where, wall_seconds=seconds)
+    return where
 
 
 def _remove_stale(workspace: Workspace, reporter: Reporter) -> None:

@@ -18,22 +18,50 @@ from distembed.storage.schema import Problem, StageManifest
 from distembed.storage.verify import UNCOMMITTED
 from distembed.storage.workspace import Workspace
 
+FINISHED, UNFINISHED, EMPTY = "finished", "unfinished", "empty"
+"""The states of a job: every stage is done, not all are, or none has begun."""
+
 
 def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
     """Return one line per stage: finished with its time and memory, its progress, or why it is computed again.
 
     `command` is what runs the job: where there is no workspace yet, the line says to type it.
     """
+    return status_and_state(job, command=command)[0]
+
+
+def status_and_state(job: Job, *, command: str) -> tuple[str, str]:
+    """Return the lines of `job_status`, and the state of the job: finished, unfinished or empty."""
     workspace = existing_workspace(job.job.workspace)
     if workspace is None:
-        return f"{job.job.workspace}: nothing there yet; type: {command}"
-    owner = workspace.writer()
-    lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
-    found = standings(job, workspace)
+        return f"{job.job.workspace}: nothing there yet; type: {command}", EMPTY
+    owner, found = workspace.writer(), standings(job, workspace)
+    state = state_of_all(found)
+    n_done = sum(standing.is_done for standing in found)
+    words = FINISHED if state == FINISHED else f"{state}, {n_done} of {len(found)} stages are done"
+    lines = [
+        shown(f"{workspace.url}: {words}; {f'being written by {owner}' if owner else 'no run is writing'}")
+    ]
     lines += [shown(f"  {standing.spec.name:<16}{state_of(standing, workspace)}") for standing in found]
     if job.is_recorded:
         lines.append("the inputs were not looked at: name the job file to see whether they have changed")
-    return "\n".join([*lines, _verified_line(workspace), *map(shown, _provenance_lines(found))])
+    return "\n".join([*lines, _verified_line(workspace), *map(shown, _provenance_lines(found))]), state
+
+
+def state_of_all(found: Sequence[Standing]) -> str:
+    """Return the state of a job by where its stages stand: finished, unfinished or empty."""
+    if all(standing.before is None for standing in found):
+        return EMPTY
+    return FINISHED if all(standing.is_done for standing in found) else UNFINISHED
+
+
+def state_in_a_word(standing: Standing) -> str:
+    """Return the state of a stage: done, outdated (to be computed again), begun, or "not begun"."""
+    if standing.before is None:
+        return "not begun"
+    if not isinstance(standing.before, StageManifest):
+        return "begun"
+    return "done" if standing.is_done else "outdated"
 
 
 def _verified_line(workspace: Workspace) -> str:

@@ -45,7 +45,9 @@ DOCUMENT_TERMS = ArrayOutput(
     dtype="int32",
     units="occurrences",
 )
-EVALUATION = FileOutput("evaluation.json", "The scores of the word vectors on each evaluation set.")
+EVALUATION = FileOutput(
+    "evaluation.json", "The scores of the word vectors on each evaluation set.", scores=True
+)
 
 OF_TOKENS = (TOKENS, BAD_RECORDS, VOCABULARY, DOCUMENTS)
 OF_COUNTS = (PARTIAL_COUNTS, MERGED_COUNTS, COOCCURRENCE, ROW_NONZEROS)

@@ -233,7 +233,7 @@ def test_the_death_of_the_scheduler_is_one_sentence_and_the_run_goes_on_without_
             time.sleep(0.02)
         os.kill(scheduler, signal.SIGKILL)
         output, _ = process.communicate(timeout=60)
-    assert process.returncode == 1, output
+    assert process.returncode == 3, output
     assert f"stage core: the Dask scheduler at {address} is gone" in output
     assert "Traceback" not in output
     done = distembed("run", str(job), "--workspace", str(copy))

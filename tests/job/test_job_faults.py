@@ -64,7 +64,7 @@ def test_a_run_that_is_told_to_end_gives_its_lock_back_and_stops_its_workers(
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
-    assert process.returncode == 1, output
+    assert process.returncode == 3, output
     assert output.strip().splitlines()[-1].startswith("distembed: stopped; nothing finished is lost")
     assert not list(workspace.glob("lock*"))
     assert not any(child.is_running() for child in psutil.wait_procs(children, timeout=20)[1])
@@ -152,7 +152,7 @@ def test_a_second_run_on_a_locked_workspace_is_refused(job: Path, tmp_path: Path
     # this process is the first run: one that computes something may be over before the second begins
     with Workspace.create(tmp_path / "w", owner="the first run"):
         done = distembed("run", str(job), "--workspace", str(tmp_path / "w"))
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert f"process {os.getpid()}" in done.stderr
     assert "the first run" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from pathlib import Path
 
@@ -94,13 +95,22 @@ def reporter_at(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> tuple[Te
     return TerminalReporter(Console(file=stream, force_terminal=False)), stream
 
 
+def lines_of(stream: io.StringIO) -> list[str]:
+    """Return the lines of a log without the times that they begin with."""
+    found = [
+        re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (.*)", line) for line in stream.getvalue().splitlines()
+    ]
+    assert all(found)
+    return [each[1] for each in found if each]
+
+
 def test_plain_lines_grow_rarer_and_say_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     reporter, stream = reporter_at(clock, monkeypatch)
     for second in range(3600):
         clock[0] = float(second)
         reporter.advance("core", second + 100, 3700, unit="passes")  # a hundred were done before
-    lines = stream.getvalue().splitlines()
+    lines = lines_of(stream)
     assert lines[0] == "  core: 110 of 3,700 passes, about 59 min 50 s left"
     assert 60 < len(lines) < 100
     assert line_seconds(0) == 10
@@ -119,7 +129,7 @@ def test_what_has_no_known_end_has_no_time_left_and_what_begins_again_is_timed_a
     ]:  # fmt: skip
         reporter.advance("fit", done, total, unit=unit)
     expected = ["  fit: 3 rounds", "  fit: 1 of 9 folds", "  fit: 2 of 9 folds, about 1 min 10 s left"]
-    assert stream.getvalue().splitlines() == expected
+    assert lines_of(stream) == expected
 
 
 @pytest.mark.filterwarnings("default")
@@ -135,4 +145,4 @@ def test_units_of_one_stage_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -
     reporter, stream = reporter_at(clock, monkeypatch)
     for clock[0], done, unit in [(0, 1, "sweeps"), (50, 1, "blocks"), (55, 2, "blocks"), (61, 3, "blocks")]:
         reporter.advance("graph", done, 5, unit=unit)
-    assert stream.getvalue().splitlines() == ["  graph: 3 of 5 blocks, about 11 s left"]
+    assert lines_of(stream) == ["  graph: 3 of 5 blocks, about 11 s left"]

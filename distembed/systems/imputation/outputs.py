@@ -69,6 +69,7 @@ HOLD_OUT = TableOutput(
     "hold_out",
     "How near the hidden names came to their vectors, by each method.",
     columns=("method", "names"),
+    scores=True,
 )
 CONVERGENCE = TableOutput(
     "convergence", "What remained to be solved after each step.", columns=("step", "measure")

@@ -47,6 +47,7 @@ SCORES = TableOutput(
     "scores",
     "Agreement of each start with the labels of the documents.",
     columns=("method", "start", "loss", "nmi", "ari", "accuracy", "purity"),
+    scores=True,
 )
 TOPICS = TableOutput(
     "topics",

@@ -91,10 +91,17 @@ SCORES = TableOutput(
     "scores",
     "How well each method infers values that were hidden, for each share of known documents.",
     columns=("share", "n_known", "seed", "method", "rmse", "correlation"),
+    scores=True,
 )
 TOPIC_SCORES = TableOutput(
-    "topic_scores", "How well each topic was inferred.", columns=("topic", "rmse", "correlation")
+    "topic_scores",
+    "How well each topic was inferred.",
+    columns=("topic", "rmse", "correlation"),
+    scores=True,
 )
 FEATURE_SCORES = TableOutput(
-    "feature_scores", "How well each feature was inferred.", columns=("feature", "rmse", "correlation")
+    "feature_scores",
+    "How well each feature was inferred.",
+    columns=("feature", "rmse", "correlation"),
+    scores=True,
 )

@@ -42,5 +42,5 @@ VECTORS = ArrayOutput(
     "Word vectors: the space {recipe}; row i is word i of vocabulary.parquet.",
     dims=("word", "component"),
 )
-SCORES = FileOutput("scores_{recipe}.json", "The scores of a space on each evaluation set.")
+SCORES = FileOutput("scores_{recipe}.json", "The scores of a space on each evaluation set.", scores=True)
 NEAREST = FileOutput("nearest_{recipe}.json", "The neighbors in a space of the words of the report.")
