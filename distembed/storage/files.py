@@ -183,11 +183,6 @@ class Folder:
         with failures_told(self.path(name) if name else self.url):
             return bool(self.fs.exists(path))
 
-    def is_folder(self, name: str) -> bool:
-        """Return whether there is a local folder, and no link, at a name inside."""
-        path = self.inside(name)
-        return self.is_local and os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114
-
     def write(self, name: str, data: bytes, *, durable: bool = False) -> FileRecord:
         """Write a whole file in one atomic step; `durable` waits for the disk."""
         path = self.writable(name)
