@@ -141,7 +141,8 @@ def core_cost(
 ) -> Cost:
     """Return what core mode takes where some states are kept in memory, and a stored pair takes so many bytes."""
     rounds, is_dense = rounds_of(options, sizes.n_core), options.solver == "dense"
-    passes = sum(1 if is_dense else one.basis(sizes.n_core).most_passes for one in rounds)
+    bases = [] if is_dense else [one.basis(sizes.n_core) for one in rounds]
+    passes = len(rounds) if is_dense else sum(basis.most_passes for basis in bases)
     memory = core_memory(options, sizes.n_core, sizes.n_pairs, block_memory)
     counts, one_matrix = (
         int(stored_pair_bytes * sizes.n_among),
@@ -153,7 +154,7 @@ def core_cost(
         counts + (0 if kept == Kept.ALL else (passes + 3 * options.n_iter) * one_matrix),
         _written_bytes(options, sizes.n_core, memory, kept, counts, one_matrix),
         memory.task_bytes,
-        memory.kept_bytes(kept) + memory.dense_bytes,
+        memory.kept_bytes(kept) + memory.dense_bytes + max((one.ritz_bytes() for one in bases), default=0),
         exchange=exchange,
     )
 

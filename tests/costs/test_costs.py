@@ -31,7 +31,7 @@ from distembed.factorization.psdvec_costs import (
     rounds_of,
 )
 from distembed.factorization.subword_costs import subword_cost
-from distembed.linalg.costs import transpose_cost
+from distembed.linalg.costs import DENSE_COPIES, transpose_cost
 from distembed.linalg.operators import row_blocks, transpose_row_blocks
 
 Sizes = dict[str, int]
@@ -475,3 +475,11 @@ def test_the_cost_of_the_dense_solver_grows_with_the_square_of_the_words() -> No
         options, CoreSizes(20_000, 10**6, 10**6, 10**6), Kept.NONE, block_memory=2**26, stored_pair_bytes=1.8
     )
     assert cost.peak_bytes(1) > 6 * 3.2e9
+
+
+def test_the_core_counts_the_eigenproblem_within_its_basis():
+    options = CoreOptions.of(de.PSDVec(1000))
+    sizes = CoreSizes(8_000, 4_000_000, 4_000_000, 8_000_000)
+    cost = core_cost(options, sizes, Kept.NONE, block_memory=1 << 26, stored_pair_bytes=6.0)
+    basis = rounds_of(options, 8_000)[0].basis(8_000)
+    assert cost.shared_bytes >= DENSE_COPIES * 8 * (basis.columns * basis.most_passes) ** 2 > 150 * 2**20
