@@ -87,6 +87,11 @@ def succeed(*words: object) -> Result:
     return done
 
 
+def untimed(output: str) -> str:
+    """Return the lines of a run without their times."""
+    return re.sub(r"^\d{4}-\d\d-\d\dT\S+Z ", "", output, flags=re.MULTILINE)
+
+
 def digest_here(job: Path, workspace: Path, *words: str) -> str:
     """Return the line that `verify`, run in this process, prints last."""
     return succeed("verify", job, "--workspace", workspace, *words).output.splitlines()[-1]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING, Any
 
 from distembed.job.outputs import ArrayOutput, FilesOutput, Output, TableOutput
 from distembed.job.registry import SYSTEMS
 from distembed.job.stage import system_named
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 PAGE = "reference/outputs.md"
 HEAD = """# Outputs of the systems

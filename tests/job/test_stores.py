@@ -74,7 +74,8 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     goes_on = succeed("run", job, "--until", "cooccurrence")
     assert store.exists("texts/w/manifest/cooccurrence.json")
     assert "workspace  s3://texts/w (commands reach it by the job file" in goes_on.output
-    standing = succeed("status", job)
+    standing = run("status", job)
+    assert standing.exit_code == 3, standing.output
     assert re.search(r"cooccurrence +[0-9.]+ s ", standing.output)
 
 

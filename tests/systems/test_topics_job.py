@@ -20,7 +20,7 @@ from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
 from distembed.systems.topics import views
 from distembed.systems.topics.job import TopicsJob
-from tests.commands import job_fixtures, run, run_once, succeed, written_once
+from tests.commands import job_fixtures, run, run_once, succeed, untimed, written_once
 from tests.small_jobs.topics import (
     CLASSES,
     JOB,
@@ -318,7 +318,7 @@ def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "topics.shift=1.0")
-    ran = re.findall(r"^(\w+) +\S+ m?s +peak", done.output, re.MULTILINE)
+    ran = re.findall(r"^(\w+) +\S+ m?s +peak", untimed(done.output), re.MULTILINE)
     assert ran == ["topics", "evaluation"]
 
 

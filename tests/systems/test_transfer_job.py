@@ -22,7 +22,7 @@ from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.systems.transfer import alignment as stage_graphs
 from distembed.systems.transfer import views
 from distembed.systems.transfer.job import TransferJob
-from tests.commands import job_fixtures, run, succeed
+from tests.commands import job_fixtures, run, succeed, untimed
 from tests.references import alignment as reference
 from tests.small_jobs.transfer import N_DOCUMENTS, N_WORDS, SHUFFLED, records, word, write
 
@@ -159,7 +159,7 @@ def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, 
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "alignment.regularization=1.0")
-    ran = re.findall(r"^(\w+) +\S+ s  ", done.output, re.MULTILINE)
+    ran = re.findall(r"^(\w+) +\S+ s  ", untimed(done.output), re.MULTILINE)
     assert ran == ["embedding", "evaluation"]
 
 
@@ -266,7 +266,7 @@ def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> 
     }
     settings |= {"topics.n_iter": 5}
     done = succeed("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
-    warned = [line for line in done.output.splitlines() if line.startswith("warning: ")]
+    warned = [line for line in untimed(done.output).splitlines() if line.startswith("warning: ")]
     assert any("hold no word" in line for line in warned)
     assert any("1 rows are joined to no known value" in line for line in warned)
     workspace = de.Workspace.open(copy)

@@ -21,7 +21,7 @@ from distembed.neighbors.search import SPARE_CANDIDATES
 from distembed.stages.words import read_nearest, read_scores
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
 from distembed.weighting.documents import log_entropy
-from tests.commands import DUMP, digest_here, job_fixtures, run, succeed
+from tests.commands import DUMP, digest_here, job_fixtures, run, succeed, untimed
 from tests.small_jobs.wordspaces import N_DOCUMENTS, write
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -227,7 +227,7 @@ def test_words_of_the_sets_are_kept_however_rare(
 
 def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "recipes.lpp.alpha=1.0")
-    ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", done.output, re.MULTILINE))
+    ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", untimed(done.output), re.MULTILINE))
     lpp = {f"{stage}_{name}" for stage in ("space", "scores") for name in ("lpp", "lpp_1", "lpp_3")}
     assert ran == {*lpp, "report"}  # neither neighbors nor eigenvectors
     assert digest_here(job, copy) != digest_here(job, finished[0])
