@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 VARIABLE = "NUMBA_CACHE_DIR"
@@ -49,8 +50,6 @@ def _can_make(folder: Path) -> bool:
 
 def _temporary() -> str:
     """Return a temporary folder that nobody else can write: what lies in it is run."""
-    import tempfile  # noqa: PLC0415 - hardly ever needed
-
     user = os.getuid() if hasattr(os, "getuid") else "user"
     folder = Path(tempfile.gettempdir(), f"distembed-numba-{user}")
     try:

@@ -29,8 +29,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx-mathjax-offline",
     "repository_links",
-    "job_keys",
-    "outputs",
+    "generated_pages",
     "command_examples",
 ]
 # Summaries of the library are written with the first suffix: reStructuredText, as docstrings are.

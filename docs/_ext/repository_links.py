@@ -11,17 +11,14 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
+from typing import Any
 
 FENCE = re.compile(r"^ *(?:```|~~~|:::)")
 TARGET = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)\s#]+)")
 INCLUDE = re.compile(r"^```\{include\} +(\S+)", re.MULTILINE)
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Any) -> dict[str, Any]:
     """Register the two rewritings with Sphinx."""
     app.connect("source-read", _page_read)
     app.connect("include-read", _include_read)
@@ -56,13 +53,13 @@ def _relative_to(folder: Path, page: Path, shown: dict[Path, Path]) -> Callable[
     return target
 
 
-def _page_read(app: Sphinx, name: str, source: list[str]) -> None:
+def _page_read(app: Any, name: str, source: list[str]) -> None:
     page = Path(app.env.doc2path(name)).resolve()
     if page.suffix == ".md":
         source[0] = relinked(source[0], folder=page.parent, page=page, shown=shown_files(Path(app.srcdir)))
 
 
-def _include_read(app: Sphinx, path: Path, _parent: str, source: list[str]) -> None:
+def _include_read(app: Any, path: Path, _parent: str, source: list[str]) -> None:
     page = Path(app.env.doc2path(app.env.docname)).resolve()
     file = (Path(app.srcdir) / path).resolve()
     source[0] = relinked(source[0], folder=file.parent, page=page, shown=shown_files(Path(app.srcdir)))

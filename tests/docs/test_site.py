@@ -124,7 +124,7 @@ def extension(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_key_is_on_the_page_of_its_system(system: str) -> None:
-    page = extension("job_keys")["page_of"](system)
+    page = extension("generated_pages")["page_of"](system)
     sections = dict(part.split("`]\n".replace("`]", "]`"), 1) for part in page.split("\n## `[")[1:])
     assert page.startswith("# ")
     for key in keys_of(system):
@@ -159,7 +159,7 @@ def test_every_extra_is_on_the_page_of_installing() -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_page_of_outputs_has_every_array_table_and_file_of_a_system(system):
-    page = extension("outputs")["page"]()
+    page = extension("generated_pages")["outputs_page"]()
     declared = system_named(system).outputs
     section = page.partition(f"\n## `{system}`\n")[2].partition("\n## ")[0]
     for output in declared:

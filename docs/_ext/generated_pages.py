@@ -1,18 +1,20 @@
-"""The reference of what a workspace holds, written from the outputs that each system declares."""
+"""The reference pages that are made when the site is built: the keys of each system's jobs, and the outputs of all.
+
+The keys are what `distembed keys SYSTEM --markdown` prints, the outputs what each system declares.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from distembed.job.keys import as_markdown, keys_of
 from distembed.job.outputs import ArrayOutput, FilesOutput, Output, TableOutput
 from distembed.job.registry import SYSTEMS
 from distembed.job.stage import system_named
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
-PAGE = "reference/outputs.md"
+FOLDER = "reference/keys"
+OUTPUTS = "reference/outputs.md"
 HEAD = """# Outputs of the systems
 
 These are the arrays, tables and files that a finished job may have in its workspace, beside its checkpoints. A part
@@ -21,14 +23,22 @@ in braces is filled in by the job, such as the name of a recipe. `workspace.arra
 """
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Any) -> dict[str, Any]:
     """Register the writer with Sphinx."""
-    app.connect("builder-inited", _write_page)
+    app.connect("builder-inited", _write_pages)
     return {"version": "1", "parallel_read_safe": True}
 
 
-def page() -> str:
-    """Return the page as Markdown."""
+def page_of(system: str) -> str:
+    """Return the page of a system as Markdown."""
+    _, _, sections = as_markdown(system, keys_of(system)).partition("\n")
+    return f'# Keys of `{system}` jobs\n\n`[job] system = "{system}"`\n{sections}\n'.replace(
+        "\n### ", "\n## "
+    )
+
+
+def outputs_page() -> str:
+    """Return the page of the outputs of all systems as Markdown."""
     return HEAD + "".join(
         f"\n## `{name}`\n\n| output | contents | meaning |\n|---|---|---|\n"
         + "".join(_row(output) for output in system_named(name).outputs)
@@ -48,9 +58,15 @@ def _contents(output: Output) -> str:
     return "files" if isinstance(output, FilesOutput) else "file"
 
 
-def _write_page(app: Sphinx) -> None:
-    target, text = Path(app.srcdir) / PAGE, page()
-    if (
-        not target.exists() or target.read_text(encoding="utf-8") != text
-    ):  # an untouched page is not read again
+def _write_pages(app: Any) -> None:
+    folder = Path(app.srcdir) / FOLDER
+    folder.mkdir(exist_ok=True)
+    for system in SYSTEMS:
+        _write(folder / f"{system}.md", page_of(system))
+    _write(Path(app.srcdir) / OUTPUTS, outputs_page())
+
+
+def _write(target: Path, text: str) -> None:
+    """Write a page unless it is there already: Sphinx does not read an untouched page again."""
+    if not target.exists() or target.read_text(encoding="utf-8") != text:
         target.write_text(text, encoding="utf-8")
