@@ -48,6 +48,7 @@ def largest_singular_triplets(
     matrix: da.Array,
     k: int,
     *,
+    transposed: da.Array | None = None,
     n_passes: int = 16,
     oversampling: int = 10,
     tol: float | None = UNCERTAIN,
@@ -70,6 +71,8 @@ def largest_singular_triplets(
         The matrix.
     k : int
         The number of singular values.
+    transposed : Dask array (m × n) of csr_array row blocks, optional
+        The transpose of the matrix where it is stored; by default each pass turns the matrix.
     n_passes : int
         The most products with XᵀX; the basis holds ``k + oversampling`` vectors of the shorter side for each. On
         collections of text 6 to 8 are enough; the flat spectrum of random numbers takes more.
@@ -100,7 +103,7 @@ def largest_singular_triplets(
     n, m = matrix.shape
     if not 1 <= k <= min(n, m):
         raise ValueError(f"n_components is {k} but the matrix is {n} x {m}: choose 1 to {min(n, m)}")
-    transposed = transpose_row_blocks(matrix)
+    transposed = transpose_row_blocks(matrix) if transposed is None else transposed
     near, far = (matrix, transposed) if m <= n else (transposed, matrix)
     pairs = largest_eigenpairs(
         NormalMatrix(near, far, 0.0),

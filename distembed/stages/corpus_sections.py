@@ -24,6 +24,7 @@ from distembed.job.model import (
     later,
     section_of,
 )
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import options_of
 
 NOT_READ_BY = {
@@ -146,6 +147,8 @@ NOT_COUNTED_BY = {
 }
 """Options of counting that no section has, each with the reason."""
 
+COUNTING_OPTIONS = frozenset(options_of(CooccurrenceOptions)) - {"block_memory"}
+
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
@@ -157,9 +160,15 @@ class CountingSection(Section):
     direction: Direction = OPTION
     subsample: float | None = OPTION
 
+    def counting_options(self, block_memory: int) -> CooccurrenceOptions:
+        """Return what counts as a co-occurrence, and the memory of a block."""
+        return CooccurrenceOptions(
+            **self.model_dump(include=set(COUNTING_OPTIONS)), block_memory=block_memory
+        )
+
     @model_validator(mode="after")
     def _options_fit_together(self) -> Self:
-        CooccurrenceOptions(**self.model_dump())
+        self.counting_options(BLOCK_MEMORY)
         return self
 
 
@@ -197,7 +206,7 @@ class CountingJob(CorpusJob):
 
 def counting_options(job: CountingJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
-    return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
+    return job.counting.counting_options(job.resources.block_memory)
 
 
 def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from distembed.corpus import Tokens, Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.display import plural
 from distembed.execution import compute
+from distembed.factorization.joined_rows import joined_rows, projected_rows
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
 from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
-from distembed.job.stage import read_vectors
+from distembed.job.stage import read_vectors, vectors_at, whole_sparse
 from distembed.job.word_vectors import read_subwords
+from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
-from distembed.stages.corpus_sections import corpus_of
+from distembed.stages.corpus_sections import corpus_of, counting_options
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
-from distembed.systems.psdvec.job import PSDVecJob
+from distembed.systems.psdvec.job import FileView, PSDVecJob, PSDVecView
+from distembed.systems.psdvec.stages import weights_of
+from distembed.systems.psdvec.text_views import contexts_of, counting_of, psdvec_of_view
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import select_pairs
-from distembed.weighting.pmi import marginals
+from distembed.weighting.pmi import marginals, ppmi
 
 LISTED = 5
 """Words that are named where several have no vector."""
@@ -72,8 +79,10 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
     with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
         tokens = corpus.tokenize(folder)
         new = _new_words(job, known, tokens, texts)
-        vectors = solved(job, model, known.words[: model.n_core_], tokens, new)
-    used = np.asarray(vectors.any(axis=1))
+        vectors = solved(counting_options(job), model, known.words[: model.n_core_], tokens, new)
+        used = np.asarray(vectors.any(axis=1))
+        if job.views:
+            vectors = joined(job, workspace, vectors, tokens, new)
     vectors = spelled(job, workspace, vectors, new.words)
     words = [word for word, is_used in zip(new.words, used, strict=True) if is_used]
     remarks = [*new.remarks, *_without_counts(new.words, used)]
@@ -95,15 +104,83 @@ def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
     learned = workspace.stages()["vectors"].facts
     if "noncore_scale" in learned:
         values = {name: float(learned[name]) for name in ("noncore_cutoff", "noncore_scale", "total_count")}
-    else:  # all words are core: new words are weighed as they are
-        pairs = workspace.array("cooccurrence")
-        weighting = core_weighting(pairs, model.smoothing, model.weight_cutoff)
-        values = {
-            "noncore_cutoff": weighting.cutoff,
-            "noncore_scale": weighting.scale,
-            "total_count": float(counts.sum()),
-        }
+    else:
+        values = _weights_of_the_core(model, corpus_outputs.COOCCURRENCE.read(workspace), counts)
     return model.set_core(core, counts[:n_core], row_totals[:n_core], **values)
+
+
+def _weights_of_the_core(model: PSDVec, pairs: da.Array, counts: NDArray[np.int64]) -> dict[str, float]:
+    """Return how new words are weighed where all words are core: as these are."""
+    weighting = core_weighting(pairs, model.smoothing, model.weight_cutoff)
+    total = float(counts.sum())
+    return {
+        "noncore_cutoff": weighting.cutoff,
+        "noncore_scale": weighting.scale,
+        "total_count": total,
+    }
+
+
+def joined(
+    job: PSDVecJob, workspace: Workspace, vectors: NDArray[np.float32], tokens: Tokens, new: NewWords
+) -> NDArray[np.float32]:
+    """Return the vectors of new words as the job joins its own: beside those of PSDVec the ones of its views."""
+    views = [new_in_view(job, workspace, name, tokens, new) for name in job.views]
+    parts = [vectors, *views]
+    bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
+    means = np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
+    rows = joined_rows(parts, weights_of(job), means=means)
+    if job.join.n_components is not None:
+        rows = projected_rows(rows, np.asarray(compute(outputs.JOINED_AXES.read(workspace))))
+    return np.asarray(compute(rows))
+
+
+def new_in_view(
+    job: PSDVecJob, workspace: Workspace, name: str, tokens: Tokens, new: NewWords
+) -> NDArray[np.float32]:
+    """Return the vectors (m, d) of new words in a view; zeros of those that it says nothing of."""
+    view = job.views[name]
+    if isinstance(view, FileView):
+        found = vectors_at(view.path)
+        rows = found.index(new.words)
+        return np.where(rows[:, np.newaxis] >= 0, found.vectors[rows], np.float32(0))
+    counting = counting_of(job, name)
+    if isinstance(view, PSDVecView):
+        model, words = _fitted_view(workspace, name, view), vocabulary_of(workspace).words
+        return solved(counting, model, tuple(words), tokens, new)
+    counts = contexts_of(count_cooccurrences(tokens, new.counted, **asdict(counting)), view)
+    contexts = _renumbered(
+        whole_sparse(counts[new.counted.index(new.words)]), new.counted, vocabulary_of(workspace)
+    )
+    totals = np.asarray(outputs.VIEW_TOTALS.read(workspace, view=name)["n_pairs"])
+    weighted = ppmi(
+        contexts,
+        column_totals=totals,
+        context_smoothing=view.context_smoothing,
+        negative_samples=view.negative_samples,
+    )
+    return np.asarray(weighted @ compute(outputs.VIEW_AXES.read(workspace, view=name)), np.float32)
+
+
+def _fitted_view(workspace: Workspace, name: str, view: PSDVecView) -> PSDVec:
+    """Return the fitted estimator of a view, ready for `PSDVec.transform`."""
+    pairs, counts = outputs.VIEW_COUNTS.read(workspace, view=name), vocabulary_of(workspace).counts
+    core, model = outputs.VIEW_VECTORS.read(workspace, view=name), psdvec_of_view(view)
+    values = _weights_of_the_core(model, pairs, counts)
+    return model.set_core(core, counts, marginals(pairs).rows, **values)
+
+
+def _renumbered(contexts: csr_array, counted: Vocabulary, vocabulary: Vocabulary) -> csr_array:
+    """Return counts with contexts as the job numbers them; contexts that the job does not know are left out.
+
+    The columns are those of one vocabulary after the other, of which each has a word for every side and position.
+    """
+    column_of = vocabulary.index(counted.words)
+    found = contexts.tocoo()
+    place, word = np.divmod(found.col.astype(np.int64), len(counted))
+    is_known = column_of[word] >= 0
+    columns = (place * len(vocabulary) + column_of[word])[is_known]
+    width = contexts.shape[1] // len(counted) * len(vocabulary)
+    return csr_array((found.data[is_known], (found.row[is_known], columns)), shape=(contexts.shape[0], width))
 
 
 def spelled(
@@ -120,12 +197,10 @@ def spelled(
 
 
 def solved(
-    job: PSDVecJob, model: PSDVec, core: tuple[str, ...], tokens: Tokens, new: NewWords
+    counting: CooccurrenceOptions, model: PSDVec, core: tuple[str, ...], tokens: Tokens, new: NewWords
 ) -> NDArray[np.float32]:
     """Return the vectors (m, d) of new words, from their counts with the core words in the texts."""
-    counts = count_cooccurrences(
-        tokens, new.counted, **job.counting.model_dump(), block_memory=job.resources.block_memory
-    )
+    counts = count_cooccurrences(tokens, new.counted, **asdict(counting))
     n_core, n = len(core), len(core) + len(new.words)
     rows = new.counted.index([*core, *new.words]).astype(np.int64)
     if not (rows[:n_core] >= 0).any():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
+from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.display import plural
 from distembed.evaluation.scoring import Case, Unknown
+from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.subwords import SubwordMap
 from distembed.job.model import (
@@ -20,7 +23,7 @@ from distembed.job.model import (
     Section,
     section_of,
 )
-from distembed.stages.corpus_sections import CountingJob, LeftCountingSection
+from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
 from distembed.vectors.ngram_blocks import check_lengths
 
 
@@ -96,6 +99,96 @@ class SubwordsSection(Section):
         return self
 
 
+class ViewSection(Section):
+    """`[views.NAME]`: one more view of the text, whose vectors are joined to those of `[psdvec]`."""
+
+    method: str
+    """How its vectors are made."""
+    weight: float = Field(default=0.7, gt=0)
+    """The weight of the directions of its vectors in the joined ones; those of `[psdvec]` have weight 1."""
+
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 2, "direction": "left"})
+class CountedView(CountingSection, ViewSection):
+    """A view that counts the text in its own way."""
+
+    n_components: int = Field(default=300, ge=1)
+    """The dimensions of its vectors."""
+
+
+@section_of(
+    LSA,
+    exclude=dict.fromkeys(("oversampling", "tol"), "it is how exactly the view is computed")
+    | {"dtype": "vectors are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    defaults={"n_passes": 4, "exponent": 0.0},
+)
+class PPMIView(CountedView):
+    """`[views.NAME]`: the singular vectors of positive PMI.
+
+    With `direction = "left"`, what stands on the left and on the right of a word are columns of their own.
+    """
+
+    n_components: int = OPTION
+    """The dimensions of its vectors."""
+    n_passes: int = OPTION
+    """The products with the matrix that the decomposition makes."""
+    exponent: float = OPTION
+    """The power of the singular values: 0 is best for similarity, 0.5 for analogies (tests/benchmarks/VIEWS.md)."""
+    random_state: int = OPTION
+    """The seed of the decomposition."""
+    context_smoothing: float = Field(default=0.75, gt=0)
+    """The power of the counts of the contexts in positive PMI."""
+    negative_samples: float = Field(default=1.0, gt=0)
+    """N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing."""
+
+
+@section_of(
+    PSDVec,
+    exclude=dict.fromkeys(
+        ("n_core", "ridge", "bands", "background_weight", "uniform_weight", "batch_words"),
+        "all words of a view are core words",
+    )
+    | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    defaults={"n_components": 300, "smoothing": 0.1},
+)
+class PSDVecView(CountedView):
+    """`[views.NAME]`: PSDVec of other counts, with all words in its core."""
+
+    n_components: int = OPTION
+    """The dimensions of its vectors."""
+    random_state: int = OPTION
+    """The seed of the decomposition."""
+
+
+class FileView(ViewSection):
+    """`[views.NAME]`: finished vectors. Words of the vocabulary that the file lacks have none in this view."""
+
+    path: InputPath
+    """A file of vectors in any format, or a workspace."""
+
+
+def _method_of(view: Any) -> Any:
+    return view.get("method") if isinstance(view, Mapping) else getattr(view, "method", None)
+
+
+View = Annotated[
+    Annotated[PPMIView, Tag("ppmi")]
+    | Annotated[PSDVecView, Tag("psdvec")]
+    | Annotated[FileView, Tag("vectors")],
+    Discriminator(_method_of),
+]
+"""A view: its method says which options it has."""
+
+
+class JoinSection(Section):
+    """`[join]`: how the vectors of `[psdvec]` and of the views become one vector of each word."""
+
+    effects = (Only((), "views", (), "a view, `[views.NAME]`"),)
+
+    n_components: int | None = Field(default=None, ge=1)
+    """The principal components of the joined vectors that are kept; by default the joined vectors as they are."""
+
+
 class EvaluationSection(Section):
     """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
 
@@ -118,6 +211,8 @@ class PSDVecJob(CountingJob):
 
     counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
+    views: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], View] = Field(default={})
+    join: JoinSection = JoinSection()
     subwords: SubwordsSection = SubwordsSection()
     evaluation: EvaluationSection = EvaluationSection()
     report: ReportSection = ReportSection()

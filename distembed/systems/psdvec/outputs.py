@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.job.outputs import ArrayOutput, TableOutput
+from distembed.job.outputs import ArrayOutput, FilesOutput, TableOutput
 
 PMI = ArrayOutput(
     "pmi",
@@ -19,6 +19,50 @@ NONCORE_VECTORS = ArrayOutput(
     "noncore_vectors",
     "Vectors of the noncore words; row i is the i-th word after those of the core.",
     dims=("word", "component"),
+)
+VIEW_PARTS = FilesOutput(
+    "view_{view}_parts",
+    "The co-occurrences of each partition for the view {view}, as sorted runs.",
+    temporary=True,
+)
+VIEW_COUNTS = ArrayOutput(
+    "view_{view}_counts",
+    "How often two words stand near each other; see [views.{view}] in job.toml.",
+    dims=("word", "context_word"),
+    dtype="int32",
+    units="occurrences",
+)
+VIEW_VECTORS = ArrayOutput(
+    "view_{view}",
+    "Vectors of the view {view}; row i is word i of vocabulary.parquet, zero where the view lacks the word.",
+    dims=("word", "component"),
+)
+VIEW_AXES = ArrayOutput(
+    "view_{view}_axes",
+    "The PPMI of a word with each context of the view {view}, times this, is its vector.",
+    dims=("context", "component"),
+)
+VIEW_TOTALS = TableOutput(
+    "view_{view}_totals",
+    "How often each context of the view {view} was counted; row i is row i of its axes.",
+    columns=("n_pairs",),
+)
+JOINED_VECTORS = ArrayOutput(
+    "joined_vectors",
+    "The directions of a word in PSDVec and in each view, side by side, before its spelling is added.",
+    dims=("word", "component"),
+)
+JOINED_MEANS = ArrayOutput(
+    "joined_means",
+    "The mean vectors of PSDVec and of each view, side by side.",
+    dims=("component",),
+    dtype="float64",
+)
+JOINED_AXES = ArrayOutput(
+    "joined_axes",
+    "The principal axes that the joined vectors are projected on, where the job asks for fewer components.",
+    dims=("joined_component", "component"),
+    dtype="float64",
 )
 VECTORS = ArrayOutput(
     "vectors", "Word vectors; row i is word i of vocabulary.parquet.", dims=("word", "component")

@@ -20,7 +20,9 @@ from distembed.evaluation import words as evaluation
 from distembed.evaluation.costs import words_cost
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import find_word_sets
-from distembed.execution import Checkpoint, persist
+from distembed.execution import Checkpoint, compute, persist
+from distembed.factorization.join_costs import join_cost
+from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import ROUND_VECTORS, slice_rows_and_columns
 from distembed.factorization.psdvec_costs import (
@@ -58,10 +60,12 @@ from distembed.stages.corpus import (
     vocabulary_of,
 )
 from distembed.stages.corpus_sections import counting_options
-from distembed.stages.corpus_sizes import PairSizes, pair_sizes
 from distembed.stages.words import check_sets, judged_vectors, store_scores
+from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob
+from distembed.systems.psdvec.sizes import PSDVecSizes, psdvec_sizes, vectors_stage
+from distembed.systems.psdvec.text_views import view_stages, width_of
 from distembed.weighting.costs import pmi_cost
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
@@ -71,7 +75,7 @@ def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"smoothing": job.psdvec.smoothing}
 
 
-def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> Cost:
+def plan_pmi(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     """Return the plan of the matrix; the counts of the words give the sums of its columns."""
     n_words = sizes.corpus.n_words
     cost = pmi_cost(
@@ -81,7 +85,7 @@ def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> Cost:
         column_totals=True,
         block_memory=job.resources.block_memory,
     )
-    return cost._replace(exact=sizes.exact, keeps=((outputs.PMI.name, cost.written_bytes),))
+    return cost._replace(exact=sizes.pairs.exact, keeps=((outputs.PMI.name, cost.written_bytes),))
 
 
 def run_pmi(ctx: Context) -> dict[str, Any]:
@@ -103,17 +107,72 @@ NONCORE = "noncore"
 """The stage that solves the noncore words of a job before it learns n-grams from them."""
 
 
+JOINED = "joined"
+"""The stage that joins the vectors of a job with views."""
+
+
 def solves_noncore_first(job: PSDVecJob) -> bool:
-    """Return whether noncore words have a stage of their own, since the map of n-grams learns from them, too."""
-    return job.subwords.enabled and job.psdvec.n_core is not None
+    """Return whether noncore words have a stage of their own, since views and the map of n-grams need them, too."""
+    return job.psdvec.n_core is not None and (job.subwords.enabled or bool(job.views))
 
 
-def solved_vectors(ctx: Context) -> da.Array:
-    """Return the vectors of all words as core and regression gave them, lazily, before their spelling is added."""
-    core = outputs.CORE_VECTORS.read(ctx.workspace)
-    if not (solves_noncore_first(ctx.job) and ctx.workspace.stages()[NONCORE].facts["n_noncore"]):
+def unspelled_vectors(ctx: Context) -> da.Array:
+    """Return the vectors of all words, lazily, before their spelling is added: joined where the job has views."""
+    if ctx.job.views:
+        return outputs.JOINED_VECTORS.read(ctx.workspace)
+    return solved_vectors(ctx.job, ctx.workspace)
+
+
+def parts_of(job: PSDVecJob, workspace: Workspace) -> list[da.Array]:
+    """Return the vectors that a job with views joins, lazily: those of PSDVec, and those of each view."""
+    views = (outputs.VIEW_VECTORS.read(workspace, view=name) for name in job.views)
+    return [solved_vectors(job, workspace), *views]
+
+
+def weights_of(job: PSDVecJob) -> list[float]:
+    """Return the weights of these vectors."""
+    return [1.0, *(view.weight for view in job.views.values())]
+
+
+def joined_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return what decides how the vectors are joined."""
+    weights = {name: view.weight for name, view in job.views.items()}
+    return {"weights": weights, **sections("join")(job)}
+
+
+def plan_joined(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
+    """Return the plan of joining the vectors."""
+    widths = [job.psdvec.n_components, *map(width_of, job.views.values())]
+    n_words, n_blocks = sizes.corpus.n_words, sizes.runs.n_row_blocks
+    return join_cost(widths, n_words, n_blocks, n_components=job.join.n_components)
+
+
+def run_joined(ctx: Context) -> dict[str, Any]:
+    """Put the directions of a word in PSDVec and in each view side by side, or their principal components."""
+    parts = parts_of(ctx.job, ctx.workspace)
+    means = [compute(view_mean(part)) for part in parts]
+    joined = joined_rows(parts, weights_of(ctx.job), means=means)
+    if n_components := ctx.job.join.n_components:
+        axes = principal_axes(joined, n_components)
+        ctx.store(outputs.JOINED_AXES, da.from_array(axes, chunks=-1))
+        joined = projected_rows(joined, axes)
+    ctx.store(outputs.JOINED_VECTORS, joined)
+    ctx.store(outputs.JOINED_MEANS, da.from_array(np.concatenate(means), chunks=-1))
+    return {}
+
+
+def n_dimensions(job: PSDVecJob) -> int:
+    """Return the dimensions of the vectors of a job, those of its views included."""
+    whole = job.psdvec.n_components + sum(map(width_of, job.views.values()))
+    return min(whole, job.join.n_components or whole)
+
+
+def solved_vectors(job: PSDVecJob, workspace: Workspace) -> da.Array:
+    """Return the vectors of all words as core and regression gave them, lazily."""
+    core = outputs.CORE_VECTORS.read(workspace)
+    if not (solves_noncore_first(job) and workspace.stages()[NONCORE].facts["n_noncore"]):
         return core
-    return da.concatenate([core, outputs.NONCORE_VECTORS.read(ctx.workspace)])
+    return da.concatenate([core, outputs.NONCORE_VECTORS.read(workspace)])
 
 
 def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
@@ -125,7 +184,7 @@ def _table_bytes(job: PSDVecJob, n_words: int) -> int:
     """Return the bytes of the vectors of n-grams in memory, with their names; 0 where subwords are not learned."""
     if not job.subwords.enabled:
         return 0
-    return table_bytes(subword_map(job), n_words, job.psdvec.n_components)
+    return table_bytes(subword_map(job), n_words, n_dimensions(job))
 
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -133,16 +192,16 @@ def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP)}
 
 
-def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> Cost:
+def plan_subwords(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     """Return the plan of the subword map."""
-    return subword_cost(subword_map(job), sizes.corpus.n_words, job.psdvec.n_components)
+    return subword_cost(subword_map(job), sizes.corpus.n_words, n_dimensions(job))
 
 
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of all words."""
     vocabulary = vocabulary_of(ctx.workspace)
     model = subword_map(ctx.job, kept_as(ctx, {"subwords/components": SUBWORD_VECTORS}))
-    model.fit(list(vocabulary.words), solved_vectors(ctx), vocabulary.counts)
+    model.fit(list(vocabulary.words), unspelled_vectors(ctx), vocabulary.counts)
     ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
     ctx.store_table(NGRAMS, ngram_table(model.ngrams_, model.buckets_, model.n_words_))
     score = model.validation_score_
@@ -196,7 +255,7 @@ def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
     return keep
 
 
-def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
+def _core_size(job: PSDVecJob, sizes: PSDVecSizes) -> int:
     """Return the words of the core; refuse more than there are as soon as the vocabulary is counted.
 
     Raises
@@ -210,20 +269,22 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
     return min(job.psdvec.n_core or n_words, n_words)
 
 
-def core_sizes(job: PSDVecJob, sizes: PairSizes) -> CoreSizes:
+def core_sizes(job: PSDVecJob, sizes: PSDVecSizes) -> CoreSizes:
     """Return how many words the core has, and how many pairs there are of them."""
     n_core = _core_size(job, sizes)
-    return CoreSizes(n_core, sizes.n_nonzero, sizes.n_among(n_core), sizes.n_in_either_order(n_core))
+    return CoreSizes(
+        n_core, sizes.n_nonzero, sizes.pairs.n_among(n_core), sizes.pairs.n_in_either_order(n_core)
+    )
 
 
-def plan_core(job: PSDVecJob, sizes: PairSizes) -> Cost:
+def plan_core(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     """Return the plan of core mode: the passes over its counts, and which intermediate arrays stay in memory."""
     options, resources, core = CoreOptions.of(job.psdvec), job.resources, core_sizes(job, sizes)
     memory = core_memory(options, core.n_core, core.n_pairs, resources.block_memory)
     kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
     pair_bytes = stored_pair_bytes(counting_options(job))
     cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
-    return cost._replace(exact=sizes.exact)
+    return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
@@ -247,7 +308,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
 
 
-def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
+def plan_noncore(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     """Return the plan of the noncore words, solved by row block."""
     cost = noncore_cost(
         job.psdvec.n_components,
@@ -258,15 +319,15 @@ def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
         block_memory=job.resources.block_memory,
         stored_pair_bytes=stored_pair_bytes(counting_options(job)),
     )
-    return cost._replace(exact=sizes.exact)
+    return cost._replace(exact=sizes.pairs.exact)
 
 
-def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> Cost:
+def plan_vectors(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
     model = subword_map(job) if job.subwords.enabled else None
-    joined = joined_cost(model, sizes.corpus.n_words, job.psdvec.n_components, sizes.runs.n_row_blocks)
-    solved = [] if solves_noncore_first(job) else [plan_noncore(job, sizes)]
-    return add_costs([*solved, joined])._replace(exact=sizes.exact)
+    joined = joined_cost(model, sizes.corpus.n_words, n_dimensions(job), sizes.runs.n_row_blocks)
+    solved = [] if solves_noncore_first(job) or job.views else [plan_noncore(job, sizes)]
+    return add_costs([*solved, joined])._replace(exact=sizes.pairs.exact)
 
 
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -278,8 +339,10 @@ def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Put the vectors of all words together, and add the directions of their spelling."""
     if solves_noncore_first(ctx.job):
-        vectors, facts = solved_vectors(ctx), ctx.workspace.stages()[NONCORE].facts
+        vectors, facts = unspelled_vectors(ctx), ctx.workspace.stages()[NONCORE].facts
         facts = {name: facts[name] for name in ("n_noncore", *LEARNED) if name in facts}
+    elif ctx.job.views:
+        vectors, facts = unspelled_vectors(ctx), {"n_noncore": 0}
     else:
         noncore, facts = _solve_noncore(ctx)
         core = outputs.CORE_VECTORS.read(ctx.workspace)
@@ -331,13 +394,13 @@ def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
 
 
-def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> Cost:
+def plan_evaluation(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     """Return the plan of the scores."""
     n_words = sizes.corpus.n_words
     files = [stamp for path in job.evaluation.sets for stamp in sizes_at(path).values()]
     return words_cost(
         n_words,
-        job.psdvec.n_components,
+        n_dimensions(job),
         table_bytes=_table_bytes(job, n_words),
         sets_bytes=sum(int(stamp[0]) for stamp in files),
         n_threads=job.resources.n_workers,
@@ -360,12 +423,13 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
-    solved = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
+    solved: tuple[str, ...] = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
     noncore = StageSpec(NONCORE, ("core",), sections("psdvec"), run_noncore, plan_noncore)
+    joined = (JOINED,) if job.views else solved
     map_of_ngrams = StageSpec(
-        SUBWORDS, (*solved, "vocabulary"), subword_parameters, run_subwords, plan_subwords
+        SUBWORDS, (*joined, "vocabulary"), subword_parameters, run_subwords, plan_subwords
     )
-    made_of = (*solved, SUBWORDS) if job.subwords.enabled else solved
+    made_of = (*joined, SUBWORDS) if job.subwords.enabled else joined
     return (
         TOKENS,
         VOCABULARY,
@@ -374,6 +438,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         *([KEPT_PMI] if job.psdvec.keep_pmi else []),
         StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
         *((noncore,) if NONCORE in solved else ()),
+        *_joining_stages(job, solved),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
         StageSpec(
@@ -382,10 +447,19 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     )
 
 
+def _joining_stages(job: PSDVecJob, solved: tuple[str, ...]) -> list[StageSpec]:
+    """Return the stages of the views and of the join, of which a job without views has none."""
+    if not job.views:
+        return []
+    made = tuple(map(vectors_stage, job.views))
+    joined = StageSpec(JOINED, (*solved, *made), joined_parameters, run_joined, plan_joined)
+    return [*view_stages(job), joined]
+
+
 SYSTEM = System(
     PSDVecJob,
     stages,
-    pair_sizes,
+    psdvec_sizes,
     "distembed.systems.psdvec.views",
     inference="distembed.systems.psdvec.inference",
     explanation="distembed.systems.psdvec.views",

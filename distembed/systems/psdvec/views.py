@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
+from distembed.execution import compute
+from distembed.factorization.join_blocks import centered_directions
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.job.word_vectors import SUBWORDS
-from distembed.stages.corpus import omissions
+from distembed.stages.corpus import omissions, vocabulary_of
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import (
     common_words,
@@ -27,7 +29,7 @@ from distembed.systems.psdvec import outputs, stages
 from distembed.systems.psdvec.job import PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
-from distembed.views.explain import Asked, Explanation, explain_words
+from distembed.views.explain import Asked, Explanation, TermTable, explain_words
 
 
 def page(job: PSDVecJob, workspace: Workspace) -> str:
@@ -137,5 +139,41 @@ def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
 
 
 def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
-    """Explain the cosine of two words; see `distembed.views.explain.explain_words`."""
-    return explain_words(workspace, asked, window=job.counting.window)
+    """Explain the cosine of two words by their contexts, and by the views of the job where it has any."""
+    found = explain_words(workspace, asked, window=job.counting.window)
+    if not job.views:
+        return found
+    rows = view_rows(job, workspace, asked.names)
+    nearest = max(rows, key=lambda row: row["part"])
+    sentence = (
+        f"Of the views that are joined, {nearest['view']} makes the words nearest: {nearest['part']:.3f} of a joined "
+        f"cosine of {sum(row['part'] for row in rows):.3f}."
+    )
+    total = {"view": "joined", "part": sum(row["part"] for row in rows)}
+    caption = (
+        "Each part is the cosine in a view times its weight squared over the sum of these; parts add up."
+    )
+    if job.subwords.enabled and job.subwords.weight:
+        caption += " The spelling of the words is added to the joined vectors afterwards."
+    table = TermTable("views", [*rows, total], {"cosine": 3, "part": 3}, caption)
+    return found._replace(sentences=[*found.sentences, sentence], tables=[table, *found.tables])
+
+
+def view_rows(job: PSDVecJob, workspace: Workspace, words: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the cosine of two words in each view, its weight, and its part of the cosine of the joined vectors."""
+    pair = vocabulary_of(workspace).index(list(words))
+    parts = [np.asarray(compute(part[pair]), np.float64) for part in stages.parts_of(job, workspace)]
+    bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
+    means = np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
+    weights = np.array(stages.weights_of(job))
+    directions = [centered_directions(part, mean) for part, mean in zip(parts, means, strict=True)]
+    lengths = np.sqrt(sum(w**2 * (each**2).sum(axis=1) for w, each in zip(weights, directions, strict=True)))
+    return [
+        {
+            "view": name,
+            "weight": float(weight),
+            "cosine": float(first @ second),
+            "part": float(weight**2 * (first @ second) / max(lengths[0] * lengths[1], 1e-300)),
+        }
+        for name, weight, (first, second) in zip(["psdvec", *job.views], weights, directions, strict=True)
+    ]

@@ -45,8 +45,7 @@ DOCUMENT_BLOCKS, COUNT_BLOCKS = 4, 8
 
 def counting_options(job: WordSpacesJob, table: str) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a table, and the memory of a block."""
-    section = counting_section(job, table)
-    return CooccurrenceOptions(**section.model_dump(), block_memory=job.resources.block_memory)
+    return counting_section(job, table).counting_options(job.resources.block_memory)
 
 
 def counting_section(job: WordSpacesJob, table: str) -> CountingSection:

@@ -1,0 +1,257 @@
+"""The views of a psdvec job: further ways of counting its text, or finished vectors.
+
+A view that counts the text has three stages: the parts of the corpus are counted, the counts are added up, and vectors
+are made of them. Finished vectors take one. The stage `joined` of `distembed.systems.psdvec.stages` puts them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+
+from distembed.costs import Cost, add_costs
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.costs import merged_counts_cost, stored_pair_bytes
+from distembed.execution import Checkpoint, on_disk, persist
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_costs import CoreOptions, CoreSizes, Kept, core_cost
+from distembed.job.inputs import sizes_at
+from distembed.job.stage import Context, StageSpec, vectors_at
+from distembed.linalg.costs import copy_cost, transpose_cost, triplets_cost
+from distembed.linalg.operators import transpose_row_blocks
+from distembed.linalg.singular import largest_singular_triplets, scaled_power
+from distembed.stages.corpus import count_values, merged_runs, plan_runs, store_runs, vocabulary_of
+from distembed.stages.corpus_sections import COUNTING_OPTIONS
+from distembed.systems.psdvec import outputs
+from distembed.systems.psdvec.job import CountedView, FileView, PPMIView, PSDVecJob, PSDVecView
+from distembed.systems.psdvec.sizes import PSDVecSizes, counts_stage, parts_stage, vectors_stage
+from distembed.weighting.costs import pmi_cost
+from distembed.weighting.pmi import marginals, ppmi
+from distembed.weighting.spaces import directional_contexts
+
+OVERSAMPLING = 10
+"""Vectors of the start of a decomposition beyond those that are kept, as in `distembed.LSA`."""
+
+
+# --- tokens -> counts ------------------------------------------------------------------------------------------
+
+
+def counting_of(job: PSDVecJob, name: str) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence in a view, and the memory of a block."""
+    view = job.views[name]
+    assert isinstance(view, CountedView)
+    return view.counting_options(job.resources.block_memory)
+
+
+def counting_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
+    """Return how a view is counted, and the memory of a block, which lays the grid."""
+    return {"counting": asdict(counting_of(job, name))}
+
+
+def plan_parts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
+    """Return the plan of counting the parts of the corpus for a view."""
+    return plan_runs(sizes.corpus, sizes.views[name].runs, counting_of(job, name))
+
+
+def run_parts(ctx: Context, *, name: str) -> dict[str, Any]:
+    """Count each part of the corpus for a view into sorted runs, cut by row block."""
+    return store_runs(ctx, outputs.VIEW_PARTS.of(view=name), counting_of(ctx.job, name))
+
+
+def plan_counts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
+    """Return the plan of adding up the runs of all parts."""
+    view = sizes.views[name]
+    return merged_counts_cost(sizes.corpus.n_partitions, view.n_nonzero, view.runs, counting_of(job, name))
+
+
+def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
+    """Add the runs of all parts, row block by row block."""
+    counts = merged_runs(ctx, outputs.VIEW_PARTS.of(view=name))
+    return {"n_nonzero": count_values(ctx.store(outputs.VIEW_COUNTS.of(view=name), counts))}
+
+
+# --- counts -> vectors -----------------------------------------------------------------------------------------
+
+
+def vectors_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
+    """Return the options of a view that its vectors depend on beside its counts."""
+    return {"view": job.views[name].model_dump(mode="json", exclude={"weight", *COUNTING_OPTIONS})}
+
+
+def contexts_of(counts: da.Array, view: PPMIView) -> da.Array:
+    """Return the counts of words with their contexts: those of either side apart, if the view tells sides apart."""
+    return counts if view.direction == "symmetric" else directional_contexts(counts)
+
+
+def plan_ppmi(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
+    """Return the plan of weighing the contexts of a view, and of their singular vectors."""
+    view, pairs, counting = job.views[name], sizes.views[name], counting_of(job, name)
+    assert isinstance(view, PPMIView)
+    n_sides = 1 if view.direction == "symmetric" else 2
+    shape = (sizes.corpus.n_words, sizes.corpus.n_words * n_sides * counting.n_positions)
+    n_values, block_bytes = n_sides * pairs.n_nonzero, counting.block_memory // 8
+    turned = transpose_cost(shape, n_values, block_bytes=block_bytes)
+    weighed = pmi_cost(shape, n_values, pairs.runs.n_row_blocks, block_memory=counting.block_memory)
+    found = triplets_cost(
+        shape,
+        n_values,
+        view.n_components,
+        n_passes=view.n_passes,
+        oversampling=OVERSAMPLING,
+        block_bytes=block_bytes,
+        is_stored=True,
+    )
+    stored = copy_cost(0, 4 * sum(shape) * view.n_components)
+    return add_costs([turned, weighed, turned, found, stored])._replace(exact=pairs.exact)
+
+
+def run_ppmi(ctx: Context, *, name: str) -> dict[str, Any]:
+    """Store the left singular vectors of the positive PMI of words with their contexts, and what later words need."""
+    view, keep = ctx.job.views[name], ctx.stage.checkpoint
+    counts = contexts_of(outputs.VIEW_COUNTS.read(ctx.workspace, view=name), view)
+    totals = marginals(counts).columns
+    weighted = keep("weighted", lambda: weighted_contexts(counts, totals, view))
+    found = largest_singular_triplets(
+        weighted,
+        view.n_components,
+        transposed=keep("transposed", lambda: transpose_row_blocks(weighted)),
+        n_passes=view.n_passes,
+        oversampling=OVERSAMPLING,
+        tol=None,
+        random_state=view.random_state,
+        checkpoint=keep,
+    )
+    vectors = found.left * scaled_power(found.values, view.exponent).astype(np.float32)
+    axes = found.right * scaled_power(found.values, view.exponent - 1).astype(np.float32)
+    ctx.store(outputs.VIEW_VECTORS.of(view=name), vectors)
+    ctx.store(outputs.VIEW_AXES.of(view=name), da.from_array(axes, chunks=("auto", -1)))
+    ctx.store_table(outputs.VIEW_TOTALS.of(view=name), pa.table({"n_pairs": totals}))
+    return {"residual": float(found.residuals.max())}
+
+
+def weighted_contexts(counts: da.Array, totals: np.ndarray, view: PPMIView) -> da.Array:
+    """Return the positive PMI of words with their contexts, of which the totals in the text of the view are given."""
+    return ppmi(
+        counts,
+        column_totals=totals,
+        context_smoothing=view.context_smoothing,
+        negative_samples=view.negative_samples,
+    )
+
+
+def psdvec_of_view(view: PSDVecView, checkpoint: Checkpoint = persist) -> PSDVec:
+    """Return the estimator of a view."""
+    options = view.model_dump(exclude={"method", "weight", *COUNTING_OPTIONS})
+    return PSDVec(**options, checkpoint=checkpoint)
+
+
+def plan_psdvec(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
+    """Return the plan of PSDVec with all words in its core."""
+    view, pairs, counting = job.views[name], sizes.views[name], counting_of(job, name)
+    assert isinstance(view, PSDVecView)
+    n_words = sizes.corpus.n_words
+    core = CoreSizes(n_words, pairs.n_nonzero, pairs.n_nonzero, pairs.n_in_either_order(n_words))
+    cost = core_cost(
+        CoreOptions.of(psdvec_of_view(view, on_disk)),
+        core,
+        Kept.NONE,
+        block_memory=counting.block_memory,
+        stored_pair_bytes=stored_pair_bytes(counting),
+    )
+    return cost._replace(exact=pairs.exact)
+
+
+def run_psdvec(ctx: Context, *, name: str) -> dict[str, Any]:
+    """Store the vectors of PSDVec of the counts of a view, with all words in its core."""
+    model = psdvec_of_view(ctx.job.views[name], ctx.stage.checkpoint)
+    counts = outputs.VIEW_COUNTS.read(ctx.workspace, view=name)
+    model.fit(counts, vocabulary_of(ctx.workspace).counts)
+    ctx.store(outputs.VIEW_VECTORS.of(view=name), da.asarray(model.vectors_))
+    return {}
+
+
+# --- finished vectors ------------------------------------------------------------------------------------------
+
+
+def file_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
+    """Return the place of the finished vectors, which the run stamps."""
+    return {"view": job.views[name].model_dump(mode="json", exclude={"weight"})}
+
+
+def plan_file(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
+    """Return the plan of reading finished vectors and storing those of the vocabulary."""
+    view = job.views[name]
+    assert isinstance(view, FileView)
+    n_bytes = sum(int(stamp[0]) for stamp in sizes_at(view.path).values())
+    return copy_cost(n_bytes, 4 * sizes.corpus.n_words * width_of(view))
+
+
+def check_file(job: PSDVecJob, *, name: str) -> list[str]:
+    """Open the finished vectors of a view, and return how long they are."""
+    return [f"views.{name}: vectors of {width_of(job.views[name])} dimensions"]
+
+
+def run_file(ctx: Context, *, name: str) -> dict[str, Any]:
+    """Store the finished vectors of the words of the vocabulary; words that the file lacks have zeros.
+
+    Raises
+    ------
+    ValueError
+        If it has none of them.
+    """
+    path, words = ctx.job.views[name].path, vocabulary_of(ctx.workspace).words
+    found = vectors_at(path)
+    rows = found.index(words)
+    is_known = rows >= 0
+    if not is_known.any():
+        raise ValueError(
+            f"views.{name}: {path} has none of the {len(words):,} words of the vocabulary: are they of one language, "
+            "and written in one case?"
+        )
+    vectors = np.zeros((len(words), found.vectors.shape[1]), np.float32)
+    vectors[is_known] = found.vectors[rows[is_known]]
+    ctx.store(outputs.VIEW_VECTORS.of(view=name), da.from_array(vectors, chunks=("auto", -1)))
+    return {"n_known": int(is_known.sum())}
+
+
+def width_of(view: Any) -> int:
+    """Return the dimensions of the vectors of a view."""
+    if isinstance(view, FileView):
+        return int(vectors_at(view.path, max_words=1).vectors.shape[1])
+    return int(view.n_components)
+
+
+# --- which stages ----------------------------------------------------------------------------------------------
+
+MADE: dict[type, tuple[Callable[..., Any], Callable[..., Cost]]] = {
+    PPMIView: (run_ppmi, plan_ppmi),
+    PSDVecView: (run_psdvec, plan_psdvec),
+}
+"""What makes the vectors of each kind of view that counts the text, and their plan."""
+
+
+def view_stages(job: PSDVecJob) -> list[StageSpec]:
+    """Return the stages of all views, each after those it reads."""
+    return [spec for name, view in job.views.items() for spec in _stages_of(name, view)]
+
+
+def _stages_of(name: str, view: Any) -> list[StageSpec]:
+    """Return the stages of a view; each of their functions takes its name."""
+    of = partial(partial, name=name)
+    made, vectors_inputs = vectors_stage(name), (counts_stage(name), "vocabulary")
+    if isinstance(view, FileView):
+        check = of(check_file)
+        return [StageSpec(made, ("vocabulary",), of(file_parameters), of(run_file), of(plan_file), check)]
+    run, plan = MADE[type(view)]
+    parts, counts, counted = parts_stage(name), counts_stage(name), of(counting_parameters)
+    return [
+        StageSpec(parts, ("tokens", "vocabulary"), counted, of(run_parts), of(plan_parts)),
+        StageSpec(counts, (parts,), counted, of(run_counts), of(plan_counts)),
+        StageSpec(made, vectors_inputs, of(vectors_parameters), of(run), of(plan)),
+    ]
