@@ -183,8 +183,6 @@ View = Annotated[
 class JoinSection(Section):
     """`[join]`: how the vectors of `[psdvec]` and of the views become one vector of each word."""
 
-    effects = (Only((), "views", (), "a view, `[views.NAME]`"),)
-
     n_components: int | None = Field(default=None, ge=1)
     """The principal components of the joined vectors that are kept; by default the joined vectors as they are."""
 
@@ -209,6 +207,8 @@ class EvaluationSection(Section):
 class PSDVecJob(CountingJob):
     """A job of `system = "psdvec"`: a corpus in, word vectors out."""
 
+    effects = (Only(("join",), "view_names", (), "a view, [views.NAME]"),)
+
     counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
     views: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], View] = Field(default={})
@@ -216,6 +216,11 @@ class PSDVecJob(CountingJob):
     subwords: SubwordsSection = SubwordsSection()
     evaluation: EvaluationSection = EvaluationSection()
     report: ReportSection = ReportSection()
+
+    @property
+    def view_names(self) -> tuple[str, ...]:
+        """The names of the views."""
+        return tuple(self.views)
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

@@ -71,9 +71,21 @@ def plan_counts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
 
 
 def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Add the runs of all parts, row block by row block."""
+    """Add the runs of all parts, row block by row block.
+
+    Raises
+    ------
+    ValueError
+        If no pair was counted.
+    """
     counts = merged_runs(ctx, outputs.VIEW_PARTS.of(view=name))
-    return {"n_nonzero": count_values(ctx.store(outputs.VIEW_COUNTS.of(view=name), counts))}
+    n_nonzero = count_values(ctx.store(outputs.VIEW_COUNTS.of(view=name), counts))
+    if not n_nonzero:
+        raise ValueError(
+            f"views.{name} counts no pair of words: raise views.{name}.window or views.{name}.subsample, or leave the "
+            "view out"
+        )
+    return {"n_nonzero": n_nonzero}
 
 
 # --- counts -> vectors -----------------------------------------------------------------------------------------
