@@ -1,0 +1,100 @@
+r"""Several views of the same words side by side: one block of rows.
+
+Symbols: `V_j` the rows of view j (rows × d_j), `m_j` its mean (d_j,), `w_j` its weight, `U_j` the directions of the
+rows ``V_j - m_j``, and `G_j` = U_j U_jᵀ their inner products, which are cosines. A row of zeros is a word that a view
+lacks: it has no part in the mean, and stays zero. The joined rows are
+
+    J = [w_1 U_1, w_2 U_2, ...],    J Jᵀ = sum_j w_j² G_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.linalg.blocks import ROUNDED
+from distembed.linalg.csr import unit_rows
+
+Floats = NDArray[np.floating]
+Float64s = NDArray[np.float64]
+
+
+def row_totals(block: Floats) -> Float64s:
+    """Return the sum of the rows of a block, and after it how many of them are not zero, (1, d + 1)."""
+    sums = block.sum(axis=0, dtype=np.float64)
+    return np.append(sums, np.count_nonzero(_is_present(block)))[None]
+
+
+def mean_of_totals(totals: Float64s) -> Float64s:
+    """Return m_j, (d,), from the sum of the `row_totals` of all blocks; zero where a view has no rows."""
+    return totals[:-1] / max(totals[-1], 1)
+
+
+def centered_directions(block: Floats, mean: Floats) -> Float64s:
+    """Return U_j, (rows, d_j); a row that is zero, or is the mean but for rounding, stays or becomes zero."""
+    centered = block - mean
+    is_apart = np.abs(centered).max(axis=1) > ROUNDED * np.abs(mean).max()
+    centered[~(is_apart & _is_present(block))] = 0.0
+    return np.asarray(unit_rows(centered), np.float64)
+
+
+def join(*blocks: Floats, weights: Sequence[float]) -> NDArray[np.float32]:
+    """Return J, (rows, d_1 + d_2 + ...), of all V_j followed by all m_j."""
+    rows, means = blocks[: len(weights)], blocks[len(weights) :]
+    parts = zip(rows, means, weights, strict=True)
+    joined = np.empty((len(rows[0]), sum(block.shape[1] for block in rows)), np.float32)
+    first = 0
+    for block, mean, weight in parts:
+        joined[:, first : first + block.shape[1]] = weight * centered_directions(block, mean)
+        first += block.shape[1]
+    return joined
+
+
+def common_products(*blocks: Floats) -> Float64s:
+    """Return [U_1, U_2, ...]ᵀ [U_1, U_2, ...] of the words that no view lacks, (1, d, d), of all V_j and all m_j."""
+    half = len(blocks) // 2
+    directions = [centered_directions(*each) for each in zip(blocks[:half], blocks[half:], strict=True)]
+    common = np.logical_and.reduce([_is_present(part) for part in directions])
+    side = np.concatenate([part[common] for part in directions], axis=1)
+    return (side.T @ side)[None]
+
+
+def matched_weights(products: Float64s, widths: Sequence[int]) -> Float64s:
+    r"""Return weights by which each view matches the others best, the largest of them 1, (views,).
+
+    .. math:: w_j^2 = \arg\min_a \sum_{k \ne j} \|G_k - a\,G_j\|_F^2
+                    = \operatorname{mean}_{k \ne j} \frac{\langle G_k, G_j\rangle}{\langle G_j, G_j\rangle},
+              \qquad \langle G_k, G_j\rangle = \|U_k^\top U_j\|_F^2
+
+    Parameters
+    ----------
+    products : (d, d) float64
+        The sum of the `common_products` of all blocks.
+    widths : sequence of int
+        d_j.
+
+    Raises
+    ------
+    ValueError
+        If a view has nothing in common with the others.
+    """
+    bounds = list(pairwise(np.cumsum([0, *widths]).tolist()))
+    agreement = np.array(
+        [[np.sum(products[i:j, k:m] ** 2) for k, m in bounds] for i, j in bounds], dtype=np.float64
+    )
+    own = np.diag(agreement)
+    squares = (agreement.sum(axis=1) - own) / np.where(own > 0, own, 1)
+    if not (squares > 0).all():
+        raise ValueError(
+            f"view {1 + int(np.argmin(squares))} has no directions in common with the others in the words that all "
+            "views have, so that no weight can be learned: give weights, or leave that view out"
+        )
+    return np.asarray(np.sqrt(squares / squares.max()))
+
+
+def _is_present(block: Floats) -> Any:
+    return block.any(axis=1)

@@ -1,0 +1,220 @@
+"""The join of several views of the same words, by row blocks: their directions side by side, weighted.
+
+One count matrix answers one question, and another one another: the views are factorized each by itself and joined. No
+view is aligned with another, because the cosine of two joined rows is the weighted mean of their cosines in the views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.execution import compute, map_blocks, one_blas_thread, summed, whole
+from distembed.factorization import join_blocks as blocks
+from distembed.linalg.blocks import self_gram
+from distembed.linalg.eigen import fix_signs
+from distembed.linalg.operators import dense_blocks, sum_over_blocks, times_matrix
+from distembed.typing import DenseMatrix, Floats
+from distembed.validation import check_matrix
+
+LEAST_COMPONENTS = 2
+"""Components of a view: of one number its sign alone is left, once the mean is taken and the length is 1."""
+
+
+def view_mean(part: da.Array) -> da.Array:
+    """Return the mean of the rows that a view has, (d,) float64: of those that are not zero.
+
+    Parameters
+    ----------
+    part : Dask array (n, d)
+        In blocks of whole rows.
+    """
+    n_columns = part.shape[1]
+    chunks = ((1,) * part.numblocks[0], (n_columns + 1,))
+    totals = summed(map_blocks(blocks.row_totals, part, chunks=chunks, dtype=np.float64))
+    return map_blocks(blocks.mean_of_totals, totals, chunks=((n_columns,),), dtype=np.float64)
+
+
+def joined_rows(
+    parts: Sequence[DenseMatrix], weights: Sequence[float], *, means: Sequence[Floats] | None = None
+) -> da.Array:
+    r"""Return the directions of the centered rows of several views side by side, weighted, lazily.
+
+    .. math:: j_i = \left[ w_1 \frac{v_{1i} - m_1}{\|v_{1i} - m_1\|},\; w_2 \frac{v_{2i} - m_2}{\|v_{2i} - m_2\|},
+              \dots \right]
+
+    A row of zeros is a word that a view lacks: it is not in the mean, and its part stays zero. Where no view lacks a
+    word, the cosine of two joined rows is the mean of their cosines in the views, weighted by the squares of w.
+
+    Parameters
+    ----------
+    parts : sequence of arrays (n, d_j)
+        The views: row i of each belongs to word i. The result has the row chunks of the first.
+    weights : sequence of float
+        w_j, above 0, one for each view.
+    means : sequence of float64 arrays (d_j,), optional
+        m_j, which new rows need that are to be joined as earlier ones were; by default `view_mean` of each view.
+
+    Returns
+    -------
+    Dask array (n, d_1 + d_2 + ...) float32
+
+    Raises
+    ------
+    ValueError
+        If there is one view only, a view has one component or other numbers of rows, a weight is not above zero, or
+        there is not one for each view. If a value is NaN or infinite: when its block is computed.
+    """
+    views = _checked(parts)
+    checked = check_weights(weights, len(views))
+    return map_blocks(
+        blocks.join,
+        *views,
+        *_means(views, means),
+        weights=checked,
+        chunks=(views[0].chunks[0], (sum(view.shape[1] for view in views),)),
+        dtype=np.float32,
+        meta=np.empty((0, 0), np.float32),
+    )
+
+
+def learned_weights(
+    parts: Sequence[DenseMatrix], *, means: Sequence[Floats] | None = None
+) -> NDArray[np.float64]:
+    r"""Return weights for `joined_rows` that are learned without labels, from how far the views agree.
+
+    .. math:: w_j^2 = \arg\min_a \sum_{k \ne j} \|G_k - a\,G_j\|_F^2, \qquad G_j = U_j U_j^\top
+
+    U_j are the directions of view j, of the words that no view lacks, and G_j their cosines. Bollegala (2022) learns
+    the weights of a concatenation by the pairwise inner-product loss ``‖G - sum_j w_j² G_j‖_F`` to the inner products
+    G of an ideal embedding, bounds the loss by spectra and gives ``w_j² = sum_i λ_i μ_ji / sum_i μ_ji²`` for the
+    eigenvalues λ of G and μ_j of G_j. He estimates λ from counts. Here vectors are all there is: the other views stand
+    for the ideal embedding, and the loss of each view is minimized itself, ``w_j² = <G, G_j> / <G_j, G_j>``, in place
+    of its bound. The weight of a view is small where the others do not confirm its cosines, and where these are large.
+    Two views confirm each other alike: there ``w_1² ‖G_1‖_F = w_2² ‖G_2‖_F``, so that their cosines spread alike.
+
+    Parameters
+    ----------
+    parts, means
+        As in `joined_rows`.
+
+    Returns
+    -------
+    float64 array (views,)
+        The largest is 1.
+
+    Raises
+    ------
+    ValueError
+        As in `joined_rows`, or if no word has a row in all views, or a view agrees with none.
+
+    References
+    ----------
+    Bollegala, Learning meta word embeddings by unsupervised weighted concatenation of source embeddings, IJCAI 2022.
+    """
+    views = _checked(parts)
+    widths = [view.shape[1] for view in views]
+    chunks = ((1,) * views[0].numblocks[0], (sum(widths),), (sum(widths),))
+    products = map_blocks(
+        blocks.common_products,
+        *views,
+        *_means(views, means),
+        chunks=chunks,
+        new_axis=2,
+        dtype=np.float64,
+        meta=np.empty((0, 0, 0)),
+    )
+    return blocks.matched_weights(compute(sum_over_blocks(products)), widths)
+
+
+def principal_axes(rows: da.Array, n_components: int) -> NDArray[np.float64]:
+    """Return the directions in which rows are longest, as columns, those of the largest sums of squares first.
+
+    They are the eigenvectors of ``JᵀJ`` for the rows J, which are not centered: `projected_rows` on these axes have the
+    inner products that are nearest to those of the rows, and the views are centered already. Each axis has the sign
+    that makes the sum of the cubes of its values positive.
+
+    Parameters
+    ----------
+    rows : Dask array (n, d)
+        In blocks of whole rows.
+    n_components : int
+        1 to d.
+
+    Returns
+    -------
+    float64 array (d, n_components)
+
+    Raises
+    ------
+    ValueError
+        If there are more components than columns or rows.
+    """
+    most = min(rows.shape)
+    if not 1 <= n_components <= most:
+        raise ValueError(
+            f"n_components is {n_components}, and the joined rows are {rows.shape[0]} x {rows.shape[1]}: give 1 to "
+            f"{most}, or leave it out to keep all components"
+        )
+    width = rows.shape[1]
+    chunks = ((1,) * rows.numblocks[0], (width,), (width,))
+    products = map_blocks(
+        self_gram, rows, chunks=chunks, new_axis=2, dtype=np.float64, meta=np.empty((0, 0, 0))
+    )
+    gram = compute(sum_over_blocks(products))
+    with one_blas_thread():
+        vectors = np.linalg.eigh(gram)[1][:, ::-1][:, :n_components]
+        return np.asarray(fix_signs(vectors), np.float64)
+
+
+def projected_rows(rows: da.Array, axes: Floats) -> da.Array:
+    """Return the coordinates of rows (n, d) on axes (d, k), a Dask array (n, k) in the row chunks of the rows."""
+    return times_matrix(rows, axes)
+
+
+def check_weights(weights: Sequence[float], n_views: int) -> tuple[float, ...]:
+    """Return the weights of views as numbers.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each view, or one is not a finite number above zero.
+    """
+    checked = tuple(float(weight) for weight in weights)
+    if len(checked) != n_views:
+        raise ValueError(
+            f"there are {len(checked)} weights for {n_views} views: give one for each view, in the same order"
+        )
+    for number, weight in enumerate(checked, 1):
+        if not 0 < weight < np.inf:
+            raise ValueError(
+                f"the weight of view {number} is {weight:g}: give a finite number above 0, or leave that view out"
+            )
+    return checked
+
+
+def _checked(parts: Sequence[DenseMatrix]) -> list[da.Array]:
+    """Return views as Dask arrays in the row chunks of the first, whose values are checked as they are read."""
+    if len(parts) < 2:
+        raise ValueError(f"a join of {len(parts)} view is asked for: give two views or more")
+    views = [check_matrix(part, name=f"view {number}", sparse=False) for number, part in enumerate(parts, 1)]
+    for number, view in enumerate(views, 1):
+        if view.shape[1] < LEAST_COMPONENTS:
+            raise ValueError(
+                f"view {number} has one component, whose centered rows have no direction but a sign: give a view of "
+                f"{LEAST_COMPONENTS} components or more"
+            )
+        if len(view) != len(views[0]):
+            raise ValueError(
+                f"view 1 has {len(views[0])} rows and view {number} has {len(view)}: give views of the same words in "
+                "the same order, with rows of zeros for those that a view lacks"
+            )
+    row_chunks = views[0].chunks[0] if isinstance(views[0], da.Array) else (len(views[0]),)
+    return [dense_blocks(view, row_chunks) for view in views]
+
+
+def _means(views: Sequence[da.Array], means: Sequence[Floats] | None) -> list[da.Array]:
+    return [view_mean(view) for view in views] if means is None else [whole(mean) for mean in means]

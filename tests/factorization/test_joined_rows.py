@@ -1,0 +1,278 @@
+"""Joined rows are the weighted directions of their views, for any row blocks and workers, and so are their cosines."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distembed.factorization import join_blocks
+from distembed.factorization.join_costs import join_cost
+from distembed.factorization.joined_rows import (
+    joined_rows,
+    learned_weights,
+    principal_axes,
+    projected_rows,
+    view_mean,
+)
+from tests.references import joining as reference
+
+WIDTHS = (5, 3, 4)
+
+
+def views_of(n=40, seed=0, widths=WIDTHS, missing=True):
+    """Return views that agree in part, of which each lacks other rows."""
+    random = np.random.default_rng(seed)
+    hidden = random.normal(size=(n, 4))
+    views = [
+        (hidden @ random.normal(size=(4, d)) + random.normal(size=(n, d)) + 3).astype(np.float32)
+        for d in widths
+    ]
+    if missing:
+        for number, view in enumerate(views):
+            view[number :: 7 + number] = 0
+    return views
+
+
+def in_blocks(views, rows):
+    return [da.from_array(view, chunks=(rows, -1)) for view in views]
+
+
+def plain(views, weights):
+    """Return the joined rows by the reference."""
+    named = [dict(enumerate(view)) for view in views]
+    return np.array([*reference.join(named, weights, range(len(views[0]))).values()])
+
+
+def cosines(rows):
+    rows = np.asarray(rows, float)
+    lengths = np.linalg.norm(rows, axis=1)
+    return rows @ rows.T / np.outer(lengths, lengths)
+
+
+SIZES: Any = st.integers(2, 12)
+WEIGHTS: Any = st.floats(0.01, 100)
+
+
+@given(data=st.data(), n=SIZES, rows=SIZES, n_views=st.integers(2, 4))
+@settings(deadline=None, max_examples=60)
+def test_the_rows_are_those_of_the_reference(data, n, rows, n_views):
+    """Small whole numbers make rows that are zero, equal to the mean, or equal to each other."""
+    weights = [data.draw(WEIGHTS) for _ in range(n_views)]
+    small = st.integers(-2, 2)
+    views = [
+        np.array(data.draw(st.lists(st.lists(small, min_size=d, max_size=d), min_size=n, max_size=n)), float)
+        for d in range(2, 2 + n_views)
+    ]
+    joined = joined_rows(in_blocks(views, rows), weights)
+    assert joined.dtype == np.float32
+    np.testing.assert_allclose(joined.compute(), plain(views, weights), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [(1, 1, 1), (1, 0.5, 2)])
+def test_a_cosine_is_the_mean_of_the_cosines_by_the_squares_of_the_weights(weights):
+    views = views_of(missing=False)
+    found = cosines(joined_rows(in_blocks(views, 11), weights).compute())
+    parts = [cosines(view - view.mean(axis=0)) for view in views]
+    expected = np.average(parts, axis=0, weights=np.square(weights))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_view_that_lacks_a_word_leaves_its_part_zero_and_the_mean_of_the_others_as_it_is():
+    views = views_of()
+    joined = joined_rows(in_blocks(views, 11), (1, 0.5, 2)).compute()
+    lacking = ~views[1].any(axis=1)
+    assert lacking.any()
+    assert not joined[lacking, 5:8].any()
+    np.testing.assert_allclose(np.linalg.norm(joined[:, 5:8], axis=1), 0.5 * ~lacking, atol=1e-6)
+    mean = view_mean(da.from_array(views[1], chunks=(9, -1))).compute()
+    np.testing.assert_allclose(mean, views[1][~lacking].mean(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("chunks", [40, 10, 1, (13, 20, 7)])
+def test_row_blocks_change_nothing(chunks):
+    views = views_of()
+    whole, parts = in_blocks(views, -1), in_blocks(views, chunks)
+    np.testing.assert_allclose(
+        joined_rows(parts, (1, 2, 3)).compute(), joined_rows(whole, (1, 2, 3)).compute(), atol=1e-6
+    )
+    np.testing.assert_allclose(learned_weights(parts), learned_weights(whole), rtol=1e-12)
+
+
+def test_views_in_other_blocks_and_in_memory_are_joined_in_the_blocks_of_the_first():
+    views = views_of()
+    mixed = [da.from_array(views[0], chunks=(13, 2)), da.from_array(views[1], chunks=(7, -1)), views[2]]
+    joined = joined_rows(mixed, (1, 2, 3))
+    assert joined.chunks == ((13, 13, 13, 1), (12,))
+    np.testing.assert_allclose(joined.compute(), joined_rows(views, (1, 2, 3)).compute(), atol=1e-6)
+
+
+def test_one_thread_and_threads_and_processes_give_equal_bits(cluster):
+    def bits():
+        parts = in_blocks(views_of(n=200), 23)
+        joined = joined_rows(parts, learned_weights(parts))
+        axes = principal_axes(joined, 4)
+        found = [learned_weights(parts), joined.compute(), axes, projected_rows(joined, axes).compute()]
+        return [each.tobytes() for each in found]
+
+    with dask.config.set(scheduler="synchronous"):
+        one = bits()
+    assert bits() == one
+    with Client(cluster):
+        assert bits() == one
+
+
+def test_rows_that_are_all_equal_have_no_direction():
+    """The mean of three rows of .1 is no .1: what is left is rounding."""
+    equal = np.full((3, 2), 0.1)
+    assert equal.mean(axis=0)[0] != 0.1
+    other = np.array([[1.0, 2], [3, 4], [5, 7]])
+    assert not joined_rows([equal, other], (1, 1)).compute()[:, :2].any()
+
+
+def test_new_rows_are_joined_by_the_means_of_earlier_ones():
+    views = views_of()
+    means = [view_mean(part).compute() for part in in_blocks(views, 11)]
+    joined = joined_rows([view[:5] for view in views], (1, 2, 3), means=means).compute()
+    np.testing.assert_array_equal(joined, joined_rows(in_blocks(views, 11), (1, 2, 3)).compute()[:5])
+
+
+def test_nothing_is_read_before_it_is_asked_for():
+    def read():
+        raise AssertionError("a block was read")
+
+    lazy = [da.from_delayed(dask.delayed(read)(), (8, d), np.float32) for d in WIDTHS]
+    assert joined_rows(lazy, (1, 1, 1)).shape == (8, 12)
+
+
+# --- weights that are learned
+
+
+@pytest.mark.parametrize("widths", [(5, 3), (5, 3, 4)])
+def test_learned_weights_are_the_least_squares_of_the_cosines(widths):
+    views = views_of(widths=widths)
+    found = learned_weights(in_blocks(views, 11))
+    np.testing.assert_allclose(found, reference.learned_weights(views), rtol=1e-6)
+    assert found.max() == 1
+
+
+def test_a_view_that_the_others_do_not_confirm_has_a_small_weight():
+    views = views_of(n=300)
+    views.append(np.random.default_rng(1).normal(size=(300, 4)).astype(np.float32))
+    *confirmed, noise = learned_weights(views)
+    assert noise < 0.5 * min(confirmed)
+
+
+def test_weights_do_not_depend_on_rotations_and_scales_of_a_view():
+    views = views_of(missing=False)
+    turned = [
+        views[0],
+        9 * views[1] @ np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0],
+        views[2],
+    ]
+    np.testing.assert_allclose(learned_weights(turned), learned_weights(views), rtol=1e-5)
+
+
+# --- fewer components
+
+
+def test_projected_rows_have_the_nearest_inner_products_of_their_rank():
+    joined = joined_rows(in_blocks(views_of(), 11), (1, 0.5, 2))
+    low = projected_rows(joined, principal_axes(joined, 5))
+    assert (low.dtype, low.shape, low.chunks[0]) == (np.float32, (40, 5), joined.chunks[0])
+    rows = low.compute().astype(float)
+    np.testing.assert_allclose(rows @ rows.T, reference.nearest_of_rank(joined.compute(), 5), atol=1e-5)
+    lengths = np.linalg.norm(rows, axis=0)
+    assert (np.diff(lengths) < 0).all()
+
+
+def test_all_axes_keep_every_inner_product_and_have_the_sign_of_their_cubes():
+    joined = joined_rows(in_blocks(views_of(), 11), (1, 0.5, 2))
+    axes = principal_axes(joined, 12)
+    assert ((axes**3).sum(axis=0) > 0).all()
+    rows, full = projected_rows(joined, axes).compute(), joined.compute()
+    np.testing.assert_allclose(rows @ rows.T, full @ full.T, atol=1e-5)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "weights", "message"),
+    [
+        (lambda v: v[:1], (1,), "a join of 1 view is asked for: give two views or more"),
+        (lambda v: [v[0], v[1][:, :1]], (1, 1), "view 2 has one component"),
+        (lambda v: [v[0], v[1][:-1]], (1, 1), "view 1 has 40 rows and view 2 has 39"),
+        (lambda v: v, (1, 1), "there are 2 weights for 3 views"),
+        (lambda v: v, (1, 0, 1), "the weight of view 2 is 0: give a finite number above 0"),
+        (lambda v: v, (1, 1, np.nan), "the weight of view 3 is nan"),
+        (lambda v: v, (-1, 1, 1), "the weight of view 1 is -1"),
+        (lambda v: v, (np.inf, 1, 1), "the weight of view 1 is inf"),
+        (lambda v: [v[0], np.where(v[1] > 4, np.nan, v[1])], (1, 1), "view 2 holds NaN or infinity"),
+    ],
+)
+@pytest.mark.parametrize("rows", [None, 11])
+def test_what_cannot_be_joined_is_refused_in_a_sentence(change, weights, message, rows):
+    views = change(views_of())
+    with pytest.raises(ValueError, match=message):
+        joined_rows(views if rows is None else in_blocks(views, rows), weights).compute()
+
+
+@pytest.mark.parametrize("n_components", [0, 13, -1])
+def test_more_components_than_there_are_are_refused(n_components):
+    joined = joined_rows(views_of(), (1, 1, 1))
+    with pytest.raises(ValueError, match=f"n_components is {n_components}, .* 40 x 12: give 1 to 12"):
+        principal_axes(joined, n_components)
+
+
+def test_views_without_a_common_row_have_no_learned_weights():
+    views = views_of()
+    views[0][::2], views[1][1::2] = 0, 0
+    with pytest.raises(ValueError, match="view 1 has no directions in common with the others"):
+        learned_weights(views)
+
+
+# --- costs
+
+
+def traced(function, *arguments, **options):
+    """Return the bytes of arguments, and the most that a call allocates beside them."""
+    tracemalloc.start()
+    function(*arguments, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak + sum(each.nbytes for each in arguments)
+
+
+@pytest.mark.parametrize("widths", [(60, 30), (20, 20, 20, 50)])
+def test_a_task_takes_no_more_than_its_cost(widths):
+    views = views_of(n=2000, widths=widths)
+    blocks = [*views, *(view.mean(axis=0, dtype=float) for view in views)]
+    weights = [1.0] * len(widths)
+    join_blocks.join(*blocks, weights=weights)  # compiles the loops
+    cost = join_cost(widths, 20_000, 10)
+    assert 0.5 < traced(join_blocks.join, *blocks, weights=weights) / cost.task_bytes <= 1
+    learning = join_cost(widths, 20_000, 10, learned=True)
+    assert 0.4 < traced(join_blocks.common_products, *blocks) / learning.task_bytes <= 1
+
+
+def test_the_cost_says_what_is_written_and_read():
+    views = views_of(n=50)
+    parts = in_blocks(views, 10)
+    plain = join_cost(WIDTHS, 50, 5)
+    assert plain.written_bytes == joined_rows(parts, (1, 1, 1)).nbytes
+    assert plain.read_bytes == 2 * sum(view.nbytes for view in views)
+    fewer = join_cost(WIDTHS, 50, 5, n_components=4)
+    joined = joined_rows(parts, (1, 1, 1))
+    assert fewer.written_bytes == projected_rows(joined, principal_axes(joined, 4)).nbytes
+    assert (fewer.graphs, fewer.read_bytes) == (2, 2 * plain.read_bytes)
+    learned = join_cost(WIDTHS, 50, 5, n_components=4, learned=True)
+    assert (learned.graphs, learned.read_bytes) == (3, 3 * plain.read_bytes)
+    assert learned.network_bytes(2) > fewer.network_bytes(2) > plain.network_bytes(2) > 0
