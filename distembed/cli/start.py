@@ -45,6 +45,7 @@ def keys(system: str, form: str | None) -> None:
 
 @command(
     "distembed new psdvec texts.txt",
+    "distembed new psdvec texts.txt --preset fast",
     "distembed new topics news.csv --to news.toml",
     "distembed new imputation companies.csv vectors.txt",
 )
@@ -53,7 +54,12 @@ def keys(system: str, form: str | None) -> None:
 @click.option(
     "--to", "target", type=PLACE, metavar="JOB.toml", help="The job file to write; by default SYSTEM.toml."
 )
-def new(system: str, files: tuple[str, ...], target: str | None) -> None:
+@click.option(
+    "--preset",
+    metavar="NAME",
+    help="Settings that belong together: psdvec has best (the default), fast and paper.",
+)
+def new(system: str, files: tuple[str, ...], target: str | None, preset: str | None) -> None:
     """Write a commented job file for SYSTEM with every key, its default and its range.
 
     FILE is your own input, of which the first lines are read: texts for psdvec, wordspaces and topics; a table and
@@ -61,7 +67,7 @@ def new(system: str, files: tuple[str, ...], target: str | None) -> None:
     Without it the job reads the input of the demo. A job file that is there is not written over.
     """
     job = target or f"{system}.toml"
-    settings = write_new_job(system, files, job)
+    settings = write_new_job(system, files, job, preset=preset)
     for place, value in settings.items():
         write(shown(f"  {place} = {_in_short(value)}"))
     write(shown(f"wrote {Path(job).resolve()}; next: distembed plan {job}"))

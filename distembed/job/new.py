@@ -30,6 +30,7 @@ from distembed.job import demos
 from distembed.job.inputs import is_input
 from distembed.job.keys import Key, keys_of, sentence, toml_value
 from distembed.job.model import JobError
+from distembed.job.stage import system_named
 from distembed.urls import opened
 
 SAMPLE_BYTES = 1 << 20
@@ -211,10 +212,16 @@ FULL_SIZE_WORDS = 300
 SMALL_FILES = 8
 """More files than this are no small text."""
 MIN_COUNTS = (5, 2, 1)
+MOST_COMPONENTS = 100
+"""Components of a job that no preset gives any."""
+IS_SMALL = "vocabulary.min_count"
+"""The setting that a small text is given."""
 COMPONENTS = ("psdvec.n_components", "wordspaces.n_components")
 
 
-def write_new_job(system: str, files: Sequence[str], target: str | Path) -> dict[str, Any]:
+def write_new_job(
+    system: str, files: Sequence[str], target: str | Path, *, preset: str | None = None
+) -> dict[str, Any]:
     """Write a job file for files of a user, and return the values that it sets.
 
     Parameters
@@ -225,40 +232,94 @@ def write_new_job(system: str, files: Sequence[str], target: str | Path) -> dict
         What the system reads, in the order of its sections; none takes the inputs of its demo.
     target : path
         The job file to write; a relative workspace lies beside it.
+    preset : str, optional
+        The name of settings of the system that belong together; by default its first, the best known.
 
     Raises
     ------
     JobError
-        The job file exists, or the system reads another number of files.
+        The job file exists, the system reads another number of files, or it has no such preset.
     """
     target = Path(target)
     if target.exists():
         raise JobError(f"{target} is there already: give another name with --to, or remove it")
     keys = keys_of(system)
+    if files:
+        chosen = preset_of(system, preset, keys)
+        found = settings_of_files(system, keys, files, target.parent, chosen.settings)
+        if preset is None and IS_SMALL in found:  # settings for a large text would leave little of it
+            chosen = Preset({}, {})
+            found = settings_of_files(system, keys, files, target.parent, {})
+    else:
+        chosen, found = Preset({}, {}), _settings_of_demo(system, keys)
     settings = {
         "job.system": system,
         "job.title": f"{system}: {_title_of(files)}",
         "job.workspace": f"{target.stem}-workspace",
-        **(
-            settings_of_files(system, keys, files, target.parent)
-            if files
-            else _settings_of_demo(system, keys)
-        ),
+        **chosen.settings,
+        **found,
     }
+    tables = _no_wider(chosen.tables, settings) or demos.required_tables(system, keys)
     with replacing(str(target)) as partial:
-        Path(partial).write_text(
-            job_text(keys, settings, demos.required_tables(system, keys)), encoding="utf-8"
-        )
+        Path(partial).write_text(job_text(keys, settings, tables), encoding="utf-8")
     return settings
 
 
-def settings_of_files(system: str, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
-    """Return where the files of a user go, and the keys of their sections that fit them."""
-    wanted = [key for key in keys if key.required and is_input(key.annotation)]
+class Preset(NamedTuple):
+    """Settings of a system that belong together: values by `section.key`, and tables with a name of their own."""
+
+    settings: Settings
+    tables: Mapping[str, Mapping[str, Any]]
+
+
+def preset_of(system: str, name: str | None, keys: Sequence[Key]) -> Preset:
+    """Return a preset of a system, by default its first; a system may have none.
+
+    Raises
+    ------
+    JobError
+        If the system has no preset of that name.
+    """
+    presets = system_named(system).presets
+    if name is not None and name not in presets:
+        there = f"it has {', '.join(presets)}" if presets else "it has none: leave --preset out"
+        raise JobError(f"{system} has no preset {name!r}; {there}")
+    sections = next(iter(presets.values()), {}) if name is None else presets[name]
+    named = {key.section.removesuffix(".NAME") for key in keys if key.section.endswith(".NAME")}
+    settings = {
+        f"{section}.{key}": value
+        for section, table in sections.items()
+        if section not in named
+        for key, value in table.items()
+    }
+    return Preset(settings, {section: sections[section] for section in sections.keys() & named})
+
+
+def _no_wider(tables: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return tables of which none asks for more components than the job was given for a small text."""
+    most = min((settings[place] for place in COMPONENTS if place in settings), default=None)
+    return {
+        section: {name: _with_at_most(table, most) for name, table in named.items()}
+        for section, named in tables.items()
+    }
+
+
+def _with_at_most(table: Mapping[str, Any], most: int | None) -> dict[str, Any]:
+    if most is None or "n_components" not in table:
+        return dict(table)
+    return {**table, "n_components": min(most, table["n_components"])}
+
+
+def settings_of_files(
+    system: str, keys: Sequence[Key], files: Sequence[str], folder: Path, chosen: Settings
+) -> Settings:
+    """Return where the files of a user go, and the keys of their sections that fit them beside those of a preset."""
+    most = next((chosen[place] for place in COMPONENTS if place in chosen), MOST_COMPONENTS)
+    wanted = _inputs_of(keys)
     if len(wanted) == 1 and _takes_several(wanted[0]):
         found = _settings_of_input(wanted[0], keys, files, folder)
         one = len(files) == 1  # of several, the first says nothing of the size of all
-        return found | (_for_a_small_text({key.place for key in keys}, files[0]) if one else {})
+        return found | (_for_a_small_text({key.place for key in keys}, files[0], most) if one else {})
     if len(files) not in (1, len(wanted)) or (len(files) < len(wanted) and not _is_parallel(wanted)):
         places = ", ".join(key.place for key in wanted)
         raise JobError(
@@ -271,7 +332,14 @@ def settings_of_files(system: str, keys: Sequence[Key], files: Sequence[str], fo
         settings |= _settings_of_input(key, keys, [file], folder)
         if len(files) < len(wanted):
             settings[f"{key.section}.text_field"] = _field_of_side(file, number)
-    return settings | _for_a_small_text({key.place for key in keys}, files[0])
+    return settings | _for_a_small_text({key.place for key in keys}, files[0], most)
+
+
+def _inputs_of(keys: Sequence[Key]) -> list[Key]:
+    """Return the keys whose files every job reads, and not only one with a table of a name."""
+    return [
+        key for key in keys if key.required and is_input(key.annotation) and not key.section.endswith(".NAME")
+    ]
 
 
 def _settings_of_input(key: Key, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
@@ -328,7 +396,7 @@ def _relative(file: str, folder: Path) -> str:
     return file if "://" in file else os.path.relpath(file, folder)
 
 
-def _for_a_small_text(places: set[str], file: str) -> Settings:
+def _for_a_small_text(places: set[str], file: str, most: int) -> Settings:
     """Return lower thresholds for a text of a few words, for which the defaults leave too few of them."""
     paths = files_at(file)
     if "vocabulary.min_count" not in places or format_of(paths[0]) in ("mediawiki", "parquet"):
@@ -338,8 +406,8 @@ def _for_a_small_text(places: set[str], file: str) -> Settings:
     is_whole = len(paths) <= SMALL_FILES and all(sample.is_whole for sample in samples)
     enough = {least: sum(count >= least for count in counts) for least in MIN_COUNTS}
     least = next((least for least in MIN_COUNTS if enough[least] >= FULL_SIZE_WORDS), MIN_COUNTS[-1])
-    components = max(2, min(100, enough[least] // 3))
-    if not is_whole or (least == MIN_COUNTS[0] and components == 100):
+    components = max(2, min(most, enough[least] // 3))
+    if not is_whole or (least == MIN_COUNTS[0] and components == most):
         return {}
     found: Settings = {"vocabulary.min_count": least}
     return found | {place: components for place in COMPONENTS if place in places}
@@ -349,7 +417,7 @@ def _settings_of_demo(system: str, keys: Sequence[Key]) -> Settings:
     """Return what the demo of a system sets, where it reads files of installed packages."""
     tree = demos.job_of(system)
     if tree is None or demos.has_own_inputs(system):
-        wanted = " ".join(key.place for key in keys if key.required and is_input(key.annotation))
+        wanted = " ".join(key.place for key in _inputs_of(keys))
         raise JobError(
             f"name the files that {system} reads ({wanted}), or type: distembed demo {system}, which brings its own"
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import dask.array as da
@@ -123,6 +124,7 @@ class System(NamedTuple):
     `inference` names the module whose `infer` writes what a job says of files that it has not seen.
     `explanation` names the module whose `explain` gives the reasons of one result.
     `outputs` are what its stages may store.
+    `presets` are sections of settings that belong together, by name; a new job has those of the first.
     """
 
     job: type[Job]
@@ -134,6 +136,7 @@ class System(NamedTuple):
     explorer: str = "distembed.views.explorer.job"
     explanation: str | None = None
     outputs: tuple[Output, ...] = ()
+    presets: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""

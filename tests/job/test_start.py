@@ -166,8 +166,8 @@ def test_empty_and_small_files_do_not_decide_the_size_of_many(tmp_path: Path) ->
     words = [f"{first}{second}o" for first in "bcdfghklmnprstvw" for second in "aeiouybcdfghklmnprst"]
     for name, text in {"a": "", "b": "one story\n", "c": (" ".join(words) + "\n") * 6}.items():
         (tmp_path / f"{name}.txt").write_text(text)
-    every = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "*.txt")], tmp_path)
-    few = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "b.txt")], tmp_path)
+    every = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "*.txt")], tmp_path, {})
+    few = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "b.txt")], tmp_path, {})
     assert "vocabulary.min_count" not in every
     assert few["vocabulary.min_count"] == 1
     with pytest.raises(FileNotFoundError, match=r"a.txt is empty: give a file that holds text"):

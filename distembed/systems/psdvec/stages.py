@@ -64,6 +64,7 @@ from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob
+from distembed.systems.psdvec.presets import PRESETS
 from distembed.systems.psdvec.sizes import PSDVecSizes, psdvec_sizes, vectors_stage
 from distembed.systems.psdvec.text_views import view_stages, width_of
 from distembed.weighting.costs import pmi_cost
@@ -472,4 +473,5 @@ SYSTEM = System(
         NGRAMS,
         corpus_outputs.EVALUATION,
     ),
+    presets=PRESETS,
 )
