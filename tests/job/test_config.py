@@ -244,6 +244,13 @@ def test_an_option_that_no_source_has_is_refused_where_the_section_is_written() 
         section_of(de.PSDVec, exclude={"n_componets": "misspelt"})(type("Empty", (Section,), {}))
 
 
+def test_positions_apart_are_refused_where_a_word_has_one_column(tmp_path: Path) -> None:
+    with pytest.raises(
+        JobError, match=r'counting: positions = "apart" gives each word several columns.*"together"'
+    ):
+        load_job(write(tmp_path, MINIMAL + '[counting]\npositions = "apart"'))
+
+
 @pytest.mark.parametrize("written", ["", "[counting]", '[counting]\nweighting = "ramp"'])
 def test_a_section_that_is_written_in_part_keeps_the_defaults_of_its_system(
     tmp_path: Path, written: str
