@@ -32,5 +32,6 @@ from .views.matrices import read_neighbors as read_neighbors
 from .views.matrices import read_pmi as read_pmi
 from .weighting.documents import tf_idf as tf_idf
 from .weighting.pmi import ppmi as ppmi
+from .weighting.spaces import directional_contexts as directional_contexts
 
 __version__: str

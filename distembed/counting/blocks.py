@@ -214,21 +214,25 @@ class PairCounter:
         LEFT, RIGHT or UPPER.
     n_pairs : int
         The largest number of pairs of a piece.
+    apart : bool
+        Whether each distance has columns of its own: those of distance d begin at (d - 1) * n_words.
     """
 
-    def __init__(self, n_words: int, units: NDArray[np.int64], cell: int, n_pairs: int) -> None:
+    def __init__(
+        self, n_words: int, units: NDArray[np.int64], cell: int, n_pairs: int, *, apart: bool = False
+    ) -> None:
         self._units, self._cell, self._bits = units, cell, _distance_bits(len(units))
+        self._n_words, self._step = n_words, n_words if apart else 0
         self._keys = np.empty(n_pairs, key_type(n_words, len(units)))
-        self._sums = _row_of_sums(n_words)
+        self._sums = _row_of_sums(n_words * len(units) if apart else n_words)
 
     def count(self, words: NDArray[np.int32], reach: NDArray[np.int32]) -> Run:
         """Return the counts of the pairs whose right word lies in words[window:].
 
         `reach` is empty, or the window drawn for each right word.
         """
-        window, n_words = len(self._units), len(self._sums.total)
-        pairs = (words, reach, window, self._cell, self._bits)
-        sizes = np.zeros(n_words, np.int64)
+        pairs = (words, reach, len(self._units), self._cell, self._bits)
+        sizes = np.zeros(self._n_words, np.int64)
         _bucket_pairs(*pairs, sizes, self._keys[:0])
         starts = np.concatenate([[0], np.cumsum(sizes)])
         _bucket_pairs(*pairs, starts[:-1].copy(), self._keys)
@@ -240,9 +244,8 @@ class PairCounter:
         # Spare room is never touched and so takes no memory.
         indptr = np.empty(len(starts), np.int64)
         indices, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], kind)
-        n, largest = _sum_buckets(
-            starts, self._keys, self._bits, self._units, self._sums, indptr, indices, values
-        )
+        rules = (self._bits, self._units, self._step)
+        n, largest = _sum_buckets(starts, self._keys, *rules, self._sums, indptr, indices, values)
         return _shrink(indptr, indices, values, n), largest
 
 
@@ -314,7 +317,7 @@ def _drain(sums, indices, values, out):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _sum_buckets(starts, keys, bits, units, sums, indptr, indices, values):  # type: ignore[no-untyped-def]
+def _sum_buckets(starts, keys, bits, units, step, sums, indptr, indices, values):  # type: ignore[no-untyped-def]
     out, largest, distance = np.int64(0), np.int64(0), (np.int64(1) << bits) - 1
     for row in range(len(starts) - 1):
         indptr[row] = out
@@ -322,7 +325,8 @@ def _sum_buckets(starts, keys, bits, units, sums, indptr, indices, values):  # t
             continue
         for entry in range(starts[row], starts[row + 1]):
             key = np.int64(keys[entry])
-            _add(sums, key >> bits, units[key & distance])
+            before = key & distance
+            _add(sums, (key >> bits) + before * step, units[before])
         out, of_row = _drain(sums, indices, values, out)
         largest = max(largest, of_row)
     indptr[len(starts) - 1] = out

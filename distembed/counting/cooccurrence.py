@@ -23,6 +23,7 @@ from distembed.counting.cooccurrence_options import (
     CooccurrenceOptions,
     Direction,
     DistanceWeighting,
+    Positions,
     check_bound,
     cooccurrence_row_blocks,
 )
@@ -41,6 +42,7 @@ def count_cooccurrences(
     *,
     window: PositiveInt = 5,
     direction: Direction = "symmetric",
+    positions: Positions = "together",
     weighting: DistanceWeighting = "flat",
     draw: NonNegativeInt | None = None,
     subsample: PositiveFloat | None = None,
@@ -65,6 +67,9 @@ def count_cooccurrences(
         Largest distance of two words that are counted as a pair.
     direction : {"left", "right", "symmetric"}
         Side on which the word of a row stands: "left" or "right" of the word of the column, or "symmetric" for both.
+    positions : {"together", "apart"}
+        Whether all distances share the columns, or each has columns of its own, those of distance d from (d - 1) *
+        n_words on; "apart" needs direction="left" and weighting="flat".
     weighting : {"flat", "harmonic", "ramp", "dynamic"}
         Weight of distance d: "flat" 1; "harmonic" 1 / d; "ramp" window + 1 - d, as in HAL; "dynamic"
         (window + 1 - d) / window, which is what word2vec's random window gives on average.
@@ -90,10 +95,11 @@ def count_cooccurrences(
     Returns
     -------
     dask.array.Array
-        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided by
-        q once at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers
-        (int32 where no count can outgrow it, else int64) for "flat", "ramp" and drawn windows, float32 for
-        the others. Partitions are counted now, on the current scheduler; row blocks are merged when they are computed.
+        Shape (n_words, n_words), or (n_words, window * n_words) with positions="apart"; csr_array chunks of whole rows.
+        Sums are exact multiples of 1/q, divided by q once at the end (window over 22 with harmonic weights: weights
+        rounded to 2**-28 first). Integers (int32 where no count can outgrow it, else int64) for "flat", "ramp" and
+        drawn windows, float32 for the others. Partitions are counted now, on the current scheduler; row blocks are
+        merged when they are computed.
 
     Raises
     ------
@@ -118,11 +124,15 @@ def count_cooccurrences(
     0.5
     """
     options = CooccurrenceOptions(
-        window=window, direction=direction, weighting=weighting, draw=draw, subsample=subsample, seed=seed,
-        oov=oov, block_memory=block_memory,
+        window=window, direction=direction, positions=positions, weighting=weighting, draw=draw,
+        subsample=subsample, seed=seed, oov=oov, block_memory=block_memory,
     )  # fmt: skip
     row_blocks = cooccurrence_row_blocks(
-        vocabulary.counts, window=window, direction=direction, block_memory=block_memory
+        vocabulary.counts,
+        window=window,
+        direction=direction,
+        positions=positions,
+        block_memory=block_memory,
     )
     tokens = tokens_of(docs)
     folder = scratch or Scratch("distembed-counting-")
@@ -201,7 +211,7 @@ def merge_files(
         The bytes a task may use.
     """
     sizes = [file_size(partial.url) for partial in partials]
-    n_blocks, n_words = len(row_blocks) - 1, row_blocks[-1]
+    n_blocks, n_columns = len(row_blocks) - 1, _n_columns(partials, row_blocks)
     # In memory a run takes up to twice its bytes on disk.
     step = max(1, int(n_blocks * (block_memory // 8) / max(sum(sizes), 1)))
     with RunWriter(target, n_blocks) as writer:
@@ -213,14 +223,19 @@ def merge_files(
                     runs[block - first].append(run)
             for block, of_block in enumerate(runs, first):
                 if of_block:
-                    writer.append(block, blocks.merge_runs(of_block, n_words))
+                    writer.append(block, blocks.merge_runs(of_block, n_columns))
     return PartialCounts(
         target,
         partials[0].denominator,
         largest_cell(partials),
         sum(partial.n_tokens for partial in partials),
         1,
+        partials[0].n_positions,
     )
+
+
+def _n_columns(partials: Sequence[PartialCounts], row_blocks: Sequence[int]) -> int:
+    return int(row_blocks[-1]) * partials[0].n_positions
 
 
 def merge_row_block(
@@ -235,7 +250,7 @@ def merge_row_block(
     Returns
     -------
     csr_array
-        Shape (rows of the block, n_words), of `count_type`. The sums are exact, and are divided once by the
+        Shape (rows of the block, columns), of `count_type`. The sums are exact, and are divided once by the
         denominator.
 
     Examples
@@ -253,16 +268,16 @@ def merge_row_block(
     (11, 11)
     """
     first, last = row_blocks[block : block + 2]
-    n_words = row_blocks[-1]
+    n_columns = _n_columns(partials, row_blocks)
     runs = (run for partial in partials for run in read_runs(partial.url, block))
-    total = _fold(runs, n_words, last - first, block_memory // 4)
+    total = _fold(runs, n_columns, last - first, block_memory // 4)
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
     partitions = (
         _counts_of_units(total.values, partials[0].denominator, count_type(partials)),
         total.indices.astype(index, copy=False),
         total.indptr.astype(index),
     )
-    return csr_array(partitions, shape=(last - first, n_words))
+    return csr_array(partitions, shape=(last - first, n_columns))
 
 
 def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:
@@ -278,15 +293,15 @@ def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]
     return np.divide(values, denominator, out=counts, dtype=np.float64, casting="same_kind")
 
 
-def _fold(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) -> Run:
+def _fold(runs: Iterable[Run], n_columns: int, n_rows: int, limit_bytes: int) -> Run:
     """Add runs, a group of `limit_bytes` at a time (or as large as the sum so far, if that is larger)."""
     empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
     total, fresh = empty, list[Run]()
     for run in runs:
         fresh.append(run)
         if run_bytes(fresh) > max(limit_bytes, run_bytes([total])):
-            total, fresh = blocks.merge_runs([total, *fresh], n_words), []
-    return blocks.merge_runs([total, *fresh], n_words)
+            total, fresh = blocks.merge_runs([total, *fresh], n_columns), []
+    return blocks.merge_runs([total, *fresh], n_columns)
 
 
 def merge_partials(
@@ -315,7 +330,7 @@ def merge_partials(
     kind = count_type(partials)
     return map_blocks(
         _merge_chunk,
-        chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (int(row_blocks[-1]),)),
+        chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (_n_columns(partials, row_blocks),)),
         dtype=kind,
         meta=csr_array((0, 0), dtype=kind),
         # Once in the graph: with every task it would make a graph as large as their product.

@@ -15,6 +15,8 @@ from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_
 
 Direction = Literal["symmetric", "left", "right"]
 
+Positions = Literal["together", "apart"]
+
 DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
 
 
@@ -37,6 +39,7 @@ class CooccurrenceOptions:
 
     window: PositiveInt = 5
     direction: Direction = "symmetric"
+    positions: Positions = "together"
     weighting: DistanceWeighting = "flat"
     draw: NonNegativeInt | None = None
     subsample: PositiveFloat | None = None
@@ -48,6 +51,11 @@ class CooccurrenceOptions:
         check_options(self)
         if self.draw is not None and self.weighting != "dynamic":
             raise ValueError(f'draw needs weighting="dynamic"; weighting is {self.weighting!r}.')
+        if self.positions == "apart" and (self.direction, self.weighting) != ("left", "flat"):
+            raise ValueError(
+                f'positions="apart" needs direction="left" and weighting="flat"; they are {self.direction!r} and '
+                f"{self.weighting!r}."
+            )
         if self.block_memory < 2**16:
             raise ValueError(f"block_memory is {self.block_memory} bytes; it must be at least 65536.")
 
@@ -56,12 +64,18 @@ class CooccurrenceOptions:
         """Return the weights of the distances as exact integers; a drawn window counts each pair once."""
         return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
 
+    @property
+    def n_positions(self) -> int:
+        """Return how many columns each word has: one for each distance, where positions are counted apart."""
+        return self.window if self.positions == "apart" else 1
+
 
 def cooccurrence_row_blocks(
     counts: NDArray[np.int64],
     *,
     window: int,
     direction: Direction = "symmetric",
+    positions: Positions = "together",
     n_tokens: int | None = None,
     block_memory: int = BLOCK_MEMORY,
 ) -> tuple[int, ...]:
@@ -77,6 +91,8 @@ def cooccurrence_row_blocks(
         The largest distance, in words.
     direction : {"left", "right", "symmetric"}
         See `count_cooccurrences`.
+    positions : {"together", "apart"}
+        See `count_cooccurrences`.
     n_tokens : int, optional
         The number of tokens of the corpus that are in the vocabulary; by default the sum of `counts`.
     block_memory : int
@@ -87,6 +103,11 @@ def cooccurrence_row_blocks(
     -------
     tuple of int
         0 = b_0 < b_1 < ... = n_words; block k holds the rows b_k to b_{k+1} - 1.
+
+    Raises
+    ------
+    ValueError
+        If the vocabulary is empty, or the counts have 2**31 columns or more.
 
     Examples
     --------
@@ -99,15 +120,23 @@ def cooccurrence_row_blocks(
     counts = np.asarray(counts, np.int64)
     if len(counts) == 0:
         raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
-    sides = 2 if direction == "symmetric" else 1
-    n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens))
-    return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12)
+    sides, n_positions = 2 if direction == "symmetric" else 1, window if positions == "apart" else 1
+    if n_positions * len(counts) >= 2**31:
+        raise ValueError(
+            f"{len(counts):,} words at {n_positions:,} distances apart have {n_positions * len(counts):,} columns, "
+            "2**31 or more; use a smaller window or vocabulary."
+        )
+    # A row has as many entries at each distance.
+    n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens)) / n_positions
+    return blocks.balanced_row_blocks(
+        counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12 / n_positions
+    )
 
 
 def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> int:
     """Return an upper bound of a count, in units of the weights, where no word occurs more often than so many times.
 
-    Each token of the rarer word of a pair meets `window` others on either side.
+    Each token of the rarer word of a pair meets `window` others on either side, and one at each distance.
 
     Raises
     ------
@@ -115,7 +144,9 @@ def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> i
         If the bound does not fit the exact sums; `what` names the count.
     """
     sides = 2 if options.direction == "symmetric" else 1
-    return check_bound(sides * int(options.units.weights.sum()) * largest_count, what)
+    weights = options.units.weights
+    of_token = weights.max() if options.positions == "apart" else weights.sum()
+    return check_bound(sides * int(of_token) * largest_count, what)
 
 
 def check_bound(bound: int, what: str) -> int:

@@ -38,6 +38,9 @@ RUN_ROW_BYTES = 4
 KEPT_SHARE_BYTES = 8
 """Bytes of the share of the tokens of a word that are kept, where frequent words are subsampled."""
 
+SUM_BYTES = 8
+"""Bytes of the sum of a column, in the row in which a task adds up its pairs."""
+
 MERGED_FILES = 256
 """Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
 
@@ -55,6 +58,8 @@ class PairModel(NamedTuple):
     """How much the text repeats its pairs."""
     both_sides: bool = False
     """Whether the partners are those before and after a token."""
+    n_positions: int = 1
+    """The distances whose pairs are counted apart, each with an equal share of the partners."""
 
     def most_frequent(self, n_words: int) -> PairModel:
         """Return the model of the pairs of so many of the most frequent words."""
@@ -67,8 +72,9 @@ class PairModel(NamedTuple):
     def n_pairs(self, share: float = 1.0) -> int:
         """Return about how many distinct pairs a share of the text holds."""
         n_tokens = self.n_tokens * share
-        return expected_pairs(
-            self.counts * share, self.window, n_tokens=n_tokens, spread=self.repetition.at(n_tokens)
+        window, spread = self.window / self.n_positions, self.repetition.at(n_tokens)
+        return self.n_positions * expected_pairs(
+            self.counts * share, window, n_tokens=n_tokens, spread=spread
         )
 
     def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
@@ -124,6 +130,7 @@ def pair_model(
         float(counts.sum()) if options.oov == "remove" else n_tokens,
         _repetition(sample, wanted.tobytes(), n_words, replace(options, block_memory=BLOCK_MEMORY)),
         mirrored,
+        options.n_positions,
     )
 
 
@@ -142,14 +149,19 @@ def _repetition(
         stream[np.random.default_rng(options.seed).random(len(stream)) >= keep[stream]] = OUTSIDE
     if options.oov == "remove":
         stream = stream[stream != OUTSIDE]
-    return repetition_of(stream, options.window, len(order), mirrored=options.direction == "symmetric")
+    window = 1 if options.positions == "apart" else options.window
+    return repetition_of(stream, window, len(order), mirrored=options.direction == "symmetric")
 
 
 class RunSizes(NamedTuple):
-    """The bytes on disk of the runs of all partitions together, and the row blocks that each is divided by."""
+    """The bytes on disk of the runs of all partitions together, and the row blocks that each is divided by.
+
+    `sums_bytes` are those of the sums of a row beyond one for each word, which distances that are counted apart take.
+    """
 
     n_bytes: int
     n_row_blocks: int
+    sums_bytes: int = 0
 
 
 def run_sizes(
@@ -174,16 +186,21 @@ def run_sizes(
         np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),
         window=options.window,
         direction=options.direction,
+        positions=options.positions,
         block_memory=options.block_memory,
     )
-    counts = np.sort(model.counts)[::-1]
+    counts, n_positions = np.sort(model.counts)[::-1], options.n_positions
     # The largest count of a row block is that of its most frequent word beside the most frequent of all.
-    largest = model.window * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
+    largest = (
+        model.window / n_positions * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
+    )
     units = largest / n_partitions * options.units.weights.mean()
-    of_entry = float(np.mean([entry_bytes(len(counts) - 1, int(count)) for count in units]))
+    of_entry = float(np.mean([entry_bytes(len(counts) * n_positions - 1, int(count)) for count in units]))
     n_pairs = model.n_in_runs(n_partitions, run_pairs(options))
     return RunSizes(
-        round(of_entry * n_pairs) + RUN_ROW_BYTES * len(counts) * n_partitions, len(row_blocks) - 1
+        round(of_entry * n_pairs) + RUN_ROW_BYTES * len(counts) * n_partitions,
+        len(row_blocks) - 1,
+        SUM_BYTES * len(counts) * (n_positions - 1),
     )
 
 
@@ -209,7 +226,7 @@ def partial_counts_cost(sizes: TextSizes, n_words: int, runs: RunSizes, options:
     beyond = max(0, key_bytes * n_pairs - options.block_memory // 8) * (key_bytes + 12) // key_bytes
     kept = KEPT_SHARE_BYTES * n_words if options.subsample is not None else 0
     reading = reading_cost(sizes, n_words, sizes.n_partitions, runs.n_bytes, options.block_memory)
-    return reading._replace(task_bytes=reading.task_bytes + beyond + kept)
+    return reading._replace(task_bytes=reading.task_bytes + beyond + kept + runs.sums_bytes)
 
 
 def merged_counts_cost(n_partitions: int, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
@@ -220,7 +237,7 @@ def merged_counts_cost(n_partitions: int, n_pairs: int, runs: RunSizes, options:
         runs.n_row_blocks + n_groups,
         runs.n_bytes + in_groups,
         int(stored_pair_bytes(options) * n_pairs) + in_groups,
-        options.block_memory,
+        options.block_memory + runs.sums_bytes,
         exchange=Exchange(),
     )
 

@@ -31,6 +31,7 @@ class PartialCounts(NamedTuple):
     largest_cell: int  # no cell of this partition holds more, in units of 1 / denominator
     n_tokens: int
     n_runs: int
+    n_positions: int = 1  # columns of each word, one for each distance that is counted apart
 
 
 def count_partition(
@@ -88,13 +89,14 @@ def count_partition(
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
     rules = _stream_rules(options, vocabulary, lookup, number)
     rows = token_rows(partition, options.block_memory // 64, storage_options)
-    n_words, n_runs = len(vocabulary), 0
+    n_words, n_positions, n_runs = len(vocabulary), options.n_positions, 0
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        for run in _spilled_runs(_piece_runs(rows, options, rules, n_words), options, n_words):
+        pieces = _piece_runs(rows, options, rules, n_words)
+        for run in _spilled_runs(pieces, options, n_words * n_positions):
             _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
             n_runs += 1
     n_tokens, denominator = int(known_counts.sum()), options.units.denominator
-    return PartialCounts(target, denominator, largest, n_tokens, n_runs)
+    return PartialCounts(target, denominator, largest, n_tokens, n_runs, n_positions)
 
 
 def _stream_rules(
@@ -113,7 +115,8 @@ def _piece_runs(
     rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
 ) -> Iterator[Run]:
     window, n_pairs = options.window, pairs_per_piece(options, n_words)
-    counter = blocks.PairCounter(n_words, options.units.weights, _CELL[options.direction], n_pairs)
+    cell, apart = _CELL[options.direction], options.positions == "apart"
+    counter = blocks.PairCounter(n_words, options.units.weights, cell, n_pairs, apart=apart)
     for words, reach in _windowed_stream(rows, rules, window, n_pairs // window):
         yield counter.count(words, reach)
 
@@ -142,18 +145,18 @@ def _windowed_stream(
         yield words, reach
 
 
-def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_words: int) -> Iterator[Run]:
+def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_columns: int) -> Iterator[Run]:
     """Add runs together while they fit in memory, and yield the sum whenever it no longer fits."""
     held: list[Run] = []
     for run in runs:
         held.append(run)
         del run
         if run_bytes(held) > 3 * options.block_memory // 8:
-            held = [blocks.merge_runs(held, n_words)]
+            held = [blocks.merge_runs(held, n_columns)]
             if run_bytes(held) > options.block_memory // 4:
                 yield held.pop()
     if held:
-        yield blocks.merge_runs(held, n_words)
+        yield blocks.merge_runs(held, n_columns)
 
 
 def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:

@@ -285,7 +285,8 @@ def section_of(
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:
-        declared = {name: section.model_fields[name] for name in section.__annotations__}
+        fields_of = section.model_fields  # in which a class variable is not
+        declared = {name: fields_of[name] for name in section.__annotations__ if name in fields_of}
         own = {name for name, field in declared.items() if field.default is not OPTION}
         if strangers := {*exclude, *changed, *declared} - own - {*options}:
             raise TypeError(f"there is no option {', '.join(sorted(strangers))} of {sources}")

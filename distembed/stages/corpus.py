@@ -286,6 +286,7 @@ def store_runs(
         outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy(),
         window=options.window,
         direction=options.direction,
+        positions=options.positions,
         block_memory=options.block_memory,
     )
     partitions = tokens_of(ctx.workspace, tokens).partitions

@@ -1,4 +1,4 @@
-"""Word spaces assembled from counts: the two halves of HAL, and the choice of columns by their entropy.
+"""Word spaces assembled from counts: the contexts on either side of a word, and the choice of columns by their entropy.
 
 Lund and Burgess, Producing high-dimensional semantic spaces from lexical co-occurrence, Behavior Research
 Methods, Instruments & Computers 28 (1996).
@@ -7,6 +7,7 @@ Methods, Instruments & Computers 28 (1996).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import overload
 
 import dask.array as da
 import numpy as np
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from distembed.execution import map_blocks
-from distembed.linalg.operators import whole_rows
+from distembed.linalg.csr import column_range
+from distembed.linalg.operators import empty_csr, transpose_row_blocks, whole_rows
+from distembed.typing import SparseMatrix
 from distembed.weighting.documents import document_frequencies, entropy_weights, select_words
 
 Float64s = NDArray[np.float64]
@@ -48,16 +51,85 @@ def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
             f"the halves have shapes {following.shape} and {preceding.shape} in row chunks "
             f"{following.chunks[0]} and {preceding.chunks[0]}; give counts and their transpose"
         )
-    following, preceding = whole_rows(following), whole_rows(preceding)
-    dtype = np.result_type(following.dtype, preceding.dtype)
-    chunks = (following.chunks[0], (following.shape[1] + preceding.shape[1],))
-    return map_blocks(
-        _beside, following, preceding, chunks=chunks, dtype=dtype, meta=csr_array((0, 0), dtype=dtype)
-    )
+    return _side_by_side(whole_rows(following), whole_rows(preceding))
 
 
-def _beside(left: csr_array, right: csr_array) -> csr_array:
-    joined = csr_array(hstack([left, right], format="csr"))
+@overload
+def directional_contexts(counts: da.Array) -> da.Array: ...
+
+
+@overload
+def directional_contexts(counts: SparseMatrix) -> csr_array: ...
+
+
+def directional_contexts(counts: da.Array | SparseMatrix) -> da.Array | csr_array:
+    """Return the contexts of words on either side: first the words after a word, then the words before it.
+
+    Of counts L of words on the left they are ``[L | L^T]``, as in HAL, and of counts of each position apart
+    ``[L_1 | ... | L_w | L_1^T | ... | L_w^T]``.
+
+    Parameters
+    ----------
+    counts : Dask array of csr_array row blocks, or sparse matrix (n, w * n)
+        ``count_cooccurrences(..., direction="left")`` (w = 1), or the same with positions="apart" (w the window).
+
+    Returns
+    -------
+    Dask array of csr_array row blocks, or csr_array (n, 2 * w * n)
+        The contexts, in the dtype and the row chunks of the counts; of a Dask array they are lazy.
+
+    Raises
+    ------
+    ValueError
+        If the number of columns is not a whole multiple of the number of rows.
+
+    References
+    ----------
+    Ling, Dyer, Black & Trancoso, Two/too simple adaptations of word2vec for syntax problems, NAACL 2015, section 3.
+    Lund & Burgess, Producing high-dimensional semantic spaces from lexical co-occurrence, 1996, has both sides.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_cooccurrences(docs, vocabulary, window=2, direction="left", positions="apart")
+    >>> counts.shape
+    (11, 22)
+    >>> contexts = de.directional_contexts(counts).compute()
+    >>> contexts.shape
+    (11, 44)
+    >>> user, response = vocabulary.index(["user", "response"])
+    >>> int(contexts[user, 11 + response])  # "user perceived response": the second word after user
+    1
+    >>> int(contexts[response, 33 + user])  # the second word before response
+    1
+    """
+    n, m = counts.shape
+    if not n or not m or m % n:
+        raise ValueError(
+            f"the counts have {n} rows and {m} columns; give counts of words by words, or by words at each position"
+        )
+    if isinstance(counts, da.Array):
+        counts = whole_rows(counts)
+        n_blocks = counts.numblocks[0]
+        before = transpose_row_blocks(counts, row_chunks=counts.chunks[0] * (m // n))
+        firsts = range(0, before.numblocks[0], n_blocks)
+        return _side_by_side(counts, *(before.blocks[first : first + n_blocks] for first in firsts))
+    after = csr_array(counts)
+    positions = (column_range(after, bounds=(first, first + n)) for first in range(0, m, n))
+    return _beside(after, *(position.T for position in positions))
+
+
+def _side_by_side(*parts: da.Array) -> da.Array:
+    dtype = np.result_type(*parts)
+    chunks = (parts[0].chunks[0], (sum(part.shape[1] for part in parts),))
+    return map_blocks(_beside, *parts, chunks=chunks, dtype=dtype, meta=empty_csr(dtype))
+
+
+def _beside(*parts: csr_array) -> csr_array:
+    joined = csr_array(hstack(parts, format="csr"))
     joined.sort_indices()
     return joined
 

@@ -231,6 +231,7 @@ COUNTING: Options = {"window": 5, "weighting": "dynamic", "block_memory": 2**18}
 COUNTING_OPTIONS: Options = {
     "window": 3,
     "direction": "left",
+    "positions": "apart",
     "weighting": "harmonic",
     "draw": 1,
     "subsample": 1e-3,
@@ -289,21 +290,20 @@ def counted(text: Path) -> Counted:
     return Counted(text)
 
 
+def counting_with(option: str) -> tuple[Options, Options]:
+    flat = {"direction": "left", "weighting": "flat"} if option == "positions" else {}
+    return COUNTING | flat, {option: COUNTING_OPTIONS[option]}
+
+
 @pytest.mark.parametrize("option", COUNTING_OPTIONS)
-def test_an_option_of_counting_that_changes_the_arrays_changes_the_cost(
-    counted: Counted, option: str
-) -> None:
-    check(counted.count_sizes, counted.count_costs, COUNTING, {option: COUNTING_OPTIONS[option]})
+def test_an_option_of_counting_that_changes_arrays_changes_the_cost(counted: Counted, option: str) -> None:
+    check(counted.count_sizes, counted.count_costs, *counting_with(option))
 
 
 def test_the_options_of_counting_that_change_the_arrays_are_seen(counted: Counted) -> None:
     """Else the test above would pass whatever the costs are."""
-    before = counted.count_sizes(COUNTING)
-    unseen = [
-        name
-        for name, value in COUNTING_OPTIONS.items()
-        if counted.count_sizes(COUNTING | {name: value}) == before
-    ]
+    sizes, changes = counted.count_sizes, {name: counting_with(name) for name in COUNTING_OPTIONS}
+    unseen = [name for name, (base, new) in changes.items() if sizes(base | new) == sizes(base)]
     assert unseen == ["weighting", "seed"]  # fractions are float32, whatever they are
 
 

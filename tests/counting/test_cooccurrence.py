@@ -515,7 +515,7 @@ def test_pairs_have_their_places_beyond_31_bits():
     assert keys[begin:].tolist() == [2, 1]
     indptr, indices, values = np.empty(4, np.int64), np.empty(2, np.int32), np.empty(2, np.int32)
     sums = blocks._row_of_sums(3)
-    blocks._sum_buckets(starts, keys, 0, np.ones(1, np.int64), sums, indptr, indices, values)
+    blocks._sum_buckets(starts, keys, 0, np.ones(1, np.int64), 0, sums, indptr, indices, values)
     assert indptr.tolist() == [0, 0, 1, 2]
     assert indices.tolist() == [2, 1]
     assert values.tolist() == [1, 1]

@@ -224,7 +224,7 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
 )
 def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, otherwise) -> None:
     library = {name: one.default for name, one in options_of(source).items() if name not in left_out}
-    assert section().model_dump() == library | otherwise
+    assert dict(section()) == library | otherwise
     assert all(field.description for name, field in section.model_fields.items() if name in library)
 
 
@@ -242,6 +242,13 @@ def test_an_option_of_a_recipe_has_the_default_of_its_estimator(method: str, sou
 def test_an_option_that_no_source_has_is_refused_where_the_section_is_written() -> None:
     with pytest.raises(TypeError, match="no option n_componets of"):
         section_of(de.PSDVec, exclude={"n_componets": "misspelt"})(type("Empty", (Section,), {}))
+
+
+def test_positions_apart_are_refused_where_a_word_has_one_column(tmp_path: Path) -> None:
+    with pytest.raises(
+        JobError, match=r'counting: positions = "apart" gives each word several columns.*"together"'
+    ):
+        load_job(write(tmp_path, MINIMAL + '[counting]\npositions = "apart"'))
 
 
 @pytest.mark.parametrize("written", ["", "[counting]", '[counting]\nweighting = "ramp"'])

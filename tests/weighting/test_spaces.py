@@ -14,6 +14,7 @@ from distembed.weighting.documents import select_words
 from distembed.weighting.spaces import (
     chosen_columns,
     column_entropies,
+    directional_contexts,
     hal_space,
     highest_columns,
 )
@@ -39,6 +40,34 @@ def test_halves_are_counts_and_their_transpose(chunks):
     assert space.shape == (12, 24)
     assert space.dtype == np.int32
     assert np.array_equal(space.compute().toarray(), np.hstack([counts, counts.T]))
+
+
+@pytest.mark.parametrize("n_positions", [1, 2, 3])
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_contexts_of_either_side_are_counts_and_the_transpose_of_each_position(chunks, n_positions):
+    counts = some_counts(12, 12 * n_positions)
+    expected = np.hstack([counts, *(part.T for part in np.split(counts, n_positions, axis=1))])
+    lazy = directional_contexts(blocks_of(counts, chunks))
+    assert (lazy.shape, lazy.dtype) == (expected.shape, np.int32)
+    assert lazy.chunks == (chunks, (24 * n_positions,))
+    for found in (lazy.compute(scheduler="sync"), directional_contexts(sp.coo_matrix(counts))):
+        assert isinstance(found, sp.csr_array)
+        assert found.has_canonical_format
+        assert np.array_equal(found.toarray(), expected)
+
+
+def test_contexts_are_lazy():
+    def fail(block):
+        raise AssertionError
+
+    counts = blocks_of(some_counts(12, 24), (6, 6))
+    directional_contexts(counts.map_blocks(fail, meta=counts._meta))
+
+
+@pytest.mark.parametrize("shape", [(12, 18), (12, 0), (0, 0)])
+def test_contexts_of_other_shapes_are_refused(shape):
+    with pytest.raises(ValueError, match=rf"{shape[0]} rows and {shape[1]} columns; give counts of words"):
+        directional_contexts(sp.csr_array(shape))
 
 
 @pytest.mark.parametrize("chunks", CHUNKS)

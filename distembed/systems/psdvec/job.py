@@ -128,6 +128,8 @@ class PPMIView(CountedView):
     With `direction = "left"`, what stands on the left and on the right of a word are columns of their own.
     """
 
+    one_column_a_word = False
+
     n_components: int = OPTION
     """The dimensions of its vectors."""
     n_passes: int = OPTION
