@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from distembed.cli.command_line import PLACE, choice, command, target
@@ -14,23 +12,16 @@ from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors
 
 
-class WeightList(click.ParamType[Any]):
-    """Numbers with commas between them, or the word "learned"."""
-
-    name = "weights"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Weights:
-        """Return the numbers, or "learned"."""
-        if value == "learned":
-            return "learned"
-        try:
-            return tuple(float(number) for number in str(value).split(","))
-        except ValueError:
-            self.fail(
-                f'"{value}" is no list of numbers: give one for each of VECTORS, as in 1,0.7, or learned',
-                param,
-                ctx,
-            )
+def numbers_or_learned(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Weights | None:
+    """Return numbers with commas between them, or the word "learned"."""
+    if value is None or value == "learned":
+        return "learned" if value else None
+    try:
+        return tuple(float(number) for number in value.split(","))
+    except ValueError:
+        raise click.BadParameter(
+            f'"{value}" is no list of numbers: give one for each of VECTORS, as in 1,0.7, or learned'
+        ) from None
 
 
 @command(
@@ -45,7 +36,7 @@ class WeightList(click.ParamType[Any]):
 )
 @click.option(
     "--weights",
-    type=WeightList(),
+    callback=numbers_or_learned,
     metavar="NUMBERS|learned",
     help="One number for each of VECTORS, as in 1,0.7: cosines are weighted by the squares. learned: without labels, "
     "by how far the views agree.  [default: 1 for each]",
