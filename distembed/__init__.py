@@ -11,6 +11,7 @@ The data path, and the module of each step::
     -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
+    -> vectors     factorization         join_vectors, of several files or models
     -> numbers     evaluation            evaluate, evaluate_tagging, explain_similarity, weat
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field

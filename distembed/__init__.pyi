@@ -14,6 +14,7 @@ from .evaluation.sentences import evaluate_sentences as evaluate_sentences
 from .evaluation.tagging import evaluate_tagging as evaluate_tagging
 from .evaluation.words import evaluate as evaluate
 from .factorization.clustering import SphericalKMeans as SphericalKMeans
+from .factorization.joined_vectors import join_vectors as join_vectors
 from .factorization.lsa import LSA as LSA
 from .factorization.nmf import NMF as NMF
 from .factorization.nmf import OrthogonalNMF as OrthogonalNMF

@@ -89,6 +89,10 @@ COMMANDS = {
         "inference",
         "Write what a finished job says of new files: the topics of documents, or vectors for words or names.",
     ),
+    "join": (
+        "joining",
+        "Join the word vectors of several files or jobs, word by word, and write them to one.",
+    ),
     "keys": (
         "start",
         "Print every section and key of the job files of SYSTEM, with type, range, default and meaning.",

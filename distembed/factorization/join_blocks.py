@@ -23,6 +23,13 @@ Floats = NDArray[np.floating]
 Float64s = NDArray[np.float64]
 
 
+def aligned_rows(rows: NDArray[np.int64], *, vectors: Floats) -> Floats:
+    """Return the rows of vectors of so many numbers, (rows, d), and zeros for each that is -1."""
+    found = vectors[rows]
+    found[rows < 0] = 0
+    return found
+
+
 def row_totals(block: Floats) -> Float64s:
     """Return the sum of the rows of a block, and after it how many of them are not zero, (1, d + 1)."""
     sums = block.sum(axis=0, dtype=np.float64)

@@ -12,12 +12,13 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.display import plural
 from distembed.execution import compute, map_blocks, one_blas_thread, summed, whole
 from distembed.factorization import join_blocks as blocks
 from distembed.linalg.blocks import self_gram
 from distembed.linalg.eigen import fix_signs
 from distembed.linalg.operators import dense_blocks, sum_over_blocks, times_matrix
-from distembed.typing import DenseMatrix, Floats
+from distembed.typing import DenseMatrix, Floats, Matrix
 from distembed.validation import check_matrix
 
 LEAST_COMPONENTS = 2
@@ -175,6 +176,24 @@ def projected_rows(rows: da.Array, axes: Floats) -> da.Array:
     return times_matrix(rows, axes)
 
 
+def check_views(views: Sequence[Matrix]) -> None:
+    """Refuse views that cannot be joined, whatever their rows are.
+
+    Raises
+    ------
+    ValueError
+        If there are less than two, or one has less than two components.
+    """
+    if len(views) < 2:
+        raise ValueError(f"a join of {plural(len(views), 'view')} is asked for: give two views or more")
+    for number, view in enumerate(views, 1):
+        if view.shape[1] < LEAST_COMPONENTS:
+            raise ValueError(
+                f"view {number} has one component, whose centered rows have no direction but a sign: give a view of "
+                f"{LEAST_COMPONENTS} components or more"
+            )
+
+
 def check_weights(weights: Sequence[float], n_views: int) -> tuple[float, ...]:
     """Return the weights of views as numbers.
 
@@ -198,15 +217,9 @@ def check_weights(weights: Sequence[float], n_views: int) -> tuple[float, ...]:
 
 def _checked(parts: Sequence[DenseMatrix]) -> list[da.Array]:
     """Return views as Dask arrays in the row chunks of the first, whose values are checked as they are read."""
-    if len(parts) < 2:
-        raise ValueError(f"a join of {len(parts)} view is asked for: give two views or more")
     views = [check_matrix(part, name=f"view {number}", sparse=False) for number, part in enumerate(parts, 1)]
+    check_views(views)
     for number, view in enumerate(views, 1):
-        if view.shape[1] < LEAST_COMPONENTS:
-            raise ValueError(
-                f"view {number} has one component, whose centered rows have no direction but a sign: give a view of "
-                f"{LEAST_COMPONENTS} components or more"
-            )
         if len(view) != len(views[0]):
             raise ValueError(
                 f"view 1 has {len(views[0])} rows and view {number} has {len(view)}: give views of the same words in "

@@ -1,0 +1,209 @@
+"""Vectors of several files are joined by word, in every format, and gensim reads the result."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import distembed as de
+from distembed.factorization import joined_vectors
+from distembed.factorization.joined_vectors import join_weighted
+from distembed.vectors.word_vectors import WordVectors
+from tests.references import joining as reference
+
+WORDS = [f"word{number}" for number in range(30)]
+
+
+def a_view(seed, words=WORDS, d=4):
+    """Return vectors of words in an order of their own, which agree in part with those of other seeds."""
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(words))
+    hidden = {word: np.random.default_rng(WORDS.index(word)).normal(size=3) for word in words}
+    mixing = random.normal(size=(3, d))
+    rows = [hidden[words[place]] @ mixing + 0.3 * random.normal(size=d) + 1 for place in order]
+    return WordVectors([words[place] for place in order], np.array(rows, np.float32))
+
+
+def as_dictionary(view):
+    return dict(zip(view.words, view.vectors.astype(float), strict=True))
+
+
+def assert_joined(found, views, weights, words):
+    expected = reference.join([as_dictionary(view) for view in views], weights, words)
+    assert found.words == tuple(words)
+    np.testing.assert_allclose(found.vectors, [*expected.values()], atol=1e-6)
+
+
+@given(data=st.data(), n_views=st.integers(2, 3))
+@settings(deadline=None, max_examples=40)
+def test_words_are_matched_whatever_their_order_and_number(data, n_views):
+    views, weights = [], []
+    for seed in range(n_views):
+        others = data.draw(st.sets(st.sampled_from(WORDS[1:]), min_size=1))
+        views.append(a_view(seed, [WORDS[0], *sorted(others)], d=2 + seed))
+        weights.append(data.draw(st.floats(0.1, 10)))
+    common = [word for word in views[0].words if all(word in view for view in views)]
+    assert_joined(de.join_vectors(views, weights=weights), views, weights, common)
+    every = list(dict.fromkeys(word for view in views for word in view.words))
+    assert_joined(de.join_vectors(views, weights=weights, words="union"), views, weights, every)
+
+
+def test_many_row_blocks_are_one(monkeypatch):
+    views = [a_view(1), a_view(2, WORDS[5:], d=3)]
+    options = {"words": "union", "weights": "learned", "n_components": 4}
+    whole = join_weighted(views, **options)
+    monkeypatch.setattr(joined_vectors, "row_chunk", lambda *_: 7)
+    parts = join_weighted(views, **options)
+    np.testing.assert_allclose(parts.vectors.vectors, whole.vectors.vectors, atol=1e-5)
+    np.testing.assert_allclose(parts.weights, whole.weights, rtol=1e-12)
+
+
+def test_a_cosine_is_the_mean_of_the_cosines_in_the_views():
+    views, weights = [a_view(1), a_view(2, d=3), a_view(3, d=6)], np.array([1, 0.5, 2])
+    joined = de.join_vectors(views, weights=weights)
+    centered = [view.postprocess(n_components_removed=0) for view in views]
+    for first, second in [(WORDS[0], WORDS[1]), (WORDS[4], WORDS[20])]:
+        parts = [view.similarity(first, second) for view in centered]
+        expected = np.average(parts, weights=weights**2)
+        assert joined.similarity(first, second) == pytest.approx(expected, abs=1e-6)
+
+
+def test_weights_are_learned_from_the_words_that_all_views_have():
+    views = [a_view(1), a_view(2, WORDS[5:], d=3), a_view(3, WORDS[:-4], d=6)]
+    found = join_weighted(views, weights="learned", words="union")
+    every = found.vectors.words
+    aligned = [
+        np.array([view[word] if word in view else np.zeros(view.vectors.shape[1]) for word in every])
+        for view in views
+    ]
+    np.testing.assert_allclose(found.weights, reference.learned_weights(aligned), rtol=1e-6)
+    assert_joined(found.vectors, views, found.weights, every)
+    np.testing.assert_array_equal(
+        de.join_vectors(views, weights="learned", words="union").vectors, found.vectors.vectors
+    )
+
+
+def test_fewer_components_keep_the_nearest_inner_products():
+    views = [a_view(1), a_view(2, d=3)]
+    full, low = de.join_vectors(views), de.join_vectors(views, n_components=3)
+    expected = reference.nearest_of_rank(full.vectors, 3)
+    np.testing.assert_allclose(low.vectors @ low.vectors.T, expected, atol=1e-5)
+    assert low.words == full.words
+
+
+@pytest.mark.parametrize(
+    "name", ["v.txt", "v.vec.gz", "v.bin", "v.glove", "v.parquet", "v.safetensors", "v.fasttext.bin"]
+)
+def test_files_of_every_format_are_joined_and_written(tmp_path, name):
+    views = [a_view(1), a_view(2, d=3)]
+    path = tmp_path / name
+    views[0].save(path)
+    expected = de.join_vectors(views, weights=[1, 0.5])
+    for place in (path, str(path)):
+        found = de.join_vectors([place, views[1]], weights=[1, 0.5])
+        np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
+        assert found.words == expected.words
+    expected.save(path)
+    again = de.WordVectors.load(path)
+    np.testing.assert_allclose(again.vectors, expected.vectors, atol=1e-6)
+
+
+def test_gensim_reads_the_result_and_finds_the_same_neighbors(tmp_path):
+    models = pytest.importorskip("gensim.models", reason="needs: pip install 'distembed[demo]'")
+    joined = de.join_vectors([a_view(1), a_view(2, d=3)])
+    joined.save(tmp_path / "joined.bin")
+    keyed = models.KeyedVectors.load_word2vec_format(str(tmp_path / "joined.bin"), binary=True)
+    near = [word for word, _ in keyed.most_similar(WORDS[3], topn=5)]
+    assert near == [neighbor.word for neighbor in joined.most_similar(WORDS[3], n=5)]
+
+
+def test_a_table_of_ngrams_is_left_out():
+    view = a_view(1)
+    table = de.SubwordMap(validation_fraction=0).fit(view.words, view.vectors).table_
+    with_table = WordVectors(view.words, view.vectors, subwords=table)
+    assert de.join_vectors([with_table, a_view(2)]).subwords is None
+
+
+A, B = a_view(1), a_view(2, d=3)
+UPPER = WordVectors([word.upper() for word in B.words], B.vectors)
+
+
+@pytest.mark.parametrize(
+    ("views", "options", "message"),
+    [
+        ([A], {}, "a join of 1 view is asked for: give two views or more"),
+        ([], {}, "a join of 0 views is asked for"),
+        ([A, UPPER], {}, "view 1, which begins with .*, has no word in common with the others"),
+        ([A, UPPER], {"words": "union"}, "has no word in common .* in the same case"),
+        ([A, B, UPPER], {"words": "union"}, "view 3, which begins with 'WORD"),
+        (
+            [a_view(1, WORDS[:20]), a_view(2, WORDS[10:]), a_view(3, [*WORDS[:10], *WORDS[20:]])],
+            {},
+            'no word is in all views: give words="union"',
+        ),
+        ([A, WordVectors(B.words, B.vectors[:, :1])], {}, "view 2 has one component"),
+        ([A, B], {"weights": [1]}, "there are 1 weights for 2 views"),
+        ([A, B], {"weights": [1, 0]}, "the weight of view 2 is 0"),
+        ([A, B], {"weights": [np.nan, 1]}, "the weight of view 1 is nan"),
+        ([A, B], {"weights": [1, -1]}, "the weight of view 2 is -1"),
+        ([A, B], {"weights": "learnt"}, "weights is 'learnt': give a number above 0 for each view, or"),
+        ([A, B], {"words": "all"}, 'words is \'all\': give "intersection" or "union"'),
+        ([A, B], {"n_components": 8}, "n_components is 8, .* 30 x 7: give 1 to 7"),
+        ([A, B], {"n_components": 0}, "n_components is 0"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused_in_a_sentence(views, options, message):
+    with pytest.raises(ValueError, match=message):
+        de.join_vectors(views, **options)
+
+
+@pytest.mark.parametrize("views", ["a.txt", Path("a.txt"), A])
+def test_one_thing_is_no_list_of_views(views):
+    with pytest.raises(TypeError, match="give a list of two or more"):
+        de.join_vectors(views)
+
+
+def test_a_matrix_without_words_is_no_view():
+    with pytest.raises(TypeError, match=r"view 2 is a ndarray: give WordVectors\(words, vectors\)"):
+        de.join_vectors([A, np.eye(3)])
+
+
+def test_a_file_with_nan_is_refused_by_its_line(tmp_path):
+    (tmp_path / "nan.txt").write_text("2 2\nword1 1 nan\nword2 0 1\n")
+    with pytest.raises(ValueError, match=r"nan\.txt, line 2: the vector of 'word1' holds nan"):
+        de.join_vectors([A, tmp_path / "nan.txt"])
+
+
+def test_weights_that_do_not_fit_are_refused_before_a_file_is_read():
+    with pytest.raises(ValueError, match="the weight of view 2 is 0"):
+        de.join_vectors(["absent.txt", "absent.bin"], weights=[1, 0])
+
+
+def test_rows_that_do_not_fit_the_memory_are_refused(monkeypatch):
+    def refuse(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(joined_vectors.np, "empty", refuse)
+    with pytest.raises(MemoryError, match=r"2,000,000 joined rows of 900 components .* give n_components"):
+        joined_vectors._filled(np.broadcast_to(np.float32(0), (2_000_000, 900)))
+
+
+def test_a_join_holds_the_result_and_a_few_blocks_beside_its_views():
+    words = [f"w{number}" for number in range(20_000)]
+    views = [
+        WordVectors(
+            words[start:] + words[:start], np.random.default_rng(start).random((20_000, 150), np.float32)
+        )
+        for start in (0, 5)
+    ]
+    de.join_vectors([view.head(2500) for view in views])  # compiles the loops
+    tracemalloc.start()
+    joined = de.join_vectors(views)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * joined.vectors.nbytes  # in float64 the rows alone take as much
