@@ -39,12 +39,16 @@ class System(NamedTuple):
 SYSTEMS = {
     "psdvec": System(
         psdvec.write,
-        ("subwords.enabled=true",),
+        ("subwords.enabled=true", "views.sides={method='ppmi', n_components=4, n_passes=2}"),
         "8,000 tokens, 200 words, 13,381 pairs",
         {
             "psdvec.n_componets=5": (2, "did you mean n_components"),
             "psdvec.n_components=61": (2, "n_components"),
             "psdvec.n_core=1000000": (1, "n_core"),
+            "views.sides.weight=0": (2, "views.sides.weight"),
+            "views.sides.n_component=4": (2, "did you mean n_components"),
+            "views.other={method='svd'}": (2, "views.other"),
+            "views.other={method='vectors', path='none.txt'}": (1, "none.txt"),
             "vocabulary.min_count=10000000": (1, "min_count"),
             "corpus.paths=['nothing-*.bz2']": (1, "nothing-"),
         },
