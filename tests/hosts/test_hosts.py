@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import digest
+from tests.commands import DUMP, digest
 from tests.hosts.network import (
+    ADDRESSES,
     SCHEDULER,
     WORKERS,
     Network,
@@ -19,6 +20,7 @@ from tests.hosts.network import (
     registrations,
     wait_until,
 )
+from tests.hosts.walk import VICTIM, WORKSPACE, walk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -59,6 +61,21 @@ def test_four_hosts_give_the_bytes_of_one_process(
     assert digest(job, workspace) == finished[1]
     # Every host has worked, and the results went to the shared folder and not over the network.
     assert all(sum(wire.sent[host] for wire in wires) > 10_000 for host in WORKERS)
+
+
+def test_a_walk_from_an_empty_folder_survives_the_kill_of_a_worker(hosts: Network, tmp_path: Path) -> None:
+    datapath = pytest.importorskip("gensim.test.utils", reason="the text lies in gensim's wheel").datapath
+    folder = tmp_path / "walk"
+    folder.mkdir()
+    new, plan, run, status, verify, alone, same = walk(hosts, folder, Path(datapath(DUMP.rsplit("/", 1)[1])))
+    for step in (new, plan, run, status, verify, alone, same):
+        assert step.code == 0, f"{step.command}\n{step.printed}"
+    assert f"worker tls://{ADDRESSES[VICTIM]}" in run.printed
+    assert "is gone, and with it" in run.printed
+    assert ": finished" in status.printed
+    assert (folder / WORKSPACE / "report" / "index.html").stat().st_size > 10_000
+    assert verify.printed == same.printed
+    assert verify.printed.startswith("digest ")
 
 
 def test_a_host_that_is_cut_off_for_a_minute_changes_nothing(
