@@ -5,6 +5,7 @@ It is separate from `workers`, so that a run on threads does not import it, whic
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -25,8 +26,9 @@ from typing import Any
 
 import dask
 from dask.utils import key_split
-from distributed import Client, LocalCluster, Worker, WorkerPlugin, span
+from distributed import Client, Future, LocalCluster, Scheduler, Worker, WorkerPlugin, span
 from distributed.comm import CommClosedError
+from distributed.comm import connect as open_comm
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from fsspec.config import conf
@@ -56,6 +58,17 @@ SILENT_SECONDS = 30.0
 WORKER_TTL_SECONDS = 120.0
 """A local worker that has been silent for so long is started again, and its tasks go elsewhere. (Dask: 300 s.)"""
 
+WAITING_SECONDS = 45.0
+"""A worker that has computed nothing for so long, and received no result that it needs, is asked whom it cannot reach.
+
+Dask gives up a connection after 30 s, and tries again without end.
+"""
+
+STUCK_SECONDS = 150.0
+"""A run ends after so long without a task or a transfer, where a worker cannot reach another: five tries of Dask's."""
+
+REACH_SECONDS = 5.0
+
 WATCH_SECONDS = 2.0
 
 SHOWN_STEPS = 3
@@ -67,14 +80,24 @@ Refusal = Callable[[], str]
 Events = Queue[dict[str, Any] | None]
 """What the scheduler says while a stage runs; None at its end."""
 
-CONNECTION_LOGGERS = ("asyncio", "distributed.batched", "distributed.client", "distributed.core")
+CONNECTION_LOGGERS = (
+    "asyncio",
+    "distributed.batched",
+    "distributed.client",
+    "distributed.core",
+    "tornado.application",
+)
 """Where the traceback of a connection that was lost, or of a wait that was given up, is logged."""
+
+
+PLUGINS = "distembed-"
+"""What the names of our plugins of workers begin with; they end with the client's."""
 
 
 class OneBlasThread(WorkerPlugin):
     """Limits every worker, also one that connects later, to one BLAS thread per task."""
 
-    name = "distembed-one-blas-thread"
+    name = f"{PLUGINS}one-blas-thread"
 
     def setup(self, worker: Worker) -> None:  # noqa: ARG002
         """Limit the BLAS of the worker's process."""
@@ -89,7 +112,7 @@ class OneBlasThread(WorkerPlugin):
 class StorageOptions(WorkerPlugin):
     """Let each worker, now or later connected, reach object stores as this process does."""
 
-    name = "distembed-storage-options"
+    name = f"{PLUGINS}storage-options"
 
     def __init__(self) -> None:
         self._options = {protocol: dict(values) for protocol, values in conf.items()}
@@ -104,7 +127,7 @@ class StorageOptions(WorkerPlugin):
 class LeftToTheRun(WorkerPlugin):
     """Lets a worker process pass over Ctrl-C, which a terminal sends to it too: the run that started it ends it."""
 
-    name = "distembed-left-to-the-run"
+    name = f"{PLUGINS}left-to-the-run"
 
     def setup(self, worker: Worker) -> None:  # noqa: ARG002
         """Ignore the signal in the worker's process."""
@@ -115,7 +138,7 @@ class Admission(WorkerPlugin):
     """Closes a worker that joins during a run, before it computes a block, if the run refuses it."""
 
     def __init__(self, name: str, refusal: Refusal) -> None:
-        self.name, self._refusal = f"distembed-{name}", refusal
+        self.name, self._refusal = f"{PLUGINS}{name}", refusal
 
     def setup(self, worker: Worker) -> None:
         """Close the worker, and say in its log why, if the run refuses it."""
@@ -177,9 +200,11 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     """
     resources.enter_context(_without_tracebacks())
     client = resources.enter_context(_connected(address, tls))
-    _wait_for_a_worker(client)
     same_code = partial(_of_other_code, of_this_process())
     _require_same_code(client, same_code)
+    for plugin in client.run_on_scheduler(_plugins_of_the_dead):
+        client.unregister_worker_plugin(plugin)
+    _wait_for_a_worker(client)
     _admit(resources, client, "same-code", same_code)
     _register_all(resources, client)
     return client
@@ -319,6 +344,15 @@ def _forget(client: Client, name: str) -> None:
             client.unregister_worker_plugin(name)
 
 
+def _plugins_of_the_dead(dask_scheduler: Scheduler) -> list[str]:
+    """Return the plugins of runs that were killed, or lost the scheduler: they would refuse the workers of this one."""
+    return [
+        name
+        for name in dask_scheduler.worker_plugins
+        if name.startswith(PLUGINS) and not name.endswith(tuple(dask_scheduler.clients))
+    ]
+
+
 @contextmanager
 def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator[None]:
     """Report the workers that are gone or stop responding, and turn Dask's errors into one sentence.
@@ -328,12 +362,13 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     Raises
     ------
     StoppedError
-        If the scheduler is gone, or all workers at once.
+        If the scheduler is gone, or all workers at once, or nothing goes on because a worker cannot reach another.
     KilledBlockError
         If a block, or another task of the stage, killed one worker after the other.
     """
     events: Events = Queue()
-    threading.Thread(target=_name_lost_workers, args=(client, note, events), daemon=True).start()
+    starved = _Starved(client)
+    threading.Thread(target=_name_lost_workers, args=(client, note, events, starved), daemon=True).start()
     address = client.scheduler.address
     try:
         client.subscribe_topic("all", lambda event: events.put(event[1]))
@@ -344,12 +379,17 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     except KilledWorker as error:
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
     except Exception as error:
+        if starved.stuck:
+            raise StoppedError(
+                f"stage {stage}: nothing has gone on for {STUCK_SECONDS:.0f} s: {starved.stuck}; then give the same "
+                "command again: what is finished is kept"
+            ) from None
         # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
         # The comm may be closed before the client notices it.
         if client.status != "running" or isinstance(error, CommClosedError):
             raise StoppedError(
-                f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}); start it and its "
-                "workers again and give the same command: what is finished is kept"
+                f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}) or out of reach; "
+                "start it and its workers again and give the same command: what is finished is kept"
             ) from None
         if isinstance(error, CancelledError):
             raise StoppedError(
@@ -371,8 +411,10 @@ def _killed(stage: str, block: str, error: KilledWorker) -> str:
     )
 
 
-def _name_lost_workers(client: Client, note: Callable[[str], None], events: Events) -> None:
-    """Note each worker that the scheduler says is gone, and each that is silent, until the stage ends."""
+def _name_lost_workers(
+    client: Client, note: Callable[[str], None], events: Events, starved: _Starved
+) -> None:
+    """Note each worker that is gone, is silent or cannot reach another, until the stage ends."""
     silent = _Silent()
     is_alone = False
     while True:
@@ -393,6 +435,8 @@ def _name_lost_workers(client: Client, note: Callable[[str], None], events: Even
                 note(f"{plural(len(workers), 'worker')} joined: the run goes on")
             for address, seconds in silent.found(workers):
                 note(_silent(address, workers[address], seconds))
+            for sentence in starved.found(workers):
+                note(sentence)
 
 
 class _Silent:
@@ -413,6 +457,87 @@ class _Silent:
             elif address not in self._named and now - since >= SILENT_SECONDS:
                 self._named.add(address)
                 yield address, now - since
+
+
+class _Starved:
+    """The workers that wait for results of others, which they cannot reach: Dask tries again for ever, in silence.
+
+    A firewall that drops what one worker sends to another makes them wait, while both reach the scheduler.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.stuck = ""
+        self._client = client
+        self._since: dict[str, tuple[int, float]] = {}
+        self._waiting: dict[str, str] = {}
+        self._named: set[tuple[str, ...]] = set()
+
+    def found(self, workers: dict[str, Any]) -> Iterator[str]:
+        """Yield a sentence for each worker that is found to wait in vain, once; cancel what cannot go on any more."""
+        idle = self._idle_seconds(workers)
+        for address, seconds in idle.items():
+            if seconds < WAITING_SECONDS or not _n_awaited(workers[address]):
+                self._waiting.pop(address, None)
+            elif address not in self._waiting and (unreached := self._unreached(address, workers)):
+                self._waiting[address] = _out_of_reach(address, unreached, _n_awaited(workers[address]))
+                if (address, *unreached) not in self._named:
+                    self._named.add((address, *unreached))
+                    yield f"{self._waiting[address]}; it tries again every 30 s"
+        if self._waiting and min(idle.values()) >= STUCK_SECONDS:
+            self.stuck = next(iter(self._waiting.values()))
+            # Only what is awaited: the scheduler fails over the tasks that rest on a finished result.
+            states = list(self._client.futures.items())
+            awaited = [key for key, state in states if state.status == "pending"]
+            self._client.cancel([Future(key, self._client) for key in awaited])
+
+    def _idle_seconds(self, workers: dict[str, Any]) -> dict[str, float]:
+        """Return for how long each worker has neither computed nor received or dropped a result."""
+        now, idle = time.monotonic(), {}
+        for address, worker in workers.items():
+            held, since = self._since.get(address, (-1, now))
+            if _count(worker, "executing") or held != _count(worker, "memory"):
+                since = now
+            self._since[address] = _count(worker, "memory"), since
+            idle[address] = now - since
+        return idle
+
+    def _unreached(self, address: str, workers: dict[str, Any]) -> list[str]:
+        others = [other for other in workers if other != address]
+        found: dict[str, list[str]] = self._client.run(_without_connection, others, workers=[address])
+        return found[address]
+
+
+async def _without_connection(addresses: list[str], dask_worker: Worker) -> list[str]:
+    """Return those of some addresses to which a worker cannot open a connection."""
+
+    async def fails(address: str) -> bool:
+        try:
+            comm = await open_comm(address, timeout=REACH_SECONDS, **dask_worker.connection_args)
+        except OSError:
+            return True
+        await comm.close()
+        return False
+
+    found = await asyncio.gather(*map(fails, addresses))
+    return [address for address, failed in zip(addresses, found, strict=True) if failed]
+
+
+def _count(worker: dict[str, Any], *states: str) -> int:
+    """Return how many tasks of a worker are in some states, by its last heartbeat."""
+    counts = worker.get("metrics", {}).get("task_counts", {})
+    return sum(counts.get(state, 0) for state in states)
+
+
+def _n_awaited(worker: dict[str, Any]) -> int:
+    return _count(worker, "fetch", "flight", "missing")
+
+
+def _out_of_reach(address: str, unreached: list[str], n_awaited: int) -> str:
+    return (
+        f"worker {address} waits for {plural(n_awaited, 'result')} of other workers, and has no connection to "
+        f"{' and '.join(unreached)}: let the firewall pass all ports between the workers, in both directions, or "
+        "end one of them"
+    )
 
 
 def _gone(event: dict[str, Any], n_left: int, scheduler: str) -> str:

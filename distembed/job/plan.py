@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost
-from distembed.display import format_bytes
+from distembed.display import format_bytes, plural
 from distembed.job.model import Job
 from distembed.job.terminal import shown
 
@@ -109,7 +109,10 @@ def find_remedy(
 
 
 MAX_TASKS = 100_000
-"""More tasks than this in one graph keep the scheduler busier than the workers (1.4 ms per task)."""
+"""More tasks than this in a run keep the scheduler busier than the workers (1.4 ms per task).
+
+Of the rounds of a stage one is counted: their number does not say that blocks are small.
+"""
 
 COMPILING_BYTES = 200 * 2**20
 """Bytes more that a process takes the first time on a machine, when numba compiles the kernels and LLVM is loaded."""
@@ -194,18 +197,19 @@ class Plan(NamedTuple):
         MemoryError
             A task of some stage needs more than the memory limit, and the sizes it is planned from are counted.
         ValueError
-            A graph of some stage would have more than `MAX_TASKS` tasks.
+            The graphs of these stages would together have more than `MAX_TASKS` tasks.
         """
         for name, stage in self._chosen(stages):
             if stage.exact and self._outgrows(stage):
-                raise MemoryError(self._too_large(name, stage))
-            if stage.tasks_per_graph > MAX_TASKS:
-                raise ValueError(self._too_many(name, stage))
+                raise MemoryError(self._too_large(name, stage, stages))
+        if self._n_tasks(stages) > MAX_TASKS:
+            raise ValueError(self._too_many(stages))
 
     def warnings(self, stages: Collection[str] | None = None) -> tuple[str, ...]:
         """Return a sentence for each of these stages (by default all not done) that by estimate does not fit."""
         return tuple(
-            f"{self._too_large(name, stage)} (an estimate; the stage is refused only if counted sizes say the same)"
+            f"{self._too_large(name, stage, stages)} "
+            "(an estimate; the stage is refused only if counted sizes say the same)"
             for name, stage in self._chosen(stages)
             if not stage.exact and self._outgrows(stage)
         )
@@ -220,8 +224,15 @@ class Plan(NamedTuple):
     def _outgrows(self, stage: Cost) -> bool:
         return stage.peak_bytes(1) + WORKER_BYTES > self.job.resources.memory_limit
 
-    def _too_large(self, name: str, stage: Cost) -> str:
-        peak, remedy = stage.peak_bytes(1), self._remedy(name, LESS_MEMORY)
+    def _n_tasks(self, stages: Collection[str] | None) -> int:
+        return sum(stage.tasks_per_graph for _, stage in self._chosen(stages))
+
+    def _too_large(self, name: str, stage: Cost, stages: Collection[str] | None) -> str:
+        def fits(other: Plan) -> bool:
+            found = other.stages.get(name)
+            return found is not None and not other._outgrows(found) and other._n_tasks(stages) <= MAX_TASKS
+
+        peak, remedy = stage.peak_bytes(1), self._remedy(LESS_MEMORY, fits)
         raised = f'resources.memory_limit = "{-(-(peak + WORKER_BYTES) // MIB)}MiB"'
         return (
             f"a task of stage {name} would need {format_bytes(peak)} beside the {format_bytes(WORKER_BYTES)} of a "
@@ -229,23 +240,36 @@ class Plan(NamedTuple):
             + (f"set {remedy.setting}, or {raised}" if remedy else f"set {raised}; no other option is enough")
         )
 
-    def _too_many(self, name: str, stage: Cost) -> str:
-        remedy = self._remedy(name, FEWER_TASKS)
-        return f"stage {name} would be {stage.tasks_per_graph:,} tasks, over {MAX_TASKS:,}: " + (
-            f"set {remedy.setting}" if remedy else "no option lowers that enough, give it less text"
+    def _too_many(self, stages: Collection[str] | None) -> str:
+        def outgrown(plan: Plan) -> set[str]:
+            return {name for name, stage in plan._chosen(stages) if plan._outgrows(stage)}
+
+        def fits(other: Plan) -> bool:
+            return other._n_tasks(stages) <= MAX_TASKS and outgrown(other) <= outgrown(self)
+
+        chosen, remedy = self._chosen(stages), self._remedy(FEWER_TASKS, fits)
+        name, largest = max(chosen, key=lambda item: item[1].tasks_per_graph)
+        keys = " and ".join(key for key, _ in FEWER_TASKS if changed(self.job, Remedy(key, MIB)))
+        return (
+            f"the {plural(len(chosen), 'stage')} to be run would be {self._n_tasks(stages):,} tasks, over "
+            f"{MAX_TASKS:,}, of which stage {name} has {largest.tasks_per_graph:,}: "
+            + (
+                f"set {remedy.setting}"
+                if remedy
+                else f"no one option is enough, raise {keys}, or give it less input"
+            )
         )
 
-    def _remedy(self, name: str, options: tuple[tuple[str, Series], ...]) -> Remedy | None:
-        """Return the option and its value with which a stage fits, None where none does."""
+    def _remedy(self, options: tuple[tuple[str, Series], ...], fits: Callable[[Plan], bool]) -> Remedy | None:
+        """Return the option and its value with which the plan fits, None where none does."""
         again = self.again
         if again is None:
             return None
 
-        def fits(job: Job) -> bool:
+        def fitting(job: Job) -> bool:
             try:
-                stage = again(job).stages.get(name)
+                return fits(again(job))
             except ValueError:  # such as a vocabulary without a word
                 return False
-            return stage is not None and not self._outgrows(stage) and stage.tasks_per_graph <= MAX_TASKS
 
-        return find_remedy(self.job, options, fits)
+        return find_remedy(self.job, options, fitting)

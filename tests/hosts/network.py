@@ -83,10 +83,13 @@ class Network:
     def log(self, host: str) -> Path:
         return self.folder / f"{host}.log"
 
+    def tls(self, name: str) -> list[str]:
+        """Return the options that name the certificate of a party."""
+        return tls_options(self._certificates, name)
+
     def start_scheduler(self) -> None:
         words = ("--protocol", "tls", "--host", ADDRESSES["scheduler"], "--port", "8786", "--no-dashboard")
-        tls = tls_options(self._certificates, "scheduler")
-        self.start("scheduler", sys.executable, "-m", "dask", "scheduler", *words, *tls)
+        self.start("scheduler", sys.executable, "-m", "dask", "scheduler", *words, *self.tls("scheduler"))
 
     def start_worker(self, host: str, **more: str) -> None:
         """Start the worker of a host under a manager that starts it again: without its scheduler it ends itself."""
@@ -102,17 +105,15 @@ class Network:
             host,
         )
         own = ("--local-directory", str(self.folder / "local" / host))
-        tls = tls_options(self._certificates, "worker")
         program = (sys.executable, "-m", "dask", "worker", SCHEDULER)
-        self.start(host, *AGAIN_AND_AGAIN, *program, *words, *own, *tls, **more)
+        self.start(host, *AGAIN_AND_AGAIN, *program, *words, *own, *self.tls("worker"), **more)
 
     def run_job(self, job: Path, workspace: Path, *words: str) -> subprocess.Popen[bytes]:
         """Start `distembed run` on the client's host."""
         self.log("client").unlink(missing_ok=True)
         where = ("--workspace", str(workspace), "--scheduler", SCHEDULER)
-        tls = tls_options(self._certificates, "client")
         program = (sys.executable, "-m", "distembed.cli.main", "run", str(job))
-        return self.start("client", *program, *where, *tls, *words)
+        return self.start("client", *program, *where, *self.tls("client"), *words)
 
     def kill(self, host: str) -> None:
         """Kill every process of a host at once, as a power cut does."""

@@ -5,7 +5,8 @@
 Each host is a network namespace whose only way out is a TAP device that this process holds, so that neither root nor
 a kernel module is needed (many kernels lack `netem`, by which `tc` delays and loses frames). It runs in namespaces of
 its own: nothing outside is touched, and all is gone when it ends. It obeys lines on standard input, `cut HOST`,
-`join HOST` and `count`, and answers each with a line of JSON: the bytes that each host has sent.
+`join HOST`, `drop FROM TO` (a firewall of one direction), `pass FROM TO` and `count`, and answers each with a line of
+JSON: the bytes that each host has sent.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Switch:
         self.cables = {host: plug_in(host, address) for host, address in addresses.items()}
         self.sent = dict.fromkeys(addresses, 0)
         self.cut: set[str] = set()
+        self.dropped: set[tuple[str, str]] = set()
         self._delay, self._loss, self._random = delay, loss, random.Random(0)
         self._host_of: dict[bytes, str] = {}
         self._under_way: deque[tuple[float, str, bytes]] = deque()
@@ -64,6 +66,10 @@ class Switch:
             self.cut.update(hosts)
         elif word == "join":
             self.cut.difference_update(hosts)
+        elif word == "drop":
+            self.dropped.add((hosts[0], hosts[1]))
+        elif word == "pass":
+            self.dropped.discard((hosts[0], hosts[1]))
         return self.sent
 
     def take(self, host: str) -> None:
@@ -79,8 +85,10 @@ class Switch:
 
     def _receivers(self, host: str, address: bytes) -> list[str]:
         if address in self._host_of and not address[0] & BROADCAST_BIT:
-            return [self._host_of[address]]
-        return [other for other in self.cables if other != host]
+            others = [self._host_of[address]]
+        else:
+            others = [other for other in self.cables if other != host]
+        return [other for other in others if (host, other) not in self.dropped]
 
     def deliver(self) -> float | None:
         """Deliver the frames that are due; return the seconds until the next one is."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.commands import digest
+from tests.commands import DUMP, digest, succeed
 from tests.hosts.network import (
+    ADDRESSES,
     SCHEDULER,
     WORKERS,
     Network,
@@ -19,12 +21,14 @@ from tests.hosts.network import (
     registrations,
     wait_until,
 )
+from tests.hosts.walk import VICTIM, WORKSPACE, walk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 Finished = tuple[Path, str, str]
 RUN_SECONDS = 500.0
 CUT_SECONDS = 60.0
+SMALLER_BLOCKS = ("--set", "resources.block_memory=1MiB")
 
 
 @pytest.fixture
@@ -39,6 +43,12 @@ def hosts(tmp_path: Path) -> Iterator[Network]:
 
 def started(workspace: Path, stage: str) -> None:
     wait_until((workspace / "manifest" / stage).exists, f"the start of {stage}", seconds=RUN_SECONDS)
+
+
+def alone(job: Path, folder: Path) -> str:
+    """Return the digest of the job by one process, in blocks of which each host gets some."""
+    succeed("run", job, "--workspace", folder / "alone", *SMALLER_BLOCKS)
+    return digest(job, folder / "alone")
 
 
 def succeeded(hosts: Network, job: Path, workspace: Path) -> str:
@@ -59,6 +69,21 @@ def test_four_hosts_give_the_bytes_of_one_process(
     assert digest(job, workspace) == finished[1]
     # Every host has worked, and the results went to the shared folder and not over the network.
     assert all(sum(wire.sent[host] for wire in wires) > 10_000 for host in WORKERS)
+
+
+def test_a_walk_from_an_empty_folder_survives_the_kill_of_a_worker(hosts: Network, tmp_path: Path) -> None:
+    datapath = pytest.importorskip("gensim.test.utils", reason="the text lies in gensim's wheel").datapath
+    folder = tmp_path / "walk"
+    folder.mkdir()
+    new, plan, run, status, verify, alone, same = walk(hosts, folder, Path(datapath(DUMP.rsplit("/", 1)[1])))
+    for step in (new, plan, run, status, verify, alone, same):
+        assert step.code == 0, f"{step.command}\n{step.printed}"
+    assert f"worker tls://{ADDRESSES[VICTIM]}" in run.printed
+    assert "is gone, and with it" in run.printed
+    assert ": finished" in status.printed
+    assert (folder / WORKSPACE / "report" / "index.html").stat().st_size > 10_000
+    assert verify.printed == same.printed
+    assert verify.printed.startswith("digest ")
 
 
 def test_a_host_that_is_cut_off_for_a_minute_changes_nothing(
@@ -93,7 +118,7 @@ def test_a_rerun_resumes_what_a_dead_scheduler_ended(
     started(workspace, "core")
     hosts.tell("cut scheduler")
     hosts.kill("scheduler")
-    assert client.wait(RUN_SECONDS) == 1
+    assert client.wait(RUN_SECONDS) == 3
     printed = hosts.log("client").read_text()
     assert f"the Dask scheduler at {SCHEDULER} is gone" in printed
     assert "Traceback" not in printed
@@ -101,3 +126,50 @@ def test_a_rerun_resumes_what_a_dead_scheduler_ended(
     hosts.start_scheduler()
     hosts.run_job(job, workspace)
     assert succeeded(hosts, job, workspace) == finished[1]
+
+
+@pytest.mark.parametrize("direction", ["h2 scheduler", "scheduler h2"])
+def test_a_firewall_of_one_direction_before_a_worker_changes_nothing(
+    hosts: Network, job: Path, tmp_path: Path, direction: str
+) -> None:
+    workspace = tmp_path / "w"
+    hosts.run_job(job, workspace, *SMALLER_BLOCKS)
+    started(workspace, "core")
+    hosts.tell(f"drop {direction}")
+    assert succeeded(hosts, job, workspace) == alone(job, tmp_path)
+    assert f"worker tls://{ADDRESSES['h2']}" in hosts.log("client").read_text()
+
+
+@pytest.mark.parametrize("direction", ["client scheduler", "scheduler client"])
+def test_a_firewall_of_one_direction_before_the_scheduler_ends_the_run_with_a_sentence(
+    hosts: Network, job: Path, finished: Finished, tmp_path: Path, direction: str
+) -> None:
+    workspace = tmp_path / "w"
+    client = hosts.run_job(job, workspace)
+    started(workspace, "core")
+    hosts.tell(f"drop {direction}")
+    assert client.wait(RUN_SECONDS) == 3, hosts.log("client").read_text()
+    printed = hosts.log("client").read_text()
+    assert re.search(rf"the Dask scheduler at {SCHEDULER} is gone \(\w+\) or out of reach", printed)
+    assert "Traceback" not in printed
+    hosts.tell(f"pass {direction}")
+    hosts.run_job(job, workspace)
+    assert succeeded(hosts, job, workspace) == finished[1]
+
+
+def test_workers_that_a_firewall_of_one_direction_parts_are_named(
+    hosts: Network, job: Path, tmp_path: Path
+) -> None:
+    """The worker asked the other for its results again and again, and the run said nothing and held the lock."""
+    workspace = tmp_path / "w"
+    client = hosts.run_job(job, workspace, *SMALLER_BLOCKS)
+    started(workspace, "core")
+    hosts.tell("drop h1 h2")
+    assert client.wait(RUN_SECONDS) == 3, hosts.log("client").read_text()
+    printed = hosts.log("client").read_text()
+    assert re.search(rf"worker tls://{ADDRESSES['h2']}:\d+ waits for .* to tls://{ADDRESSES['h1']}:", printed)
+    assert "stage core: nothing has gone on for" in printed
+    assert "Traceback" not in printed
+    hosts.tell("pass h1 h2")
+    hosts.run_job(job, workspace, *SMALLER_BLOCKS)
+    assert succeeded(hosts, job, workspace) == alone(job, tmp_path)

@@ -95,6 +95,84 @@ def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
     assert os.getpid() not in parents
 
 
+@pytest.mark.cluster
+def test_a_worker_is_asked_whom_it_cannot_reach(request: pytest.FixtureRequest) -> None:
+    with Client(request.getfixturevalue("cluster")) as client:
+        client.wait_for_workers(2, timeout=60)
+        one, other = client.scheduler_info(n_workers=-1)["workers"]
+        found = client.run(cluster._without_connection, [other, "tcp://127.0.0.1:1"], workers=[one])
+    assert found == {one: ["tcp://127.0.0.1:1"]}
+
+
+class StarvingClient:
+    """A client of a cluster whose worker `a` cannot reach `b`."""
+
+    def __init__(self) -> None:
+        self.futures = {name: SimpleNamespace(status=name) for name in ("pending", "finished")}
+        self.asked, self.cancelled = 0, 0
+
+    def run(self, function: Any, addresses: list[str], *, workers: list[str]) -> dict[str, list[str]]:
+        self.asked += 1
+        return {workers[0]: addresses}
+
+    def cancel(self, futures: list[Any]) -> None:
+        self.cancelled += len(futures)
+
+
+def counts(**states: int) -> dict[str, Any]:
+    return {"metrics": {"task_counts": states}}
+
+
+def test_a_worker_that_waits_in_vain_is_named_once_and_ends_the_run_when_nothing_else_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "Future", lambda key, _: key)
+    now = [0.0]
+    monkeypatch.setattr(cluster, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    client = StarvingClient()
+    starved = cluster._Starved(client)
+
+    def look(seconds: float, a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+        now[0] = seconds
+        return list(starved.found({"a": a, "b": b}))
+
+    waits, works = counts(memory=3, flight=2), counts(memory=1, executing=1)
+    assert not look(0.0, waits, works)
+    assert not look(cluster.WAITING_SECONDS - 1, waits, works)
+    (told,) = look(cluster.WAITING_SECONDS, waits, works)
+    assert told.startswith("worker a waits for 2 results of other workers, and has no connection to b: ")
+    assert not look(cluster.STUCK_SECONDS, waits, works)
+    assert not starved.stuck, "the other worker computes"
+    received = counts(memory=4, flight=1)
+    assert not look(cluster.STUCK_SECONDS + 1, received, works)
+    assert not look(cluster.STUCK_SECONDS + 1 + cluster.WAITING_SECONDS, received, works), (
+        "it is named already"
+    )
+    assert not look(2 * cluster.STUCK_SECONDS, received, works)
+    assert not look(3 * cluster.STUCK_SECONDS - 1, received, counts(memory=1))
+    assert client.cancelled == 0
+    look(3 * cluster.STUCK_SECONDS, received, counts(memory=1))
+    assert client.cancelled == 1
+    assert starved.stuck.startswith("worker a waits for 1 result of other workers")
+    assert client.asked == 2
+
+
+def test_a_worker_that_receives_or_computes_is_not_asked() -> None:
+    client = StarvingClient()
+    starved = cluster._Starved(client)
+    for seconds in (0.0, 60.0, 120.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster, "time", SimpleNamespace(monotonic=lambda at=seconds: at))
+            workers = {
+                "receives": counts(memory=int(seconds), flight=1),
+                "computes": counts(executing=1, fetch=9),
+                "idle": counts(memory=5),
+                "new": {},
+            }
+            assert not list(starved.found(workers))
+    assert client.asked == 0
+
+
 def test_what_is_lost_with_a_worker_is_named_and_with_the_last_the_command_that_starts_one() -> None:
     running = ["write-1", ("write", 0)]
     held = [

@@ -157,6 +157,30 @@ def test_a_worker_that_does_not_see_the_workspace_is_refused(job: Path, tmp_path
     assert f"does not see the workspace {shared}/w" in (tmp_path / "late.log").read_text()
 
 
+@pytest.mark.cluster
+def test_a_run_that_was_killed_keeps_no_worker_out(tmp_path: Path) -> None:
+    """What it had left on the scheduler refused each worker that joined later: it did not see the lock of the dead."""
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        with Client(address) as killed:
+            left = cluster.Admission("same-view", "sees no lock".__str__)
+            killed.register_plugin(left, name=f"{left.name}-{killed.id}")
+        refused = worker(address, tmp_path / "refused.log", "--no-nanny")
+        refused.wait(WAIT)
+        assert "sees no lock" in (tmp_path / "refused.log").read_text()
+        with Workers(scheduler=address) as crew:
+            crew.start()
+            assert crew.client is not None
+            another = worker(address, tmp_path / "another.log", "--no-nanny")
+            crew.client.wait_for_workers(2, timeout=WAIT)
+            with Client(address) as other:
+                assert not other.run_on_scheduler(cluster._plugins_of_the_dead)
+            plugins = crew.client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.worker_plugins])
+            assert all(name.endswith(crew.client.id) for name in plugins)
+            assert len(plugins) == 2
+        another.terminate()
+        another.wait(WAIT)
+
+
 def test_code_must_be_the_same_and_kinds_are_said() -> None:
     own = provenance.of_this_process()
     assert provenance.other_code(own, own) == ""

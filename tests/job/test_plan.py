@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -198,9 +200,56 @@ def test_an_option_the_job_has_not_is_not_named(job_file: Path) -> None:
 def test_too_many_tasks_name_the_block_memory_of_fewer(english: Job) -> None:
     many = Needs(lambda _: 1, n_tasks=lambda job: 2**37 // job.resources.block_memory * 100)
     with pytest.raises(
-        ValueError, match=r'204,800 tasks, over 100,000: set resources.block_memory = "256MiB"'
+        ValueError, match=r'204,800 tasks, over 100,000.* 204,800: set resources.block_memory = "256MiB"'
     ):
         many(english).check()
+
+
+def two_stages(n_core: int, n_vectors: int, *, n_rounds: int = 1) -> Callable[[Job], Plan]:
+    """Return what plans two stages, whose tasks are given for blocks of 64 MiB and fall as blocks grow."""
+
+    def planned(job: Job) -> Plan:
+        core, vectors = (n * 64 * MIB // job.resources.block_memory for n in (n_core, n_vectors))
+        stages = {"core": Cost(core, 0, 0, 1), "vectors": Cost(vectors * n_rounds, 0, 0, 1, graphs=n_rounds)}
+        return Plan(job, "", stages, again=planned)
+
+    return planned
+
+
+def test_too_many_tasks_are_those_of_all_stages_together(english: Job) -> None:
+    """Two stages of 70,000 tasks each passed a limit that each of them alone was held against."""
+    plan = two_stages(60_000, 70_000)(english)
+    told = (
+        "the 2 stages to be run would be 130,000 tasks, over 100,000, of which stage vectors has 70,000: "
+        'set resources.block_memory = "128MiB"'
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+        plan.check()
+    plan.check({"core"})
+    plan._replace(done=frozenset({"core"})).check()
+    two_stages(50_000, 50_000)(english).check()
+    two_stages(50_000, 50_000, n_rounds=100)(english).check()
+
+
+def test_where_no_one_option_makes_few_enough_tasks_the_refusal_names_all(english: Job) -> None:
+    def planned(job: Job) -> Plan:
+        tokens, core = 2**46 // job.corpus.partition_bytes, 2**43 // job.resources.block_memory
+        return Plan(job, "", {"tokens": Cost(tokens, 0, 0, 1), "core": Cost(core, 0, 0, 1)}, again=planned)
+
+    assert planned(english).stages["tokens"].tasks > 100_000 < planned(english).stages["core"].tasks
+    with pytest.raises(ValueError, match=r"raise resources.block_memory and corpus.partition_bytes, or give"):
+        planned(english).check()
+
+
+def test_an_option_that_outgrows_the_memory_is_no_remedy_for_tasks(english: Job) -> None:
+    """A block of 128 MiB would make few enough tasks, each of which needs more than the 600 MiB of a process."""
+
+    def planned(job: Job) -> Plan:
+        core = Cost(2**37 // job.resources.block_memory * 60, 0, 0, job.resources.block_memory)
+        return Plan(job, "", {"core": core}, again=planned)
+
+    with pytest.raises(ValueError, match="no one option is enough"):
+        planned(english).check()
 
 
 def test_a_warning_is_no_refusal(english: Job) -> None:
