@@ -339,7 +339,7 @@ class DocumentFactorization(DocumentClusterer):
         ... }
         >>> run = de.run_job(job, workspace="runs/topics")
         >>> model = de.NMF.from_workspace(run.workspace)
-        >>> model.predict(run.arrays["tf_idf"]).tolist()
+        >>> model.predict(run.arrays["tf_idf"]).compute().tolist()
         [1, 1, 1, 1, 1, 0, 0, 0, 0]
         """
         stored = read_topics(workspace, cls._method)
