@@ -53,7 +53,7 @@ class Checkpoint(Protocol):
 
 def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
     """Keep an array in the memory of the workers: the `Checkpoint` of a run without a workspace."""
-    return make().persist()
+    return make().persist(**_where({}))
 
 
 def on_disk(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
@@ -122,6 +122,29 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+# --- where it is computed --------------------------------------------------------------------------------------
+
+
+_IN_THREAD: ContextVar[bool] = ContextVar("in_thread", default=False)
+
+
+@contextmanager
+def in_this_thread() -> Iterator[None]:
+    """Let `compute` and `persist` work in this thread while the block runs; decorates functions, too.
+
+    A task that computes a collection of its own would otherwise wait for the workers, of which it is one.
+    """
+    token = _IN_THREAD.set(True)
+    try:
+        yield
+    finally:
+        _IN_THREAD.reset(token)
+
+
+def _where(options: dict[str, Any]) -> dict[str, Any]:
+    return {"scheduler": "synchronous", **options} if _IN_THREAD.get() else options
 
 
 # --- block functions --------------------------------------------------------------------------------------------
@@ -276,7 +299,7 @@ def compute(collection: Any, **options: Any) -> Any:
     **options
         Those of `dask.compute`.
     """
-    return aligned(dask.compute(collection, **options)[0])
+    return aligned(dask.compute(collection, **_where(options))[0])
 
 
 def held_by_cluster(array: da.Array) -> bool:
@@ -373,12 +396,21 @@ def sent(value: Any) -> Any:
     # a Delayed answers any attribute with another one
     if isinstance(value, da.Array | Delayed | type) or _n_bytes(value) <= LARGEST_LITERAL:
         return value
-    cluster = client_in_force()
+    return value if client_in_force() is None else shared(value)
+
+
+def shared(value: Any) -> Delayed:
+    """Return a value of any kind, which is not looked into, as one task that all who need it refer to.
+
+    As an option of `map_blocks` it is in the graph once; an array or an object itself would be in each task of it that
+    is sent to another process. A cluster in force has it at once, as what is `sent`.
+    """
+    cluster, name = client_in_force(), f"shared-{uuid.uuid4().hex}"
     if cluster is None:
-        return value
+        return dask.delayed(value, traverse=False, name=name)
     with warnings.catch_warnings():  # of a value that is sent once, in place of every graph that needs it
         warnings.filterwarnings("ignore", "Sending large graph")
-        return dask.delayed(cluster.submit(_itself, value, key=f"shared-{uuid.uuid4().hex}"))
+        return dask.delayed(cluster.submit(_itself, value, key=name))
 
 
 def _itself(value: Any) -> Any:

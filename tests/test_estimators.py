@@ -236,9 +236,12 @@ def test_new_rows_are_read_once():
         assert not read
         lazily.compute()
         assert len(read) == X.numblocks[0]
-    X, read = counted(documents())
-    de.SphericalKMeans(3).fit(documents()).predict(X)
-    assert len(read) == X.numblocks[0]
+    for model in (de.NMF(3), de.SphericalKMeans(3)):
+        X, read = counted(documents())
+        lazily = model.fit(documents()).predict(X)
+        assert not read
+        lazily.compute()
+        assert len(read) == X.numblocks[0]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
+import dask
+import dask.array as da
+import joblib
 import numpy as np
 import pytest
+import sklearn.model_selection
+import sklearn.preprocessing
 from dask_ml.model_selection import GridSearchCV
+from dask_ml.preprocessing import StandardScaler
+from dask_ml.wrappers import ParallelPostFit
+from distributed import Client
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import distembed as de
 
@@ -59,3 +70,100 @@ def test_word_vectors_are_chosen_by_a_score_of_words() -> None:
     for smoothing, score in zip([0.02, 0.5], search.cv_results_["mean_test_score"], strict=True):
         alone = de.PSDVec(3, n_iter=1, smoothing=smoothing).fit(counts, totals)
         assert score == pytest.approx(similar(alone, counts), abs=1e-5)
+
+
+# --- on a cluster ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with Client(processes=False, set_as_default=False, **options) as one:
+        yield one
+
+
+@pytest.fixture
+def warned_by_scheduler(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Hear the scheduler, whose logger passes nothing on."""
+    logger = logging.getLogger("distributed.scheduler")
+    logger.addHandler(caplog.handler)
+    yield caplog
+    logger.removeHandler(caplog.handler)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [de.NMF(tol=1e-2), de.LSA(), de.LocalityPreservingProjection(n_neighbors=4)],
+    ids=lambda it: type(it).__name__,
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_candidates_that_run_at_the_same_time_share_no_key(
+    client: Client, warned_by_scheduler: pytest.LogCaptureFixture, estimator: Any
+) -> None:
+    """Two graphs in which a key has other dependencies make the scheduler warn, and may end in a deadlock."""
+    dense = DOCUMENTS.toarray().astype(float)
+
+    def searched() -> Any:
+        search = sklearn.model_selection.GridSearchCV(
+            estimator, {"n_components": [1, 2]}, scoring=of_dense, cv=2, refit=False
+        )
+        return search.fit(dense).cv_results_["mean_test_score"]
+
+    with client.as_current(), joblib.parallel_config(backend="dask"):
+        found = searched()
+    assert [one.getMessage() for one in warned_by_scheduler.records if "run_spec" in one.getMessage()] == []
+    np.testing.assert_allclose(found, searched(), rtol=1e-6)
+
+
+def of_dense(model: Any, X: Any, _y: Any = None) -> float:
+    return explained(model, sparse.csr_array(X))
+
+
+# --- dask-ml's wrapper ----------------------------------------------------------------------------------------
+
+
+def refusing(*_graph: object, **_options: object) -> NoReturn:
+    raise AssertionError("computed at the call")
+
+
+@pytest.mark.parametrize("chunks", ["dense", "csr"])
+@pytest.mark.parametrize(
+    ("estimator", "method"),
+    [(de.LSA(3), "transform"), (de.NMF(3), "transform"), (de.NMF(3), "predict"), (de.SphericalKMeans(3), "predict")],
+)  # fmt: skip
+def test_a_wrapped_estimator_is_lazy_and_gives_what_it_gives_alone(
+    estimator: Any, method: str, chunks: str
+) -> None:
+    """`ParallelPostFit` calls an estimator in the task of each block; the estimator alone does the same lazily."""
+    dense = DOCUMENTS.toarray().astype(float)
+    wrapped = ParallelPostFit(
+        clone(estimator), transform_meta=np.empty((0, 0)), predict_meta=np.empty(0, np.int64)
+    )
+    X = da.from_array(dense, chunks=(20, -1))
+    if chunks == "csr":
+        X = X.map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
+    wrapped.fit(dense)
+    with dask.config.set(scheduler=refusing):
+        lazy = getattr(wrapped, method)(X)
+        alone = getattr(wrapped.estimator, method)(X)
+    assert isinstance(lazy, da.Array)
+    assert lazy.numblocks[0] == X.numblocks[0]
+    np.testing.assert_allclose(lazy.compute(), alone.compute(), rtol=1e-6)
+    np.testing.assert_allclose(lazy.compute(), getattr(wrapped.estimator, method)(dense), rtol=1e-6)
+
+
+def test_features_are_scaled_by_blocks_in_front_of_an_estimator() -> None:
+    """`dask_ml.preprocessing.StandardScaler` takes one pass over a Dask array, and its result stays lazy."""
+    dense = DOCUMENTS.toarray().astype(float)
+    options: dict[str, Any] = {"n_components": 3, "n_neighbors": 4}
+    lazy = make_pipeline(StandardScaler(), de.LocalityPreservingProjection(**options))
+    X = da.from_array(dense, chunks=(20, -1))
+    lazy.fit(X)
+    with dask.config.set(scheduler=refusing):
+        found = lazy.transform(X)
+    in_memory = make_pipeline(
+        sklearn.preprocessing.StandardScaler(), de.LocalityPreservingProjection(**options)
+    )
+    np.testing.assert_allclose(
+        abs(found.compute()), abs(in_memory.fit_transform(dense)), rtol=1e-4, atol=1e-6
+    )

@@ -48,12 +48,11 @@ class Finding(NamedTuple):
 
 
 EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "demo": (("gensim", "bokeh", "openTSNE", "dask-ml"), "most demos lack their data"),
+    "demo": (("gensim", "bokeh", "openTSNE"), "most demos lack their data"),
     "explore": (
         ("bokeh", "openTSNE"),
         "distembed explore, the maps of a report and t-SNE figures are not drawn",
     ),
-    "tune": (("dask-ml",), "distembed tune cannot choose the keys of a job"),
     "zstd": (("zstandard",), "files that end in .zst cannot be read"),
     "stopwords": (("stop-words",), "function words are known of English only"),
     "neighbors": (("pynndescent",), "neighbors are exact, never approximate"),

@@ -20,7 +20,7 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
 from distembed.encoding import blocks
 from distembed.encoding.tokens import batch_of, known_tokens, text_scanner, tokenizer_of
-from distembed.execution import compute, delayed, map_blocks, one_blas_thread
+from distembed.execution import compute, delayed, map_blocks, one_blas_thread, shared
 from distembed.options import PositiveFloat
 from distembed.typing import VectorLike
 from distembed.vectors import WordVectors
@@ -211,9 +211,15 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if isinstance(X, da.Array):
             chunks = (X.chunks[0], (self.n_features_out_,))
             # A copy, because other parameters may be set before the array is computed.
-            block = copy(self)._block
+            encoder = shared(copy(self))
             return map_blocks(
-                block, X, dtype=np.float32, chunks=chunks, new_axis=1, meta=np.empty((0, 0), np.float32)
+                _encode_block,
+                X,
+                encoder=encoder,
+                dtype=np.float32,
+                chunks=chunks,
+                new_axis=1,
+                meta=np.empty((0, 0), np.float32),
             )
         encoded = self.encode(X)
         self.n_without_words_ = int((encoded.n_known == 0).sum())
@@ -312,9 +318,6 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _encode(self, batch: Batch) -> EncodedTexts:
         return self.stream().add(batch)
 
-    def _block(self, texts: NDArray[np.object_]) -> NDArray[np.float32]:
-        return self._encode(batch_of(texts.tolist())).vectors
-
     def _check(self) -> None:
         choices = {"weighting": Weighting, "whitening": Whitening, "unknown": UnknownWords}
         for name, known in choices.items():
@@ -339,6 +342,10 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 def _is_same(value: object, earlier: object) -> bool:
     """Return whether a parameter is the same object, or the same number or word."""
     return value is earlier or (isinstance(value, (str, int, float)) and value == earlier)
+
+
+def _encode_block(texts: NDArray[np.object_], *, encoder: TextEncoder) -> NDArray[np.float32]:
+    return encoder._encode(batch_of(texts.tolist())).vectors
 
 
 class TextStream:

@@ -324,7 +324,13 @@ class SphericalKMeans(DocumentClusterer):
             sample=self.seeding_sample,
         )  # fmt: skip
 
-    def predict(self, X: MatrixLike) -> NDArray[np.int64]:
+    @overload
+    def predict(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def predict(self, X: InMemory) -> NDArray[np.int64]: ...
+
+    def predict(self, X: MatrixLike) -> NDArray[np.int64] | da.Array:
         """Return the label of the nearest centroid of each row of X, -1 for a row without words.
 
         Parameters
@@ -335,6 +341,7 @@ class SphericalKMeans(DocumentClusterer):
         Returns
         -------
         int64 array (n,)
+            A Dask array where X is one.
 
         Examples
         --------
@@ -349,7 +356,8 @@ class SphericalKMeans(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = row_blocks(self._new(X))
-            return compute(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
+            labels = each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)
+            return like_input(labels[:, 0], X)
 
     @overload
     def transform(self, X: da.Array) -> da.Array: ...

@@ -266,7 +266,13 @@ class DocumentFactorization(DocumentClusterer):
         seen: SeenDocuments | None = getattr(self, "seen_", None)
         return found if seen is None else seen.replace_seen(found, matrix)
 
-    def predict(self, X: MatrixLike) -> NDArray[np.int64]:
+    @overload
+    def predict(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def predict(self, X: InMemory) -> NDArray[np.int64]: ...
+
+    def predict(self, X: MatrixLike) -> NDArray[np.int64] | da.Array:
         """Return the topic of each document: the largest of its factors, each divided by its `document_norms_`.
 
         For a model from a workspace, documents that the job has seen get the label of the job. For a model that was
@@ -279,7 +285,7 @@ class DocumentFactorization(DocumentClusterer):
 
         Returns
         -------
-        int64 array (n,), -1 for a document without words
+        int64 array (n,), -1 for a document without words; lazy where X is a Dask array.
 
         Raises
         ------
@@ -299,7 +305,7 @@ class DocumentFactorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            return compute(_labels(self._solve_documents(matrix), self.document_norms_)).ravel()
+            return like_input(_labels(self._solve_documents(matrix), self.document_norms_)[:, 0], X)
 
     @classmethod
     def from_workspace(cls, workspace: TopicStore) -> Self:
@@ -333,7 +339,7 @@ class DocumentFactorization(DocumentClusterer):
         ... }
         >>> run = de.run_job(job, workspace="runs/topics")
         >>> model = de.NMF.from_workspace(run.workspace)
-        >>> model.predict(run.arrays["tf_idf"]).tolist()
+        >>> model.predict(run.arrays["tf_idf"]).compute().tolist()
         [1, 1, 1, 1, 1, 0, 0, 0, 0]
         """
         stored = read_topics(workspace, cls._method)

@@ -208,10 +208,12 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _decompose(self, X: MatrixLike) -> SingularTriplets:
         check_options(self)
-        matrix = training_matrix(self, X)
+        matrix = row_blocks(training_matrix(self, X))
         with one_blas_thread():
             found = largest_singular_triplets(
-                row_blocks(matrix),
+                # Each pass reads X: a cluster would be told of its blocks each time, and warn that Dask fused them
+                # into others than before.
+                matrix if isinstance(X, da.Array) else matrix.persist(),
                 self.n_components,
                 n_passes=self.n_passes,
                 oversampling=self.oversampling,

@@ -5,16 +5,19 @@ The caller gives the store: any object with arrays and tables by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from distembed.execution import compute
+from distembed.execution import BlockFunction, compute, map_blocks, readers, shared
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.row_lifts import Array, each, row_blocks
+from distembed.linalg.operators import whole_rows
 
 
 class TopicStore(Protocol):
@@ -47,30 +50,49 @@ class SeenDocuments(NamedTuple):
         rows = np.argsort(digests, kind="stable")
         return cls(digests[rows], rows, factors)
 
-    def rows_of(self, matrix: Array) -> NDArray[np.int64]:
-        """Return the document of the fit that each row of a matrix is, int64 (n,), -1 for one not seen."""
-        digests = _digests(matrix)
-        place = np.minimum(np.searchsorted(self.digests, digests), len(self.digests) - 1)
-        return np.where(self.digests[place] == digests, self.rows[place], -1)
-
     def replace_seen(self, found: Array, matrix: Array) -> Array:
-        """Return document factors in which documents of the fit have the factors of the fit."""
-        rows = self.rows_of(matrix)
-        seen = rows >= 0
-        if not seen.any():
-            return found
-        unique, place = np.unique(rows[seen], return_inverse=True)
-        known = np.zeros(found.shape, found.dtype)
-        known[seen] = compute(self.factors[unique])[place]
-        mask = seen[:, np.newaxis]
-        if isinstance(found, da.Array):
-            chunks = (found.chunks[0], -1)
-            known, mask = da.from_array(known, chunks=chunks), da.from_array(mask, chunks=chunks)
-        return each(_choose_rows, found, known, mask, columns=found.shape[1], dtype=found.dtype)
+        """Return document factors in which documents of the fit have the factors of the fit; lazily of Dask arrays.
+
+        A task reads the blocks of the fit that hold its documents, one after the other.
+        """
+        factors = whole_rows(self.factors)
+        fit = StoredFit(self.digests, self.rows, np.cumsum([0, *factors.chunks[0]]), readers(factors))
+        if not isinstance(found, da.Array):
+            return BlockFunction(_keep_seen)(found, matrix, fit)
+        return map_blocks(
+            _keep_seen,
+            found,
+            matrix,
+            fit=shared(fit),
+            dtype=found.dtype,
+            meta=found._meta,
+            chunks=found.chunks,
+        )
 
 
-def _choose_rows(found: NDArray[Any], known: NDArray[Any], seen: NDArray[np.bool_]) -> NDArray[Any]:
-    return np.where(seen, known, found)
+class StoredFit(NamedTuple):
+    """What a task needs of the documents of a fit: see `SeenDocuments`."""
+
+    digests: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    """The first row of each block of factors, and the number of rows."""
+    blocks: list[Callable[[], NDArray[Any]]]
+    """What reads each block."""
+
+
+def _keep_seen(found: NDArray[Any], matrix: csr_array, fit: StoredFit) -> NDArray[Any]:
+    """Return the factors found for a block of documents, those of the fit for documents of the fit."""
+    digests = blocks.row_digests(matrix).ravel()
+    place = np.minimum(np.searchsorted(fit.digests, digests), len(fit.digests) - 1)
+    seen = np.flatnonzero(fit.digests[place] == digests)
+    rows = fit.rows[place[seen]]
+    owner = np.searchsorted(fit.bounds, rows, side="right") - 1
+    kept = found.copy()
+    for number in np.unique(owner):
+        of_block = owner == number
+        kept[seen[of_block]] = fit.blocks[number]()[rows[of_block] - fit.bounds[number]]
+    return kept
 
 
 def _digests(matrix: Array) -> NDArray[np.uint64]:

@@ -42,7 +42,8 @@ from distembed.factorization.psdvec_inputs import (
     check_square,
     ridge_of_words,
 )
-from distembed.linalg.operators import row_blocks
+from distembed.linalg.csr import row_sums
+from distembed.linalg.operators import of_each_row, row_blocks
 from distembed.options import (
     Fraction,
     NonNegativeFloat,
@@ -434,7 +435,7 @@ class PSDVec(BaseEstimator):
         ------
         ValueError
             If shapes do not fit, a count is NaN, infinite or negative, or the core was set without what the
-            fit learned beside it.
+            fit learned beside it. The counts of a Dask array are checked when they are computed.
 
         Examples
         --------
@@ -449,15 +450,15 @@ class PSDVec(BaseEstimator):
         >>> np.allclose(vectors, model.vectors_[6:], atol=1e-6)  # the same as by the fit
         True
         """
-        rows, columns = self._pairs_with_core(new_rows, new_columns)
+        rows, columns = self._pairs_with_core(new_rows, new_columns, nonnegative=True)
         m, weighting = rows.shape[0], self._weighting_of_fit()
-        marginals(columns)
-        sums = marginals(rows).rows
         words = NewWords(
             rows,
             columns,
             check_length(new_counts, m, "new_counts"),
-            check_length(sums if new_row_totals is None else new_row_totals, m, "new_row_totals"),
+            of_each_row(row_sums, rows)
+            if new_row_totals is None
+            else check_length(new_row_totals, m, "new_row_totals"),
             np.broadcast_to(np.asarray(np.ravel(self.ridge)[-1] if ridge is None else ridge, float), (m,)),
             check_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
         )

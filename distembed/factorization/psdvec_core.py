@@ -25,6 +25,7 @@ from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpa
 from distembed.linalg.operators import (
     SparsePlusLowRank,
     column_powers,
+    dense_blocks,
     empty_csr,
     gathered,
     gram,
@@ -49,7 +50,7 @@ class PairCounts(NamedTuple):
     forward: da.Array
     backward: da.Array
     """Row word left of column word, and right of it. Dask arrays (n, m) of csr_array row blocks."""
-    rows: Floats
+    rows: Floats | da.Array
     columns: Floats
     """Bigrams with the word on the left, and its share of all occurrences. Shape (n, 2), (m, 2) float64."""
 
@@ -76,7 +77,7 @@ def _lift(
         function,
         pairs.forward,
         pairs.backward,
-        da.from_array(pairs.rows, chunks=(rows, 2)),
+        dense_blocks(pairs.rows, rows),
         whole(pairs.columns),
         *others,
         weighting=weighting,
@@ -313,7 +314,7 @@ class NewWords(NamedTuple):
     columns: da.Array
     """The counts with the new word on the right. Dask array (n_core, m) of csr_array row blocks."""
     counts: Floats
-    row_totals: Floats
+    row_totals: Floats | da.Array
     """Their occurrences, and the bigrams with the word on the left. Shape (m,), float64."""
     ridge: Floats
     """The ridge of each word. Shape (m,), float64."""
@@ -363,7 +364,8 @@ def noncore_vectors(words: NewWords, core: CoreWords, weighting: PairWeighting, 
     backward = transpose_row_blocks(words.columns).rechunk(forward.chunks)
     n_all = max(core.total_count, 1e-300)
     sides = (np.stack([side.row_totals, side.counts / n_all], axis=1) for side in (words, core))
-    vectors, rows = gathered(da.asarray(core.vectors)), forward.chunks[0]
+    lazy = isinstance(core.vectors, da.Array)
+    vectors, rows = gathered(core.vectors) if lazy else whole(core.vectors), forward.chunks[0]
     return _lift(
         _words_block,
         PairCounts(forward, backward, *sides),

@@ -10,8 +10,9 @@ composition of a word from its n-grams this is; they learn it from text, here it
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
@@ -21,10 +22,21 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, whole
+from distembed.execution import (
+    Checkpoint,
+    compute,
+    delayed,
+    delayed_blocks,
+    holding,
+    map_blocks,
+    one_blas_thread,
+    persist,
+    whole,
+)
 from distembed.factorization import subword_blocks as blocks
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, RidgeSystem
 from distembed.linalg.chunks import batches, evenly_spaced
+from distembed.linalg.operators import gathered
 from distembed.options import (
     NonNegativeFloat,
     PositiveFloat,
@@ -240,17 +252,24 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.vectors_ = like_input(learned, vectors)
         return self
 
-    def transform(self, words: Sequence[str]) -> NDArray[np.float32]:
+    @overload
+    def transform(self, words: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, words: Sequence[str]) -> NDArray[np.float32]: ...
+
+    def transform(self, words: Sequence[str] | da.Array) -> NDArray[np.float32] | da.Array:
         """Return the vectors (n, d) of words, known or not, composed from their n-grams, float32.
 
         Parameters
         ----------
-        words : sequence of str
+        words : sequence of str, or Dask array (n,) of them
             n words.
 
         Returns
         -------
         float32 array (n, d)
+            A Dask array where `words` is one, lazily.
 
         Examples
         --------
@@ -263,21 +282,34 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         >>> bool((found[1] == subwords.mean_).all())  # no n-gram of it is known
         True
         """
-        return self.table_.compose(words)
+        if not isinstance(words, da.Array):
+            return self.table_.compose(words)
+        check_is_fitted(self, "vectors_")
+        vectors = self.vectors_ if isinstance(self.vectors_, da.Array) else whole(self.vectors_)
+        composed = map_blocks(
+            _compose,
+            words,
+            table=delayed(self._as_table)(delayed_blocks(gathered(vectors)).item()),
+            dtype=np.float32,
+            chunks=(words.chunks[0], vectors.shape[1:]),
+            new_axis=1,
+            meta=np.empty((0, 0), np.float32),
+        )
+        return holding(composed, vectors)
 
     @property
     def table_(self) -> SubwordTable:
         """The vectors of the n-grams in memory, as what composes vectors; `distembed.WordVectors` takes it."""
         check_is_fitted(self, "vectors_")
         if self._table is None:
-            self._table = SubwordTable(
-                compute(self.vectors_),
-                self.mean_,
-                ngrams=self.ngrams_,
-                buckets=self.buckets_,
-                **self._form,
-            )
+            self._table = self._as_table(compute(self.vectors_))
         return self._table
+
+    @property
+    def _as_table(self) -> Callable[[NDArray[np.float32]], SubwordTable]:
+        return partial(
+            SubwordTable, mean=self.mean_, ngrams=self.ngrams_, buckets=self.buckets_, **self._form
+        )
 
     @property
     def _n_features_out(self) -> int:
@@ -418,6 +450,10 @@ def find_ngrams(
     return WordNgrams(
         averaging, n_words[kept], names, None if occupied is None else occupied[kept], n_collisions
     )
+
+
+def _compose(words: NDArray[Any], *, table: SubwordTable) -> NDArray[np.float32]:
+    return table.compose(words.tolist())
 
 
 def _check_words(words: Sequence[str]) -> None:

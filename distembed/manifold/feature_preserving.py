@@ -12,7 +12,7 @@ Z.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
@@ -23,8 +23,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
+from distembed.execution import (
+    Checkpoint,
+    compute,
+    in_this_thread,
+    map_blocks,
+    one_blas_thread,
+    persist,
+    shared,
+)
 from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.linalg.operators import times_matrix, whole_rows
 from distembed.manifold.alignment_rounds import Problem, alternate
 from distembed.manifold.correspondences import (
     JointGraphEstimator,
@@ -312,6 +321,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             found = alternate(Problem(smoother, self.confidence_, target, self._find_unreached(), self))
             inferred = found.Z @ found.F + self.mean_
         self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
+        self._degrees = degrees_of(self.adjacency_)
         self.solver_residuals_, self.converged_ = found.residuals, found.converged
         self.n_iter_ = len(self.solver_residuals_)
         self.features_ = inferred[self.sizes_[0] :] if self._has_two_sets() else inferred
@@ -343,11 +353,18 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     def _n_features_out(self) -> int:
         return int(self.regression_.shape[0])
 
-    def transform(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
+    @overload
+    def transform(self, X: da.Array, *, data_set: int = 0) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory, *, data_set: int = 0) -> Float64s: ...
+
+    def transform(self, X: MatrixLike, *, data_set: int = 0) -> Float64s | da.Array:
         """Return the embedding (r × k) of new rows of set 0 or 1: the mean of their neighbors, weighted by nearness.
 
         It minimizes the first term for the new rows alone, everything else fixed. Rows of zeros are put at
-        the origin, where the features are v̄.
+        the origin, where the features are v̄. It is lazy where X is a Dask array: each of its tasks then holds all rows
+        of the set.
 
         Raises
         ------
@@ -373,16 +390,26 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
                 f"data_set is {data_set}, but the model was fitted to {len(self.sets_)} sets of rows"
             )
         rows = self._new_rows(X, data_set)
-        begin = sum(self.sizes_[:data_set])
-        options = self._fitted_options
-        degrees = np.sqrt(np.maximum(degrees_of(self.adjacency_), np.finfo(float).tiny))
-        scale = degrees if options["normalization"] == "symmetric" else np.ones_like(degrees)
-        weights, indices = _nearness(
-            rows, self.sets_[data_set], options["n_neighbors"], options["metric"], self.block_memory
+        fitted, near = self.sets_[data_set], self._near(data_set)
+        if not isinstance(rows, da.Array):
+            return _placed(rows, fitted, near)
+        return map_blocks(
+            _place_block,
+            whole_rows(rows),
+            fitted=fitted if isinstance(fitted, da.Array) else shared(fitted),
+            near=shared(near),
+            chunks=(rows.chunks[0], (self.embedding_.shape[1],)),
+            dtype=np.float64,
+            meta=np.empty((0, 0)),
         )
-        near = begin + indices
-        means = np.einsum("rj,rjk->rk", weights, (self.embedding_ / scale[:, None])[near])
-        return means * np.einsum("rj,rj->r", weights, scale[near])[:, None]
+
+    def _near(self, data_set: int) -> _Near:
+        begin, options = sum(self.sizes_[:data_set]), self._fitted_options
+        of_set = slice(begin, begin + self.sizes_[data_set])
+        degrees = np.sqrt(np.maximum(self._degrees[of_set], np.finfo(float).tiny))
+        scale = degrees if options["normalization"] == "symmetric" else np.ones_like(degrees)
+        embedding = self.embedding_[of_set] / scale[:, None]
+        return _Near(embedding, scale, options["n_neighbors"], options["metric"], self.block_memory)
 
     def _new_rows(self, X: MatrixLike, data_set: int) -> Any:
         fitted, sparse = self.sets_[data_set], self._takes_sparse()
@@ -395,8 +422,14 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             )
         return _stored_like(rows, fitted)
 
-    def predict(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
-        """Return the features (r × f) of new rows of set 0 or 1.
+    @overload
+    def predict(self, X: da.Array, *, data_set: int = 0) -> da.Array: ...
+
+    @overload
+    def predict(self, X: InMemory, *, data_set: int = 0) -> Float64s: ...
+
+    def predict(self, X: MatrixLike, *, data_set: int = 0) -> Float64s | da.Array:
+        """Return the features (r × f) of new rows of set 0 or 1; lazily where X is a Dask array.
 
         Examples
         --------
@@ -413,6 +446,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         [[1.4]]
         """
         embedding = self.transform(X, data_set=data_set)
+        if isinstance(embedding, da.Array):
+            return times_matrix(embedding, self.regression_) + self.mean_
         with one_blas_thread():
             return np.asarray(embedding @ self.regression_ + self.mean_)
 
@@ -464,6 +499,29 @@ def _stored_like(rows: Any, fitted: Any) -> Any:
 
 def _dense(block: Any) -> Any:
     return block.toarray()
+
+
+class _Near(NamedTuple):
+    """What places new rows beside those of a fitted set."""
+
+    embedding: Float64s
+    """The rows of the set, divided by their scale. Shape (n, k)."""
+    scale: Float64s
+    n_neighbors: int
+    metric: Metric
+    block_memory: int
+
+
+def _place_block(rows: Any, *, fitted: Any, near: _Near) -> Float64s:
+    with in_this_thread():
+        return _placed(rows, fitted, near)
+
+
+def _placed(rows: Any, fitted: Any, near: _Near) -> Float64s:
+    """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to."""
+    weights, indices = _nearness(rows, fitted, near.n_neighbors, near.metric, near.block_memory)
+    means = np.einsum("rj,rjk->rk", weights, near.embedding[indices])
+    return np.asarray(means * np.einsum("rj,rj->r", weights, near.scale[indices])[:, None])
 
 
 def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) -> tuple[Float64s, Any]:

@@ -505,7 +505,8 @@ def _search_sparse(
     candidates = checkpoint("neighbor-candidates", make)
     ids = _along(np.arange(columns.shape[0]), columns)
     wanted = candidates.rechunk((rows.chunks[0], -1, -1))
-    lists = _lists_of_tiles(_measure_tile, [rows, "id", columns, "jd", ids, "j", wanted, "ipq"], k).persist()
+    tiles = [rows, "id", columns, "jd", ids, "j", wanted, "ipq"]
+    lists = persist("neighbor-lists", lambda: _lists_of_tiles(_measure_tile, tiles, k))
     error = cosine_blocks.cosine_error(columns.shape[1])
     unsure = compute(
         map_blocks(cosine_blocks.uncertain_rows, lists, wanted, error=error, drop_axis=(1, 2), dtype=bool)

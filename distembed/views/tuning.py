@@ -16,7 +16,6 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -24,6 +23,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 import tomli_w
+from dask_ml.model_selection import GridSearchCV
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
@@ -163,10 +163,7 @@ def tune(
         If a key is unknown or a value not allowed, a key changes no vectors, or the job makes no word vectors.
     ValueError
         If the file holds no set, or no item of one of its halves is known.
-    ImportError
-        If dask-ml is not installed.
     """
-    _check_dask_ml()
     base = job_of(())
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
     search = Search(job_of, base, place, _one_set(on), workers or _threads, reporter or Silent(), allow_code)
@@ -175,11 +172,6 @@ def tune(
     scores = search.judge({})
     best_first = sorted(found, key=lambda one: -one.chosen["value"])
     return Tuned(best_first, Candidate({}, scores["chosen"], scores["held out"]), scores["measure"])
-
-
-def _check_dask_ml() -> None:
-    if find_spec("dask_ml") is None:
-        raise ImportError("distembed tune needs dask-ml: pip install 'distembed[tune]'")
 
 
 class Search(NamedTuple):
@@ -298,8 +290,6 @@ def _threads(job: Job) -> Workers:
 
 def _searched(search: Search, grid: Mapping[str, Sequence[Any]]) -> list[Candidate]:
     """Return every candidate of a grid with its scores."""
-    from dask_ml.model_selection import GridSearchCV  # noqa: PLC0415 - an extra
-
     halves = item_halves(search.word_set)
     every = np.arange(len(halves))
 

@@ -103,7 +103,7 @@ def test_from_json_lines_to_topics_of_new_documents(folder: Path, cluster: str) 
         vocabulary,
     )
     X = de.tf_idf(counts, frequencies=vocabulary.document_counts, n_documents=N_DOCUMENTS)
-    assert pq.read_table(new)["topic"].to_pylist() == model.predict(X).tolist()
+    assert pq.read_table(new)["topic"].to_pylist() == model.predict(X).compute().tolist()
 
 
 def test_the_faults_met_on_the_way_are_told(folder: Path, tmp_path: Path) -> None:

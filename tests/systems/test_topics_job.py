@@ -7,11 +7,15 @@ import re
 import tomllib
 from pathlib import Path
 
+import cloudpickle
+import dask
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from scipy import sparse
 
 import distembed as de
 from distembed.costs import Cost
@@ -198,6 +202,27 @@ def test_a_model_from_a_workspace_agrees_with_the_job(finished: tuple[Path, str]
     new.data *= 1.5  # no row of the job: solved for the fixed words, and of the same topic
     np.testing.assert_array_equal(model.predict(new), model.labels_[rows])
     assert model.transform(new).tobytes() != stored[rows].tobytes()
+
+
+def test_a_model_from_a_workspace_is_lazy(finished: tuple[Path, str]) -> None:
+    """The call computes nothing, and the tasks read the factors of the documents that they are given."""
+    workspace = de.Workspace.open(finished[0])
+    X, model = workspace.array("tf_idf"), de.NMF.from_workspace(workspace)
+    one = X.blocks[0].compute()
+    new = da.from_array(one.toarray(), chunks=(1, -1)).map_blocks(sparse.csr_array, meta=X._meta)
+
+    def refusing(*_graph: object, **_options: object) -> None:
+        raise AssertionError("computed at the call")
+
+    with dask.config.set(scheduler=refusing):
+        factors, labels = model.transform(new), model.predict(new)
+    np.testing.assert_array_equal(labels, model.labels_[: len(one.indptr) - 1])
+    stored = workspace.array("nmf_document_factors")[: one.shape[0]].compute()
+    assert factors.compute().tobytes() == stored.tobytes()
+    sizes = [len(cloudpickle.dumps(task)) for task in dict(dask.optimize(factors)[0].dask).values()]
+    once = [size for size in sizes if size > 20_000]  # the digests and the words
+    assert len(once) <= 3 < factors.numblocks[0]
+    assert np.median(sizes) < 10_000
 
 
 def test_a_model_is_read_from_an_opened_workspace_of_its_method(

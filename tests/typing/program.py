@@ -40,7 +40,8 @@ def in_memory_and_lazy(X: NDArray[np.float32], lazy: da.Array, table: list[list[
     assert_type(de.LSA(10).fit_transform(lazy), da.Array)
     assert_type(de.NMF(10).fit(table).transform(X), Floats)
     assert_type(de.SemanticNMF(10).fit_transform(lazy, X), da.Array)
-    assert_type(de.SphericalKMeans(10).fit(X).predict(lazy), NDArray[np.int64])
+    assert_type(de.SphericalKMeans(10).fit(X).predict(lazy), da.Array)
+    assert_type(de.NMF(10).fit(X).predict(X), NDArray[np.int64])
     assert_type(de.LatentSemanticImputation().fit_transform(X, table), Floats)
     assert_type(de.LocalityPreservingProjection().fit(X).transform(lazy), da.Array)
     de.LSA("ten")  # type: ignore[arg-type]

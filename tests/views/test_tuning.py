@@ -19,7 +19,7 @@ from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
 from distembed.storage.workspace import Workspace
 from distembed.views.tuning import Candidate, JobOf, item_halves, parse_grid, parse_grids, tune
-from tests.commands import run, succeed
+from tests.commands import succeed
 
 WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
 JOB = """
@@ -220,13 +220,6 @@ def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tm
     table = pacsv.read_csv(tmp_path / "t.csv")
     assert table.column_names == ["psdvec.smoothing", "value", "low", "high", "known", "total"]
     assert table.num_rows == 2
-
-
-def test_tune_says_that_it_needs_dask_ml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distembed.views.tuning.find_spec", lambda _: None)
-    done = run("tune", tmp_path / "job.toml", "--grid", "psdvec.n_iter=1,2", "--on", "set.txt")
-    assert done.exit_code == 1
-    assert "distembed tune needs dask-ml: pip install 'distembed[tune]'" in done.output
 
 
 @pytest.mark.parametrize(("value", "doubts"), [(0.4, 1), (0.5, 1), (0.6, 1), (0.8, 0)])
