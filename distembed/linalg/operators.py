@@ -136,16 +136,27 @@ def _times(block: Floats, matrix: Floats) -> Floats:
 def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
     """Return the product of a sparse matrix (n × m, row blocks) with vectors (m × b), in n's row chunks.
 
-    Every task holds all of the vectors; nothing else is as large as m.
+    Every task has all of the vectors, in their own row blocks; nothing else is as large as m.
     """
-    return map_blocks(
-        blocks.sparse_times_dense,
-        whole_rows(matrix),
-        gathered(vectors),
-        chunks=(matrix.chunks[0], (vectors.shape[1],)),
-        dtype=vectors.dtype,
-        meta=np.empty((0, 0), vectors.dtype),
+    return of_all_rows(
+        _sparse_times_pieces, "ib", whole_rows(matrix), "ij", vectors, "kb", dtype=vectors.dtype
     )
+
+
+def _sparse_times_pieces(rows: list[csr_array], vectors: list[Floats]) -> Floats:
+    return blocks.sparse_times_dense(*rows, *vectors)
+
+
+def of_all_rows(
+    function: Callable[..., Any], out: str, /, *pairs: Any, dtype: Any, meta: Any = None
+) -> da.Array:
+    """Return `blockwise` of a function that is given lists of blocks along each index that `out` does not have.
+
+    No task joins the blocks to one array before others can begin. Dask joins what makes blocks to no task of this
+    kind, which would compute them once for each.
+    """
+    meta = np.empty((0, 0), dtype) if meta is None else meta
+    return blockwise(function, out, *pairs, concatenate=False, align_arrays=False, dtype=dtype, meta=meta)
 
 
 def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None = None) -> da.Array:
