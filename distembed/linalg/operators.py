@@ -19,10 +19,9 @@ from scipy.sparse import csr_array
 
 from distembed.execution import (
     blockwise,
+    client_in_force,
     delayed,
-    delayed_blocks,
     from_delayed,
-    holding,
     map_blocks,
     sent,
     summed,
@@ -148,7 +147,7 @@ def _sparse_times_pieces(rows: list[csr_array], vectors: list[Floats]) -> Floats
 
 
 def of_all_rows(
-    function: Callable[..., Any], out: str, /, *pairs: Any, dtype: Any, meta: Any = None
+    function: Callable[..., Any], out: str, /, *pairs: Any, dtype: Any, meta: Any = None, **options: Any
 ) -> da.Array:
     """Return `blockwise` of a function that is given lists of blocks along each index that `out` does not have.
 
@@ -156,14 +155,16 @@ def of_all_rows(
     kind, which would compute them once for each.
     """
     meta = np.empty((0, 0), dtype) if meta is None else meta
-    return blockwise(function, out, *pairs, concatenate=False, align_arrays=False, dtype=dtype, meta=meta)
+    return blockwise(
+        function, out, *pairs, concatenate=False, align_arrays=False, dtype=dtype, meta=meta, **options
+    )
 
 
 def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None = None) -> da.Array:
     """Return the transpose of a sparse matrix of row blocks, as row blocks.
 
     Each block is cut at the output's bounds in one task, and each output block stacks its pieces: with
-    B blocks B² pieces, each moved once. Without `row_chunks` a square matrix keeps its chunks, and another
+    B blocks B² pieces, each moved once on a cluster. Without `row_chunks` a square matrix keeps its chunks, and another
     one gets as many blocks as it had, of equal numbers of rows.
     """
     n, m = matrix.shape
@@ -175,14 +176,32 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
         edges = np.linspace(0, m, min(max(m, 1), matrix.numblocks[0]) + 1).astype(int)
         sizes = tuple(int(size) for size in np.diff(edges))
     bounds = tuple(int(bound) for bound in np.cumsum([0, *sizes]))
-    split = delayed(blocks.split_columns, pure=True, nout=len(sizes))
-    stack = delayed(blocks.stack_columns, pure=True)
-    pieces = [split(block, bounds) for block in delayed_blocks(whole_rows(matrix)).ravel()]
-    meta = empty_csr(matrix.dtype)
-    parts = [
-        from_delayed(stack([cut[j] for cut in pieces]), (size, n), meta=meta) for j, size in enumerate(sizes)
-    ]
-    return holding(da.concatenate(parts) if len(parts) > 1 else parts[0], matrix)
+    rows = whole_rows(matrix)
+    cut = map_blocks(
+        _split_columns, rows, bounds=bounds, chunks=((1,) * rows.numblocks[0], (len(sizes),)),
+        dtype=object, meta=np.empty((0, 0), object),
+    )  # fmt: skip
+    options = {"dtype": matrix.dtype, "meta": empty_csr(matrix.dtype)}
+    shape = {"adjust_chunks": {"j": sizes}, "new_axes": {"k": n}}
+    if client_in_force() is None:  # in one process a piece is not moved, and not a task of its own
+        places = da.arange(len(sizes), chunks=1)
+        return of_all_rows(_stack_columns_at, "jk", cut, "il", places, "j", **shape, **options)
+    return of_all_rows(_stack_columns, "jk", cut.rechunk((1, 1)), "ij", **shape, **options)
+
+
+def _split_columns(block: csr_array, *, bounds: tuple[int, ...]) -> NDArray[np.object_]:
+    pieces = np.empty((1, len(bounds) - 1), object)
+    for place, piece in enumerate(blocks.split_columns(block, bounds)):
+        pieces[0, place] = piece
+    return pieces
+
+
+def _stack_columns_at(rows: list[list[NDArray[np.object_]]], place: NDArray[np.integer]) -> csr_array:
+    return blocks.stack_columns([pieces[0, place[0]] for (pieces,) in rows])
+
+
+def _stack_columns(rows: list[NDArray[np.object_]]) -> csr_array:
+    return blocks.stack_columns([piece.item() for piece in rows])
 
 
 @dataclass(frozen=True)
