@@ -29,6 +29,7 @@ from distembed.linalg.operators import (
     empty_csr,
     gathered,
     gram,
+    of_all_rows,
     transpose_row_blocks,
 )
 from distembed.typing import VectorLike
@@ -282,16 +283,12 @@ def _objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
 
 def _residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
     """Return R = S - Ws∘(V Vᵀ), lazily, in the row blocks of S."""
-    return map_blocks(
-        blocks.residual,
-        problem.target,
-        problem.weights,
-        vectors,
-        gathered(vectors),
-        chunks=problem.target.chunks,
-        dtype=np.float32,
-        meta=empty_csr(),
-    )
+    sides = (problem.target, "ij", problem.weights, "ij", vectors, "ib", vectors, "kb")
+    return of_all_rows(_residual_block, "ij", *sides, dtype=np.float32, meta=empty_csr())
+
+
+def _residual_block(target: Any, weights: Any, own: list[Floats], everyone: list[list[Floats]]) -> Any:
+    return blocks.residual(target, weights, *own, *(piece for pieces in everyone for piece in pieces))
 
 
 def _given(array: da.Array) -> da.Array:

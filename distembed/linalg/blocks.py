@@ -6,6 +6,7 @@ Symbols: `A_i` a sparse row block (rows_i × n), `X` a dense block of vectors (n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numba
@@ -20,43 +21,79 @@ Floats = NDArray[np.floating]
 ROUNDED = 64 * np.finfo(float).eps
 """Share of the lengths of two vectors up to which their difference is rounding."""
 
+NEAR_BYTES = 1 << 20
+"""Bytes of the rows of a dense matrix that are read again and again: they stay in the second cache of a core."""
 
-def sparse_times_dense(block: csr_array, dense: Floats) -> Floats:
-    """Return A_i X, shape (rows_i, b), in the dtype of `dense`."""
-    out = np.zeros((block.shape[0], dense.shape[1]), dtype=dense.dtype)
-    data = block.data.astype(dense.dtype, copy=False)
-    _add_sparse_times_dense(block.indptr, block.indices, data, np.ascontiguousarray(dense), out)
+
+def sparse_times_dense(block: csr_array, *dense: Floats) -> Floats:
+    """Return A_i X, shape (rows_i, b), in the dtype of X, whose rows may come in pieces, one below the other.
+
+    A stored value needs a row of X. Rows of a piece that stays in a near cache come several times as fast as those from
+    all over a large X, so that all of A_i is multiplied with one piece after the other; sums have the order of one
+    piece, and its bits.
+    """
+    out = np.zeros((block.shape[0], dense[0].shape[1]), dtype=dense[0].dtype)
+    data = block.data.astype(out.dtype, copy=False)
+    place, first = block.indptr[:-1].copy(), 0
+    for piece in _near_pieces(block, dense):
+        _add_sparse_times_piece(block.indptr, block.indices, data, place, first, piece, out)
+        first += len(piece)
     return out
 
 
+def _near_pieces(block: csr_array, dense: tuple[Floats, ...]) -> Iterator[Floats]:
+    """Yield the rows of a dense matrix in pieces of `NEAR_BYTES`, in one where the block has no order to follow."""
+    if not block.has_sorted_indices:
+        yield np.ascontiguousarray(np.concatenate(dense) if len(dense) > 1 else dense[0])
+        return
+    n_cuts = sum(piece.nbytes for piece in dense) // NEAR_BYTES
+    is_worth_it = (
+        block.nnz >= n_cuts * block.shape[0]
+    )  # else most rows would have no value in most of the pieces
+    for piece in dense:
+        row_bytes = piece.shape[1] * piece.itemsize
+        step = max(1, NEAR_BYTES // max(1, row_bytes) if is_worth_it else len(piece))
+        for first in range(0, len(piece), step):
+            yield np.ascontiguousarray(piece[first : first + step])
+
+
+@numba.njit(cache=True, nogil=True)
+def _end_of_piece(indices, start, end, last_column):  # type: ignore[no-untyped-def]
+    while start < end and indices[start] < last_column:
+        start += 1
+    return start
+
+
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _add_sparse_times_dense(indptr, indices, data, dense, out):  # type: ignore[no-untyped-def]
+def _add_sparse_times_piece(indptr, indices, data, place, first, dense, out):  # type: ignore[no-untyped-def]
     # Eight at a time, so that sums are loaded and stored once for eight; they are added in the order of one by one.
     for i in range(len(indptr) - 1):
-        row, p, last = out[i], indptr[i], indptr[i + 1]
+        row, p = out[i], place[i]
+        last = _end_of_piece(indices, p, indptr[i + 1], first + len(dense))
+        place[i] = last
         while p + 8 <= last:
             s, t, u, v = data[p], data[p + 1], data[p + 2], data[p + 3]
             w, x, y, z = data[p + 4], data[p + 5], data[p + 6], data[p + 7]
             a, b, d, e = (
-                dense[indices[p]],
-                dense[indices[p + 1]],
-                dense[indices[p + 2]],
-                dense[indices[p + 3]],
+                dense[indices[p] - first],
+                dense[indices[p + 1] - first],
+                dense[indices[p + 2] - first],
+                dense[indices[p + 3] - first],
             )
-            f, g = dense[indices[p + 4]], dense[indices[p + 5]]
-            h, k = dense[indices[p + 6]], dense[indices[p + 7]]
+            f, g = dense[indices[p + 4] - first], dense[indices[p + 5] - first]
+            h, k = dense[indices[p + 6] - first], dense[indices[p + 7] - first]
             for c in range(row.shape[0]):
                 half = row[c] + s * a[c] + t * b[c] + u * d[c] + v * e[c]
                 row[c] = half + w * f[c] + x * g[c] + y * h[c] + z * k[c]
             p += 8
         while p < last:
-            u, a = data[p], dense[indices[p]]
+            u, a = data[p], dense[indices[p] - first]
             for c in range(row.shape[0]):
                 row[c] += u * a[c]
             p += 1
 
 
-def sampled_product(block: csr_array, left: Floats, right: Floats) -> Floats:
+def sampled_product(block: csr_array, left: Floats, *right: Floats) -> Floats:
     """Return the dot products left_i · right_j of the cells (i, j) that a sparse block stores.
 
     Parameters
@@ -65,6 +102,7 @@ def sampled_product(block: csr_array, left: Floats, right: Floats) -> Floats:
         Its support is read, its values are not.
     left : (rows, r) array
     right : (n, r) array
+        Also in pieces, one below the other; it is read in pieces in any case, as by `sparse_times_dense`.
 
     Returns
     -------
@@ -72,19 +110,23 @@ def sampled_product(block: csr_array, left: Floats, right: Floats) -> Floats:
         In the order of `block.data`.
     """
     out = np.empty(block.nnz, dtype=left.dtype)
-    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-    _fill_sampled_product(block.indptr, block.indices, left, right, out)
+    left = np.ascontiguousarray(left)
+    place, first = block.indptr[:-1].copy(), 0
+    for piece in _near_pieces(block, right):
+        _fill_sampled_product(block.indptr, block.indices, place, first, left, piece, out)
+        first += len(piece)
     return out
 
 
 # Reassociation lets the compiler use vector registers for the sum; the order it picks is fixed at compile
 # time, so that the bits are the same in every run.
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def _fill_sampled_product(indptr, indices, left, right, out):  # type: ignore[no-untyped-def]
+def _fill_sampled_product(indptr, indices, place, first, left, right, out):  # type: ignore[no-untyped-def]
     for i in range(len(indptr) - 1):
-        mine = left[i]
-        for p in range(indptr[i], indptr[i + 1]):
-            other = right[indices[p]]
+        mine, start = left[i], place[i]
+        place[i] = _end_of_piece(indices, start, indptr[i + 1], first + len(right))
+        for p in range(start, place[i]):
+            other = right[indices[p] - first]
             total = mine[0] * other[0]
             for c in range(1, mine.shape[0]):
                 total += mine[c] * other[c]
@@ -151,10 +193,10 @@ def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
     return result
 
 
-def column_powers(block: Floats, *, power: int) -> Floats:
-    """Return the sum of a whole power of each column of one row block, shape (1, b), float64."""
-    wide = block.astype(np.float64, copy=False)
-    return np.einsum(",".join(["ij"] * power) + "->j", *[wide] * power)[None]
+def column_powers(*sides: Floats, power: int) -> Floats:
+    """Return the sum of a whole power of each column of one row block, or of several side by side, (1, b), float64."""
+    wide = [block.astype(np.float64, copy=False) for block in sides]
+    return np.concatenate([np.einsum(",".join(["ij"] * power) + "->j", *[one] * power) for one in wide])[None]
 
 
 def column_dots(left: Floats, right: Floats) -> Floats:

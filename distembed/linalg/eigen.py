@@ -19,8 +19,19 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
-from distembed.execution import Checkpoint, compute, map_blocks, once, one_blas_thread, persist, tell, whole
+from distembed.execution import (
+    Checkpoint,
+    compute,
+    map_blocks,
+    once,
+    one_blas_thread,
+    persist,
+    summed,
+    tell,
+    whole,
+)
 from distembed.linalg import blocks
 from distembed.linalg.costs import krylov_basis
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
@@ -129,18 +140,18 @@ def largest_eigenpairs(
     products: list[da.Array] = []
     columns: list[Floats] = []
     for number in range(1, basis.most_passes + 1):
-        block = products[-1] if products else first
-        make = partial(_orthonormal, block, tuple(bases))
+        make = partial(_orthonormal, first, ())
+        if products:
+            make = partial(_orthonormal, products[-1], tuple(bases), whole(columns[-1]))
         if is_whole:
             make = partial(_unit_vectors, matrix.row_chunks, (number - 1) * width, width, dtype)
         bases.append(checkpoint(f"{BASIS}-{number}", make))
         products.append(checkpoint(f"{PRODUCT}-{number}", partial(matrix.apply, bases[-1])))
+        columns.append(compute(_stacked_products(products[-1], tuple(bases))))
         tell("passes", number, most if tol is None else None)
-        if tol is not None:
-            columns.append(compute(_stacked_products(products[-1], tuple(bases))))
-            if number >= JUDGED_FROM and _has_settled(products[-1], columns, k, tol):
-                break
-    found = _rayleigh_ritz(bases, products, k)
+        if tol is not None and number >= JUDGED_FROM and _has_settled(products[-1], columns, k, tol):
+            break
+    found = _rayleigh_ritz(bases, products, columns, k)
     is_good = tol is None or _all_small(found.values, found.residuals, tol, dtype)
     return found._replace(converged=is_good)
 
@@ -212,7 +223,8 @@ def filtered_eigenpairs(
     make, n_passes = partial(_orthonormal, block, ()), 0
     for number in range(1, n_rounds + 1):
         basis = checkpoint(f"{BASIS}-{number}", make)
-        found = _rayleigh_ritz([basis], [matrix.apply(basis).persist()], width)
+        product = matrix.apply(basis).persist()
+        found = _rayleigh_ritz([basis], [product], [compute(_stacked_products(product, (basis,)))], width)
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes + 1)
         tell("rounds", number)
         if largest.residuals.max() <= tol * np.abs(largest.values).max():
@@ -328,18 +340,23 @@ def _unit_vectors(row_chunks: tuple[int, ...], first: int, width: int, dtype: An
     return dense_blocks(np.eye(n, min(width, n - first), -first, dtype=dtype), row_chunks)
 
 
-def _orthonormal(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
-    """Return an orthonormal basis of what a block adds to the bases before it, in two passes."""
+def _orthonormal(
+    block: da.Array, bases: tuple[da.Array, ...], coefficients: da.Array | None = None
+) -> da.Array:
+    """Return an orthonormal basis of what a block Z adds to the bases before it, in two passes; QᵀZ may be given."""
     smallest = SMALLEST_SHARE[np.dtype(block.dtype)]
-    once = _whiten(_project_out(block, bases), blocks.whitening, smallest)
+    once = _whiten(_project_out(block, bases, coefficients), blocks.whitening, smallest)
     return _whiten(_project_out(once, bases), blocks.renormalizing, SHORTENED)
 
 
-def _project_out(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
+def _project_out(
+    block: da.Array, bases: tuple[da.Array, ...], coefficients: da.Array | None = None
+) -> da.Array:
     """Return Z - Q QᵀZ."""
     if not bases:
         return block
-    coefficients = _stacked_products(block, bases)
+    if coefficients is None:
+        coefficients = _stacked_products(block, bases)
     return map_blocks(
         blocks.remove_basis, block, coefficients, *bases, chunks=block.chunks, dtype=block.dtype
     )
@@ -370,13 +387,15 @@ def _times_block(block: Floats, transform: Floats) -> Floats:
     return block @ transform.astype(block.dtype)
 
 
-def _rayleigh_ritz(bases: list[da.Array], products: list[da.Array], k: int) -> Eigenpairs:
-    """Return the largest eigenpairs within the span of the bases, given A times each."""
-    columns = [_stacked_products(product, tuple(bases)) for product in products]
-    lengths = [column_powers(basis, 2) for basis in bases]
-    projected, length = compute((da.concatenate(columns, axis=1), da.concatenate(lengths)))
+def _rayleigh_ritz(
+    bases: list[da.Array], products: list[da.Array], columns: list[Floats], k: int
+) -> Eigenpairs:
+    """Return the largest eigenpairs within the span of the bases, given A times each and QᵀA Q by its block columns."""
+    chunks = ((1,) * bases[0].numblocks[0], (sum(basis.shape[1] for basis in bases),))
+    lengths = map_blocks(blocks.column_powers, *bases, power=2, chunks=chunks, dtype=np.float64)
+    kept = compute(summed(lengths)) > 0.5
     with one_blas_thread():
-        values, rotation = _ritz_values(projected, length > 0.5, k)
+        values, rotation = _ritz_values(_projected(columns), kept, k)
     vectors = _combine(bases, rotation)
     misfit = _combine(products, rotation) - vectors * values.astype(vectors.dtype)
     squares, cubes = compute((column_powers(misfit, 2), column_powers(vectors, 3)))
@@ -384,15 +403,28 @@ def _rayleigh_ritz(bases: list[da.Array], products: list[da.Array], k: int) -> E
     return Eigenpairs(values, vectors, np.sqrt(squares), len(products))
 
 
+def _projected(columns: list[Floats]) -> Floats:
+    """Return QᵀA Q, given its block columns from the top to the diagonal; below it lies what is above, transposed."""
+    height = len(columns[-1])
+    projected = np.zeros((height, height))
+    for column in columns:
+        last, first = len(column), len(column) - column.shape[1]
+        projected[:last, first:last] = column
+        projected[first:last, :last] = column.T
+        square = column[first:]
+        projected[first:last, first:last] = (square + square.T) / 2
+    return projected
+
+
 def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Floats, Floats]:
     """Return the k largest eigenvalues of the projected matrix and their vectors, zero where not `kept`."""
     inner = projected[np.ix_(kept, kept)]
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    rotation = np.zeros((len(projected), k))
-    found = min(k, len(values))
-    rotation[kept, :found] = vectors[:, ::-1][:, :found]
-    padded = np.zeros(k)
-    padded[:found] = values[::-1][:found]
+    found = min(k, len(inner))
+    rotation, padded = np.zeros((len(projected), k)), np.zeros(k)
+    if found:
+        bounds = [len(inner) - found, len(inner) - 1]
+        values, vectors = eigh(inner, subset_by_index=bounds, overwrite_a=True)
+        rotation[kept, :found], padded[:found] = vectors[:, ::-1], values[::-1]
     return padded, rotation
 
 
@@ -409,9 +441,7 @@ def _has_settled(product: da.Array, columns: list[Floats], k: int, tol: float) -
     A times all but the last vectors of the basis lies within it, so that the residual of a Ritz vector is what the
     last product, weighted with the vector's last coordinates, has outside.
     """
-    height, width = columns[-1].shape
-    upper = np.concatenate([np.pad(one, ((0, height - len(one)), (0, 0))) for one in columns], axis=1)
-    projected = np.triu(upper) + np.triu(upper, 1).T
+    width, projected = columns[-1].shape[1], _projected(columns)
     squares = compute(_gram(product))
     with one_blas_thread():
         values, rotation = _ritz_values(projected, projected.any(axis=0), k)

@@ -19,10 +19,9 @@ from scipy.sparse import csr_array
 
 from distembed.execution import (
     blockwise,
+    client_in_force,
     delayed,
-    delayed_blocks,
     from_delayed,
-    holding,
     map_blocks,
     sent,
     summed,
@@ -136,15 +135,28 @@ def _times(block: Floats, matrix: Floats) -> Floats:
 def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
     """Return the product of a sparse matrix (n × m, row blocks) with vectors (m × b), in n's row chunks.
 
-    Every task holds all of the vectors; nothing else is as large as m.
+    Every task has all of the vectors, in their own row blocks; nothing else is as large as m.
     """
-    return map_blocks(
-        blocks.sparse_times_dense,
-        whole_rows(matrix),
-        gathered(vectors),
-        chunks=(matrix.chunks[0], (vectors.shape[1],)),
-        dtype=vectors.dtype,
-        meta=np.empty((0, 0), vectors.dtype),
+    return of_all_rows(
+        _sparse_times_pieces, "ib", whole_rows(matrix), "ij", vectors, "kb", dtype=vectors.dtype
+    )
+
+
+def _sparse_times_pieces(rows: list[csr_array], vectors: list[Floats]) -> Floats:
+    return blocks.sparse_times_dense(*rows, *vectors)
+
+
+def of_all_rows(
+    function: Callable[..., Any], out: str, /, *pairs: Any, dtype: Any, meta: Any = None, **options: Any
+) -> da.Array:
+    """Return `blockwise` of a function that is given lists of blocks along each index that `out` does not have.
+
+    No task joins the blocks to one array before others can begin. Dask joins what makes blocks to no task of this
+    kind, which would compute them once for each.
+    """
+    meta = np.empty((0, 0), dtype) if meta is None else meta
+    return blockwise(
+        function, out, *pairs, concatenate=False, align_arrays=False, dtype=dtype, meta=meta, **options
     )
 
 
@@ -152,7 +164,7 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
     """Return the transpose of a sparse matrix of row blocks, as row blocks.
 
     Each block is cut at the output's bounds in one task, and each output block stacks its pieces: with
-    B blocks B² pieces, each moved once. Without `row_chunks` a square matrix keeps its chunks, and another
+    B blocks B² pieces, each moved once on a cluster. Without `row_chunks` a square matrix keeps its chunks, and another
     one gets as many blocks as it had, of equal numbers of rows.
     """
     n, m = matrix.shape
@@ -164,14 +176,32 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
         edges = np.linspace(0, m, min(max(m, 1), matrix.numblocks[0]) + 1).astype(int)
         sizes = tuple(int(size) for size in np.diff(edges))
     bounds = tuple(int(bound) for bound in np.cumsum([0, *sizes]))
-    split = delayed(blocks.split_columns, pure=True, nout=len(sizes))
-    stack = delayed(blocks.stack_columns, pure=True)
-    pieces = [split(block, bounds) for block in delayed_blocks(whole_rows(matrix)).ravel()]
-    meta = empty_csr(matrix.dtype)
-    parts = [
-        from_delayed(stack([cut[j] for cut in pieces]), (size, n), meta=meta) for j, size in enumerate(sizes)
-    ]
-    return holding(da.concatenate(parts) if len(parts) > 1 else parts[0], matrix)
+    rows = whole_rows(matrix)
+    cut = map_blocks(
+        _split_columns, rows, bounds=bounds, chunks=((1,) * rows.numblocks[0], (len(sizes),)),
+        dtype=object, meta=np.empty((0, 0), object),
+    )  # fmt: skip
+    options = {"dtype": matrix.dtype, "meta": empty_csr(matrix.dtype)}
+    shape = {"adjust_chunks": {"j": sizes}, "new_axes": {"k": n}}
+    if client_in_force() is None:  # in one process a piece is not moved, and not a task of its own
+        places = da.arange(len(sizes), chunks=1)
+        return of_all_rows(_stack_columns_at, "jk", cut, "il", places, "j", **shape, **options)
+    return of_all_rows(_stack_columns, "jk", cut.rechunk((1, 1)), "ij", **shape, **options)
+
+
+def _split_columns(block: csr_array, *, bounds: tuple[int, ...]) -> NDArray[np.object_]:
+    pieces = np.empty((1, len(bounds) - 1), object)
+    for place, piece in enumerate(blocks.split_columns(block, bounds)):
+        pieces[0, place] = piece
+    return pieces
+
+
+def _stack_columns_at(rows: list[list[NDArray[np.object_]]], place: NDArray[np.integer]) -> csr_array:
+    return blocks.stack_columns([pieces[0, place[0]] for (pieces,) in rows])
+
+
+def _stack_columns(rows: list[NDArray[np.object_]]) -> csr_array:
+    return blocks.stack_columns([piece.item() for piece in rows])
 
 
 @dataclass(frozen=True)

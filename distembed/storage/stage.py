@@ -177,13 +177,32 @@ class Stage:
         [0, 1, 4, 9]
         >>> workspace.close()
         """
-        full = f"checkpoints/{self.name}/{name}"
-        if self.is_stored(full):
+        full = self._checkpoint_name(name)
+        if self.has_checkpoint(name):
             return self.array(full)
         array = make()
         dims = ("row", "column", *(f"axis_{axis}" for axis in range(2, array.ndim)))[: array.ndim]
         meaning = f"State {name} of stage {self.name}."
         return self.store(full, array, dims=dims, units="", meaning=meaning, temporary=True)
+
+    def has_checkpoint(self, name: str) -> bool:
+        """Return whether `checkpoint` has stored every block under a name.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> _ = stage.checkpoint("squares", lambda: da.arange(4, chunks=2) ** 2)
+        >>> stage.has_checkpoint("squares"), stage.has_checkpoint("cubes")
+        (True, False)
+        >>> workspace.close()
+        """
+        return self.is_stored(self._checkpoint_name(name))
+
+    def _checkpoint_name(self, name: str) -> str:
+        return f"checkpoints/{self.name}/{name}"
 
     def store_table(self, name: str, table: pa.Table) -> None:
         """Store a table as ``<name>.parquet``.

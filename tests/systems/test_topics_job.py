@@ -474,7 +474,7 @@ def planned(job: Path, stage: str = "topics", **settings: object) -> Cost:
 def test_the_plan_of_topics_counts_every_method_and_start(job: Path) -> None:
     alone, both = (planned(job, compare_with=methods) for methods in ((), ("nmf",)))
     assert both.graphs > alone.graphs + 4 * 20  # three starts and what is kept, of twenty rounds each
-    assert both.shared_bytes == alone.shared_bytes
+    assert both.task_bytes == alone.task_bytes
     assert planned(job, n_starts=6).written_bytes > planned(job).written_bytes
     chosen = {"n_topics": "auto", "n_topics_range": (2, 3), "compare_with": ()}
     more = chosen | {"n_topics_range": (2, 3, 4)}
@@ -485,5 +485,5 @@ def test_the_plan_of_topics_counts_matrices_that_stay_in_memory(long_job: Path) 
     """In blocks they are held by the workers where they fit there, and read again in every round where they do not."""
     whole = planned(long_job, block_memory=2**20)
     held, read = (planned(long_job, memory_limit=limit) for limit in (2**30, 2**17))
-    assert whole.tasks == 1 < held.tasks == read.tasks
+    assert whole.tasks < held.tasks == read.tasks
     assert held.shared_bytes > read.shared_bytes

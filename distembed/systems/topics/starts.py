@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -43,6 +43,7 @@ from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
 from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
+from distembed.storage.tasks import boxed, boxed_all, run_blocks
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob
@@ -175,17 +176,27 @@ def held_bytes(job: TopicsJob, n_nonzero: int) -> int:
 
 
 def fitted(work: Work, method: Method, number: int) -> Any:
-    """Return one start of a method, fitted; what documents hold no word is said once, by the report."""
+    """Return one start of a method, fitted."""
+    used = _used(work, method)
+    stored = prefixed(work.ctx.stage.checkpoint, _name_of(work, method, number))
+    checkpoint = persist if _is_whole(used) else stored
+    return _fit(estimator(work.ctx.job, method, work.n_topics, number, checkpoint=checkpoint), *used)
+
+
+def _used(work: Work, method: Method) -> tuple[Any, ...]:
+    """Return the matrices that a method is fitted to."""
+    return (work.X, work.M) if method == "semantic_nmf" else (work.X,)
+
+
+def _is_whole(used: Sequence[Any]) -> bool:
+    return not any(isinstance(matrix, da.Array) for matrix in used)
+
+
+def _fit(model: Any, *used: Any) -> Any:
+    """Return a model, fitted; what documents hold no word is said once, by the report."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*hold no word")
-        return _fit(work, method, number)
-
-
-def _fit(work: Work, method: Method, number: int) -> Any:
-    used = (work.X, work.M) if method == "semantic_nmf" else (work.X,)
-    by_block = any(isinstance(matrix, da.Array) for matrix in used)
-    checkpoint = _named(work, f"{method}-{number:04d}") if by_block else persist
-    return estimator(work.ctx.job, method, work.n_topics, number, checkpoint=checkpoint).fit(*used)
+        return model.fit(*used)
 
 
 def estimator(
@@ -211,9 +222,13 @@ def estimator(
     return OrthogonalNMF(n_topics, **common)
 
 
-def _named(work: Work, prefix: str) -> Checkpoint:
-    """Return a checkpoint of the stage whose names begin with those of a start."""
-    return prefixed(work.ctx.stage.checkpoint, f"{work.prefix}{prefix}-")
+LAST_KEPT = "loss"
+"""What is stored last of a start."""
+
+
+def _name_of(work: Work, method: Method, number: int) -> str:
+    """Return what the names of all that is kept of a start begin with."""
+    return f"{work.prefix}{method}-{number:04d}-"
 
 
 class Start(NamedTuple):
@@ -224,24 +239,84 @@ class Start(NamedTuple):
     words: da.Array | None  # (words, topics) float32 in blocks of words, where a consensus is made of them
 
 
-def start_of(work: Work, method: Method, number: int) -> Start:
+class FittedStart(NamedTuple):
+    """What is kept of each start, in memory."""
+
+    labels: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    words: NDArray[np.float32]
+
+
+def _found_by(model: Any) -> FittedStart:
+    return FittedStart(model.labels_, loss_of(model), words_of(model).astype(np.float32))
+
+
+def starts_of_each(work: Work, methods: Sequence[Method]) -> dict[Method, list[Start]]:
+    """Return every start of some methods: found on disk, or fitted now, all at once where their matrices are whole."""
+    _fit_at_once(work, [method for method in methods if _is_whole(_used(work, method))])
+    numbers = range(work.ctx.job.topics.n_starts)
+    return {method: [_start_of(work, method, number) for number in numbers] for method in methods}
+
+
+def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
+    """Fit and keep the starts of some methods that are not on disk, each by a task."""
+    job, numbers = work.ctx.job, range(work.ctx.job.topics.n_starts)
+    missing = [
+        (method, number)
+        for method in methods
+        for number in numbers
+        if not work.ctx.stage.has_checkpoint(_name_of(work, method, number) + LAST_KEPT)
+    ]
+    if not missing:
+        return
+    models = [estimator(job, method, work.n_topics, number, checkpoint=persist) for method, number in missing]
+    items = boxed_all(list(zip(missing, models, strict=True)))
+    used = {"X": work.X, "M": work.M if "semantic_nmf" in methods else None}
+    fits = map_blocks(
+        _fit_box, da.from_array(items, chunks=1), dtype=object, meta=np.empty(0, object), step="start", **used
+    )
+    run_blocks(
+        fits, partial(_keep_found, work), name=lambda place: "start {1} of {0}".format(*missing[place])
+    )
+
+
+def _fit_box(box: NDArray[np.object_], *, X: Any, M: Any) -> NDArray[np.object_]:
+    """Return which start a model in a box is, and what it finds, in a box."""
+    start, model = box[0]
+    return boxed((start, _found_by(_fit(model, X, M) if isinstance(model, SemanticNMF) else _fit(model, X))))
+
+
+def _keep_found(work: Work, found: tuple[tuple[Method, int], FittedStart]) -> None:
+    (method, number), arrays = found
+    _kept_start(work, method, number, lambda: arrays)
+    options, name = work.ctx.job.topics, f"{work.n_topics} topics" if work.prefix else method
+    n_done = sum(
+        work.ctx.stage.has_checkpoint(_name_of(work, method, each) + LAST_KEPT)
+        for each in range(options.n_starts)
+    )
+    work.ctx.progress(name, unit="starts")(n_done, options.n_starts)
+
+
+def _start_of(work: Work, method: Method, number: int) -> Start:
     """Return what is kept of one start: found on disk, or fitted now."""
-    model = cache(partial(fitted, work, method, number))
-    checkpoint = _named(work, f"{method}-{number:04d}")
     with _rounds_of_start(work, method, number):
-        words = (
-            checkpoint("words", lambda: _word_blocks(work, words_of(model()))) if work.keeps_words else None
-        )
-        labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
-        loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
-        return Start(compute(labels), compute(loss), words)
+        return _kept_start(work, method, number, cache(lambda: _found_by(fitted(work, method, number))))
+
+
+def _kept_start(work: Work, method: Method, number: int, found: Callable[[], FittedStart]) -> Start:
+    """Return what is kept of one start: found on disk, or as it is given."""
+    checkpoint = prefixed(work.ctx.stage.checkpoint, _name_of(work, method, number))
+    words = checkpoint("words", lambda: _word_blocks(work, found().words)) if work.keeps_words else None
+    labels = checkpoint("labels", lambda: da.from_array(found().labels, chunks=-1))
+    loss = checkpoint(LAST_KEPT, lambda: da.from_array(found().loss, chunks=-1))
+    return Start(compute(labels), compute(loss), words)
 
 
 def _word_blocks(work: Work, words: NDArray[Any]) -> da.Array:
     """Return word factors in blocks of words, of which those of all starts together are a block of memory."""
     job = work.ctx.job
     rows = max(1, job.resources.block_memory // (POOLED_BYTES * work.n_topics * job.topics.n_starts))
-    return da.from_array(words.astype(np.float32), chunks=(rows, -1))
+    return da.from_array(words, chunks=(rows, -1))
 
 
 @contextmanager
@@ -289,7 +364,10 @@ def _consensus_cost(job: TopicsJob, sizes: TopicSizes, n_topics: int) -> Cost:
 
 
 def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, n_fits: int) -> Cost:
-    """Return what so many fits of a method take, of which one is held at a time, and the factors of one stored."""
+    """Return what so many fits of a method take, and the factors of one stored.
+
+    Fits of matrices in blocks follow each other; of whole matrices each is a task.
+    """
     X = sizes.n_terms, document_blocks(sizes.corpus.text, job.resources.block_memory)
     M = (sizes.n_associated, sizes.runs.n_row_blocks) if method == "semantic_nmf" else (0, 1)
     n_blocks = [1 if is_whole(job, n_nonzero) else n for n_nonzero, n in (X, M)]
@@ -297,18 +375,21 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
     model = estimator(job, method, n_topics, checkpoint=checkpoint).set_params(n_init=n_fits)
     shape, block_memory = (sizes.corpus.n_documents, sizes.corpus.n_words), job.resources.block_memory
     if isinstance(model, SphericalKMeans):
-        return kmeans_cost(model, shape, X[0], n_blocks=n_blocks[0], block_memory=block_memory)
-    if isinstance(model, SemanticNMF):
-        model.set_params(shift=job.topics.shift)
-    return nmf_cost(
-        model.set_params(choose="objective"),
-        shape,
-        X[0],
-        n_associated=M[0],
-        n_blocks=n_blocks[0],
-        n_word_blocks=n_blocks[1],
-        block_memory=block_memory,
-    )
+        cost = kmeans_cost(model, shape, X[0], n_blocks=n_blocks[0], block_memory=block_memory)
+    else:
+        shift = {"shift": job.topics.shift} if isinstance(model, SemanticNMF) else {}
+        cost = nmf_cost(
+            model.set_params(choose="objective", **shift),
+            shape,
+            X[0],
+            n_associated=M[0],
+            n_blocks=n_blocks[0],
+            n_word_blocks=n_blocks[1],
+            block_memory=block_memory,
+        )
+    if checkpoint is not persist:
+        return cost
+    return cost._replace(tasks=n_fits, task_bytes=cost.task_bytes + cost.shared_bytes, shared_bytes=0)
 
 
 def _of_matrices(job: TopicsJob, sizes: TopicSizes, costs: Iterable[Cost]) -> Cost:
@@ -323,11 +404,10 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     job: TopicsJob = ctx.job
     n_topics = n_topics_of(job, ctx.workspace)
     work = Work(ctx, *matrices(ctx, job.topics.methods), n_topics, keeps_words=job.topics.has_consensus)
-    found: dict[Method, list[Start]] = {}
+    found = starts_of_each(work, job.topics.methods)
     rows: list[StartRow] = []
     labels: list[NDArray[np.int64]] = []
     for method in job.topics.methods:
-        found[method] = [start_of(work, method, number) for number in range(job.topics.n_starts)]
         with _rounds_of_start(work, method, job.topics.n_starts):
             kept = _kept(work, method, found[method])
             _store_factors(ctx, method, kept.model, work.X)
@@ -391,12 +471,11 @@ def _chosen(job: TopicsJob, agreement: Agreement, losses: NDArray[np.float64]) -
 def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
     """Return the consensus of the starts of a method."""
     words = [start.words for start in starts if start.words is not None]
-    used = (work.X, work.M) if method == "semantic_nmf" else (work.X,)
+    checkpoint = prefixed(work.ctx.stage.checkpoint, f"{work.prefix}{method}-")
+    model = estimator(work.ctx.job, method, work.n_topics, checkpoint=checkpoint)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*hold no word")
-        return estimator(work.ctx.job, method, work.n_topics, checkpoint=_named(work, method)).fit_consensus(
-            *used, words
-        )
+        return model.fit_consensus(*_used(work, method), words)
 
 
 def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
@@ -452,7 +531,7 @@ def run_number(ctx: Context) -> dict[str, Any]:
 def _stability(work: Work) -> dict[str, Any]:
     """Return how stable the topics of one number are, and how well they fit."""
     options = work.ctx.job.topics
-    starts = [start_of(work, options.method, number) for number in range(options.n_starts)]
+    starts = starts_of_each(work, (options.method,))[options.method]
     groups = topic_stability([start.words for start in starts])
     agreement = label_agreement(np.stack([start.labels for start in starts]))
     return {
