@@ -39,19 +39,20 @@ class System(NamedTuple):
 SYSTEMS = {
     "psdvec": System(
         psdvec.write,
-        ("subwords.enabled=true",),
+        ("subwords.enabled=true", "matrices.keep=['pmi', 'distances']"),
         "8,000 tokens, 200 words, 13,381 pairs",
         {
             "psdvec.n_componets=5": (2, "did you mean n_components"),
             "psdvec.n_components=61": (2, "n_components"),
             "psdvec.n_core=1000000": (1, "n_core"),
             "vocabulary.min_count=10000000": (1, "min_count"),
+            "matrices.keep=['tf_idf']": (2, "matrices.keep.0 = 'tf_idf' is not allowed"),
             "corpus.paths=['nothing-*.bz2']": (1, "nothing-"),
         },
     ),
     "imputation": System(
         imputation.write,
-        ("resources.block_memory=2KiB",),
+        ("resources.block_memory=2KiB", "matrices.keep=['distances']"),
         "60 names x 3 numbers, vectors of 5 components",
         {
             "domain.path=none.csv": (1, "none.csv"),
@@ -65,7 +66,7 @@ SYSTEMS = {
     ),
     "wordspaces": System(
         wordspaces.write,
-        ("wordspaces.spaces=['lpp', 'lsa', 'random']",),
+        ("wordspaces.spaces=['lpp', 'lsa', 'random']", "matrices.keep=['distances']"),
         "6,401 tokens, 57 words, 160 documents",
         {
             "evaluation.sets=['none.txt']": (1, "none.txt"),
@@ -91,7 +92,7 @@ SYSTEMS = {
     ),
     "topics": System(
         topics.write_long,
-        (),
+        ("matrices.keep=['shifted_ppmi']",),
         "60 words, 1,800 pairs, 11,105 document terms",
         {
             "corpus.paths=['none.jsonl']": (1, "none.jsonl"),
@@ -123,12 +124,16 @@ SYSTEMS = {
     ),
     "neighbors": System(
         neighbors.write,
-        ("resources.block_memory=32KiB",),
+        ("resources.block_memory=32KiB", "matrices.keep=['distances']"),
         "500 rows x 12 numbers",
         {
             "input.path=absent.npy": (1, "absent.npy"),
             "input.columns=['x']": (1, "no column 'x'"),
             "input.names=job.toml": (1, "lines, and the matrix 500 rows"),
+            "matrices.disk=900kB": (
+                1,
+                "would keep distances, 976.6 KiB on disk, over the limit of 878.9 KiB",
+            ),
             "neighbors.n_neighbors=500": (1, "choose n_neighbors between 1 and 499"),
             "neighbors.metric=inner_product": (2, "a spanning tree needs a distance"),
         },

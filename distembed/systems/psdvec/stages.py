@@ -49,6 +49,7 @@ from distembed.job.word_vectors import (
 )
 from distembed.linalg.chunks import balanced_chunks
 from distembed.linalg.eigen import BASIS, PRODUCT
+from distembed.neighbors.costs import RowSizes
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     COOCCURRENCE,
@@ -59,6 +60,7 @@ from distembed.stages.corpus import (
 )
 from distembed.stages.corpus_sections import counting_options
 from distembed.stages.corpus_sizes import PairSizes, pair_sizes
+from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob
@@ -261,6 +263,11 @@ def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> Cost:
     return cost._replace(exact=sizes.exact)
 
 
+def noncore_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return the section of the factorization, with a key that older workspaces have beside."""
+    return {"psdvec": {**job.psdvec.options, "keep_pmi": False}}
+
+
 def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> Cost:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
     model = subword_map(job) if job.subwords.enabled else None
@@ -358,10 +365,19 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_sets": len(scores)}
 
 
+def size_of_vectors(job: PSDVecJob, sizes: PairSizes) -> tuple[RowSizes, bool]:
+    """Return the size of the vectors, and whether it is counted."""
+    rows = RowSizes(sizes.corpus.n_words, job.psdvec.n_components, itemsize=4)
+    return rows, "vocabulary" in sizes.corpus.counted
+
+
+KEPT_DISTANCES = KeptRows(outputs.VECTORS, "vectors", "two words", metric_of_words, size_of_vectors)
+
+
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
     solved = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
-    noncore = StageSpec(NONCORE, ("core",), sections("psdvec"), run_noncore, plan_noncore)
+    noncore = StageSpec(NONCORE, ("core",), noncore_parameters, run_noncore, plan_noncore)
     map_of_ngrams = StageSpec(
         SUBWORDS, (*solved, "vocabulary"), subword_parameters, run_subwords, plan_subwords
     )
@@ -371,11 +387,12 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         VOCABULARY,
         PARTIAL_COUNTS,
         COOCCURRENCE,
-        *([KEPT_PMI] if job.psdvec.keep_pmi else []),
+        *kept_stages(job, KEPT_PMI),
         StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
         *((noncore,) if NONCORE in solved else ()),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
+        *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
             "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
         ),
@@ -397,5 +414,6 @@ SYSTEM = System(
         SUBWORD_MEAN,
         NGRAMS,
         corpus_outputs.EVALUATION,
+        KEPT_DISTANCES.output,
     ),
 )
