@@ -102,7 +102,7 @@ def read_distances(workspace: str | os.PathLike[str]) -> Distances:
     >>> graph = distances.names.index("graph")
     >>> row = distances.values[graph].compute()  # reads one block of rows
     >>> [distances.names[i] for i in row.argsort(kind="stable")[1:3]]
-    ['minors', 'trees']
+    ['minors', 'a']
     """
     place = Workspace.open(workspace)
     stage = place.stages().get("distances")
