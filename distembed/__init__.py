@@ -6,12 +6,13 @@ The data path, and the module of each step::
     -> token ids   corpus.tokenizer      Tokenizer, Tokens
     -> vocabulary  corpus.vocabulary     build_vocabulary, Vocabulary
     -> counts      counting              count_cooccurrences, count_document_terms
-    -> association weighting             ppmi, tf_idf; pmi, log-entropy; read_pmi of a workspace
+    -> association weighting             pmi, ppmi, smoothed_pmi, tf_idf, log_entropy; read_pmi of a workspace
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
     -> vectors     factorization         join_vectors, of several files or models
+    -> graphs      neighbors             pairwise_distances, nearest_neighbors; read_distances of a workspace
     -> numbers     evaluation            evaluate, evaluate_tagging, explain_similarity, weat
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field

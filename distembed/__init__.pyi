@@ -25,14 +25,20 @@ from .manifold.alignment import SemisupervisedAlignment as SemisupervisedAlignme
 from .manifold.feature_preserving import FeaturePreservingEmbedding as FeaturePreservingEmbedding
 from .manifold.imputation import LatentSemanticImputation as LatentSemanticImputation
 from .manifold.projection import LocalityPreservingProjection as LocalityPreservingProjection
+from .neighbors.arrays import nearest_neighbors as nearest_neighbors
+from .neighbors.arrays import pairwise_distances as pairwise_distances
 from .storage.workspace import Workspace as Workspace
 from .vectors import WordVectors as WordVectors
 from .vectors.subwords import SubwordTable as SubwordTable
 from .views.finished_job import run_job as run_job
+from .views.matrices import read_distances as read_distances
 from .views.matrices import read_neighbors as read_neighbors
 from .views.matrices import read_pmi as read_pmi
+from .weighting.documents import log_entropy as log_entropy
 from .weighting.documents import tf_idf as tf_idf
+from .weighting.pmi import pmi as pmi
 from .weighting.pmi import ppmi as ppmi
+from .weighting.pmi import smoothed_pmi as smoothed_pmi
 from .weighting.spaces import directional_contexts as directional_contexts
 
 __version__: str

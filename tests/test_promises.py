@@ -39,7 +39,11 @@ class System(NamedTuple):
 SYSTEMS = {
     "psdvec": System(
         psdvec.write,
-        ("subwords.enabled=true", "views.sides={method='ppmi', n_components=4, n_passes=2}"),
+        (
+            "subwords.enabled=true",
+            "views.sides={method='ppmi', n_components=4, n_passes=2}",
+            "matrices.keep=['pmi', 'distances']",
+        ),
         "8,000 tokens, 200 words, 13,381 pairs",
         {
             "psdvec.n_componets=5": (2, "did you mean n_components"),
@@ -50,12 +54,13 @@ SYSTEMS = {
             "views.other={method='svd'}": (2, "views.other"),
             "views.other={method='vectors', path='none.txt'}": (1, "none.txt"),
             "vocabulary.min_count=10000000": (1, "min_count"),
+            "matrices.keep=['tf_idf']": (2, "matrices.keep.0 = 'tf_idf' is not allowed"),
             "corpus.paths=['nothing-*.bz2']": (1, "nothing-"),
         },
     ),
     "imputation": System(
         imputation.write,
-        ("resources.block_memory=2KiB",),
+        ("resources.block_memory=2KiB", "matrices.keep=['distances']"),
         "60 names x 3 numbers, vectors of 5 components",
         {
             "domain.path=none.csv": (1, "none.csv"),
@@ -69,7 +74,7 @@ SYSTEMS = {
     ),
     "wordspaces": System(
         wordspaces.write,
-        ("wordspaces.spaces=['lpp', 'lsa', 'random']",),
+        ("wordspaces.spaces=['lpp', 'lsa', 'random']", "matrices.keep=['distances']"),
         "6,401 tokens, 57 words, 160 documents",
         {
             "evaluation.sets=['none.txt']": (1, "none.txt"),
@@ -95,7 +100,7 @@ SYSTEMS = {
     ),
     "topics": System(
         topics.write_long,
-        (),
+        ("matrices.keep=['shifted_ppmi']",),
         "60 words, 1,800 pairs, 11,105 document terms",
         {
             "corpus.paths=['none.jsonl']": (1, "none.jsonl"),
@@ -127,12 +132,16 @@ SYSTEMS = {
     ),
     "neighbors": System(
         neighbors.write,
-        ("resources.block_memory=32KiB",),
+        ("resources.block_memory=32KiB", "matrices.keep=['distances']"),
         "500 rows x 12 numbers",
         {
             "input.path=absent.npy": (1, "absent.npy"),
             "input.columns=['x']": (1, "no column 'x'"),
             "input.names=job.toml": (1, "lines, and the matrix 500 rows"),
+            "matrices.disk=900kB": (
+                1,
+                "would keep distances, 976.6 KiB on disk, over the limit of 878.9 KiB",
+            ),
             "neighbors.n_neighbors=500": (1, "choose n_neighbors between 1 and 499"),
             "neighbors.metric=inner_product": (2, "a spanning tree needs a distance"),
         },

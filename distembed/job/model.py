@@ -293,7 +293,9 @@ def section_of(
         meanings = {name: field.description for name, field in declared.items() if field.description}
         for name in own & {*options}:
             declared[name].description = meanings.get(name, options[name].meaning)
-        own |= {name for name, field in fields_of.items() if field.exclude_if is not None}  # `later`, of a base
+        own |= {
+            name for name, field in fields_of.items() if field.exclude_if is not None
+        }  # `later`, of a base
         fields: dict[str, Any] = {
             name: _field(
                 one._replace(default=changed.get(name, one.default), meaning=meanings.get(name, one.meaning))

@@ -5,7 +5,7 @@ The plan of a stage (`StageSpec.plan`) is the `Cost` of its algorithm for the si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -204,14 +204,34 @@ class Plan(NamedTuple):
                 raise MemoryError(self._too_large(name, stage, stages))
         if self._n_tasks(stages) > MAX_TASKS:
             raise ValueError(self._too_many(stages))
+        self.check_disk(stages)
+
+    def check_disk(self, stages: Collection[str] | None = None) -> None:
+        """Refuse matrices that these stages (by default all that are not done) keep, if they exceed `matrices.disk`.
+
+        Raises
+        ------
+        ValueError
+            They take more, and the sizes they are planned from are counted.
+        """
+        kept = self._kept_costs(stages)
+        if all(stage.exact for stage in kept) and (sentence := self._too_much_kept(kept)):
+            raise ValueError(sentence)
 
     def warnings(self, stages: Collection[str] | None = None) -> tuple[str, ...]:
         """Return a sentence for each of these stages (by default all not done) that by estimate does not fit."""
+        kept = self._kept_costs(stages)
+        sentences = [
+            *(
+                self._too_large(*one, stages)
+                for one in self._chosen(stages)
+                if not one[1].exact and self._outgrows(one[1])
+            ),
+            "" if all(stage.exact for stage in kept) else self._too_much_kept(kept),
+        ]
         return tuple(
-            f"{self._too_large(name, stage, stages)} "
-            "(an estimate; the stage is refused only if counted sizes say the same)"
-            for name, stage in self._chosen(stages)
-            if not stage.exact and self._outgrows(stage)
+            f"{sentence} (an estimate; the stage is refused only if counted sizes say the same)"
+            for sentence in filter(None, sentences)
         )
 
     def _chosen(self, stages: Collection[str] | None) -> list[tuple[str, Cost]]:
@@ -223,6 +243,23 @@ class Plan(NamedTuple):
 
     def _outgrows(self, stage: Cost) -> bool:
         return stage.peak_bytes(1) + WORKER_BYTES > self.job.resources.memory_limit
+
+    def _kept_costs(self, stages: Collection[str] | None) -> list[Cost]:
+        """Return the costs of those of these stages whose matrices `matrices.keep` asks for, by the same names."""
+        asked = getattr(getattr(self.job, "matrices", None), "keep", ())
+        return [stage for name, stage in self._chosen(stages) if name in asked]
+
+    def _too_much_kept(self, stages: Sequence[Cost]) -> str:
+        """Return what is wrong with the matrices that these stages keep, "" where they fit `matrices.disk`."""
+        matrices = [matrix for stage in stages for matrix in stage.keeps]
+        kept, names = sum(size for _, size in matrices), " and ".join(name for name, _ in matrices)
+        limit = getattr(getattr(self.job, "matrices", None), "disk", kept)
+        if kept <= limit:
+            return ""
+        return (
+            f"the workspace would keep {names}, {format_bytes(kept)} on disk, over the limit of {format_bytes(limit)}: "
+            f'set matrices.disk = "{-(-kept // MIB)}MiB", or leave it out of matrices.keep'
+        )
 
     def _n_tasks(self, stages: Collection[str] | None) -> int:
         return sum(stage.tasks_per_graph for _, stage in self._chosen(stages))

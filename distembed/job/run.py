@@ -265,6 +265,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     if spec.name != run.planned_after:
         plan = _plan_of_run(run)
         plan.check({spec.name})  # by what earlier stages have counted
+        plan.check_disk(run.standings.keys())  # of later stages, too, which need not begin
         run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
     context = Context(run.job, workspace, stage, reporter, run.crew)
     with Meter(run.crew) as meter, heard_by(_rounds_of(spec, run)):

@@ -21,8 +21,8 @@ from distembed.neighbors.costs import (
     LIST_BYTES,
     RowSizes,
     dense_tile,
-    distances_cost,
     search_cost,
+    stored_search_cost,
 )
 
 WEIGHT_COPIES, VECTOR_COPIES = 8, 12
@@ -36,8 +36,8 @@ MAP_COPIES = 4
 """Copies of the products, or of the known rows, that the fit of a linear map holds."""
 
 
-def graph_cost(model: LatentSemanticImputation, table: RowSizes, *, keeps_distances: bool = False) -> Cost:
-    """Return what `fit_graph` takes: distances made again by tiles, or kept and read, and searches for the tree."""
+def graph_cost(model: LatentSemanticImputation, table: RowSizes, *, reads_distances: bool = False) -> Cost:
+    """Return what `fit_graph` takes: distances made by tiles, or read where they are kept; searches for the tree."""
     edges = EDGE_BYTES * most_entries(model, table.n_rows)
     lists = LIST_BYTES * table.n_rows * model.min_degree
     cost = search_cost(
@@ -46,10 +46,9 @@ def graph_cost(model: LatentSemanticImputation, table: RowSizes, *, keeps_distan
     held = GRAPH_COPIES * (table.compared(model.metric).n_bytes + lists + edges)
     if model.neighbors == "exact":
         cost = cost._replace(shared_bytes=0)
-    if keeps_distances:
-        cost = distances_cost(table, block_memory=model.block_memory)
-    kept = cost.written_bytes if keeps_distances else 0
-    return cost._replace(written_bytes=kept + 2 * lists + edges, shared_bytes=cost.shared_bytes + held)
+    if reads_distances:
+        cost = stored_search_cost(table, block_memory=model.block_memory)
+    return cost._replace(written_bytes=2 * lists + edges, shared_bytes=cost.shared_bytes + held)
 
 
 def most_entries(model: LatentSemanticImputation, n_rows: int) -> int:

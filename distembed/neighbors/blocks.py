@@ -266,9 +266,10 @@ def _filter_rows(X: Floats, center: Float64s, *, inner: bool, single: bool) -> t
 
 
 def _products(
-    X: Floats, Z: Floats, center: Float64s, *, inner: bool, single: bool
+    X: Floats, Z: Floats, center: Float64s | None, *, inner: bool, single: bool
 ) -> Iterator[tuple[slice, slice, Floats, Float64s, Float64s]]:
     """Yield some rows of X, some of Z, the products of both, and what `_filter_rows` gives of each."""
+    center = Z.mean(axis=0, dtype=np.float64) if center is None else center
     rows, row_norms = _filter_rows(X, center, inner=inner, single=single)
     columns, column_norms = _filter_rows(Z, center, inner=inner, single=single)
     rows *= -1 if inner else -2
@@ -285,7 +286,7 @@ def nearest_in_tile(
     Z: Floats,
     column_ids: Int64s,
     column_groups: Int64s,
-    center: Float64s,
+    center: Float64s | None,
     *,
     k: int,
     inner: bool = False,
@@ -303,7 +304,8 @@ def nearest_in_tile(
     X, Z : array, shapes (r, d) and (c, d), float32 or float64
     row_groups, column_groups : int64 array; pairs of one group are left out (a row and itself, a component)
     column_ids : int64 array, shape (c,), rising: the row numbers of Z
-    center : float64 array, shape (d,), about the mean; it moves the bound, not the result. Zeros for `inner`
+    center : float64 array, shape (d,), about the mean, by default that of Z; it moves the bound, not the result. Zeros
+        for `inner`
     k : length of the lists
     inner : the nearest are those of the largest inner products
     single : rule pairs out in float32 although the rows are float64: faster where the rows were float32 once
@@ -340,7 +342,7 @@ def nearest_in_both(
     column_ids: Int64s,
     column_groups: Int64s,
     *,
-    center: Float64s,
+    center: Float64s | None,
     limits: Float64s,
     column_limits: Float64s,
     k: int,
@@ -354,7 +356,7 @@ def nearest_in_both(
     X, Z : array, shapes (r, d) and (c, d), float32 or float64
     row_ids, column_ids : int64 array, rising: the row numbers of X and of Z
     row_groups, column_groups : int64 array; pairs of one group are left out
-    center : float64 array, shape (d,), about the mean; zeros for `inner`
+    center : float64 array, shape (d,), about the mean, by default that of Z; zeros for `inner`
     limits, column_limits : float64 array, shapes (r,) and (c,): what lies farther from a row may be left out
     k : length of the lists
     inner : the nearest are those of the largest inner products

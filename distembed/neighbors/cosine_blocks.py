@@ -320,6 +320,22 @@ def measure_candidates(
     return lists
 
 
+def all_distances(X: sp.csr_array, Z: sp.csr_array) -> Float64s:
+    """Return 1 - x_i · z_j of all pairs of sparse unit rows, shape (r, c); the same bits for (i, j) and (j, i)."""
+    distances = np.empty((X.shape[0], Z.shape[0]))
+    _fill_distances(_stored(X), _stored(Z), np.zeros(X.shape[1]), distances)
+    return distances
+
+
+@njit(cache=True, nogil=True)
+def _fill_distances(X: Stored, Z: Stored, row: Float64s, distances: Float64s) -> None:
+    for i in range(distances.shape[0]):
+        _fill_row(X, i, row)
+        for j in range(distances.shape[1]):
+            distances[i, j] = _distance(Z, j, row) / 2
+        _clear_row(X, i, row)
+
+
 def uncertain_rows(lists: Float64s, candidates: Float64s, *, error: float) -> NDArray[np.bool_]:
     """Return the rows, (r,), that a pair left out of their candidates could still belong to.
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.costs import Cost, add_costs
+from distembed.costs import Cost, Exchange, add_costs
 from distembed.linalg.chunks import LEAST_ROWS, row_chunk
-from distembed.neighbors.distances import VALUE_BYTES, Metric, dense_values, distance_chunk, rows_of_tile
+from distembed.neighbors.distances import (
+    VALUE_BYTES,
+    Metric,
+    dense_values,
+    distance_chunk,
+    distance_row_bytes,
+    rows_of_tile,
+)
 from distembed.neighbors.graph_blocks import MUTUAL_FLOOR
 from distembed.neighbors.graphs import Symmetry
 from distembed.neighbors.search import (
@@ -45,6 +52,9 @@ ROW_BYTES = 200
 
 VERTEX_BYTES = 100
 """Bytes of a row while a block of an affinity is made: its scale, and ends of its edges."""
+
+HELD_COPIES = 3
+"""Copies of all rows while the distances between them are stored: in blocks, joined, and as they are joined."""
 
 APPROXIMATE_COPIES = 4
 """Float64 copies of all rows while nearest-neighbor descent searches them."""
@@ -169,10 +179,31 @@ def _approximate_cost(rows: RowSizes, n_neighbors: int, n_sampled: int, block_me
     return Cost(rows.n_blocks(block_memory), rows.n_bytes, lists, 0, held * rows.n_rows + sample)
 
 
-def distances_cost(rows: RowSizes, *, block_memory: int) -> Cost:
-    """Return what the distances between all rows take where they are stored, float32, and read by a search."""
-    tasks, kept = 2 * -(-rows.n_rows // distance_chunk(rows.n_rows, block_memory)), 4 * rows.n_rows**2
-    return Cost(tasks, tasks * rows.n_bytes + kept, kept, 2 * block_memory, keeps=(("distances", kept),))
+def distances_cost(rows: RowSizes, *, metric: Metric = "euclidean", block_memory: int) -> Cost:
+    """Return what storing the distances between all rows takes, float32: all tasks share all rows."""
+    n_blocks = -(-rows.n_rows // distance_chunk(rows.n_rows, block_memory))
+    kept = distances_bytes(rows.n_rows)
+    return Cost(
+        n_blocks + rows.n_blocks(block_memory),
+        2 * rows.n_bytes,  # they are checked before
+        kept,
+        max(2 * block_memory, 2 * distance_row_bytes(rows.n_rows)),
+        HELD_COPIES * rows.compared(metric).n_bytes,
+        keeps=(("distances", kept),),
+        exchange=Exchange(n_blocks, rows.compared(metric).n_bytes, rows.compared(metric).n_bytes),
+    )
+
+
+def distances_bytes(n_rows: int) -> int:
+    """Return the bytes of the distances between so many rows, float32."""
+    return 4 * n_rows**2
+
+
+def stored_search_cost(rows: RowSizes, *, block_memory: int) -> Cost:
+    """Return what a search takes that reads stored distances, beside its lists."""
+    n_blocks = -(-rows.n_rows // distance_chunk(rows.n_rows, block_memory))
+    read = n_blocks * rows.n_bytes + distances_bytes(rows.n_rows)
+    return Cost(n_blocks, read, 0, max(2 * block_memory, 2 * distance_row_bytes(rows.n_rows)))
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from distembed.execution import blockwise, compute, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY, row_bounds, row_chunk
 from distembed.linalg.csr import row_range, row_sizes, unit_rows
-from distembed.linalg.operators import of_each_row
+from distembed.linalg.operators import of_each_row, whole_rows
 from distembed.neighbors import blocks
 from distembed.validation import array_of
 
@@ -49,27 +49,46 @@ def _as_float(X: Any) -> Any:
     return X.astype(wanted, copy=False)
 
 
-def _check_rows(X: da.Array, metric: Metric) -> None:
+def _check_rows(X: da.Array, metric: Metric, name: str) -> None:
     """Raise ValueError for rows that hold NaN or infinity, or only zeros where the cosine needs a direction."""
     faults = compute(
         map_blocks(
             blocks.row_faults, X, chunks=(X.chunks[0], 1), dtype=np.int64, meta=np.empty((0, 0), np.int64)
         )
-    )[:, 0]
-    bad = np.nonzero(faults == 1)[0]
+    )
+    _refuse_rows(faults[:, 0], 0, metric, name)
+
+
+def _refuse_rows(faults: blocks.Int64s, first_row: int, metric: Metric, name: str) -> None:
+    bad = first_row + np.nonzero(faults == 1)[0]
     if bad.size:
         raise ValueError(
-            f"X holds NaN or infinity in {bad.size} of {X.shape[0]} rows, first {bad[:5].tolist()}: drop or fill them"
+            f"{name} holds NaN or infinity in {bad.size} of {faults.size} rows, first {bad[:5].tolist()}: drop or fill "
+            "them"
         )
-    empty = np.nonzero(faults == 2)[0]
+    empty = first_row + np.nonzero(faults == 2)[0]
     if metric == "cosine" and empty.size:
         raise ValueError(
-            f"X is zero, which has no cosine, in {empty.size} of {X.shape[0]} rows, first {empty[:5].tolist()}: "
+            f"{name} is zero, which has no cosine, in {empty.size} of {faults.size} rows, first {empty[:5].tolist()}: "
             "drop them"
         )
 
 
-def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY) -> da.Array:
+def _checked_block(block: Any, *, metric: Metric, called: str, block_info: Any = None) -> Any:
+    """Return a block of rows as it is; `_refuse_rows` of its own rows."""
+    first_row = block_info[0]["array-location"][0][0] if block_info else 0
+    _refuse_rows(blocks.row_faults(block)[:, 0], first_row, metric, called)
+    return block
+
+
+def domain_rows(
+    X: Any,
+    *,
+    metric: Metric = "euclidean",
+    block_memory: int = BLOCK_MEMORY,
+    lazy: bool = False,
+    name: str = "X",
+) -> da.Array:
     """Return X checked, in floats and cut into row blocks; rows of unit length for the cosine metric.
 
     Parameters
@@ -79,6 +98,11 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     metric : "euclidean", or "cosine" (sparse rows allowed), which measures rows of unit length
     block_memory : int
         The memory of one task in bytes.
+    lazy : bool
+        Whether nothing is read before the rows are: each block is then checked when it is read, and sparse rows of a
+        Dask array stay in the blocks that they have.
+    name : str
+        What errors call X.
 
     Raises
     ------
@@ -88,15 +112,18 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     """
     if metric not in ("euclidean", "cosine"):
         raise ValueError(f"metric must be 'euclidean' or 'cosine', not {metric!r}")
-    X = X if sp.issparse(X) else array_of(X, "X")
+    X = X if sp.issparse(X) else array_of(X, name)
     if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"X must have rows and columns, but its shape is {X.shape}")
+        raise ValueError(f"{name} must have rows and columns, but its shape is {X.shape}")
     X = _as_float(X)
     sparse = sp.issparse(X) or sp.issparse(getattr(X, "_meta", None))
     if sparse and metric == "euclidean":
         raise ValueError("sparse rows are measured by metric='cosine' only: pass a dense X for 'euclidean'")
-    rows = _sparse_row_blocks(X, block_memory) if sparse else _dense_row_blocks(X, block_memory)
-    _check_rows(rows, metric)
+    rows = _sparse_row_blocks(X, block_memory, lazy=lazy) if sparse else _dense_row_blocks(X, block_memory)
+    if lazy:
+        rows = map_blocks(_checked_block, rows, metric=metric, called=name, dtype=rows.dtype, meta=rows._meta)
+    else:
+        _check_rows(rows, metric, name)
     if metric == "cosine":
         meta = sp.csr_array((0, 0), dtype=np.float64) if sparse else np.empty((0, 0))
         rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=meta)
@@ -108,9 +135,11 @@ def _dense_row_blocks(X: Any, block_memory: int) -> da.Array:
     return X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
 
 
-def _sparse_row_blocks(X: Any, block_memory: int) -> da.Array:
+def _sparse_row_blocks(X: Any, block_memory: int, *, lazy: bool) -> da.Array:
     """Return sparse rows in blocks bounded in rows and in stored values: frequent words have the fullest rows."""
-    X = X.rechunk({1: -1}) if isinstance(X, da.Array) else sp.csr_array(X)
+    X = whole_rows(X) if isinstance(X, da.Array) else sp.csr_array(X)
+    if lazy and isinstance(X, da.Array):
+        return X
     sizes = compute(of_each_row(row_sizes, X, np.int64)) if isinstance(X, da.Array) else row_sizes(X)
     bounds = sparse_bounds(sizes, block_memory)
     if isinstance(X, da.Array):
@@ -125,39 +154,6 @@ def _sparse_row_blocks(X: Any, block_memory: int) -> da.Array:
 def sparse_bounds(sizes: blocks.Int64s, block_memory: int) -> list[int]:
     """Return where to cut sparse rows with the given numbers of stored values."""
     return row_bounds(sizes, rows_of_tile(block_memory), block_memory // VALUE_BYTES)
-
-
-def pairwise_distances(
-    X: Any, Z: Any = None, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY
-) -> da.Array:
-    """Return the distances between all rows of X and of Z (default X) as a lazy float64 Dask array.
-
-    d_ij = ‖x_i - z_j‖, or 1 - cos(x_i, z_j), accurate to 1e-11 relative also where rows nearly coincide;
-    sklearn.metrics.pairwise_distances without its cancellation. Dense rows only.
-    """
-    rows = domain_rows(X, metric=metric, block_memory=block_memory)
-    columns = rows if Z is None else domain_rows(Z, metric=metric, block_memory=block_memory)
-    if rows.shape[1] != columns.shape[1]:
-        raise ValueError(
-            f"rows of X have {rows.shape[1]} values and rows of Z {columns.shape[1]}: they must agree"
-        )
-    return blockwise(
-        _distance_tile,
-        "ij",
-        rows,
-        "id",
-        columns,
-        "jd",
-        cosine=metric == "cosine",
-        align_arrays=False,
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
-
-
-def _distance_tile(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> blocks.Float64s:
-    squares = blocks.accurate_squares(X[0], Z[0])
-    return squares / 2 if cosine else np.sqrt(squares)
 
 
 def distance_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY) -> da.Array:
@@ -184,8 +180,13 @@ def distance_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = B
 
 def distance_chunk(n_rows: int, block_memory: int) -> int:
     """Return the number of rows of one block of `distance_rows`."""
+    return min(n_rows, max(1, block_memory // distance_row_bytes(n_rows)))
+
+
+def distance_row_bytes(n_rows: int) -> int:
+    """Return the bytes that a task of `distance_rows` takes for each of its rows."""
     strip = min(n_rows, blocks.PRODUCT_COLUMNS)
-    return min(n_rows, max(1, block_memory // (4 * DISTANCE_COPIES * n_rows + 8 * STRIP_COPIES * strip)))
+    return 4 * DISTANCE_COPIES * n_rows + 8 * STRIP_COPIES * strip
 
 
 def _distance_rows(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> Any:

@@ -153,11 +153,15 @@ def nearest_neighbors(
 
 
 class Products(NamedTuple):
-    """How the products of dense rows are taken: for inner products, in float32, of blocks that are read again."""
+    """How the products of dense rows are taken: for inner products, in float32, of blocks that are read again.
+
+    `lazy` ones compute nothing before their result is asked for, of sparse rows, too.
+    """
 
     inner: bool = False
     single: bool = False
     reread: bool = False
+    lazy: bool = False
 
 
 def row_metric(metric: Measure) -> Metric:
@@ -175,6 +179,7 @@ def nearest_rows(
     checkpoint: Checkpoint = persist,
     reread: bool = False,
     single: bool = False,
+    lazy: bool = False,
 ) -> Neighbors:
     """Return the result of `nearest_neighbors` for rows that `domain_rows` returned for the `row_metric`.
 
@@ -193,6 +198,7 @@ def nearest_rows(
         Stores the intermediate arrays, so that a job can be resumed.
     reread : each task reads its blocks of dense rows again, so that memory never holds all rows
     single : pairs of dense rows are ruled out in float32: for rows that were float32, or are of unit length and short
+    lazy : nothing is computed before the lists are, which have the same bits; not with `reread`
     """
     if not 1 <= k < rows.shape[0]:
         raise ValueError(
@@ -200,7 +206,7 @@ def nearest_rows(
             f"others: ask for 1 to {rows.shape[0] - 1}"
         )
     ids = np.arange(rows.shape[0])
-    products = Products(inner=metric == "inner_product", single=single, reread=reread)
+    products = Products(inner=metric == "inner_product", single=single, reread=reread, lazy=lazy)
     options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "products": products}
 
     def make() -> da.Array:
@@ -322,7 +328,13 @@ def search_lists(
         raise ValueError(
             "sparse rows are measured by metric='cosine' only: pass a dense X for inner products"
         )
-    return _search_sparse(rows, row_groups, columns, column_groups, k, block_memory, checkpoint)
+    options = {"dense_values": dense_values(block_memory), "k": k + SPARE_CANDIDATES}
+
+    def make() -> da.Array:
+        return _candidates(rows, row_groups, columns, column_groups, **options)
+
+    search = _search_sparse_lazily if products.lazy else _search_sparse
+    return search(rows, row_groups, columns, column_groups, k, checkpoint("neighbor-candidates", make))
 
 
 # --------------------------------------------------------------------------- dense rows
@@ -338,13 +350,13 @@ def _search_dense(
     products: Products,
 ) -> da.Array:
     """Return `search_lists` of dense rows: tiles in which few pairs are measured."""
-    center = np.zeros(rows.shape[1])
-    if not products.inner:
+    center = None if products.lazy else np.zeros(rows.shape[1])
+    if not products.inner and not products.lazy:
         center = compute(column_powers(columns, 1)) / columns.shape[0]
     options: dict[str, Any] = {"center": center, "k": k, "inner": products.inner, "single": products.single}
     marks, limits = _along(row_groups, rows), None
     if rows is columns and not products.reread and np.array_equal(row_groups, column_groups):
-        return _search_pairs(rows, row_groups, checkpoint, options)
+        return _search_pairs(rows, row_groups, None if products.lazy else checkpoint, options)
     if rows is columns and rows.numblocks[0] >= LIMITED_BLOCKS:
         limits = _limits([rows, "id", marks, "i"], checkpoint, options)
     ids, groups = np.arange(columns.shape[0]), column_groups
@@ -375,18 +387,20 @@ def _search_dense(
 
 
 def _search_pairs(
-    rows: da.Array, groups: blocks.Int64s, checkpoint: Checkpoint, options: dict[str, Any]
+    rows: da.Array, groups: blocks.Int64s, checkpoint: Checkpoint | None, options: dict[str, Any]
 ) -> da.Array:
     """Return `search_lists` of dense rows among themselves: the products of a pair of blocks serve the lists of both.
 
-    Each row first looks in its own block, which rules out most of the others where there are many.
+    Each row first looks in its own block, which rules out most of the others where there are many; the lists of this
+    search are kept by the checkpoint, without which nothing is computed here.
     """
     k = options["k"]
     shape: dict[str, Any] = {"new_axes": {"c": 2, "k": k}, "dtype": np.float64, "meta": np.empty((0, 0, 0))}
     ids = np.arange(rows.shape[0])
     marked = [rows, "id", _along(ids, rows), "i", _along(groups, rows), "i"]
     own, limits = blockwise(_own_lists, "ick", *marked, **shape, **options), np.full(rows.shape[0], np.inf)
-    if rows.numblocks[0] >= LIMITED_BLOCKS:
+    is_limited = rows.numblocks[0] >= LIMITED_BLOCKS
+    if is_limited and checkpoint is not None:
         kept = checkpoint("neighbors-in-block", lambda: own)
         own, limits = kept.rechunk((rows.chunks[0], -1, -1)), compute(kept[:, 0, -1])
     tile, merge = delayed(blocks.nearest_in_both, pure=True), delayed(_with_found, pure=True)
@@ -394,6 +408,9 @@ def _search_pairs(
     marks = [[delayed(each[a:b], pure=True) for each in (ids, groups, limits)] for a, b in bounds]
     pieces = list(delayed_blocks(rows).ravel())
     lists = list(delayed_blocks(own).ravel())
+    if is_limited and checkpoint is None:
+        farthest = delayed(_farthest, pure=True)
+        marks = [[*mark[:2], farthest(each)] for mark, each in zip(marks, lists, strict=True)]
     for i, j in combinations(range(len(pieces)), 2):
         (row_ids, row_groups, near), (column_ids, column_groups, column_near) = marks[i], marks[j]
         found = tile(
@@ -413,6 +430,10 @@ def _own_lists(X: Any, ids: Any, groups: Any, *, center: Any, **options: Any) ->
     return blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, **options)
 
 
+def _farthest(lists: blocks.Float64s) -> blocks.Float64s:
+    return np.ascontiguousarray(lists[:, 0, -1])
+
+
 def _with_found(lists: blocks.Float64s, found: tuple[blocks.Float64s, ...], side: int) -> blocks.Float64s:
     return blocks.merge_lists(np.stack([lists, found[side]], axis=1))[:, 0]
 
@@ -429,8 +450,7 @@ def _limits(marked: list[Any], checkpoint: Checkpoint, options: dict[str, Any]) 
 
 def _own_limits(X: Any, groups: Any, *, center: Any, **options: Any) -> blocks.Float64s:
     ids = np.arange(X[0].shape[0])
-    lists = blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, **options)
-    return np.ascontiguousarray(lists[:, 0, -1])
+    return _farthest(blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, **options))
 
 
 def _lists_of_tiles(tile: Any, arguments: list[Any], k: int, **options: Any) -> da.Array:
@@ -493,16 +513,9 @@ def _search_sparse(
     columns: da.Array,
     column_groups: blocks.Int64s,
     k: int,
-    block_memory: int,
-    checkpoint: Checkpoint,
+    candidates: da.Array,
 ) -> da.Array:
     """Return `search_lists` of sparse rows: candidates, their distances, and a second look where in doubt."""
-    options = {"dense_values": dense_values(block_memory), "k": k + SPARE_CANDIDATES}
-
-    def make() -> da.Array:
-        return _candidates(rows, row_groups, columns, column_groups, **options)
-
-    candidates = checkpoint("neighbor-candidates", make)
     ids = _along(np.arange(columns.shape[0]), columns)
     wanted = candidates.rechunk((rows.chunks[0], -1, -1))
     tiles = [rows, "id", columns, "jd", ids, "j", wanted, "ipq"]
@@ -517,6 +530,54 @@ def _search_sparse(
     arguments = [rows[again], "id", _along(row_groups[again], rows[again]), "i", columns, "jd", ids, "j"]
     found = _lists_of_tiles(_certain_tile, [*arguments, _along(column_groups, columns), "j"], k)
     return _replace_rows(lists, again, found)
+
+
+def _search_sparse_lazily(
+    rows: da.Array,
+    row_groups: blocks.Int64s,
+    columns: da.Array,
+    column_groups: blocks.Int64s,
+    k: int,
+    candidates: da.Array,
+) -> da.Array:
+    """Return the result of `_search_sparse`: every tile looks again, at those of its rows that are in doubt."""
+    ids, wanted = _along(np.arange(columns.shape[0]), columns), candidates.rechunk((rows.chunks[0], -1, -1))
+    lists = _lists_of_tiles(_measure_tile, [rows, "id", columns, "jd", ids, "j", wanted, "ipq"], k)
+    unsure = map_blocks(
+        cosine_blocks.uncertain_rows,
+        lists,
+        wanted,
+        error=cosine_blocks.cosine_error(columns.shape[1]),
+        drop_axis=(1, 2),
+        dtype=bool,
+        meta=np.empty(0, bool),
+    )
+    marked = [_along(row_groups, rows), "i", columns, "jd", ids, "j", _along(column_groups, columns), "j"]
+    found = _lists_of_tiles(_doubtful_tile, [rows, "id", *marked, unsure, "i"], k)
+    return blockwise(
+        _looked_again,
+        "ick",
+        *(lists, "ick", found, "ick", unsure, "i"),
+        align_arrays=False,
+        dtype=np.float64,
+        meta=np.empty((0, 0, 0)),
+    )
+
+
+def _looked_again(lists: blocks.Float64s, found: blocks.Float64s, unsure: Any) -> blocks.Float64s:
+    return np.where(unsure[:, None, None], found, lists)
+
+
+def _doubtful_tile(
+    X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, unsure: Any, *, k: int
+) -> blocks.Float64s:
+    lists = blocks.empty_lists(len(unsure), k)
+    if unsure.any():
+        some = X[0][unsure]
+        lists[unsure] = cosine_blocks.nearest_in_sparse_tile(
+            some, groups[unsure], Z[0], ids, column_groups, k=k
+        )
+    return lists[:, None]
 
 
 def _candidates(

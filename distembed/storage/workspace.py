@@ -44,7 +44,7 @@ class Workspace(WorkspaceReader):
     >>> import distembed as de
     >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
     >>> sorted(workspace.stages())
-    ['cooccurrence', 'core', 'evaluation', 'partial_counts', 'pmi', 'tokens', 'vectors', 'vocabulary']
+    ['cooccurrence', 'core', 'distances', 'evaluation', 'partial_counts', 'pmi', 'tokens', 'vectors', 'vocabulary']
     >>> workspace.array("vectors").shape
     (16, 3)
     >>> workspace.table("vocabulary").column_names

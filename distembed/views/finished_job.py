@@ -163,11 +163,12 @@ def run_job(
     ...     "job": {"system": "psdvec", "title": "Nine titles"},
     ...     "corpus": {"paths": [titles()]},
     ...     "vocabulary": {"min_count": 2},
-    ...     "psdvec": {"n_components": 3, "smoothing": 0.1, "keep_pmi": True},
+    ...     "psdvec": {"n_components": 3, "smoothing": 0.1},
+    ...     "matrices": {"keep": ["pmi", "distances"]},
     ... }
     >>> run = de.run_job(job, workspace="runs/titles")
     >>> run.ran
-    ('tokens', 'vocabulary', 'partial_counts', 'cooccurrence', 'pmi', 'core', 'vectors', 'evaluation')
+    ('tokens', 'vocabulary', 'partial_counts', 'cooccurrence', 'pmi', 'core', 'vectors', 'distances', 'evaluation')
     >>> run.arrays["vectors"].shape
     (16, 3)
     >>> run.tables["vocabulary"]["word"][:4].to_pylist()

@@ -59,6 +59,18 @@ def pmi_cost(
     )
 
 
+def shifted_cost(n_stored: int, n_blocks: int, *, block_memory: int) -> Cost:
+    """Return what storing shifted positive PMI takes, made of PMI with so many values, all of which may stay."""
+    written = int(STORED_VALUE_BYTES * n_stored)
+    return Cost(
+        n_blocks,
+        PAIR_BYTES * n_stored,
+        written,
+        weighted_block_bytes(n_stored, block_memory),
+        keeps=(("shifted_ppmi", written),),
+    )
+
+
 def columns_cost(
     shape: tuple[int, int], n_stored: int, n_blocks: int, *, is_chosen: bool = False, block_memory: int
 ) -> Cost:

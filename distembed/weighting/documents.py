@@ -292,8 +292,22 @@ def _entropy_weights(matrix: Any) -> Floats:
     return np.where(total > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
 
 
-def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.float32) -> Any:
-    """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``, H the entropy of a word (Dumais 1991).
+@overload
+def log_entropy(counts: da.Array, *, weights: Floats | None = ..., dtype: FloatType = ...) -> da.Array: ...
+
+
+@overload
+def log_entropy(
+    counts: NDArray[Number] | SparseMatrix, *, weights: Floats | None = ..., dtype: FloatType = ...
+) -> csr_array: ...
+
+
+def log_entropy(
+    counts: Matrix, *, weights: Floats | None = None, dtype: FloatType = np.float32
+) -> csr_array | da.Array:
+    """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``, H the entropy of a word in nats.
+
+    A word that is spread evenly over the documents weighs nothing, one that stands in a single document weighs most.
 
     Parameters
     ----------
@@ -304,18 +318,29 @@ def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.f
     dtype : dtype
         The type of the result.
 
+    Returns
+    -------
+    csr_array or dask.array.Array
+        The weights; a Dask array has csr_array row blocks with the chunks of `counts`. Without `weights` one pass over
+        its counts is computed at once.
+
     Raises
     ------
     ValueError
         If a count is negative, NaN or infinite (a block of a Dask array is checked when it is computed), or `weights`
         are not a finite number for each word.
 
+    References
+    ----------
+    Dumais, Improving the retrieval of information from external sources, Behavior Research Methods, Instruments, &
+    Computers 23, 1991, "log-entropy".
+
     Examples
     --------
+    >>> import distembed as de
     >>> import numpy as np
-    >>> from distembed.weighting.documents import log_entropy
     >>> counts = np.array([[2, 0], [2, 0], [2, 3]])  # the first word is spread evenly: it says nothing
-    >>> print(log_entropy(counts).toarray().round(2))
+    >>> print(de.log_entropy(counts).toarray().round(2))
     [[0.   0.  ]
      [0.   0.  ]
      [0.   1.39]]

@@ -7,7 +7,7 @@ pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf)
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import dask.array as da
 import numpy as np
@@ -39,13 +39,16 @@ class Marginals(NamedTuple):
     """Shape (n,), (m,) float64."""
 
 
-class SmoothedPMI(NamedTuple):
+Pairs = TypeVar("Pairs", da.Array, csr_array, NDArray[np.float32])
+
+
+class SmoothedPMI(NamedTuple, Generic[Pairs]):
     """A matrix of smoothed PMI as a constant plus a sparse part, so that no n × n array is needed."""
 
     constant: float
     """What every pair of words has, in nats: log(kappa), the PMI of a pair without a count."""
-    excess: da.Array
-    """What a pair with a count has beside that, above zero. Dask array (n, n) of csr_array row blocks, float32."""
+    excess: Pairs
+    """What a pair with a count has beside that, above zero, (n, n) float32; of a Dask array in csr_array row blocks."""
 
 
 class PMIOptions(TypedDict, total=False):
@@ -136,15 +139,20 @@ def pmi(
         If `negative_samples` is not above zero, or a count is negative, NaN or infinite; a block of a Dask array is
         checked when it is computed.
 
+    References
+    ----------
+    Church & Hanks, Word association norms, mutual information, and lexicography, Computational Linguistics 16, 1990,
+    section 2, for the measure; Levy, Goldberg & Dagan 2015 and Levy & Goldberg 2014 for its options.
+
     Examples
     --------
+    >>> import distembed as de
     >>> import numpy as np
-    >>> from distembed.weighting.pmi import pmi
     >>> counts = np.array([[4, 1], [1, 4]])  # in all 10 pairs, 5 for each word
-    >>> print(pmi(counts).round(2))  # log(4/10 / (5/10 * 5/10)) = 0.47
+    >>> print(de.pmi(counts).round(2))  # log(4/10 / (5/10 * 5/10)) = 0.47
     [[ 0.47 -0.92]
      [-0.92  0.47]]
-    >>> print(pmi(counts, positive=True, negative_samples=1.2).round(2))  # less log 1.2 = 0.18
+    >>> print(de.pmi(counts, positive=True, negative_samples=1.2).round(2))  # less log 1.2 = 0.18
     [[0.29 0.  ]
      [0.   0.29]]
     """
@@ -219,7 +227,27 @@ def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_ar
     return pmi(counts, positive=True, **options)
 
 
-def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float = 0.02) -> SmoothedPMI:
+@overload
+def smoothed_pmi(
+    counts: da.Array, word_counts: VectorLike, *, smoothing: float = ...
+) -> SmoothedPMI[da.Array]: ...
+
+
+@overload
+def smoothed_pmi(
+    counts: SparseMatrix, word_counts: VectorLike, *, smoothing: float = ...
+) -> SmoothedPMI[csr_array]: ...
+
+
+@overload
+def smoothed_pmi(
+    counts: DenseInMemory, word_counts: VectorLike, *, smoothing: float = ...
+) -> SmoothedPMI[NDArray[np.float32]]: ...
+
+
+def smoothed_pmi(
+    counts: MatrixLike, word_counts: VectorLike, *, smoothing: float = 0.02
+) -> SmoothedPMI[da.Array] | SmoothedPMI[csr_array] | SmoothedPMI[NDArray[np.float32]]:
     """Return PMI with Jelinek-Mercer smoothing, which is finite for every pair of words.
 
     ``G_ij = log(((1 - kappa) x_ij / n_i + kappa u_j) / u_j)``: the constant ``log(kappa)`` for a pair without a
@@ -227,7 +255,7 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
 
     Parameters
     ----------
-    counts : Dask array (n, n)
+    counts : Dask array, sparse matrix or array (n, n)
         The counts, row = left word; n_i are their row sums.
     word_counts : (n,) array
         The occurrences of the words; u_j are their shares.
@@ -237,11 +265,13 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
     Returns
     -------
     SmoothedPMI
+        Its `excess` is of the same kind as `counts`; that of a Dask array has read nothing yet.
 
     Raises
     ------
     ValueError
-        If a count is negative, NaN or infinite: when the block that holds it is computed.
+        If `smoothing` is not between 0 and 1, or `word_counts` are not a number above zero for each word; if a count is
+        negative, NaN or infinite, that of a Dask array when the block that holds it is computed.
 
     References
     ----------
@@ -251,23 +281,38 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
     --------
     >>> import distembed as de
     >>> from distembed.demos import titles
-    >>> from distembed.weighting.pmi import smoothed_pmi
     >>> docs = de.read_corpus(titles())
     >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
     >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
-    >>> smoothed = smoothed_pmi(counts, vocabulary.counts, smoothing=0.1)
+    >>> smoothed = de.smoothed_pmi(counts, vocabulary.counts, smoothing=0.1)
     >>> round(smoothed.constant, 2)  # log 0.1
     -2.3
     >>> graph, minors = vocabulary.index(["graph", "minors"])
     >>> round(float(smoothed.constant + smoothed.excess.compute()[graph, minors]), 2)
     2.03
     """
-    shares = np.asarray(word_counts, float) / np.sum(np.asarray(word_counts), dtype=float)
-    checked = check_counts(counts)
-    excess = _lift(
-        blocks.excess_of_block, checked, of_each_row(row_sums, checked), shares, {"smoothing": smoothing}
-    )
-    return SmoothedPMI(float(np.log(smoothing)), excess)
+    if not 0 < smoothing < 1:
+        raise ValueError(f"smoothing is {smoothing}; give a number above 0 and below 1")
+    checked, shares, constant = check_counts(counts), _word_shares(word_counts), float(np.log(smoothing))
+    if len(shares) != checked.shape[1]:
+        raise ValueError(
+            f"{len(shares)} word_counts were given for counts of {checked.shape[1]} words; give one for each word"
+        )
+    if isinstance(checked, da.Array):
+        options = {"smoothing": smoothing}
+        return SmoothedPMI(
+            constant, _lift(blocks.excess_of_block, checked, of_each_row(row_sums, checked), shares, options)
+        )
+    excess = blocks.excess_of_block(checked, row_sums(checked), shares, smoothing=smoothing)
+    return SmoothedPMI(constant, blocks.as_same_kind(excess, counts))
+
+
+def _word_shares(word_counts: VectorLike) -> Floats:
+    """Return the shares of words that occur so often."""
+    occurrences = np.asarray(word_counts, float)
+    if not (np.isfinite(occurrences) & (occurrences > 0)).all():
+        raise ValueError("word_counts hold a number that is not above zero; give how often each word occurs")
+    return occurrences / occurrences.sum()
 
 
 def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float:

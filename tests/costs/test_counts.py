@@ -588,6 +588,22 @@ def test_the_memory_of_kept_distances_changes_their_cost() -> None:
     check(sizes, costs, {"block_memory": 2**18}, {"block_memory": 2**16})
 
 
+def test_the_distances_read_their_rows_as_often_as_their_cost_says() -> None:
+    n_reads = [0]
+
+    def read(block: Any) -> Any:
+        n_reads[0] += 1
+        return block
+
+    X = np.random.default_rng(0).standard_normal((90, 4))
+    rows = da.from_array(X, chunks=(30, -1)).map_blocks(read, meta=np.empty((0, 0)))
+    with dask.config.set(scheduler="synchronous"):
+        de.execution.compute(distance_rows(rows, block_memory=2**15))
+    cost = distances_cost(RowSizes(90, 4), block_memory=2**15)
+    assert cost.read_bytes * 3 == n_reads[0] * X.nbytes
+    assert distance_rows(X, block_memory=2**15).numblocks[0] > 3
+
+
 def test_the_scores_of_topics_hold_the_counts_of_their_words_with_one_another() -> None:
     counts = sp.random_array((400, 400), density=0.3, format="csr", rng=np.random.default_rng(0))
     topics = np.arange(400).reshape(20, 20).tolist()

@@ -200,7 +200,7 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "source", "left_out", "otherwise"),
     [
-        (PSDVecSection, de.PSDVec, {"checkpoint"}, {"keep_pmi": False}),
+        (PSDVecSection, de.PSDVec, {"checkpoint"}, {}),
         (
             ImputationSection,
             de.LatentSemanticImputation,

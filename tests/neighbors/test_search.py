@@ -16,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from distembed.linalg import chunks
 from distembed.neighbors import blocks, cosine_blocks, distances, search
+from distembed.neighbors.arrays import pairwise_distances
 from distembed.neighbors.search import nearest_neighbors
 from distembed.neighbors.spanning_tree import minimum_spanning_tree
 from tests.checkpoints import Kept
@@ -247,19 +248,6 @@ def test_blocks_come_from_the_problem_and_the_memory():
     assert chunks.row_chunk(100, 10**12, 128 * 2**20) == 1
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_pairwise_distances(cut, metric):
-    X, Z = points(), points(24, seed=1)
-    Z[0] = X[0]
-    unit = (lambda A: A) if metric == "euclidean" else (lambda A: A / np.linalg.norm(A, axis=1)[:, None])
-    D = np.sqrt(((unit(X)[:, None] - unit(Z)[None]) ** 2).sum(axis=-1))
-    D = D if metric == "euclidean" else D**2 / 2
-    lazy = distances.pairwise_distances(X, Z, metric=metric)
-    np.testing.assert_allclose(lazy.compute(), D, rtol=1e-10, atol=1e-15)
-    with pytest.raises(ValueError, match="must agree"):
-        distances.pairwise_distances(X, Z[:, :2])
-
-
 # --------------------------------------------------------------------------- distances that are kept
 
 
@@ -272,7 +260,7 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
     assert kept.chunks[0][0] == rows
     assert kept.numblocks[1] == 1
     assert kept.dtype == np.float32
-    exact = distances.pairwise_distances(X, metric=metric).compute()
+    exact = pairwise_distances(X, metric=metric)
     np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
 
 

@@ -135,14 +135,14 @@ def test_the_options_of_a_job_reach_the_costs_of_its_stages(
     missing: Path, sample: Path, stage: str, setting: str
 ) -> None:
     (sample.parent / "names.txt").write_text("b c\n")
-    base = (f'corpus.paths=["{sample}"]', "subwords.enabled=true", "psdvec.keep_pmi=true")
+    base = (f'corpus.paths=["{sample}"]', "subwords.enabled=true", "matrices.keep=['pmi']")
     before, after = (plan_job(load_job(missing, settings=(*base, *more))).stages for more in ((), (setting,)))
     assert before[stage].peak_bytes(1) != after[stage].peak_bytes(1)
 
 
 def test_the_matrix_of_pmi_reads_counts_once(missing: Path, sample: Path) -> None:
     """The counts of the words are the sums of its columns."""
-    settings = (f'corpus.paths=["{sample}"]', "psdvec.keep_pmi=true")
+    settings = (f'corpus.paths=["{sample}"]', "matrices.keep=['pmi']")
     pmi = plan_job(load_job(missing, settings=settings)).stages["pmi"]
     assert pmi.read_bytes / PAIR_BYTES == pytest.approx(pmi.written_bytes / STORED_VALUE_BYTES, rel=1e-3)
     assert pmi.keeps == (("pmi", pmi.written_bytes),)

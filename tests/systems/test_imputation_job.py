@@ -298,7 +298,7 @@ def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(
     np.testing.assert_allclose(kept.array("distances").compute(), apart, rtol=1e-6)
     assert "distances" not in {name for stage in remade.stages().values() for name in stage.outputs}
     asked = (job, "--set", f"resources.distance_disk={budget}")
-    assert "graph keeps distances in the workspace: 14.1 KiB on disk" in run("plan", *asked).output
+    assert "distances keeps distances in the workspace: 14.1 KiB on disk" in run("plan", *asked).output
     assert "; keeps distances " in run("status", *asked, "--workspace", tmp_path / "fits").output
     assert "keeps distances" not in run("plan", job).output
 

@@ -121,8 +121,8 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
     job: Path, finished: tuple[Path, str, str], copy: Path
 ) -> None:
     """A constant for all pairs, and what the counted pairs have beside it; the rest of the job stays as it is."""
-    asked = load_job(job, workspace=str(copy), settings=("psdvec.keep_pmi=true",))
-    with pytest.raises(KeyError, match=r"keeps no PMI: run its job with --set psdvec.keep_pmi=true"):
+    asked = load_job(job, workspace=str(copy), settings=("matrices.keep=['pmi']",))
+    with pytest.raises(KeyError, match=r"keeps no PMI: run its job with matrices.keep = \['pmi'\]"):
         de.read_pmi(copy)
     assert run_stages(asked).ran == ("pmi",)
     workspace, found = de.Workspace.open(copy), de.read_pmi(copy)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array, issparse
 
+import distembed as de
 from distembed.evaluation.documents import topic_coherence
 from distembed.linalg.csr import row_sums, without_diagonal
 from distembed.linalg.operators import transpose_row_blocks
@@ -160,3 +161,65 @@ def test_a_bad_count_is_named_with_its_place(bad, lazy, name):
 def test_negative_samples_has_to_be_positive():
     with pytest.raises(ValueError, match="negative_samples is 0"):
         pmi.pmi(np.ones((2, 2)), negative_samples=0)
+
+
+# --- what is public ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", CHUNKINGS)
+def test_smoothed_pmi_is_the_reference_for_every_kind_and_chunking(chunks):
+    counts, words = draw_counts(), np.arange(1, 31)
+    expected = plain.smoothed_pmi(counts.astype(float), counts.sum(1), words / words.sum(), 0.02)
+    reads = []
+    lazy = lifted(counts, chunks).map_blocks(
+        lambda block: reads.append(1) or block, meta=csr_array((0, 0), dtype=np.float32)
+    )
+    found = {
+        kind: de.smoothed_pmi(given, words)
+        for kind, given in {"dense": counts, "sparse": csr_array(counts), "lazy": lazy}.items()
+    }
+    assert reads == []
+    assert isinstance(found["dense"].excess, np.ndarray)
+    assert isinstance(found["sparse"].excess, csr_array)
+    lists = [
+        found["dense"].excess,
+        found["sparse"].excess.toarray(),
+        found["lazy"].excess.compute().toarray(),
+    ]
+    for excess in lists:
+        np.testing.assert_allclose(np.log(0.02) + excess, expected, rtol=1e-5, atol=1e-5)
+        assert excess.tobytes() == lists[0].tobytes()
+
+
+@pytest.mark.parametrize("smoothing", [0, 1, -0.5, np.nan])
+def test_smoothing_is_a_share(smoothing):
+    with pytest.raises(ValueError, match=f"smoothing is {smoothing}"):
+        de.smoothed_pmi(np.ones((2, 2)), [1, 1], smoothing=smoothing)
+
+
+def test_word_counts_are_those_of_the_words():
+    with pytest.raises(ValueError, match="3 word_counts were given for counts of 2 words"):
+        de.smoothed_pmi(np.ones((2, 2)), [1, 1, 1])
+    for bad in (np.nan, 0, -1):
+        with pytest.raises(ValueError, match="not above zero"):
+            de.smoothed_pmi(np.ones((2, 2)), [1, bad])
+
+
+PUBLIC = {
+    "pmi": de.pmi,
+    "ppmi": lambda counts: de.ppmi(counts, negative_samples=2.0),
+    "smoothed_pmi": lambda counts: de.smoothed_pmi(counts, np.arange(1, 31)).excess,
+    "log_entropy": de.log_entropy,
+    "tf_idf": de.tf_idf,
+}
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize("weigh", PUBLIC.values(), ids=PUBLIC)
+def test_any_workers_give_equal_bits(request, weigh, workers):
+    pool = {"pool": request.getfixturevalue("process_pool")} if workers == "processes" else {"num_workers": 2}
+    made = weigh(lifted(draw_counts(), (7, 20, 3)))
+    assert isinstance(made, da.Array)
+    found, alone = made.compute(scheduler=workers, **pool), weigh(csr_array(draw_counts()))
+    for part in ("data", "indices", "indptr"):
+        assert getattr(found, part).tobytes() == getattr(alone, part).tobytes()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from distembed.job.model import (
@@ -18,6 +20,7 @@ from distembed.job.model import (
 from distembed.manifold.imputation import Kernel, LatentSemanticImputation, Method, Solver
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.search import Search
+from distembed.stages.kept_matrices import MatricesSection
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 
 KEPT_BY_THE_EVALUATION = {"random_state": "the key evaluation.random_state draws the names that are hidden"}
@@ -65,14 +68,19 @@ class HoldOutSection(Section):
 
 
 class ImputationResourcesSection(ResourcesSection):
-    """`[resources]` of an imputation: also the disk that the distances between all names may take.
-
-    Where 4 bytes per pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
-    (the default) they are made again by the block. The graph is the same.
-    """
+    """`[resources]` of an imputation."""
 
     distance_disk: Bytes | None = None
-    """The disk that the distances between all names may take; by default none is taken."""
+    """The distances between all names are kept, as `matrices.keep = ["distances"]` does, if 4 bytes per pair fit in so
+    much disk; otherwise, and by default, blocks of them are made again. The graph is the same.
+    """
+
+
+class NameMatricesSection(MatricesSection):
+    """`[matrices]` of names: the graph is built from their distances if they are kept."""
+
+    keep: tuple[Literal["distances"], ...] = ()
+    """The matrices that are kept: the distances between the names' rows of the table."""
 
 
 class ImputationJob(Job):
@@ -83,5 +91,6 @@ class ImputationJob(Job):
     matching: MatchingSection = MatchingSection()
     imputation: ImputationSection = ImputationSection()
     evaluation: HoldOutSection = HoldOutSection()
+    matrices: NameMatricesSection = NameMatricesSection()
     report: ReportSection = ReportSection()
     resources: ImputationResourcesSection = ImputationResourcesSection()

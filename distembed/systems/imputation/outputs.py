@@ -37,9 +37,6 @@ KNOWN_VECTORS = ArrayOutput(
 OTHER_VECTORS = ArrayOutput(
     "other_vectors", "Vectors of words that are no name of the table.", dims=("name", "component")
 )
-DISTANCES = ArrayOutput(
-    "distances", "Distance between two names' rows of the table, {metric}.", dims=("name", "other")
-)
 GRAPH = ArrayOutput(
     "graph",
     "Distance of each name (row) to those it is rebuilt from.",

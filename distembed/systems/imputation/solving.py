@@ -20,8 +20,9 @@ from distembed.job.stage import Context, Counted, sections, whole_sparse
 from distembed.linalg.chunks import row_chunk
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.manifold.imputation_costs import graph_cost, vectors_cost, weights_cost
-from distembed.neighbors.costs import RowSizes, distances_cost
-from distembed.neighbors.distances import Metric, distance_rows
+from distembed.neighbors.costs import RowSizes, distances_bytes
+from distembed.neighbors.distances import Metric
+from distembed.stages.kept_matrices import DISTANCES, KeptRows
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
@@ -181,14 +182,53 @@ SOLVE_OPTIONS = {"solver", "tol", "max_iter", "lazy"}
 
 
 def graph_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the options of the graph, and the disk its distances may take."""
-    return {**options_parameters(GRAPH_OPTIONS)(job), "distance_disk": job.resources.distance_disk}
+    """Return the options of the graph, and what older workspaces have beside, where distances are not kept."""
+    return {**options_parameters(GRAPH_OPTIONS)(job), "distance_disk": None}
+
+
+KEPT_DISTANCES = KeptRows(
+    outputs.DOMAIN,
+    "join",
+    "two names' rows of the table",
+    lambda job: job.imputation.metric,
+    lambda _, sizes: (sizes.domain, True),
+)
+
+
+def has_distances(job: ImputationJob) -> bool:
+    """Return whether a job has the stage of the distances: it keeps them, or where they fit `distance_disk`."""
+    where_they_fit = job.resources.distance_disk is not None and job.imputation.neighbors == "exact"
+    return "distances" in job.matrices.keep or where_they_fit
 
 
 def keeps_distances(job: ImputationJob, n_names: int) -> bool:
-    """Return whether the distances between all names, float32, are searched for the graph and fit the job's disk."""
-    kept = distances_cost(RowSizes(n_names, 1), block_memory=job.resources.block_memory).written_bytes
-    return job.imputation.neighbors == "exact" and kept <= (job.resources.distance_disk or 0)
+    """Return whether the distances between all names, float32, are kept."""
+    return "distances" in job.matrices.keep or distances_bytes(n_names) <= (job.resources.distance_disk or 0)
+
+
+def distance_parameters(job: ImputationJob) -> dict[str, Any]:
+    """Return what is measured, and the disk that decides whether the distances are kept, where the job does not."""
+    disk = {} if "distances" in job.matrices.keep else {"distance_disk": job.resources.distance_disk}
+    return {**KEPT_DISTANCES.parameters(job), **disk}
+
+
+def plan_distances(job: ImputationJob, sizes: TableSizes) -> Cost:
+    """Return the plan of the distances between all names, of nothing where they do not fit."""
+    if not keeps_distances(job, sizes.domain.n_rows):
+        return Cost(0, 0, 0, 0)
+    return KEPT_DISTANCES.plan(job, sizes)
+
+
+def run_distances(ctx: Context) -> dict[str, Any]:
+    """Store the distances between all names where they fit."""
+    if keeps_distances(ctx.job, outputs.DOMAIN.read(ctx.workspace).shape[0]):
+        KEPT_DISTANCES.run(ctx)
+    return {}
+
+
+DISTANCE_STAGE = KEPT_DISTANCES.stage_spec._replace(
+    parameters=distance_parameters, run=run_distances, plan=plan_distances
+)
 
 
 def imputation_of(ctx: Context) -> LatentSemanticImputation:
@@ -202,25 +242,19 @@ def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
 
 
 def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of the quadratic stage: distances made again by tiles, or kept and read."""
-    keeps = keeps_distances(job, sizes.domain.n_rows)
-    return graph_cost(estimator_of(job), sizes.domain, keeps_distances=keeps)
+    """Return the plan of the quadratic stage: distances made by tiles, or read where they are kept."""
+    reads = job.imputation.neighbors == "exact" and keeps_distances(job, sizes.domain.n_rows)
+    return graph_cost(estimator_of(job), sizes.domain, reads_distances=reads)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
     domain = outputs.DOMAIN.read(ctx.workspace)
-    distances = _kept_distances(ctx, domain) if keeps_distances(ctx.job, domain.shape[0]) else None
+    reads = ctx.job.imputation.neighbors == "exact" and keeps_distances(ctx.job, domain.shape[0])
+    distances = DISTANCES.read(ctx.workspace) if reads else None
     model = imputation_of(ctx).fit_graph(domain, distances=distances)
     _store_sparse(ctx, outputs.GRAPH, model.graph_)
     return {"n_edges": int(model.graph_.nnz), "recall": model.recall_}
-
-
-def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
-    """Store the distances between all names, each block of rows once, and return them opened."""
-    metric = ctx.job.imputation.metric
-    distances = distance_rows(domain, metric=metric, block_memory=ctx.job.resources.block_memory)
-    return ctx.store(outputs.DISTANCES.of(metric=metric), distances)
 
 
 def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:

@@ -44,11 +44,14 @@ from distembed.manifold.imputation_maps import KERNEL_FEATURES
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
 from distembed.systems.imputation.solving import (
+    DISTANCE_STAGE,
+    KEPT_DISTANCES,
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
     TableSizes,
     estimator_of,
     graph_parameters,
+    has_distances,
     has_labels,
     imputation_of,
     join_parameters,
@@ -327,9 +330,11 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
     vectors = StageSpec("vectors", after, vector_parameters, run_vectors, plan_vectors)
     hold_out = StageSpec("hold_out", ("join", "weights"), hold_out_parameters, run_hold_out, plan_hold_out)
     labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
+    searched = ("join", "distances") if has_distances(job) else ("join",)
     return (
         StageSpec("join", (), join_parameters, run_join, plan_join),
-        StageSpec("graph", ("join",), graph_parameters, run_graph, plan_graph),
+        *((DISTANCE_STAGE,) if has_distances(job) else ()),
+        StageSpec("graph", searched, graph_parameters, run_graph, plan_graph),
         StageSpec(
             "weights", ("join", "graph"), options_parameters(WEIGHT_OPTIONS), run_weights, plan_weights
         ),
@@ -347,5 +352,5 @@ SYSTEM = System(
     inference="distembed.systems.imputation.inference",
     explanation="distembed.systems.imputation.views",
     explorer="distembed.systems.imputation.views",
-    outputs=declared_in(outputs),
+    outputs=(*declared_in(outputs), KEPT_DISTANCES.output),
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal, Self
+
 from pydantic import Field, model_validator
 
 from distembed.job.model import Job, ListsSection, Only, Section
 from distembed.neighbors.search import Measure, Search
+from distembed.stages.kept_matrices import MatricesSection
 from distembed.stages.matrices import MatrixSection
 
 
@@ -44,9 +47,25 @@ class NeighborsSection(Section):
         return "similarity" if self.metric == "inner_product" else "distance"
 
 
+class RowMatricesSection(MatricesSection):
+    """`[matrices]` of rows."""
+
+    keep: tuple[Literal["distances"], ...] = ()
+    """The matrices that are kept: the distances between all rows, by `neighbors.metric`."""
+
+
 class NeighborsJob(Job):
     """A job of `system = "neighbors"`: a matrix in, the nearest neighbors of its rows out."""
 
     input: MatrixSection
     neighbors: NeighborsSection = NeighborsSection()
+    matrices: RowMatricesSection = RowMatricesSection()
     report: ListsSection = ListsSection()
+
+    @model_validator(mode="after")
+    def _kept_distances_are_distances(self) -> Self:
+        if self.matrices.keep and self.neighbors.metric == "inner_product":
+            raise ValueError(
+                'matrices.keep = ["distances"] needs a distance: set neighbors.metric = "cosine" or "euclidean"'
+            )
+        return self

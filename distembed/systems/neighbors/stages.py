@@ -31,6 +31,7 @@ from distembed.neighbors.search import (
     row_metric,
 )
 from distembed.neighbors.spanning_tree import spanning_tree_of
+from distembed.stages.kept_matrices import KeptRows, kept_stages
 from distembed.stages.matrices import MatrixSize, matrix_size, open_matrix, row_sizes
 from distembed.storage.workspace import Workspace
 from distembed.systems.neighbors import outputs
@@ -91,6 +92,11 @@ def _check_search(job: NeighborsJob, rows: RowSizes) -> None:
         raise ValueError(
             f"{job.input.path} is sparse, and sparse rows are searched exactly and by the cosine only: "
             'set neighbors.metric = "cosine" and neighbors.search = "exact", or input.dense = true'
+        )
+    if rows.is_sparse and job.matrices.keep:
+        raise ValueError(
+            f"{job.input.path} is sparse, and the distances of dense rows only are kept: leave matrices.keep out, or "
+            "set input.dense = true"
         )
 
 
@@ -280,10 +286,20 @@ def run_tree(ctx: Context) -> dict[str, Any]:
     return {"n_searched": tree.n_searched, "length": float(lengths.sum())}
 
 
+KEPT_DISTANCES = KeptRows(
+    outputs.VECTORS,
+    "rows",
+    "two rows",
+    lambda job: row_metric(job.neighbors.metric),
+    lambda _, sizes: (sizes.rows, sizes.matrix.exact),
+)
+
+
 def stages(job: NeighborsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
     specs = (
         StageSpec("rows", (), row_parameters, run_rows, plan_rows),
+        *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec("search", ("rows",), search_parameters, run_search, plan_search),
         StageSpec("graph", ("rows", "search"), lambda _: {}, run_graph, plan_graph),
     )
@@ -298,5 +314,5 @@ SYSTEM = System(
     neighbor_sizes,
     "distembed.systems.neighbors.views",
     "distembed.systems.neighbors.views",
-    outputs=declared_in(outputs),
+    outputs=(*declared_in(outputs), KEPT_DISTANCES.output),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -24,6 +24,7 @@ from distembed.job.model import (
     section_of,
 )
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
+from distembed.stages.kept_matrices import WordMatricesSection
 from distembed.vectors.ngram_blocks import check_lengths
 
 
@@ -35,11 +36,6 @@ class PSDVecSection(Section):
         Only(("n_passes", "first_passes", "block_size", "random_state"), "solver", ("krylov",)),
         Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),
     )
-
-    keep_pmi: bool = False
-    """Whether the workspace keeps the smoothed PMI of all pairs of words as the array `pmi`, sparse beside a constant,
-    five to six bytes for each pair that was counted. `distembed.read_pmi` opens it.
-    """
 
     n_components: int = OPTION
     n_core: int | None = OPTION
@@ -54,7 +50,7 @@ class PSDVecSection(Section):
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the estimator, as they are written in JSON."""
-        return self.model_dump(mode="json", exclude={"keep_pmi"})
+        return self.model_dump(mode="json")
 
     @model_validator(mode="after")
     def _a_ridge_for_each_band(self) -> Self:
@@ -206,6 +202,15 @@ class EvaluationSection(Section):
     """How many of the first principal components are removed before the evaluation."""
 
 
+class PSDVecMatricesSection(WordMatricesSection):
+    """`[matrices]` of PSDVec."""
+
+    keep: tuple[Literal["pmi", "distances"], ...] = ()
+    """The matrices that are kept: the smoothed PMI of all pairs of words, sparse beside a constant, five to six bytes
+    for each pair that was counted (`distembed.read_pmi` opens it), and the distances between all words.
+    """
+
+
 class PSDVecJob(CountingJob):
     """A job of `system = "psdvec"`: a corpus in, word vectors out."""
 
@@ -216,6 +221,7 @@ class PSDVecJob(CountingJob):
     views: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], View] = Field(default={})
     join: JoinSection = JoinSection()
     subwords: SubwordsSection = SubwordsSection()
+    matrices: PSDVecMatricesSection = PSDVecMatricesSection()
     evaluation: EvaluationSection = EvaluationSection()
     report: ReportSection = ReportSection()
 
@@ -223,6 +229,19 @@ class PSDVecJob(CountingJob):
     def view_names(self) -> tuple[str, ...]:
         """The names of the views."""
         return tuple(self.views)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kept_pmi_is_a_matrix(cls, tree: Any) -> Any:
+        """Read `psdvec.keep_pmi`, which jobs had before `[matrices]`, as a matrix that is kept."""
+        section = tree.get("psdvec") if isinstance(tree, Mapping) else None
+        if not (isinstance(section, Mapping) and isinstance(section.get("keep_pmi"), bool)):
+            return tree
+        rest = {key: value for key, value in section.items() if key != "keep_pmi"}
+        matrices = tree.get("matrices", {})
+        if section["keep_pmi"] and isinstance(matrices, Mapping):
+            matrices = {**matrices, "keep": ["pmi", *matrices.get("keep", ())]}
+        return {**tree, "psdvec": rest, "matrices": matrices}
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

@@ -51,6 +51,7 @@ from distembed.job.word_vectors import (
 )
 from distembed.linalg.chunks import balanced_chunks
 from distembed.linalg.eigen import BASIS, PRODUCT
+from distembed.neighbors.costs import RowSizes
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     COOCCURRENCE,
@@ -60,6 +61,7 @@ from distembed.stages.corpus import (
     vocabulary_of,
 )
 from distembed.stages.corpus_sections import counting_options
+from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
@@ -323,6 +325,11 @@ def plan_noncore(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     return cost._replace(exact=sizes.pairs.exact)
 
 
+def noncore_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return the section of the factorization, with a key that older workspaces have beside."""
+    return {"psdvec": {**job.psdvec.options, "keep_pmi": False}}
+
+
 def plan_vectors(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
     model = subword_map(job) if job.subwords.enabled else None
@@ -422,10 +429,19 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_sets": len(scores)}
 
 
+def size_of_vectors(job: PSDVecJob, sizes: PSDVecSizes) -> tuple[RowSizes, bool]:
+    """Return the size of the vectors, and whether it is counted."""
+    rows = RowSizes(sizes.corpus.n_words, n_dimensions(job), itemsize=4)
+    return rows, "vocabulary" in sizes.corpus.counted
+
+
+KEPT_DISTANCES = KeptRows(outputs.VECTORS, "vectors", "two words", metric_of_words, size_of_vectors)
+
+
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
     solved: tuple[str, ...] = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
-    noncore = StageSpec(NONCORE, ("core",), sections("psdvec"), run_noncore, plan_noncore)
+    noncore = StageSpec(NONCORE, ("core",), noncore_parameters, run_noncore, plan_noncore)
     joined = (JOINED,) if job.views else solved
     map_of_ngrams = StageSpec(
         SUBWORDS, (*joined, "vocabulary"), subword_parameters, run_subwords, plan_subwords
@@ -436,12 +452,13 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         VOCABULARY,
         PARTIAL_COUNTS,
         COOCCURRENCE,
-        *([KEPT_PMI] if job.psdvec.keep_pmi else []),
+        *kept_stages(job, KEPT_PMI),
         StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
         *((noncore,) if NONCORE in solved else ()),
         *_joining_stages(job, solved),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
+        *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
             "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
         ),
@@ -472,6 +489,7 @@ SYSTEM = System(
         SUBWORD_MEAN,
         NGRAMS,
         corpus_outputs.EVALUATION,
+        KEPT_DISTANCES.output,
     ),
     presets=PRESETS,
 )

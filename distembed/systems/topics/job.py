@@ -24,6 +24,7 @@ from distembed.job.model import (
 )
 from distembed.options import PositiveInt
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, VocabularySection
+from distembed.stages.kept_matrices import MatricesSection
 
 
 class DocumentsSection(Section):
@@ -163,6 +164,15 @@ class CoherenceSection(ReferenceSection):
     """
 
 
+class TopicMatricesSection(MatricesSection):
+    """`[matrices]` of topics."""
+
+    keep: tuple[Literal["shifted_ppmi"], ...] = ()
+    """The matrices that are kept: `shifted_ppmi`, which is positive PMI less log `topics.shift`, cut off at zero: what
+    Semantic-NMF factorizes with the documents. tf-idf and positive PMI itself, `tf_idf` and `ppmi`, always are.
+    """
+
+
 class TopicsReportSection(ShownSection):
     """`[report]` of topics: how much of each topic is shown."""
 
@@ -184,4 +194,5 @@ class TopicsJob(CountingJob):
     semantic: ReferenceSection = ReferenceSection()
     topics: TopicsSection = TopicsSection()
     coherence: CoherenceSection = CoherenceSection()
+    matrices: TopicMatricesSection = TopicMatricesSection()
     report: TopicsReportSection = TopicsReportSection()

@@ -21,6 +21,12 @@ PPMI = ArrayOutput(
     dims=("word", "context_word"),
     units="nat",
 )
+SHIFTED_PPMI = ArrayOutput(
+    "shifted_ppmi",
+    "Positive pointwise mutual information of two words less log {shift}, cut off at zero.",
+    dims=("word", "context_word"),
+    units="nat",
+)
 N_TOPICS = TableOutput(
     "n_topics", "How stable each number of topics is that was tried.", columns=("n_topics", "nmi", "ari")
 )

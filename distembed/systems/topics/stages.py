@@ -27,6 +27,7 @@ from distembed.job.stage import Context, StageSpec, System, sections
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
+from distembed.stages.kept_matrices import kept_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob
@@ -41,9 +42,10 @@ from distembed.systems.topics.starts import (
     rows_of,
     run_number,
     run_topics,
+    shifted_ppmi,
     topic_sizes,
 )
-from distembed.weighting.costs import document_weights_cost, pmi_cost
+from distembed.weighting.costs import document_weights_cost, pmi_cost, shifted_cost
 from distembed.weighting.documents import select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
 
@@ -285,6 +287,27 @@ def run_association(ctx: Context) -> dict[str, Any]:
     }
 
 
+def plan_shifted(job: TopicsJob, sizes: TopicSizes) -> Cost:
+    """Return the plan of keeping shifted positive PMI, of which no more is stored than of PMI that is not shifted."""
+    block_memory = job.resources.block_memory
+    cost = shifted_cost(sizes.n_associated, sizes.runs.n_row_blocks, block_memory=block_memory)
+    return cost._replace(exact="association" in sizes.corpus.counted)
+
+
+def run_shifted(ctx: Context) -> dict[str, Any]:
+    """Store what Semantic-NMF factorizes with the documents."""
+    stored = ctx.store(outputs.SHIFTED_PPMI.of(shift=f"{ctx.job.topics.shift:g}"), shifted_ppmi(ctx))
+    return {"n_nonzero": corpus_stages.count_values(stored)}
+
+
+def shift_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return what positive PMI is shifted by."""
+    return {"shift": job.topics.shift}
+
+
+SHIFTED = StageSpec(outputs.SHIFTED_PPMI.name, ("association",), shift_parameters, run_shifted, plan_shifted)
+
+
 def document_parameters(job: TopicsJob) -> dict[str, Any]:
     """Return the section of weighting and the memory of a block, which lays the grid."""
     return {**sections("weighting")(job), "block_memory": job.resources.block_memory}
@@ -322,6 +345,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
             plan_association,
             check_semantic,
         ),
+        *kept_stages(job, SHIFTED),
         *number,
         StageSpec(
             "topics",

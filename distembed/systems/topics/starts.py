@@ -150,11 +150,15 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
     return X, _shifted_pmi(ctx) if "semantic_nmf" in methods else None
 
 
+def shifted_ppmi(ctx: Context) -> da.Array:
+    """Return positive PMI less log shift, cut off at zero."""
+    array = outputs.PPMI.read(ctx.workspace)
+    return map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
+
+
 def _shifted_pmi(ctx: Context) -> Any:
     """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
-    array = outputs.PPMI.read(ctx.workspace)
-    moved = map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
-    return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
+    return _held(ctx, shifted_ppmi(ctx), ctx.workspace.stages()["association"].facts["n_nonzero"])
 
 
 def is_whole(job: TopicsJob, n_nonzero: int) -> bool:

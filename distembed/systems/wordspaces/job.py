@@ -27,6 +27,7 @@ from distembed.manifold.projection import Affinity, Solver
 from distembed.neighbors.graphs import Symmetry
 from distembed.spelling import did_you_mean, spelled_like
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
+from distembed.stages.kept_matrices import WordMatricesSection
 
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
@@ -351,6 +352,13 @@ class ScoringSection(Section):
     """Whether the words of the sets are in the vocabulary however rare they are."""
 
 
+class SpaceMatricesSection(WordMatricesSection):
+    """`[matrices]` of word spaces."""
+
+    keep: tuple[Literal["distances"], ...] = ()
+    """The matrices that are kept: the distances between all words in the space that `wordspaces.vectors` names."""
+
+
 class WordSpacesJob(CorpusJob):
     """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores side by side out."""
 
@@ -364,6 +372,7 @@ class WordSpacesJob(CorpusJob):
     hal: HalSection = HalSection()
     recipes: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], Recipe] = Field(min_length=1)
     wordspaces: WordSpacesSection = WordSpacesSection()
+    matrices: SpaceMatricesSection = SpaceMatricesSection()
     evaluation: ScoringSection = ScoringSection()
     report: ListsSection = ListsSection()
 
@@ -386,6 +395,10 @@ class WordSpacesJob(CorpusJob):
         for name, recipe in self.recipes.items():
             _check_sources(name, recipe, self.recipes)
         vectors, needed = self.wordspaces.vectors, self.needed()
+        if self.matrices.keep and vectors is None:
+            raise ValueError(
+                'matrices.keep = ["distances"] needs wordspaces.vectors, the space whose words are compared: give it'
+            )
         if vectors is not None and (
             vectors not in needed or not isinstance(self.recipes[vectors], ReducedRecipe)
         ):

@@ -31,6 +31,7 @@ from distembed.job.stage import (
 )
 from distembed.linalg.costs import copy_cost
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
+from distembed.neighbors.costs import RowSizes
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     TOKENS,
@@ -43,6 +44,7 @@ from distembed.stages.corpus import (
     store_runs,
     vocabulary_of,
 )
+from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import in_memory, set_lines, space_facts, store_nearest, store_scores
 from distembed.systems.wordspaces import outputs
 from distembed.systems.wordspaces.job import (
@@ -362,8 +364,19 @@ def _vectors_stages(job: WordSpacesJob) -> list[StageSpec]:
             (f"space_{chosen}",),
             lambda job: {"vectors": job.wordspaces.vectors},
             *_of(run_vectors, plan_vectors, name=chosen),
-        )
+        ),
+        *kept_stages(job, KEPT_DISTANCES.stage_spec),
     ]
+
+
+def size_of_vectors(job: WordSpacesJob, sizes: SpaceSizes) -> tuple[RowSizes, bool]:
+    """Return the size of the space of the vectors, and whether it is counted."""
+    chosen = job.wordspaces.vectors
+    assert chosen is not None
+    return space_size(job, sizes, chosen), "vocabulary" in sizes.corpus.counted
+
+
+KEPT_DISTANCES = KeptRows(outputs.VECTORS, "vectors", "two words", metric_of_words, size_of_vectors)
 
 
 def _of(run: Callable[..., Any], plan: Callable[..., Cost], **which: str) -> tuple[Any, Any]:
@@ -381,5 +394,6 @@ SYSTEM = System(
         corpus_outputs.DOCUMENT_TERMS,
         corpus_outputs.MERGED_COUNTS,
         *declared_in(outputs),
+        KEPT_DISTANCES.output,
     ),
 )

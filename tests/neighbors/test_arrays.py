@@ -1,0 +1,177 @@
+"""The public distances and neighbors: of the kind of what they are given, lazy, equal for every cut and scheduler."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import distembed as de
+from distembed.neighbors import search
+from tests.references import imputation as oracle
+
+N, D, K = 24, 6, 5
+CUTS = {"whole": (24,), "even": (8, 8, 8), "ragged": (1, 16, 7), "single rows": (1,) * 24}
+METRICS = ["euclidean", "cosine"]
+KINDS = [("euclidean", np.asarray), ("cosine", np.asarray), ("cosine", sp.csr_array)]
+
+
+def points():
+    """Return rows with zeros, two of them equal, two nearly so."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((N, D)) * (random.random((N, D)) > 0.3)
+    X[:, 0] += 3
+    X[7], X[9] = X[3], X[3] * (1 + 1e-9)
+    return X
+
+
+class Source:
+    """Rows cut into blocks, which count how often they are read."""
+
+    def __init__(self, X, rows):
+        self.X, self.n_reads = X, 0
+        meta = sp.csr_array((0, 0)) if sp.issparse(X) else np.empty((0, 0))
+        self.lazy = da.concatenate(
+            [
+                da.from_delayed(dask.delayed(self.read)(a, b), (b - a, X.shape[1]), X.dtype, meta)
+                for a, b in pairwise(np.cumsum([0, *rows]).tolist())
+            ]
+        )
+
+    def read(self, start, stop):
+        self.n_reads += 1
+        return self.X[start:stop]
+
+
+def plain_distances(X, Y, metric):
+    if metric == "euclidean":
+        return np.sqrt(((X[:, None] - Y[None]) ** 2).sum(axis=-1))
+    lengths = np.outer(np.linalg.norm(X, axis=1), np.linalg.norm(Y, axis=1))
+    return 1 - X @ Y.T / lengths
+
+
+@pytest.mark.parametrize(("metric", "make"), KINDS)
+def test_distances_are_those_of_the_formula(metric, make):
+    X, Y = points(), np.abs(points()[:11])[::-1]
+    found = de.pairwise_distances(make(X), make(Y), metric=metric)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, plain_distances(X, Y, metric), rtol=1e-10, atol=1e-14)
+    alone = de.pairwise_distances(make(X), metric=metric)
+    np.testing.assert_array_equal(alone, de.pairwise_distances(make(X), make(X), metric=metric))
+
+
+def test_distances_of_rows_that_nearly_coincide_keep_their_digits():
+    X = 1e3 + np.arange(12.0).reshape(4, 3) * 1e-7
+    np.testing.assert_allclose(de.pairwise_distances(X), plain_distances(X, X, "euclidean"), rtol=1e-11)
+
+
+@pytest.mark.parametrize("rows", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize(("metric", "make"), KINDS)
+def test_distances_of_a_dask_array_are_lazy_and_the_same(metric, make, rows):
+    source = Source(make(points()), rows)
+    found = de.pairwise_distances(source.lazy, metric=metric, block_memory=2**13)
+    assert isinstance(found, da.Array)
+    assert source.n_reads == 0
+    expected = de.pairwise_distances(make(points()), metric=metric)
+    np.testing.assert_allclose(found.compute(scheduler="synchronous"), expected, rtol=1e-10, atol=1e-14)
+    assert source.n_reads >= len(rows)
+
+
+@pytest.mark.parametrize("limited", [2, 100], ids=["limits", "no limits"])
+@pytest.mark.parametrize("rows", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize(("metric", "make"), KINDS)
+def test_neighbors_of_a_dask_array_are_lazy_and_have_the_same_bits(metric, make, rows, limited, monkeypatch):
+    monkeypatch.setattr(search, "LIMITED_BLOCKS", limited)
+    source = Source(make(points()), rows)
+    found = de.nearest_neighbors(source.lazy, K, metric=metric, block_memory=2**11)
+    assert isinstance(found.distances, da.Array)
+    assert source.n_reads == 0
+    expected = de.nearest_neighbors(make(points()), K, metric=metric)
+    assert isinstance(expected.distances, np.ndarray)
+    for one, other in zip(dask.compute(*found, scheduler="synchronous"), expected, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(("metric", "make"), KINDS)
+def test_neighbors_are_those_of_the_reference(metric, make):
+    X = points()
+    lengths = 1 if metric == "euclidean" else np.linalg.norm(X, axis=1)[:, None]
+    order, apart = oracle.nearest(oracle.distances(X / lengths), K)
+    distances, indices = de.nearest_neighbors(make(X), K, metric=metric)
+    expected = apart if metric == "euclidean" else apart**2 / 2
+    np.testing.assert_allclose(distances, expected, rtol=1e-6, atol=1e-14)
+    assert (indices == order).mean() > 0.95  # the oracle rounds too
+    assert indices.dtype == np.int64
+
+
+def test_rows_in_doubt_are_looked_at_again_lazily(monkeypatch):
+    """With one spare candidate and a large error every row is in doubt."""
+    X = sp.csr_array(points())
+    expected = de.nearest_neighbors(X, K, metric="cosine")
+    monkeypatch.setattr(search, "SPARE_CANDIDATES", 0)
+    monkeypatch.setattr(search.cosine_blocks, "cosine_error", lambda _: 10.0)
+    monkeypatch.setattr(search.cosine_blocks, "measure_candidates", _forgetful)
+    found = de.nearest_neighbors(Source(X, CUTS["ragged"]).lazy, K, metric="cosine")
+    for one, other in zip(dask.compute(*found, scheduler="synchronous"), expected, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def _forgetful(X, Z, ids, candidates, *, k):
+    lists = search.blocks.empty_lists(X.shape[0], k)
+    lists[:, 0] = 1.9
+    return lists
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize(("metric", "make"), KINDS)
+def test_any_workers_give_equal_bits(request, metric, make, workers):
+    X = make(points())
+    meta = sp.csr_array((0, 0)) if sp.issparse(X) else np.empty((0, 0))
+    parts = [da.from_delayed(dask.delayed(X[a : a + 8]), (8, D), X.dtype, meta) for a in range(0, N, 8)]
+    lazy = da.concatenate(parts)
+    found = [
+        de.pairwise_distances(lazy, metric=metric, block_memory=2**13),
+        *de.nearest_neighbors(lazy, K, metric=metric, block_memory=2**11),
+    ]
+    alone = dask.compute(*found, scheduler="synchronous")
+    pool = {"pool": request.getfixturevalue("process_pool")} if workers == "processes" else {"num_workers": 2}
+    for one, other in zip(dask.compute(*found, scheduler=workers, **pool), alone, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+FAULTS = {
+    np.nan: ("euclidean", "holds NaN or infinity"),
+    0: ("cosine", "is zero, which has no cosine,"),
+}
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["in memory", "lazy"])
+@pytest.mark.parametrize("which", ["X", "Y"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_row_is_named_with_its_matrix(lazy, which, fault):
+    metric, words = FAULTS[fault]
+    given = {"X": points(), "Y": points()}
+    given[which][19] = fault
+    if lazy:
+        given = {name: da.from_array(value, chunks=(10, -1)) for name, value in given.items()}
+    with pytest.raises(ValueError, match=rf"{which} {words} in 1 of \d+ rows, first \[19\]"):
+        da.compute(de.pairwise_distances(**given, metric=metric))
+
+
+def test_rows_that_cannot_be_compared_are_refused():
+    X = points()
+    with pytest.raises(ValueError, match="rows of X have 6 values and those of Y 2: they must agree"):
+        de.pairwise_distances(X, X[:, :2])
+    with pytest.raises(ValueError, match="one of X and Y is sparse"):
+        de.pairwise_distances(X, sp.csr_array(X), metric="cosine")
+    with pytest.raises(ValueError, match="metric='cosine' only"):
+        de.pairwise_distances(sp.csr_array(X))
+    with pytest.raises(ValueError, match="metric must be"):
+        de.pairwise_distances(X, metric="manhattan")
+    with pytest.raises(ValueError, match="24 neighbors of each row are asked for"):
+        de.nearest_neighbors(da.from_array(X), 24)

@@ -1,0 +1,225 @@
+"""Matrices that a job keeps: in every system planned, stored within the plan, right, and opened again."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import pairwise_distances
+
+import distembed as de
+from distembed.costs import Cost
+from distembed.job.load import load_job
+from distembed.job.model import Job, JobError
+from distembed.job.planning import plan_job
+from distembed.job.run import run_stages
+from distembed.job.stage import whole_sparse
+from distembed.neighbors.costs import RowSizes, distances_bytes, distances_cost
+from tests.commands import run, run_once, written_once
+
+ROWS = {"psdvec": "vectors", "wordspaces": "vectors", "neighbors": "vectors", "imputation": "domain"}
+"""The rows between which a system keeps distances."""
+
+SETTINGS = {
+    "wordspaces": ("wordspaces.spaces=['lsa']",),
+    "neighbors": ("neighbors.metric=cosine", "neighbors.spanning_tree=false"),
+}
+
+Finished = tuple[Path, Path, tuple[str, ...]]
+
+
+def words(settings: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for setting in settings for word in ("--set", setting))
+
+
+@pytest.fixture(params=ROWS)
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Finished]:
+    """Return a system, and its small job with distances, run once."""
+    settings = (*SETTINGS.get(request.param, ()), "matrices.keep=['distances']")
+    write = import_module(f"tests.small_jobs.{request.param}").write
+    job = written_once(tmp_path_factory, request.param, write)
+    workspace, _ = run_once(tmp_path_factory, job, *words(settings))
+    return request.param, (job, workspace, settings)
+
+
+def plain(X: np.ndarray, metric: str) -> np.ndarray:
+    return np.asarray(pairwise_distances(X.astype(np.float64), metric=metric))
+
+
+def bytes_of(workspace: Path, name: str) -> int:
+    return sum(
+        file.stat().st_size for file in (workspace / "arrays.zarr" / name).rglob("*") if file.is_file()
+    )
+
+
+def test_distances_are_kept_as_planned_and_opened(kept: tuple[str, Finished]) -> None:
+    system, (job, folder, settings) = kept
+    workspace, found = de.Workspace.open(folder), de.read_distances(folder)
+    rows = np.asarray(workspace.array(ROWS[system]).compute())
+    assert found.metric == ("euclidean" if system == "imputation" else "cosine")
+    np.testing.assert_allclose(found.values.compute(), plain(rows, found.metric), rtol=1e-5, atol=1e-6)
+    assert found.names == workspace.table("vocabulary")["word"].to_pylist()[: len(rows)]
+    assert found.values.dtype == np.float32
+    plan = plan_job(load_job(job, workspace=str(folder), settings=settings))
+    assert plan.stages["distances"].keeps == (("distances", distances_bytes(len(rows))),)
+    heads = 1024 * (1 + found.values.numblocks[0])
+    assert 0 < bytes_of(folder, "distances") <= plan.stages["distances"].written_bytes + heads
+    assert "distances keeps distances in the workspace" in plan.table()
+    took = workspace.stages()["distances"].facts["peak_process_bytes"]
+    assert took <= plan.process_bytes(2)
+
+
+def test_what_is_kept_changes_no_other_output(kept: tuple[str, Finished], tmp_path: Path) -> None:
+    system, (job, folder, settings) = kept
+    plainly = load_job(job, workspace=str(tmp_path / "w"), settings=settings[:-1])
+    run_stages(plainly)
+    ours, theirs = (de.Workspace.open(place).stages() for place in (folder, tmp_path / "w"))
+    assert ours.keys() - theirs.keys() == {"distances"}
+    for name, stage in theirs.items():
+        for output, record in stage.outputs.items():
+            if not (record.spec.temporary or record.spec.kind == "bytes"):
+                assert ours[name].outputs[output].digest == record.digest, output
+    with pytest.raises(
+        KeyError, match=r"keeps no distances: run its job with matrices.keep = \['distances'\]"
+    ):
+        de.read_distances(tmp_path / "w")
+    again = load_job(job, workspace=str(tmp_path / "w"), settings=settings)
+    ran = run_stages(again).ran
+    # the graph of names reads the distances, and all later stages rest on it
+    assert ran[0] == "distances"
+    assert system == "imputation" or len(ran) == 1
+    kept_now = de.Workspace.open(tmp_path / "w").describe("distances")
+    assert kept_now.digest == de.Workspace.open(folder).describe("distances").digest
+
+
+def test_distances_that_exceed_the_disk_are_refused_before_anything_runs(
+    kept: tuple[str, Finished], tmp_path: Path
+) -> None:
+    system, (job, folder, settings) = kept
+    is_counted = system in ("imputation", "neighbors")
+    n_bytes = distances_bytes(len(de.read_distances(folder).names))
+    disk = n_bytes - 1 if is_counted else n_bytes // 2
+    whole = (job, "--workspace", tmp_path / "w", *words(settings), "--set", f"matrices.disk={disk}")
+    planned, done = run("plan", *whole), run("run", *whole)
+    limit = "would keep distances, .* on disk, over the limit of .*: set matrices.disk = "
+    if is_counted:
+        assert planned.exit_code == done.exit_code == 1
+        assert not (tmp_path / "w" / "manifest").exists()
+    else:  # the rows are counted with the vocabulary
+        assert (planned.exit_code, done.exit_code) == (0, 1)
+        assert "an estimate" in planned.output
+        assert [*de.Workspace.open(tmp_path / "w").stages()] == ["tokens", "vocabulary"]
+    for output in (planned.output, done.stderr):
+        assert re.search(limit, " ".join(output.split())), output
+    fits = load_job(job, workspace=str(tmp_path / "x"), settings=(*settings, f"matrices.disk={n_bytes}"))
+    plan_job(fits).check()
+
+
+def test_distances_need_memory_for_their_rows() -> None:
+    few, many = (distances_cost(RowSizes(n, 300, itemsize=4), block_memory=2**26) for n in (10**4, 10**6))
+    assert few.peak_bytes(1) < 2 * 2**30 < many.peak_bytes(1)
+    rows = RowSizes(10**5, 300, itemsize=4)
+    costs = {
+        metric: distances_cost(rows, metric=metric, block_memory=2**26) for metric in ("euclidean", "cosine")
+    }
+    assert costs["cosine"].shared_bytes == 2 * costs["euclidean"].shared_bytes >= 4 * rows.n_bytes
+
+
+def psdvec_job(tmp_path: Path, *settings: str) -> Job:
+    import_module("tests.small_jobs.psdvec").write(tmp_path)
+    return load_job(tmp_path / "job.toml", settings=settings)
+
+
+def test_the_older_key_of_psdvec_keeps_the_same_matrix(tmp_path: Path) -> None:
+    old = psdvec_job(tmp_path, "psdvec.keep_pmi=true")
+    assert old == load_job(tmp_path / "job.toml", settings=("matrices.keep=['pmi']",))
+    off = load_job(tmp_path / "job.toml", settings=("psdvec.keep_pmi=false",))
+    assert off == load_job(tmp_path / "job.toml")
+    both = load_job(tmp_path / "job.toml", settings=("psdvec.keep_pmi=true", "matrices.keep=['distances']"))
+    assert set(both.matrices.keep) == {"pmi", "distances"}  # type: ignore[attr-defined]
+    with pytest.raises(JobError, match="keep_pmi"):
+        load_job(tmp_path / "job.toml", settings=("psdvec.keep_pmi=5",))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_words_are_compared_by_either_metric(tmp_path: Path, metric: str) -> None:
+    job = psdvec_job(
+        tmp_path, "matrices.keep=['distances']", f"matrices.metric={metric}", "evaluation.sets=[]"
+    )
+    run_stages(job, until="distances")
+    found = de.read_distances(tmp_path / "w")
+    vectors = np.asarray(de.Workspace.open(tmp_path / "w").array("vectors").compute())
+    assert found.metric == metric
+    np.testing.assert_allclose(found.values.compute(), plain(vectors, metric), rtol=1e-4, atol=1e-6)
+
+
+def test_keys_without_effect_are_told(tmp_path: Path) -> None:
+    job = psdvec_job(tmp_path, "matrices.metric=euclidean", "matrices.disk=1GiB")
+    assert len(job.idle) == 2
+    assert any("matrices.metric" in line for line in job.idle)
+
+
+def test_the_matrix_of_semantic_nmf_is_kept(tmp_path: Path) -> None:
+    import_module("tests.small_jobs.topics").write(tmp_path)
+    settings = ("matrices.keep=['shifted_ppmi']", "topics.shift=1.7")
+    job = load_job(tmp_path / "job.toml", settings=settings)
+    assert run_stages(job, until="shifted_ppmi").ran[-1] == "shifted_ppmi"
+    workspace = de.Workspace.open(tmp_path / "w")
+    ppmi, kept = (whole_sparse(workspace.array(name)) for name in ("ppmi", "shifted_ppmi"))
+    expected = np.maximum(ppmi.toarray() - np.log(1.7), 0)
+    np.testing.assert_allclose(kept.toarray(), expected, rtol=1e-6, atol=1e-6)
+    assert 0 < kept.nnz < ppmi.nnz
+    stage: Cost = plan_job(job).stages["shifted_ppmi"]
+    assert bytes_of(tmp_path / "w", "shifted_ppmi") <= dict(stage.keeps)["shifted_ppmi"] + 4096
+
+
+REFUSED = {
+    "wordspaces": (
+        "matrices.keep=['distances']",
+        "wordspaces.vectors=''",
+        "needs wordspaces.vectors, the space whose words are compared",
+    ),
+    "neighbors": (
+        "matrices.keep=['distances']",
+        "neighbors.metric=inner_product",
+        "needs a distance: set neighbors.metric",
+    ),
+    "transfer": ("matrices.keep=['distances']", "pairs.share=0.1", "unknown key matrices"),
+    "topics": ("matrices.keep=['distances']", "topics.n_iter=5", "'distances' is not allowed"),
+}
+
+
+@pytest.mark.parametrize("system", REFUSED)
+def test_what_cannot_be_kept_is_refused(tmp_path: Path, system: str) -> None:
+    import_module(f"tests.small_jobs.{system}").write(tmp_path)
+    text = (
+        (tmp_path / "job.toml")
+        .read_text()
+        .replace('vectors = "lsa"\n', "")
+        .replace("spanning_tree = true", "")
+    )
+    (tmp_path / "job.toml").write_text(text)
+    *settings, sentence = REFUSED[system]
+    with pytest.raises(JobError, match=sentence):
+        load_job(tmp_path / "job.toml", settings=tuple(one for one in settings if not one.endswith("=''")))
+
+
+def test_distances_of_sparse_rows_are_refused(tmp_path: Path) -> None:
+    sp.save_npz(
+        tmp_path / "x.npz", sp.random_array((30, 9), density=0.9, rng=np.random.default_rng(0)).tocsr()
+    )
+    section = {"path": str(tmp_path / "x.npz")}
+    job = {
+        "job": {"system": "neighbors"},
+        "input": section,
+        "neighbors": {"n_neighbors": 2, "metric": "cosine"},
+    }
+    keep = {"matrices": {"keep": ["distances"]}}
+    with pytest.raises(ValueError, match=r"is sparse, and the distances of dense rows only are kept"):
+        de.run_job({**job, **keep}, workspace=tmp_path / "w")
+    dense = {**job, **keep, "input": {**section, "dense": True}}
+    assert "distances" in de.run_job(dense, workspace=tmp_path / "w").ran
