@@ -94,8 +94,9 @@ def learned_weights(
     G of an ideal embedding, bounds the loss by spectra and gives ``w_j² = sum_i λ_i μ_ji / sum_i μ_ji²`` for the
     eigenvalues λ of G and μ_j of G_j. He estimates λ from counts. Here vectors are all there is: the other views stand
     for the ideal embedding, and the loss of each view is minimized itself, ``w_j² = <G, G_j> / <G_j, G_j>``, in place
-    of its bound. The weight of a view is small where the others do not confirm its cosines, and where these are large.
-    Two views confirm each other alike: there ``w_1² ‖G_1‖_F = w_2² ‖G_2‖_F``, so that their cosines spread alike.
+    of its bound, since a spectrum cannot tell noise from what others confirm. The weight of a view is small where the
+    others do not confirm its cosines, and where these are large. Two views confirm each other alike: there
+    ``w_1² ‖G_1‖_F = w_2² ‖G_2‖_F``, so that their cosines spread alike.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ def test_a_cosine_is_the_mean_of_the_cosines_in_the_views():
 def test_weights_are_learned_from_the_words_that_all_views_have():
     views = [a_view(1), a_view(2, WORDS[5:], d=3), a_view(3, WORDS[:-4], d=6)]
     found = join_weighted(views, weights="learned", words="union")
-    every = found.vectors.words
+    every = list(dict.fromkeys(word for view in views for word in view.words))
     aligned = [
         np.array([view[word] if word in view else np.zeros(view.vectors.shape[1]) for word in every])
         for view in views

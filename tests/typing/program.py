@@ -55,7 +55,9 @@ def evaluated(vectors: de.WordVectors, texts: Sequence[str]) -> list[float]:
     encoder = de.TextEncoder(vectors, weighting="sif")
     assert_type(encoder.fit().transform(texts), NDArray[np.float32])
     encoder.transform(5)  # type: ignore[call-overload]
-    return [score.value for score in de.evaluate(vectors, "sets")]
+    joined = de.join_vectors([vectors, "other.bin"], weights=[1, 0.5], words="union")
+    de.join_vectors([vectors, vectors], words="all")  # type: ignore[arg-type]
+    return [score.value for score in de.evaluate(joined, "sets")]
 
 
 def jobs(folder: str) -> Workspace:
