@@ -45,6 +45,7 @@ from distembed.manifold.imputation_maps import (
     with_departures,
     with_mapped_rows,
 )
+from distembed.manifold.imputation_rows import sparse_rows, without_duplicates
 from distembed.manifold.imputation_systems import (
     Solution,
     UnreachedRowsError,
@@ -122,8 +123,9 @@ class LatentSemanticImputation(BaseEstimator):
     Attributes
     ----------
     vectors_ : shape (n, s), of the kind and dtype of Y; known rows are Y's, bit for bit
-    graph_ : csr_array (n, n), distances from a row to those it is rebuilt from
-    weights_ : csr_array (n, n), float64, rows sum to one
+    graph_ : csr_array (n, n), distances from a row to those it is rebuilt from; a Dask array of CSR row blocks where
+        `set_graph` was given one of more than `block_memory`
+    weights_ : csr_array (n, n), float64, rows sum to one; a Dask array of CSR row blocks where the graph is one
     certificate_ : float64, shape (n,): optimality of each row's weights before the floor, see `blocks`
     n_iter_ : steps or sweeps done, the most of any column
     residual_ : largest over columns of ‖W_qp Y_p - (I - W_qq) Y_q‖₂ / ‖W_qp Y_p‖₂
@@ -202,7 +204,7 @@ class LatentSemanticImputation(BaseEstimator):
         self.random_state = random_state
 
     def fit(
-        self, X: DenseMatrix, Y: DenseMatrix, *, graph: SparseMatrix | None = None
+        self, X: DenseMatrix, Y: DenseMatrix, *, graph: SparseMatrix | da.Array | None = None
     ) -> LatentSemanticImputation:
         """Learn the vectors of the rows of Y that are all NaN.
 
@@ -270,13 +272,14 @@ class LatentSemanticImputation(BaseEstimator):
         self._learn_graph(self._domain_rows(self._training_matrix(X)), distances)
         return self
 
-    def set_graph(self, graph: SparseMatrix) -> LatentSemanticImputation:
+    def set_graph(self, graph: SparseMatrix | da.Array) -> LatentSemanticImputation:
         """Take a graph learned before, or one's own; see `fit`.
 
         Parameters
         ----------
-        graph : sparse (n, n)
-            Row i's stored entries are the rows that i is rebuilt from.
+        graph : sparse (n, n), or Dask array of sparse row blocks
+            Row i's stored entries are the rows that i is rebuilt from. A Dask array that takes more than
+            `block_memory` is read by row blocks, and `weights_` will be such an array.
 
         Returns
         -------
@@ -294,8 +297,7 @@ class LatentSemanticImputation(BaseEstimator):
         >>> print(model.vectors_[1].round(1))
         [2. 1.]
         """
-        self.graph_ = sp.csr_array(graph, copy=True)
-        self.graph_.sum_duplicates()
+        self.graph_ = without_duplicates(sparse_rows(graph, self.block_memory))
         return self
 
     def fit_weights(self, X: DenseMatrix) -> LatentSemanticImputation:
@@ -339,13 +341,14 @@ class LatentSemanticImputation(BaseEstimator):
                 checkpoint=self.checkpoint,
             )
 
-    def set_weights(self, weights: SparseMatrix) -> LatentSemanticImputation:
+    def set_weights(self, weights: SparseMatrix | da.Array) -> LatentSemanticImputation:
         """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one.
 
         Parameters
         ----------
-        weights : sparse (n, n)
-            Rows sum to one.
+        weights : sparse (n, n), or Dask array of sparse row blocks
+            Rows sum to one. A Dask array that takes more than `block_memory` is read by row blocks, one at a time in
+            each task of `fit_vectors`.
 
         Returns
         -------
@@ -364,7 +367,7 @@ class LatentSemanticImputation(BaseEstimator):
          [2. 1.]
          [4. 2.]]
         """
-        self.weights_ = sp.csr_array(weights)
+        self.weights_ = sparse_rows(weights, self.block_memory)
         return self
 
     def fit_vectors(self, Y: DenseMatrix, X: DenseMatrix | None = None) -> LatentSemanticImputation:

@@ -146,14 +146,30 @@ def reconstruction_weights(
 
 def unreached_rows(W: sp.csr_array, known: Bools) -> Int64s:
     """Return the rows from which no path of positive weights leads to a known row."""
+    return np.nonzero(~reached_rows(W, known, first_row=0))[0]
+
+
+def reached_rows(W: sp.csr_array, reached: Bools, *, first_row: int) -> Bools:
+    """Return from which rows of a block of W a path of positive weights within it leads to a row that is reached.
+
+    Parameters
+    ----------
+    W : CSR array (b × n)
+        The block.
+    reached : bool array (n,)
+        The rows that are reached already.
+    first_row : int
+        The number of the first row of the block.
+    """
     backward = W.T.tocsr()
     backward.eliminate_zeros()
-    return np.nonzero(~_find_reached(backward.indptr, backward.indices, known))[0]
+    found = _find_reached(backward.indptr, backward.indices, reached, first_row)
+    return found[first_row : first_row + W.shape[0]]
 
 
 @njit(cache=True, nogil=True)
 def _find_reached(
-    indptr: NDArray[np.int32], indices: NDArray[np.int32], start: NDArray[np.bool_]
+    indptr: NDArray[np.int32], indices: NDArray[np.int32], start: NDArray[np.bool_], first_row: int
 ) -> NDArray[np.bool_]:
     reached = start.copy()
     queue = np.empty(start.shape[0], np.int64)
@@ -165,7 +181,7 @@ def _find_reached(
     at = 0
     while at < stop:
         for t in range(indptr[queue[at]], indptr[queue[at] + 1]):
-            j = indices[t]
+            j = first_row + indices[t]
             if not reached[j]:
                 reached[j] = True
                 queue[stop] = j

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from distembed.costs import Cost
+from distembed.costs import Cost, Exchange
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
 from distembed.manifold.imputation import CHOICE_FOLDS, CHOICE_ROWS, LatentSemanticImputation
 from distembed.manifold.imputation_maps import LANDMARKS
+from distembed.manifold.imputation_rows import edge_chunk, held_whole
 from distembed.manifold.imputation_systems import (
     COLUMN_COPIES,
     SWEEPS_AT_ONCE,
@@ -31,6 +32,12 @@ solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests
 
 POWER_SWEEPS = 400
 """Sweeps of the power iteration, about, where nothing else is known: a graph of words took 357 to 3e-5."""
+
+KRYLOV_PRODUCTS = 80
+"""Products with the weights that the default solver makes, about: two in each of the 38 steps of the real prices."""
+
+BLOCK_COPIES = 2
+"""Copies of a row block of weights in the task that reads it: as it is read, and its unknown rows."""
 
 MAP_COPIES = 4
 """Copies of the products, or of the known rows, that the fit of a linear map holds."""
@@ -60,14 +67,23 @@ def weights_cost(model: LatentSemanticImputation, table: RowSizes, *, n_edges: i
     """Return what `fit_weights` takes on a graph of so many edges: rows and their neighbors, a batch in each task."""
     n_edges = most_entries(model, table.n_rows) if n_edges is None else n_edges
     compared = table.compared(model.metric)
-    entries = entries_per_batch(n_edges, 8 * table.n_columns, model.block_memory)
+    n_blocks = n_row_blocks(table.n_rows, n_edges, model.block_memory)
+    entries = entries_per_batch(-(-n_edges // n_blocks), 8 * table.n_columns, model.block_memory)
     n_rebuilt = min(table.n_rows, -(-table.n_rows * entries // max(1, n_edges)) + 1)
     needed = min(table.n_rows, entries + 2 * n_rebuilt)
     chunk = row_chunk(table.n_rows, table.row_bytes, model.block_memory)  # in which rows are read
     task = 2 * needed * compared.row_bytes + 4 * LIST_BYTES * entries + 2 * chunk * compared.row_bytes
     written = (LIST_BYTES + EDGE_BYTES) * n_edges + 8 * table.n_rows
-    shared = WEIGHT_COPIES * compared.n_bytes + 3 * EDGE_BYTES * n_edges
-    return Cost(-(-n_edges // entries), table.n_bytes + EDGE_BYTES * n_edges, written, task, shared)
+    shared = WEIGHT_COPIES * compared.n_bytes + 3 * min(EDGE_BYTES * n_edges, model.block_memory)
+    read = table.n_bytes + 2 * EDGE_BYTES * n_edges  # the graph is counted before it is read
+    return Cost(n_blocks * -(-n_edges // (n_blocks * entries)), read, written, task, shared, graphs=n_blocks)
+
+
+def n_row_blocks(n_rows: int, n_edges: int, block_memory: int) -> int:
+    """Return the number of row blocks in which a graph and its weights are read: one, where a process holds all."""
+    if held_whole(n_edges, block_memory):
+        return 1
+    return -(-n_rows // edge_chunk(n_rows, n_edges, block_memory))
 
 
 # --- vectors ---------------------------------------------------------------------------------------------------
@@ -132,19 +148,28 @@ def solving_cost(
     """Return what the systems of equations take that impute the rows of a matrix, in groups of columns."""
     n, n_columns = values.n_rows, values.n_columns
     q = n if n_unknown is None else n_unknown
-    edges = EDGE_BYTES * (most_entries(model, n) if n_edges is None else n_edges)
-    width = system_columns(n_columns, q, model.block_memory)
+    n_edges = most_entries(model, n) if n_edges is None else n_edges
+    edges, width = EDGE_BYTES * n_edges, system_columns(n_columns, q, model.block_memory)
     if model.solver == "krylov":
-        written = 8 * n_columns * (q + 2 + RECORDED_STEPS)
+        written, n_products = 8 * n_columns * (q + 2 + RECORDED_STEPS), KRYLOV_PRODUCTS
     else:
         # Every batch is kept, and the last one again up to the sweep where the rule stops.
-        n_batches, last = divmod(min(n_sweeps, model.max_iter), SWEEPS_AT_ONCE)
+        n_products = min(n_sweeps, model.max_iter)
+        n_batches, last = divmod(n_products, SWEEPS_AT_ONCE)
         rows = (n_batches + 1) * (q + 2 * SWEEPS_AT_ONCE) + q + 2 * last
         written = 8 * n_columns * rows
     recorded = RECORDED_STEPS if model.solver == "krylov" else 2 * SWEEPS_AT_ONCE
     task = width * (8 * COLUMN_COPIES * q + values.itemsize * n + 16 * recorded)
-    shared = VECTOR_COPIES * values.n_bytes + 3 * edges
-    return Cost(-(-n_columns // width), values.n_bytes + edges, written, task, shared)
+    tasks, read = -(-n_columns // width), values.n_bytes + 2 * edges
+    shared = VECTOR_COPIES * values.n_bytes + 3 * min(edges, model.block_memory)
+    by_columns = values.n_bytes + 8 * n_columns * q  # rows are divided by columns, and the columns by rows
+    exchange = Exchange(tasks, edges, by_columns)
+    if (n_blocks := n_row_blocks(n, n_edges, model.block_memory)) > 1:
+        # A task reads the weights from the store for every product, and multiplies by vectors of all rows.
+        task += BLOCK_COPIES * -(-edges // n_blocks) + 8 * width * n
+        read += edges * n_products * tasks
+        exchange = Exchange(tasks, 0, by_columns)
+    return Cost(tasks, read, written, task, shared, exchange=exchange)
 
 
 def mapped_table(model: LatentSemanticImputation, table: RowSizes) -> RowSizes:

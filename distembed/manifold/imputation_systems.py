@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -10,11 +11,28 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, tell
+from distembed.execution import (
+    Checkpoint,
+    blockwise,
+    compute,
+    delayed,
+    delayed_blocks,
+    from_delayed,
+    map_blocks,
+    tell,
+)
 from distembed.linalg import columns
 from distembed.linalg.chunks import COLUMN_BLOCKS, column_chunk
 from distembed.linalg.csr import rows_of
+from distembed.linalg.operators import empty_csr
 from distembed.manifold import imputation_blocks as blocks
+from distembed.manifold.imputation_rows import (
+    SparseRows,
+    UnknownRows,
+    carried_sums,
+    each_block,
+    unreached_rows,
+)
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
@@ -50,11 +68,11 @@ def known_rows(Y: Any, n_rows: int) -> Any:
     return known
 
 
-def check_graph(graph: sp.csr_array, n_rows: int) -> None:
+def check_graph(graph: SparseRows, n_rows: int) -> None:
     """Raise ValueError for a graph that does not have n_rows rows, or has rows among their own neighbors."""
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
-    if graph.nnz and (graph.indices == rows_of(graph)).any():
+    if any((block.indices == first + rows_of(block)).any() for first, block in each_block(graph)):
         raise ValueError("the graph has rows among their own neighbors: clear its diagonal")
 
 
@@ -63,44 +81,70 @@ def check_graph(graph: sp.csr_array, n_rows: int) -> None:
 
 def reconstruction_weights(
     rows: da.Array,
-    graph: sp.csr_array,
+    graph: SparseRows,
     *,
     simplex: bool,
     floor: float,
     block_memory: int,
     checkpoint: Checkpoint,
-) -> tuple[sp.csr_array, blocks.Float64s]:
+) -> tuple[SparseRows, blocks.Float64s]:
     """Return the weights that rebuild each row from its neighbors in the graph, and each row's certificate.
 
     Parameters
     ----------
     rows : what `domain_rows` returns, dense
-    graph : sparse (m, n)
+    graph : sparse (m, n), or Dask array of CSR row blocks
         Row i holds the neighbors of row i, at least one; m is n, or less where only the first rows are to be rebuilt.
     simplex : weights on the simplex, else non-negative least squares divided by its sum
     floor : float
         The share of the smallest positive weight that is added to all weights of a row.
     block_memory : int
         The memory of one task in bytes.
-    checkpoint : keeps them under "imputation_weights"
+    checkpoint : keeps them under "imputation_weights"; those of row blocks each under its number
 
     Returns
     -------
-    csr_array, shape (m, n), float64, and float64 array, shape (m,)
+    csr_array or Dask array, shape (m, n), float64, as the graph is, and float64 array, shape (m,)
     """
+    options: dict[str, Any] = {"simplex": simplex, "floor": floor, "block_memory": block_memory}
+    if isinstance(graph, sp.csr_array):
+        values = checkpoint("imputation_weights", partial(_weights_of_block, rows, graph, 0, **options))
+        held = compute(values)
+        return _weighed(graph, held), _certificates(graph, held)
+    parts, certificates = [], []
+    for number, (first, block) in enumerate(each_block(graph)):
+        make = partial(_weights_of_block, rows, block, first, **options)
+        values = checkpoint(f"imputation_weights_{number}", make) if block.nnz else da.zeros((2, 0))
+        certificates.append(_certificates(block, compute(values)))
+        weighed = delayed(_weighed)(delayed_blocks(graph)[number, 0], _one_block(values))
+        parts.append(from_delayed(weighed, block.shape, meta=empty_csr(np.float64)))
+        tell("row blocks", number + 1, graph.numblocks[0])
+    return da.concatenate(parts), np.concatenate(certificates)
 
-    def make() -> da.Array:
-        batches = _weight_batches(graph.indptr, rows.shape[1] * 8, block_memory)
-        return da.concatenate(
-            [_batch_weights(rows, graph, *batch, simplex=simplex, floor=floor) for batch in batches], axis=1
-        )
 
-    values = compute(checkpoint("imputation_weights", make))
-    W = sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape)
+def _one_block(values: da.Array) -> Any:
+    return delayed_blocks(values.rechunk(-1)).item()
+
+
+def _weights_of_block(
+    rows: da.Array, graph: sp.csr_array, first_row: int, *, block_memory: int, **options: Any
+) -> da.Array:
+    """Return the weights and certificates of the rows of a block of the graph, shape (2, entries), lazily."""
+    batches = _weight_batches(graph.indptr, rows.shape[1] * 8, block_memory)
+    return da.concatenate(
+        [_batch_weights(rows, graph, *batch, first_row=first_row, **options) for batch in batches], axis=1
+    )
+
+
+def _weighed(graph: sp.csr_array, values: blocks.Float64s) -> sp.csr_array:
+    return sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape)
+
+
+def _certificates(graph: sp.csr_array, values: blocks.Float64s) -> blocks.Float64s:
     has_entries = np.diff(graph.indptr) > 0
     certificates = np.zeros(graph.shape[0])
     certificates[has_entries] = values[1, graph.indptr[:-1][has_entries]]
-    return W, certificates
+    return certificates
 
 
 def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
@@ -117,12 +161,13 @@ def _weight_batches(indptr: Any, row_bytes: int, block_memory: int) -> list[tupl
 
 
 def _batch_weights(
-    rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, simplex: bool, floor: float
+    rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, first_row: int, simplex: bool, floor: float
 ) -> da.Array:
-    """Return the weights and certificates of the rows start to stop, shape (2, entries), lazily."""
+    """Return the weights and certificates of the rows start to stop of a block, shape (2, entries), lazily."""
     indptr = graph.indptr[start : stop + 1].astype(np.int64)
     neighbors = graph.indices[indptr[0] : indptr[-1]]
-    needed, places = np.unique(np.concatenate([np.arange(start, stop), neighbors]), return_inverse=True)
+    own = first_row + np.arange(start, stop)
+    needed, places = np.unique(np.concatenate([own, neighbors]), return_inverse=True)
     return map_blocks(
         _weigh,
         rows[needed].rechunk((-1, -1)),
@@ -169,7 +214,7 @@ class Solution(NamedTuple):
 
 
 def solve(
-    W: sp.csr_array,
+    W: SparseRows,
     Y: Any,
     known: Any,
     *,
@@ -185,7 +230,7 @@ def solve(
     UnreachedRowsError
         If unknown rows are joined to no known one.
     """
-    unreached = blocks.unreached_rows(W, known)
+    unreached = unreached_rows(W, known)
     if unreached.size:
         raise UnreachedRowsError(unreached)
     of_columns = in_columns(Y, int((~known).sum()), block_memory)
@@ -220,12 +265,15 @@ def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
     return column_chunk(n_columns, COLUMN_COPIES * 8 * n_unknown, block_memory)
 
 
-def _system(W: sp.csr_array, Y: da.Array, known: Any) -> tuple[Any, da.Array, da.Array]:
+def _system(W: SparseRows, Y: da.Array, known: Any) -> tuple[Any, da.Array, da.Array]:
     """Return W_qq, B = W_qp Y_p and the mean of the known vectors of (I - W_qq) Y_q = B."""
+    start, q = _by_columns(blocks.known_mean, 1, Y, known=known), int((~known).sum())
+    if isinstance(W, da.Array):
+        rows = delayed(UnknownRows(W, known))
+        return rows, _by_columns(carried_sums, q, rows, Y), start
     unknown = W[np.nonzero(~known)[0]]
     inside, carried = (delayed(unknown[:, np.nonzero(chosen)[0]]) for chosen in (~known, known))
-    B = _by_columns(blocks.carried_sums, unknown.shape[0], carried, Y, known=known)
-    return inside, B, _by_columns(blocks.known_mean, 1, Y, known=known)
+    return inside, _by_columns(blocks.carried_sums, q, carried, Y, known=known), start
 
 
 def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> da.Array:
@@ -246,7 +294,7 @@ def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> 
 
 
 def solve_by_krylov(
-    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
+    W: SparseRows, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
 ) -> Solution:
     """Solve the system by restarted BiCGSTAB, one task per block of columns; the result is stored under "imputed"."""
     system = _system(W, Y, known)
@@ -278,7 +326,7 @@ def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
 
 
 def solve_by_power(
-    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, lazy: bool, checkpoint: Checkpoint
+    W: SparseRows, Y: da.Array, known: Any, *, tol: float, max_iter: int, lazy: bool, checkpoint: Checkpoint
 ) -> Solution:
     """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6); kept under "power_<sweeps>".
 

@@ -16,10 +16,12 @@ from distembed.evaluation.imputation_costs import labels_cost
 from distembed.execution import compute, delayed, from_delayed
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.outputs import ArrayOutput
-from distembed.job.stage import Context, Counted, sections, whole_sparse
-from distembed.linalg.chunks import row_chunk
+from distembed.job.stage import Context, Counted, sections
+from distembed.linalg.chunks import batches, row_chunk
+from distembed.linalg.operators import empty_csr
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.manifold.imputation_costs import graph_cost, vectors_cost, weights_cost
+from distembed.manifold.imputation_rows import SparseRows, edge_chunk
 from distembed.neighbors.costs import RowSizes, distances_bytes
 from distembed.neighbors.distances import Metric
 from distembed.stages.kept_matrices import DISTANCES, KeptRows
@@ -253,8 +255,9 @@ def run_graph(ctx: Context) -> dict[str, Any]:
     reads = ctx.job.imputation.neighbors == "exact" and keeps_distances(ctx.job, domain.shape[0])
     distances = DISTANCES.read(ctx.workspace) if reads else None
     model = imputation_of(ctx).fit_graph(domain, distances=distances)
-    _store_sparse(ctx, outputs.GRAPH, model.graph_)
-    return {"n_edges": int(model.graph_.nnz), "recall": model.recall_}
+    graph: Any = model.graph_
+    _store_sparse(ctx, outputs.GRAPH, graph)
+    return {"n_edges": int(graph.nnz), "recall": model.recall_}
 
 
 def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
@@ -264,8 +267,8 @@ def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
 
 def run_weights(ctx: Context) -> dict[str, Any]:
     """Rebuild each name's row from those of its neighbors."""
-    graph = whole_sparse(outputs.GRAPH.read(ctx.workspace))
-    model = imputation_of(ctx).set_graph(graph).fit_weights(outputs.DOMAIN.read(ctx.workspace))
+    graph, domain = outputs.GRAPH.read(ctx.workspace), outputs.DOMAIN.read(ctx.workspace)
+    model = imputation_of(ctx).set_graph(graph).fit_weights(domain)
     _store_sparse(ctx, outputs.WEIGHTS, model.weights_)
     ctx.store_table(outputs.CERTIFICATES, pa.table({"certificate": model.certificate_}))
     return {"worst_certificate": float(model.certificate_.max())}
@@ -298,7 +301,7 @@ def plan_vectors(job: ImputationJob, sizes: TableSizes) -> Cost:
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve for the missing vectors, and put those of words outside the table below."""
     known = outputs.KNOWN_VECTORS.read(ctx.workspace)
-    model = imputation_of(ctx).set_weights(whole_sparse(outputs.WEIGHTS.read(ctx.workspace)))
+    model = imputation_of(ctx).set_weights(outputs.WEIGHTS.read(ctx.workspace))
     if ctx.job.imputation.is_chosen:
         chosen = ctx.workspace.stages()["hold_out"].facts
         model.set_params(method=chosen["method"], ridge=chosen["ridge"] or None)
@@ -320,15 +323,20 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     return facts | {"method": model.method_, "ridge": model.ridge_}
 
 
-def _store_sparse(ctx: Context, output: ArrayOutput, matrix: sp.csr_array) -> None:
-    """Store a sparse matrix of names by names in the row blocks of the domain."""
-    bounds = np.cumsum([0, *outputs.DOMAIN.read(ctx.workspace).chunks[0]])
-    empty = sp.csr_array((0, 0), dtype=matrix.dtype)
-    blocks = [
-        from_delayed(delayed(matrix[start:stop]), (stop - start, matrix.shape[1]), matrix.dtype, meta=empty)
-        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-    ]
-    ctx.store(output, da.concatenate(blocks))
+def _store_sparse(ctx: Context, output: ArrayOutput, matrix: SparseRows) -> None:
+    """Store a sparse matrix of names by names in row blocks, which those who find it too large read one at a time."""
+    if isinstance(matrix, sp.csr_array):
+        chunk = edge_chunk(matrix.shape[0], matrix.nnz, ctx.job.resources.block_memory)
+        bounds = range(0, matrix.shape[0], chunk)
+        parts = [delayed(matrix[start : start + chunk]) for start in bounds]
+        sizes = batches(matrix.shape[0], chunk)
+        empty = empty_csr(matrix.dtype)
+        made = [
+            from_delayed(part, (size, matrix.shape[1]), matrix.dtype, meta=empty)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        matrix = da.concatenate(made)
+    ctx.store(output, matrix)
 
 
 KNOWN, ALL, TABLE, SHUFFLED_LABELS = (

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.costs import Cost, add_costs
@@ -27,7 +26,7 @@ from distembed.evaluation.imputation_costs import baseline_cost, recovery_cost
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
 from distembed.job.outputs import declared_in
-from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
+from distembed.job.stage import Context, StageSpec, System, sections
 from distembed.manifold.imputation_blocks import Float64s
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
@@ -41,6 +40,7 @@ from distembed.manifold.imputation_choice import (
 )
 from distembed.manifold.imputation_costs import features_cost, fold_cost, hidden_cost
 from distembed.manifold.imputation_maps import KERNEL_FEATURES
+from distembed.manifold.imputation_rows import SparseRows
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
 from distembed.systems.imputation.solving import (
@@ -247,21 +247,21 @@ def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int)
 
 def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
     """Return what every method finds for the hidden names of a fold."""
-    weights, hidden = whole_sparse(outputs.WEIGHTS.read(ctx.workspace)), folds[number]
+    hidden = folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
-    # The graph of a table whose rows were permuted among the known names is the graph, permuted alike.
-    order = np.arange(weights.shape[0])
+    X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
+    order = np.arange(len(X))
     order[known] = rng.permutation(known)
-    shuffled = weights[order][:, order]
     fitted = rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_NAMES]
     keep, name = ctx.stage.checkpoint, f"fold-{number}"
-    X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     # The features of the kernel are those of all known rows of the table, the same in every fold.
     model = imputation_of(ctx).set_params(
         checkpoint=lambda part, make: keep(part if part == KERNEL_FEATURES else f"{name}-{part}", make)
     )
-    found = model.set_weights(weights).hidden_fold(X, Y, hidden)
-    baselines = {SHUFFLED: keep(f"{name}-shuffled", partial(_imputed_rows, ctx, shuffled, hidden))}
+    model.set_weights(outputs.WEIGHTS.read(ctx.workspace))
+    found = model.hidden_fold(X, Y, hidden)
+    make = partial(_rows_of_shuffled, ctx, model.weights_, order, hidden)
+    baselines = {SHUFFLED: keep(f"{name}-shuffled", make)}
     for place, (baseline, method) in enumerate(BASELINES.items()):
         of_names = fitted[:KERNEL_NAMES] if baseline == KERNEL else fitted
         make = partial(_mapped_rows, ctx, getattr(methods, method), of_names, hidden)
@@ -271,20 +271,29 @@ def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDAr
     return _Fold(found, {method: compute(vectors) for method, vectors in baselines.items()}, scores)
 
 
-def _imputed_rows(ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64]) -> da.Array:
-    """Return the vectors that imputation finds for hidden names, in one block."""
+def _rows_of_shuffled(
+    ctx: Context, weights: SparseRows, order: NDArray[np.int64], hidden: NDArray[np.int64]
+) -> da.Array:
+    """Return the vectors that imputation finds for hidden names on the table with its rows in another order.
+
+    Its graph is the graph, in that order. Weights in row blocks stay as they are: the vectors take the order back.
+    """
     vectors = outputs.KNOWN_VECTORS.read(ctx.workspace)
     is_hidden = np.zeros((vectors.shape[0], 1), bool)
     is_hidden[hidden] = True
     mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
-    masked = map_blocks(_hide, vectors, mask, dtype=vectors.dtype, chunks=vectors.chunks)
+    masked, rows = map_blocks(_hide, vectors, mask, dtype=vectors.dtype, chunks=vectors.chunks), hidden
+    if isinstance(weights, da.Array):
+        masked, rows = masked[np.argsort(order)], order[hidden]
+    else:
+        weights = weights[order][:, order]
     model = (
         imputation_of(ctx)
         .set_params(checkpoint=persist, method="graph")
         .set_weights(weights)
         .fit_vectors(masked)
     )
-    return da.from_array(compute(model.vectors_[hidden]), chunks=-1)
+    return da.from_array(compute(model.vectors_[rows]), chunks=-1)
 
 
 def _hide(vectors: Floats, is_hidden: NDArray[np.bool_]) -> Floats:
