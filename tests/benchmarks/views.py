@@ -10,7 +10,7 @@ factorizations and spellings are kept in FOLDER, so that another join of them co
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,56 +175,61 @@ def reduced(rows: Rows, n_components: int) -> Rows:
 class Judge:
     """The sets, looked up once in a vocabulary; it scores vectors of its words by halves of the sets."""
 
-    def __init__(self, words: Sequence[str], sets: str, analogies: Mapping[str, int] = ANALOGIES) -> None:
-        self.words, self.analogies = words, analogies
-        self.space = de.WordVectors(words, np.zeros((len(words), 1), np.float32))
-        wanted = {*EIGHT, *OTHERS, *analogies}
+    def __init__(self, words: Sequence[str], sets: str, halves: Sequence[str] = HALVES) -> None:
+        self.words, self.halves = words, halves
+        wanted = {*EIGHT, *OTHERS, *ANALOGIES}
         found = [one for one in find_word_sets(sets.split(",")) if one.name in wanted]
-        self.items = {
-            half: [(one.name, *self._looked_up(_half(one, half))) for one in found] for half in HALVES
-        }
-
-    def _looked_up(self, word_set: Any) -> tuple[str, Any, Any]:
-        policy = Policy()
-        if isinstance(word_set, SynonymSet):
-            questions = zip(word_set.questions, word_set.options, strict=True)
-            return "synonym", [word_rows(self.space, [word, *rest], policy) for word, rest in questions], None
-        is_analogy = isinstance(word_set, AnalogySet)
-        rows = row_table(self.space, word_set.questions if is_analogy else word_set.pairs, policy)
-        known = (rows >= 0).all(axis=1)
-        if is_analogy:
-            return "analogy", rows[known][:: self.analogies[word_set.name]], None
-        return "similarity", rows[known], word_set.scores[known]
+        space = de.WordVectors(words, np.zeros((len(words), 1), np.float32))
+        self.others = [
+            (half, one.name, _looked_up(space, _half(one, half)))
+            for half in halves
+            for one in found
+            if not isinstance(one, AnalogySet)
+        ]
+        analogies = [(h, one) for h in halves for one in found if isinstance(one, AnalogySet)]
+        self.analogies = [(h, one.name, _known_questions(space, _half(one, h))) for h, one in analogies]
 
     def __call__(self, rows: Rows, *, n_removed: int = 1) -> Scores:
         """Return the scores by half: similarity and synonyms without principal components, analogies with them."""
         vectors = de.WordVectors(self.words, rows)
-        scores: Scores = {}
         cleaned = vectors.postprocess(n_components_removed=n_removed) if n_removed else vectors
-        for half, items in self.items.items():
-            found: dict[str, float] = {}
-            for name, kind, asked, human in items:
-                if kind == "similarity":
-                    found[name] = float(blocks.spearman(known_cosines(cleaned, asked), human))
-                elif kind == "synonym":
-                    credit = np.array([choice_credit(cleaned, one) for one in asked])
-                    found[name] = float(credit[credit >= 0].mean())
-                elif half != "all":
-                    answers = answer_analogies(vectors, asked[:, :3])
-                    found[f"{name} +"] = float((answers.add_row == asked[:, 3]).mean())
-                    found[f"{name} x"] = float((answers.mul_row == asked[:, 3]).mean())
-            found["mean"] = float(np.mean([found[name] for name in EIGHT]))
-            scores[half] = found
-        for name in self.analogies:
-            sizes = [next(len(i[2]) for i in self.items[half] if i[0] == name) for half in "AB"]
-            for sign in "+x":
-                both = [scores[half][f"{name} {sign}"] for half in "AB"]
-                scores["all"][f"{name} {sign}"] = float(np.average(both, weights=sizes))
+        scores: Scores = {half: {} for half in self.halves}
+        for half, name, (asked, human) in self.others:
+            if human is None:
+                credit = np.array([choice_credit(cleaned, one) for one in asked])
+                scores[half][name] = float(credit[credit >= 0].mean())
+            else:
+                scores[half][name] = float(blocks.spearman(known_cosines(cleaned, asked), human))
+        for half in self.halves:
+            scores[half]["mean"] = float(np.mean([scores[half][name] for name in EIGHT]))
+        distinct, places = np.unique(
+            np.concatenate([asked for *_, asked in self.analogies]), axis=0, return_inverse=True
+        )
+        answers = answer_analogies(vectors, distinct[:, :3])
+        stops = np.cumsum([len(asked) for *_, asked in self.analogies])[:-1]
+        for (half, name, asked), at in zip(self.analogies, np.split(places, stops), strict=True):
+            scores[half][f"{name} +"] = float((answers.add_row[at] == asked[:, 3]).mean())
+            scores[half][f"{name} x"] = float((answers.mul_row[at] == asked[:, 3]).mean())
         return scores
 
 
 def _half(word_set: Any, half: str) -> Any:
     return word_set if half == "all" else half_of(word_set, development=half == "A")
+
+
+def _looked_up(space: Any, word_set: Any) -> tuple[Any, Any]:
+    """Return the rows of the known pairs and their human scores, or the rows of each question and None."""
+    if isinstance(word_set, SynonymSet):
+        questions = zip(word_set.questions, word_set.options, strict=True)
+        return [word_rows(space, [word, *options], Policy()) for word, options in questions], None
+    rows = row_table(space, word_set.pairs, Policy())
+    known = (rows >= 0).all(axis=1)
+    return rows[known], word_set.scores[known]
+
+
+def _known_questions(space: Any, word_set: Any) -> Any:
+    rows = row_table(space, word_set.questions[:: ANALOGIES[word_set.name]], Policy())
+    return rows[(rows >= 0).all(axis=1)]
 
 
 COLUMNS = ("mean", *OTHERS, *(f"{name} {sign}" for name in ANALOGIES for sign in "+x"))
