@@ -1,4 +1,4 @@
-"""The types of what public functions are given: matrices and vectors in memory, and Dask arrays.
+"""The types of what public functions are given: matrices and vectors in memory, and Dask arrays; others are refused.
 
 NumPy and Dask arrays are named by their own classes. SciPy matrices and data frames are protocols here, so that a
 program is checked in the same way whether or not the type stubs of SciPy and pandas are installed.
@@ -7,10 +7,11 @@ program is checked in the same way whether or not the type stubs of SciPy and pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import dask.array as da
 import numpy as np
+from dask.base import is_dask_collection
 from numpy.typing import NDArray
 
 Number = np.number | np.bool_
@@ -71,3 +72,17 @@ FloatType = type[np.floating] | type[float] | np.dtype[np.floating] | str
 
 Floats = NDArray[np.floating]
 """An array in memory of float32 or float64."""
+
+
+def refuse_collection(X: Any, name: str) -> None:
+    """Raise TypeError if X is another collection of Dask than an array: NumPy would gather it here.
+
+    Its Dask array is left to the caller, as the lengths of a data frame's partitions take a pass over its data.
+    """
+    if not is_dask_collection(X) or isinstance(X, da.Array):
+        return
+    lines = {"to_dask_array": f"{name}.to_dask_array(lengths=True)", "data": f"{name}.data"}
+    line = next((lines[attribute] for attribute in lines if hasattr(type(X), attribute)), "a Dask array")
+    raise TypeError(
+        f"{name} is a lazy {type(X).__name__}, which would be gathered in this process: give {line}"
+    )

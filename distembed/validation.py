@@ -13,12 +13,12 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask import is_dask_collection
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import validation as checks
 
 from distembed.execution import compute, map_blocks
 from distembed.options import RandomState
+from distembed.typing import refuse_collection
 
 
 def seed_of(random_state: RandomState) -> int:
@@ -172,20 +172,6 @@ def array_of(X: Any, name: str) -> Any:
         return X
     refuse_collection(X, name)
     return np.asarray(X)
-
-
-def refuse_collection(X: Any, name: str) -> None:
-    """Raise TypeError if X is another collection of Dask than an array: NumPy would gather it here.
-
-    Its Dask array is left to the caller, as the lengths of a data frame's partitions take a pass over its data.
-    """
-    if not is_dask_collection(X) or isinstance(X, da.Array):
-        return
-    lines = {"to_dask_array": f"{name}.to_dask_array(lengths=True)", "data": f"{name}.data"}
-    line = next((lines[attribute] for attribute in lines if hasattr(type(X), attribute)), "a Dask array")
-    raise TypeError(
-        f"{name} is a lazy {type(X).__name__}, which would be gathered in this process: give {line}"
-    )
 
 
 def like_input(result: Any, X: Any) -> Any:

@@ -17,6 +17,7 @@ import distembed as de
 from distembed.neighbors.distances import domain_rows
 from distembed.options import fits, options_of
 from distembed.validation import check_matrix, seed_of
+from distembed.weighting.pmi import marginals
 
 ROWS, COLUMNS = 30, 8
 
@@ -290,6 +291,7 @@ def labeled(X):
 
 FRAME, DATA = r"\.to_dask_array\(lengths=True\)", r"\.data"
 COLLECTIONS = {"frame": (frame, FRAME), "xarray": (labeled, DATA), "labeled": (Labeled, DATA)}
+NGRAMS = de.SubwordMap(validation_fraction=0).fit(["walk", "walks"], np.ones((2, 2)))
 READERS = {
     **{type(model).__name__: (model.fit, "X") for model in CHECKED if type(model).__module__ != __name__},
     "SemanticNMF": (lambda X: de.SemanticNMF(2).fit(documents(), X), "M"),
@@ -298,6 +300,20 @@ READERS = {
     "known vectors": (lambda Y: de.LatentSemanticImputation().fit(documents(), Y), "Y"),
     "SemisupervisedAlignment": (lambda X: de.SemisupervisedAlignment(1).fit(X, documents(), [(0, 0)]), "X1"),
     "FeaturePreservingEmbedding": (lambda X: de.FeaturePreservingEmbedding(1).fit(X, documents()), "X"),
+    "counts of ppmi": (de.ppmi, "counts"),
+    "counts of tf-idf": (de.tf_idf, "counts"),
+    "counts of marginals": (marginals, "counts"),
+    "vectors of words": (lambda X: de.WordVectors(map(str, range(ROWS)), X), "vectors"),
+    "vectors of n-grams": (lambda X: de.SubwordMap().fit([f"w{row}" for row in range(ROWS)], X), "vectors"),
+    "core vectors": (lambda X: de.PSDVec(1).set_core(X, np.ones(ROWS), np.ones(ROWS)), "core_vectors"),
+    "counts of words": (lambda X: de.PSDVec(1).fit(np.eye(ROWS), X), "word_counts"),
+    "known features": (lambda V: de.FeaturePreservingEmbedding(1).fit(documents(), V), "V"),
+    "an adjacency": (lambda X: de.FeaturePreservingEmbedding(1).fit_graph(X, documents()), "adjacency"),
+    "a graph": (lambda X: de.LocalityPreservingProjection(1).fit(documents(), graph=X), "graph"),
+    "starts": (lambda X: de.NMF(2).fit_consensus(documents(), [X]), "a start"),
+    "words of n-grams": (NGRAMS.transform, "words"),
+    "words of a table": (NGRAMS.table_.compose, "words"),
+    "texts": (lambda X: de.TextEncoder(de.WordVectors(["a"], [[1.0]])).transform(X), "X"),
     "new rows": (lambda X: de.NMF(2, n_iter=1, tol=0).fit(documents()).transform(X), "X"),
     "neighbors": (domain_rows, "X"),
 }

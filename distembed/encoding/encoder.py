@@ -22,7 +22,7 @@ from distembed.encoding import blocks
 from distembed.encoding.tokens import batch_of, known_tokens, text_scanner, tokenizer_of
 from distembed.execution import compute, delayed, map_blocks, one_blas_thread, shared
 from distembed.options import PositiveFloat
-from distembed.typing import VectorLike
+from distembed.typing import VectorLike, refuse_collection
 from distembed.vectors import WordVectors
 
 Weighting = Literal["sif", "mean"]
@@ -208,6 +208,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if isinstance(X, (str, bytes)):
             raise TypeError("X is one text, and an iterable of texts is needed: give [text]")
         self._ensure()
+        refuse_collection(X, "X")
         if isinstance(X, da.Array):
             chunks = (X.chunks[0], (self.n_features_out_,))
             # A copy, because other parameters may be set before the array is computed.

@@ -19,6 +19,7 @@ from distembed.factorization.consensus_blocks import (
     topic_cosines,
 )
 from distembed.factorization.row_lifts import Array, each, total
+from distembed.typing import refuse_collection
 
 
 def consensus_words(starts: Sequence[Array]) -> Floats:
@@ -33,6 +34,8 @@ def consensus_words(starts: Sequence[Array]) -> Floats:
     starts : sequence of arrays (d, k)
         The word factors of each start.
     """
+    for start in starts:
+        refuse_collection(start, "a start")
     n_topics = starts[0].shape[1]
     pooled = _side_by_side(starts)
     gram = _gram(pooled)

@@ -22,7 +22,8 @@ from distembed.execution import Checkpoint, compute, map_blocks, persist, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative, spherical_kmeans, unit_rows
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
-from distembed.validation import check_matrix, refuse_collection
+from distembed.typing import refuse_collection
+from distembed.validation import check_matrix
 
 Floats = NDArray[np.float64]
 

@@ -53,8 +53,8 @@ from distembed.options import (
     UnitInterval,
     check_options,
 )
-from distembed.typing import InMemory, MatrixLike, VectorLike
-from distembed.validation import like_input, refuse_collection, training_matrix
+from distembed.typing import InMemory, MatrixLike, VectorLike, refuse_collection
+from distembed.validation import like_input, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
 
 Floats = NDArray[np.floating]
@@ -347,6 +347,7 @@ class PSDVec(BaseEstimator):
         >>> np.array_equal(later.transform(*new), model.transform(*new))
         True
         """
+        refuse_collection(core_vectors, "core_vectors")
         self.n_core_ = core_vectors.shape[0]
         self.core_vectors_ = core_vectors
         self.core_counts_ = check_length(word_counts, self.n_core_, "word_counts")

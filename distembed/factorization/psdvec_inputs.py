@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.linalg.operators import row_blocks
-from distembed.typing import VectorLike
+from distembed.typing import VectorLike, refuse_collection
 from distembed.validation import check_matrix
 from distembed.weighting.pmi import Marginals
 
@@ -25,6 +25,7 @@ def check_length(values: VectorLike, n: int, name: str) -> Floats:
     ValueError
         If there are more or fewer numbers, or one is negative, NaN or infinite.
     """
+    refuse_collection(values, name)
     array = np.asarray(values, float)
     if array.shape != (n,):
         raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")
@@ -109,6 +110,7 @@ def check_prior(prior: Any, m: int, n_components: int, *, estimator: Any) -> da.
     """
     if prior is None:
         return None
+    refuse_collection(prior, "prior")
     shape = np.shape(prior)
     if shape != (m, n_components):
         raise ValueError(

@@ -45,7 +45,7 @@ from distembed.options import (
     UnitInterval,
     check_options,
 )
-from distembed.typing import DenseMatrix, VectorLike
+from distembed.typing import DenseMatrix, VectorLike, refuse_collection
 from distembed.validation import check_matrix, like_input, seed_of
 from distembed.vectors.ngram_blocks import (
     add_spelling,
@@ -282,6 +282,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         >>> bool((found[1] == subwords.mean_).all())  # no n-gram of it is known
         True
         """
+        refuse_collection(words, "words")
         if not isinstance(words, da.Array):
             return self.table_.compose(words)
         check_is_fitted(self, "vectors_")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from distembed.neighbors.graphs import (
 )
 from distembed.options import RandomState, check_options
 from distembed.typing import InMemory, Matrix, MatrixLike
-from distembed.validation import check_matrix, seed_of, training_matrix
+from distembed.validation import array_of, check_matrix, seed_of, training_matrix
 
 Float64s = NDArray[np.float64]
 
@@ -131,7 +130,7 @@ def shared_values(V1: MatrixLike, links: sp.csr_array) -> tuple[Float64s, Float6
 
 def known_values(V: MatrixLike, n_rows: int) -> tuple[Float64s, Float64s]:
     """Return V with zeros for unknown rows, and 1 for known rows."""
-    values: Float64s = np.array(compute(V) if isinstance(V, da.Array) else V, np.float64)
+    values: Float64s = np.array(compute(array_of(V, "V")), np.float64)
     if values.ndim != 2 or values.shape[0] != n_rows:
         raise ValueError(f"the feature values have shape {values.shape}, but there are {n_rows} rows")
     if np.isinf(values).any():

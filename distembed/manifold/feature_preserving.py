@@ -56,7 +56,7 @@ from distembed.neighbors.graphs import (
 )
 from distembed.neighbors.search import search_lists
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike
+from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike, refuse_collection
 from distembed.validation import check_matrix, new_matrix
 
 Float64s = NDArray[np.float64]
@@ -311,6 +311,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         sets: tuple[Any, ...],
     ) -> FeaturePreservingEmbedding:
         self._fitted_options = self.get_params(deep=False)  # new rows are placed by what the others were
+        refuse_collection(adjacency, "adjacency")
         self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
         self.sets_ = sets
         self.sizes_ = tuple(rows.shape[0] for rows in sets)

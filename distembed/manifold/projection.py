@@ -34,7 +34,7 @@ from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix
+from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix, refuse_collection
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
@@ -340,6 +340,7 @@ def _zero_rows(X: Any) -> blocks.Int64s:
 
 
 def _check_graph(graph: Any, n_rows: int) -> sp.csr_array:
+    refuse_collection(graph, "graph")
     graph = sp.csr_array(graph).astype(np.float64)
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph has shape {graph.shape}; X has {n_rows} rows")

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.linalg.blocks import sparse_times_dense
-from distembed.typing import VectorLike
+from distembed.typing import VectorLike, refuse_collection
 from distembed.vectors import ngram_blocks as blocks
 from distembed.vectors.ngram_blocks import Slices
 
@@ -113,6 +113,7 @@ class SubwordTable:
         >>> table.compose(["ab"]).tolist()  # the mean vector (1, 1) plus half of (4, 0) and half of (0, 4)
         [[3.0, 3.0]]
         """
+        refuse_collection(words, "words")
         composed = np.empty((len(words), self.vectors.shape[1]), np.float32)
         for first, rows in self._batches(words):
             part = sparse_times_dense(rows, self.vectors) + self.mean
@@ -248,6 +249,7 @@ class SubwordTable:
         return replace(self, vectors=means, ngrams=None, n_buckets=n_buckets, buckets=buckets)
 
     def _batches(self, words: Sequence[str]) -> Iterator[tuple[int, sp.csr_array]]:
+        refuse_collection(words, "words")
         if isinstance(words, str):
             raise TypeError(f"words is the text {words[:40]!r}: give a list of words")
         for first in range(0, len(words), WORDS_TOGETHER):

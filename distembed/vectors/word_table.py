@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
 from distembed.formats.names import VectorFormat
 from distembed.spelling import did_you_mean, spelled_like
-from distembed.typing import DenseInMemory, VectorLike
+from distembed.typing import DenseInMemory, VectorLike, refuse_collection
 from distembed.vectors.files import read_vectors, write_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
@@ -51,6 +51,7 @@ class WordTable:
         self, words: Iterable[str], vectors: DenseInMemory, *, subwords: SubwordTable | None = None
     ) -> None:
         self._words = tuple(words)
+        refuse_collection(vectors, "vectors")
         self._vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         if self._vectors.ndim != 2 or len(self._vectors) != len(self._words) or not self._words:
             raise ValueError(

@@ -28,7 +28,7 @@ from distembed.execution import (
 )
 from distembed.linalg.csr import canonical_csr
 from distembed.linalg.operators import empty_csr, whole_rows
-from distembed.typing import FloatType, Matrix, Number, SparseMatrix
+from distembed.typing import FloatType, Matrix, Number, SparseMatrix, refuse_collection
 from distembed.weighting import blocks
 
 Floats = NDArray[np.float64]
@@ -395,6 +395,7 @@ def _lift(counts: Matrix) -> csr_array | da.Array:
         return whole_rows(counts)
     if (issparse(counts) or isinstance(counts, np.ndarray)) and counts.ndim == 2:
         return canonical_csr(counts)
+    refuse_collection(counts, "counts")
     kind = type(counts).__name__
     raise ValueError(f"Counts are a {kind}; give a two-dimensional SciPy, NumPy or Dask array.")
 
@@ -408,6 +409,7 @@ def check_counts(counts: Any) -> Any:
         If a count is NaN, infinite or negative: at once where the counts are in memory, otherwise when the block that
         holds it is computed.
     """
+    refuse_collection(counts, "counts")
     if not isinstance(counts, da.Array):
         return blocks.check_counts(canonical_csr(counts))
     return map_blocks(_check_block, whole_rows(counts), dtype=counts.dtype, meta=empty_csr(counts.dtype))
