@@ -54,7 +54,13 @@ from distembed.execution import (
 )
 from distembed.factorization.row_lifts import each
 from distembed.linalg.eigen import dense_eigenpairs
-from distembed.linalg.operators import SparsePlusLowRank, row_blocks, times_matrix, transpose_row_blocks
+from distembed.linalg.operators import (
+    SparsePlusLowRank,
+    row_blocks,
+    sparse_times,
+    times_matrix,
+    transpose_row_blocks,
+)
 from distembed.manifold import propagation
 from distembed.neighbors.graphs import RowBlocks, affinity_rows
 from distembed.weighting.documents import select_pairs
@@ -227,6 +233,22 @@ def test_block_functions_get_aligned_arrays_from_other_processes(processes):
         sparse = row_blocks(SPARSE, values_per_block=30).rechunk((5, -1)).persist()
         for name, lift in lifts_of(dense, sparse).items():
             assert np.all(np.asarray(compute(lift)) == 1), name
+
+
+def test_a_cluster_turns_and_multiplies_row_blocks_with_the_bits_of_one_process(processes):
+    from distributed import Client
+
+    def results():
+        lazy = row_blocks(SPARSE, values_per_block=30).persist()
+        turned = transpose_row_blocks(lazy)
+        vectors = da.from_array(DENSE[: SPARSE.shape[0]], chunks=(5, -1)).persist()
+        return dask.compute(turned, sparse_times(turned, vectors))
+
+    here = results()
+    with Client(processes):
+        there = results()
+    assert (here[0] != there[0]).nnz == 0
+    np.testing.assert_array_equal(here[1], there[1])
 
 
 def halves(counts):

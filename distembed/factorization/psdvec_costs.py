@@ -178,9 +178,9 @@ def core_exchange(options: CoreOptions, n_core: int, n_pairs: int, block_memory:
     """Return what workers send each other in core mode, with so many pairs of core words.
 
     Every pass needs a whole basis on each worker, and every residual the vectors of its round. The transposed counts
-    and the row blocks' parts of small products are moved: those of a basis with the bases before it, twice, and with
-    the products of all at the end of a round. In place of bases the dense solver sends the identity to each worker and
-    its product to the client.
+    and the row blocks' parts of small products are moved: in each pass those of a product with the bases so far, of
+    what becomes a basis with those before it, and two with itself. In place of bases the dense solver sends the
+    identity to each worker and its product to the client.
     """
     rounds, n_blocks = (
         rounds_of(options, n_core),
@@ -192,7 +192,7 @@ def core_exchange(options: CoreOptions, n_core: int, n_pairs: int, block_memory:
         return Exchange(n_blocks, gathered + squares, PAIR_BYTES * n_pairs + squares)
     bases = [(one.columns, one.most_passes) for one in (each.basis(n_core) for each in rounds)]
     gathered += 4 * n_core * sum(columns * passes for columns, passes in bases)
-    small = sum(8 * columns**2 * (passes * (passes + 1) + passes**2) for columns, passes in bases)
+    small = sum(8 * columns**2 * passes * (passes + 2) for columns, passes in bases)
     return Exchange(n_blocks, gathered, PAIR_BYTES * n_pairs + n_blocks * small)
 
 

@@ -444,7 +444,7 @@ def _has_settled(product: da.Array, columns: list[Floats], k: int, tol: float) -
     width, projected = columns[-1].shape[1], _projected(columns)
     squares = compute(_gram(product))
     with one_blas_thread():
-        values, rotation = _ritz_values(projected, np.any(projected, axis=0), k)
+        values, rotation = _ritz_values(projected, np.asarray(projected.any(axis=0)), k)
         outside = squares - columns[-1].T @ columns[-1]
         last = rotation[-width:]
         residuals = np.sqrt(np.maximum((last * (outside @ last)).sum(axis=0), 0))

@@ -9,7 +9,6 @@ factorizations and spellings are kept in FOLDER, so that another join of them co
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ import distembed as de
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, known_cosines, row_table, word_rows
 from distembed.evaluation.words import answer_analogies, choice_credit
-from distembed.evaluation.wordsets import AnalogySet, SimilaritySet, SynonymSet, find_word_sets, half_of
+from distembed.evaluation.wordsets import AnalogySet, SynonymSet, find_word_sets, half_of
 from distembed.execution import one_blas_thread
 from distembed.weighting.pmi import ppmi
 from tests.benchmarks.inputs import counts_of

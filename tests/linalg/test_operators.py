@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
+from distembed.execution import map_blocks
 from distembed.linalg import blocks
 from distembed.linalg.operators import (
     SparsePlusLowRank,
@@ -103,3 +104,36 @@ def test_products_have_the_same_bits_for_every_scheduler_and_number_of_threads()
             results.append(both.compute(scheduler="threads"))
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
+
+
+def test_products_by_pieces_have_the_bits_of_those_in_one(monkeypatch):
+    sparse, dense, left = draw_sparse(50, 300, density=0.5), draw_dense(300, 8), draw_dense(50, 8)
+    whole = blocks.sparse_times_dense(sparse, dense), blocks.sampled_product(sparse, left, dense)
+    pieces = np.split(dense, [3, 3, 200])
+    monkeypatch.setattr(blocks, "NEAR_BYTES", 32 * 20)
+    for several in ([dense], pieces):
+        np.testing.assert_array_equal(blocks.sparse_times_dense(sparse, *several), whole[0])
+        np.testing.assert_array_equal(blocks.sampled_product(sparse, left, *several), whole[1])
+
+
+def test_products_by_pieces_take_columns_in_any_order():
+    sparse, dense = draw_sparse(20, 60, density=0.5), draw_dense(60, 3)
+    mixed = csr_array(
+        (sparse.data[::-1].copy(), sparse.indices[::-1].copy(), (sparse.nnz - sparse.indptr)[::-1].copy())
+    )
+    mixed.has_sorted_indices = False
+    found = blocks.sparse_times_dense(mixed, *np.split(dense, 4))
+    np.testing.assert_allclose(found, (sparse.toarray() @ dense)[::-1], atol=1e-5)
+
+
+def test_a_product_makes_every_block_of_its_vectors_once():
+    """Dask joins what makes a block to each task that reads it, where both are of the same kind."""
+    lazy, made = row_blocks(draw_sparse(60, 60), values_per_block=100), []
+    vectors = dense_blocks(draw_dense(60, 4), lazy.chunks[0])
+    drawn = map_blocks(
+        lambda block: (made.append(len(block)), block)[1], vectors, dtype=np.float32, meta=vectors._meta
+    )
+    found = sparse_times(lazy, drawn).compute(scheduler="sync")
+    assert len(lazy.chunks[0]) > 5
+    assert sorted(made) == sorted(lazy.chunks[0])
+    np.testing.assert_array_equal(found, sparse_times(lazy, vectors).compute(scheduler="sync"))

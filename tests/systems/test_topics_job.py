@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from dask.callbacks import Callback
+from dask.utils import key_split
 from scipy import sparse
 
 import distembed as de
@@ -469,6 +471,17 @@ def planned(job: Path, stage: str = "topics", **settings: object) -> Cost:
     for name, value in settings.items():
         found["topics" if name in found["topics"] else "resources"][name] = value
     return plan_job(TopicsJob.model_validate(found)).stages[stage]
+
+
+def test_the_starts_of_whole_matrices_are_tasks_of_one_graph(job: Path, tmp_path: Path) -> None:
+    """One start after the other would keep one worker busy."""
+    graphs: list[list[str]] = []
+    with Callback(start=lambda graph: graphs.append([key_split(key) for key in graph])):
+        de.run_job(
+            job, workspace=tmp_path / "w", until="topics", topics={"compare_with": ["nmf"], "n_starts": 3}
+        )
+    (fits,) = [names for names in graphs if "start" in names]
+    assert fits.count("start") == 2 * 3
 
 
 def test_the_plan_of_topics_counts_every_method_and_start(job: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -274,11 +275,10 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
     if not missing:
         return
     models = [estimator(job, method, work.n_topics, number, checkpoint=persist) for method, number in missing]
-    items = boxed_all(list(zip(missing, models, strict=True)))
+    boxes = boxed_all(list(zip(missing, models, strict=True)))
+    items = da.from_array(boxes, chunks=1, name=f"start-item-{uuid.uuid4().hex}")
     used = {"X": work.X, "M": work.M if "semantic_nmf" in methods else None}
-    fits = map_blocks(
-        _fit_box, da.from_array(items, chunks=1), dtype=object, meta=np.empty(0, object), step="start", **used
-    )
+    fits = map_blocks(_fit_box, items, dtype=object, meta=np.empty(0, object), step="start", **used)
     run_blocks(
         fits, partial(_keep_found, work), name=lambda place: "start {1} of {0}".format(*missing[place])
     )
