@@ -138,10 +138,6 @@ SYSTEMS = {
             "input.path=absent.npy": (1, "absent.npy"),
             "input.columns=['x']": (1, "no column 'x'"),
             "input.names=job.toml": (1, "lines, and the matrix 500 rows"),
-            "matrices.disk=900kB": (
-                1,
-                "would keep distances, 976.6 KiB on disk, over the limit of 878.9 KiB",
-            ),
             "neighbors.n_neighbors=500": (1, "choose n_neighbors between 1 and 499"),
             "neighbors.metric=inner_product": (2, "a spanning tree needs a distance"),
         },
