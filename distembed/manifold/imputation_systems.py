@@ -114,7 +114,7 @@ def reconstruction_weights(
     parts, certificates = [], []
     for number, (first, block) in enumerate(each_block(graph)):
         make = partial(_weights_of_block, rows, block, first, **options)
-        values = checkpoint(f"imputation_weights_{number}", make) if block.nnz else da.zeros((2, 0))
+        values = checkpoint(f"imputation_weights_{number}", make)
         certificates.append(_certificates(block, compute(values)))
         weighed = delayed(_weighed)(delayed_blocks(graph)[number, 0], _one_block(values))
         parts.append(from_delayed(weighed, block.shape, meta=empty_csr(np.float64)))
