@@ -214,8 +214,9 @@ def run_graph(ctx: Context) -> dict[str, Any]:
     domain = outputs.DOMAIN.read(ctx.workspace)
     distances = _kept_distances(ctx, domain) if keeps_distances(ctx.job, domain.shape[0]) else None
     model = imputation_of(ctx).fit_graph(domain, distances=distances)
-    _store_sparse(ctx, outputs.GRAPH, model.graph_)
-    return {"n_edges": int(model.graph_.nnz), "recall": model.recall_}
+    graph: sp.csr_array = model.graph_
+    _store_sparse(ctx, outputs.GRAPH, graph)
+    return {"n_edges": int(graph.nnz), "recall": model.recall_}
 
 
 def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
