@@ -9,7 +9,7 @@ from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
 from distembed.manifold.imputation import CHOICE_FOLDS, CHOICE_ROWS, LatentSemanticImputation
 from distembed.manifold.imputation_maps import LANDMARKS
-from distembed.manifold.imputation_rows import edge_chunk, held_whole
+from distembed.manifold.imputation_rows import edge_chunk, held_whole, most_held
 from distembed.manifold.imputation_systems import (
     COLUMN_COPIES,
     SWEEPS_AT_ONCE,
@@ -74,7 +74,7 @@ def weights_cost(model: LatentSemanticImputation, table: RowSizes, *, n_edges: i
     chunk = row_chunk(table.n_rows, table.row_bytes, model.block_memory)  # in which rows are read
     task = 2 * needed * compared.row_bytes + 4 * LIST_BYTES * entries + 2 * chunk * compared.row_bytes
     written = (LIST_BYTES + EDGE_BYTES) * n_edges + 8 * table.n_rows
-    shared = WEIGHT_COPIES * compared.n_bytes + 3 * min(EDGE_BYTES * n_edges, model.block_memory)
+    shared = WEIGHT_COPIES * compared.n_bytes + 3 * min(EDGE_BYTES * n_edges, most_held(model.block_memory))
     read = table.n_bytes + 2 * EDGE_BYTES * n_edges  # the graph is counted before it is read
     return Cost(n_blocks * -(-n_edges // (n_blocks * entries)), read, written, task, shared, graphs=n_blocks)
 
@@ -161,7 +161,7 @@ def solving_cost(
     recorded = RECORDED_STEPS if model.solver == "krylov" else 2 * SWEEPS_AT_ONCE
     task = width * (8 * COLUMN_COPIES * q + values.itemsize * n + 16 * recorded)
     tasks, read = -(-n_columns // width), values.n_bytes + 2 * edges
-    shared = VECTOR_COPIES * values.n_bytes + 3 * min(edges, model.block_memory)
+    shared = VECTOR_COPIES * values.n_bytes + 3 * min(edges, most_held(model.block_memory))
     by_columns = values.n_bytes + 8 * n_columns * q  # rows are divided by columns, and the columns by rows
     exchange = Exchange(tasks, edges, by_columns)
     if (n_blocks := n_row_blocks(n, n_edges, model.block_memory)) > 1:

@@ -33,17 +33,26 @@ SparseRows: TypeAlias = sp.csr_array | da.Array
 """A sparse matrix in memory, or a Dask array of CSR blocks of whole rows that is not held."""
 
 BLOCK_SHARE = 4
-"""A row block takes at most this part of the memory of a task."""
+"""A row block takes at most this part of what a process holds of a matrix."""
+
+LEAST_HELD = 2**20
+"""Bytes of a matrix that a process holds whatever the memory of a task: to read a block takes some milliseconds."""
+
+
+def most_held(block_memory: int) -> int:
+    """Return the bytes of a graph or its weights that a process holds."""
+    return max(block_memory, LEAST_HELD)
 
 
 def held_whole(n_edges: int, block_memory: int) -> bool:
     """Return whether a process holds all of a matrix of so many stored values."""
-    return EDGE_BYTES * n_edges <= block_memory
+    return EDGE_BYTES * n_edges <= most_held(block_memory)
 
 
 def edge_chunk(n_rows: int, n_edges: int, block_memory: int) -> int:
     """Return the number of rows of a block of a graph or its weights, as it is stored and read."""
-    return max(1, min(n_rows, block_memory * n_rows // (BLOCK_SHARE * EDGE_BYTES * max(1, n_edges))))
+    of_all = BLOCK_SHARE * EDGE_BYTES * max(1, n_edges)
+    return max(1, min(n_rows, most_held(block_memory) * n_rows // of_all))
 
 
 def sparse_rows(matrix: Any, block_memory: int) -> SparseRows:

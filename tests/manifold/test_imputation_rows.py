@@ -56,6 +56,12 @@ def never_whole(monkeypatch):
     monkeypatch.setattr(imputation_rows, "held_whole", lambda n_edges, block_memory: False)
 
 
+@pytest.fixture
+def little_held(monkeypatch):
+    """Let a process hold no more of a matrix than the memory of a task, however little that is."""
+    monkeypatch.setattr(imputation_rows, "LEAST_HELD", 0)
+
+
 def fitted(weights, Y, X=None, **options):
     options = {"tol": 1e-3, **options}
     return LatentSemanticImputation(min_degree=4, **options).set_weights(weights).fit_vectors(Y, X)
@@ -112,6 +118,7 @@ def test_a_map_is_combined_with_weights_in_row_blocks(monkeypatch):
     assert rows.vectors_.tobytes() == whole.vectors_.tobytes()
 
 
+@pytest.mark.usefixtures("little_held")
 def test_what_fits_the_memory_of_a_task_is_held_and_what_does_not_is_not():
     _, _, model = problem()
     W, n_bytes = model.weights_, 12 * model.weights_.nnz
@@ -123,6 +130,7 @@ def test_what_fits_the_memory_of_a_task_is_held_and_what_does_not_is_not():
     assert sparse_rows(W, 1).nnz == W.nnz  # what is in memory stays there
 
 
+@pytest.mark.usefixtures("little_held")
 @pytest.mark.parametrize(("n_rows", "n_edges", "memory"), [(60, 300, 2048), (7, 7, 1), (10**6, 10**7, 2**26)])
 def test_a_block_takes_its_share_of_the_memory_of_a_task(n_rows, n_edges, memory):
     chunk = edge_chunk(n_rows, n_edges, memory)
@@ -148,6 +156,7 @@ class Watched:
         return block
 
 
+@pytest.mark.usefixtures("little_held")
 @pytest.mark.parametrize("solver", ["krylov", "power"])
 def test_weights_larger_than_the_memory_are_never_held(solver, monkeypatch):
     """A task has one block at a time, and the next one while it takes the place of the one before."""
@@ -163,9 +172,9 @@ def test_weights_larger_than_the_memory_are_never_held(solver, monkeypatch):
         lambda rows: [lambda read=read: watched.seen(read()) for read in plain(rows)],
     )
     with dask.config.set(scheduler="synchronous"):
-        rows = fitted(W, Y, solver=solver, block_memory=memory)
-        whole = fitted(model.weights_, Y, solver=solver, block_memory=memory)
-    assert watched.n_read > 5 * W.numblocks[0]
+        rows = fitted(W, Y, solver=solver, block_memory=memory, tol=0.1)
+        whole = fitted(model.weights_, Y, solver=solver, block_memory=memory, tol=0.1)
+    assert watched.n_read > 3 * W.numblocks[0]
     assert watched.most <= 2 < W.numblocks[0]
     assert rows.vectors_.tobytes() == whole.vectors_.tobytes()
 

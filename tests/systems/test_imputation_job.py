@@ -19,6 +19,7 @@ from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
 from distembed.job.stage import whole_sparse
+from distembed.manifold import imputation_rows
 from distembed.systems.imputation import solving as labels_stage
 from distembed.systems.imputation import stages, views
 from tests.commands import job_fixtures, run, run_once, succeed, untimed
@@ -275,24 +276,20 @@ def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
 
 
 def test_weights_that_a_process_cannot_hold_are_stored_and_read_by_row_blocks(
-    job: Path, finished: tuple[Path, str], tmp_path: Path
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    succeed("run", job, "--workspace", tmp_path / "w", "--set", "resources.block_memory=2KiB")
-    small, large = de.Workspace.open(tmp_path / "w"), de.Workspace.open(finished[0])
-    weights, whole = (whole_sparse(one.array("weights")) for one in (small, large))
-    assert 12 * weights.nnz > 2048 >= 4 * 12 * weights.nnz // small.array("weights").numblocks[0]
+    monkeypatch.setattr(imputation_rows, "LEAST_HELD", 0)
+    settings = ("--set", "resources.block_memory=2KiB", "--set", "imputation.tol=1e-2", "--until", "vectors")
+    succeed("run", job, "--workspace", tmp_path / "w", *settings)
+    workspace = de.Workspace.open(tmp_path / "w")
+    X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
+    model = de.LatentSemanticImputation(min_degree=4, block_memory=2048, tol=1e-2).fit(X, Y)
+    weights = whole_sparse(workspace.array("weights"))
+    assert 12 * weights.nnz > 2048
+    assert workspace.array("weights").numblocks[0] > 3
     for part in ("data", "indices", "indptr"):
-        assert getattr(weights, part).tobytes() == getattr(whole, part).tobytes()
-    X, Y = small.array("domain").compute(), small.array("known_vectors").compute()
-    model = de.LatentSemanticImputation(min_degree=4, block_memory=2048).fit(X, Y)
-    assert small.array("vectors").compute()[:N_NAMES].tobytes() == model.vectors_.tobytes()
-    hidden = [[row["centered_cosine"] for row in hidden_names(one)] for one in (tmp_path / "w", finished[0])]
-    np.testing.assert_allclose(*hidden, atol=1e-4)
-    shuffled = [
-        [row["cosine"] for row in one.table("hold_out_names").to_pylist() if row["method"] == stages.SHUFFLED]
-        for one in (small, large)
-    ]
-    np.testing.assert_allclose(*shuffled, atol=1e-4)
+        np.testing.assert_array_equal(getattr(weights, part), getattr(model.weights_, part))
+    assert workspace.array("vectors").compute()[:N_NAMES].tobytes() == model.vectors_.tobytes()
 
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:

@@ -255,7 +255,7 @@ def run_graph(ctx: Context) -> dict[str, Any]:
     reads = ctx.job.imputation.neighbors == "exact" and keeps_distances(ctx.job, domain.shape[0])
     distances = DISTANCES.read(ctx.workspace) if reads else None
     model = imputation_of(ctx).fit_graph(domain, distances=distances)
-    graph: Any = model.graph_
+    graph: sp.csr_array = model.graph_
     _store_sparse(ctx, outputs.GRAPH, graph)
     return {"n_edges": int(graph.nnz), "recall": model.recall_}
 
