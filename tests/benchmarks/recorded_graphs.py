@@ -101,13 +101,6 @@ class _TimedThread(ThreadPoolExecutor):
         return results
 
 
-class _Running(NamedTuple):
-    """A graph that has begun: when, and the seconds of the one that it began in, which it interrupts."""
-
-    begun: float
-    around: dict[Any, float]
-
-
 class Recorder(Callback):
     """What the threaded scheduler of Dask computes while `recording`, by the stage that is named."""
 
@@ -116,7 +109,7 @@ class Recorder(Callback):
         self.stages: dict[str, RecordedStage] = {}
         self._thread = _TimedThread()
         self._graphs: list[RecordedGraph] = []
-        self._running: list[_Running] = []
+        self._begun = 0.0
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -133,21 +126,18 @@ class Recorder(Callback):
         self.stages[name] = RecordedStage(self._graphs, time.process_time() - begun - inside)
 
     def _started(self, graph: Mapping[Any, Any]) -> None:
-        self._running.append(_Running(time.process_time(), self._thread.seconds))
-        self._thread.seconds = {}
+        self._thread.seconds, self._begun = {}, time.process_time()
 
     def _finished(self, graph: Mapping[Any, Any], state: Any, failed: bool) -> None:
-        running, seconds = self._running.pop(), self._thread.seconds
-        self._thread.seconds = running.around
-        total = time.process_time() - running.begun
+        total = time.process_time() - self._begun
+        # What notes a result may compute a graph of its own, of which Dask tells nobody: it is part of the noting.
+        seconds = {key: taken for key, taken in self._thread.seconds.items() if key in graph}
         numbers = {key: number for number, key in enumerate(seconds)}  # in the order in which they ran
-        needs = {key: [one for one in graph[key].dependencies if one in numbers] for key in seconds}
-        tasks = [
-            RecordedTask(key_split(key), taken, tuple(numbers[one] for one in needs[key]))
-            for key, taken in seconds.items()
-        ]
-        if not self._running:  # else it stores a result of the graph around it, whose hand it is
-            self._graphs.append(RecordedGraph(tasks, max(0.0, total - sum(seconds.values()))))
+        tasks = []
+        for key, taken in seconds.items():
+            needs = tuple(numbers[one] for one in graph[key].dependencies if one in numbers)
+            tasks.append(RecordedTask(key_split(key), taken, needs))
+        self._graphs.append(RecordedGraph(tasks, max(0.0, total - sum(seconds.values()))))
 
 
 def costliest_steps(stage: RecordedStage, n_shown: int = 12) -> list[tuple[str, float, float]]:
