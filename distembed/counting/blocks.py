@@ -226,38 +226,65 @@ class PairCounter:
         self._keys = np.empty(n_pairs, key_type(n_words, len(units)))
         self._sums = _row_of_sums(n_words * len(units) if apart else n_words)
 
-    def count(self, words: NDArray[np.int32], reach: NDArray[np.int32]) -> Run:
+    def count(self, words: NDArray[np.int32], reach: NDArray[np.int32], room: RunMemory | None = None) -> Run:
         """Return the counts of the pairs whose right word lies in words[window:].
 
-        `reach` is empty, or the window drawn for each right word.
+        `reach` is empty, or the window drawn for each right word; the counts are put into the `room`, if there is one.
         """
         pairs = (words, reach, len(self._units), self._cell, self._bits)
         sizes = np.zeros(self._n_words, np.int64)
         _bucket_pairs(*pairs, sizes, self._keys[:0])
         starts = np.concatenate([[0], np.cumsum(sizes)])
         _bucket_pairs(*pairs, starts[:-1].copy(), self._keys)
-        run, largest = self._add_buckets(starts, np.int32)
-        return run if largest <= np.iinfo(np.int32).max else self._add_buckets(starts, np.int64)[0]
-
-    def _add_buckets(self, starts: NDArray[np.int64], kind: type[np.signedinteger[Any]]) -> tuple[Run, int]:
-        """Return the sums of the buckets, and the largest of them, which `kind` may not hold."""
-        # Spare room is never touched and so takes no memory.
-        indptr = np.empty(len(starts), np.int64)
-        indices, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], kind)
-        rules = (self._bits, self._units, self._step)
-        n, largest = _sum_buckets(starts, self._keys, *rules, self._sums, indptr, indices, values)
-        return _shrink(indptr, indices, values, n), largest
+        room = RunMemory() if room is None else room
+        indptr, rules = np.empty(len(starts), np.int64), (self._bits, self._units, self._step)
+        for kind in (np.int32, np.int64):
+            # Spare room is never touched and so takes no memory.
+            indices, values = room.place(starts[-1], kind)
+            n, largest = _sum_buckets(starts, self._keys, *rules, self._sums, indptr, indices, values)
+            if largest <= np.iinfo(kind).max:
+                break
+        return room.kept(Run(indptr, indices, values), n)
 
 
 def _value_type(largest: int) -> type[np.signedinteger[Any]]:
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
 
 
-def _shrink(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n: int) -> Run:
-    """Return a run of the first n entries, whose unused memory is returned to the system."""
-    indices.resize(n, refcheck=False)
-    values.resize(n, refcheck=False)
-    return Run(indptr, indices, values)
+class RunMemory:
+    """Memory in which runs stand one after another, and which is used again: the system clears what is new.
+
+    Runs of int64 values, and those that have no room in it, get memory of their own.
+
+    Parameters
+    ----------
+    n_entries : int
+        The entries of all its runs together. What is never used takes no memory.
+    """
+
+    def __init__(self, n_entries: int = 0) -> None:
+        self._indices, self._values = np.empty(n_entries, np.int32), np.empty(n_entries, np.int32)
+        self._used = 0
+
+    def clear(self) -> None:
+        """Let new runs take the place of those that stand here."""
+        self._used = 0
+
+    def place(self, n: int, kind: type[np.signedinteger[Any]]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return room for the indices and values of n entries, after the runs that stand here."""
+        end = self._used + n
+        if kind is not np.int32 or end > len(self._indices):
+            return np.empty(n, np.int32), np.empty(n, kind)
+        return self._indices[self._used : end], self._values[self._used : end]
+
+    def kept(self, run: Run, n: int) -> Run:
+        """Return the first n entries of a run whose room `place` gave; the next run stands after them."""
+        if run.indices.base is self._indices:
+            self._used += n
+            return Run(run.indptr, run.indices[:n], run.values[:n])
+        run.indices.resize(n, refcheck=False)  # returns to the system what is not used
+        run.values.resize(n, refcheck=False)
+        return run
 
 
 class RowOfSums(NamedTuple):
@@ -350,24 +377,27 @@ _FAN_IN = 8
 """Runs merged at a time: the kernel takes a tuple of this length, so nothing is copied together first."""
 
 
-def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
-    """Add runs of the same rows: one dense row of sums at a time, whose marked cells are read in order."""
+def merge_runs(runs: Sequence[Run], n_columns: int, room: RunMemory | None = None) -> Run:
+    """Add runs of the same rows: one dense row of sums at a time, whose marked cells are read in order.
+
+    The sums are put into the `room`, if there is one; a single run stays where it is.
+    """
     if len(runs) == 1:
         return runs[0]
     if len(runs) > _FAN_IN:
         groups = [runs[start : start + _FAN_IN] for start in range(0, len(runs), _FAN_IN)]
-        return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns)
+        return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns, room)
     n_rows, n_entries = len(runs[0].indptr) - 1, sum(len(run.indices) for run in runs)
     kind = _value_type(sum(int(run.values.max(initial=0)) for run in runs))
     empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, kind))
     padded = [*runs, *[empty] * (_FAN_IN - len(runs))]
     values_of = tuple(run.values.astype(kind, copy=False) for run in padded)
     indptr = np.empty(n_rows + 1, np.int64)
-    # Spare room is never touched and so takes no memory.
-    indices, values = np.empty(n_entries, np.int32), np.empty(n_entries, kind)
+    room = RunMemory() if room is None else room
+    indices, values = room.place(n_entries, kind)
     arrays = (tuple(run.indptr for run in padded), tuple(run.indices for run in padded), values_of)
     n = _merge(*arrays, _row_of_sums(n_columns), indptr, indices, values)
-    return _shrink(indptr, indices, values, n)
+    return room.kept(Run(indptr, indices, values), n)
 
 
 def slice_rows(run: Run, first: int, last: int) -> Run:
@@ -418,17 +448,17 @@ def _mirror(indptr, indices, values, first, last, free, out_indices, out_values)
             free[column - first] += 1
 
 
-def mirror_rows(upper: Run, bounds: Sequence[int]) -> Iterator[Run]:
+def mirror_rows(upper: Run, bounds: Sequence[int], room: RunMemory | None = None) -> Iterator[Run]:
     """Yield the rows of U + U transposed between each two of some rising bounds; U has nothing below its diagonal.
 
-    They are valid until the next are asked for, which come in the same memory: the system clears what is new.
+    They are valid until the next are asked for, which come in the same memory: in the `room`, if there is one.
     """
     sizes = np.zeros(bounds[-1], np.int64)
     _mirror_sizes(upper.indptr, upper.indices, 0, bounds[-1], sizes)
     ends = np.concatenate([[0], np.cumsum(sizes)])
     n_most = int(np.diff(ends[list(bounds)]).max())
-    indices = np.empty(n_most, np.int32)
-    values = np.empty(n_most, _value_type(2 * int(upper.values.max(initial=0))))
+    room = RunMemory() if room is None else room
+    indices, values = room.place(n_most, _value_type(2 * int(upper.values.max(initial=0))))
     for first, last in itertools.pairwise(bounds):
         indptr = ends[first : last + 1] - ends[first]
         _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)

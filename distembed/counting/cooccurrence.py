@@ -27,7 +27,7 @@ from distembed.counting.cooccurrence_options import (
     check_bound,
     cooccurrence_row_blocks,
 )
-from distembed.counting.partial_counts import PartialCounts, count_partition
+from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import tokens_of
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
 from distembed.execution import compute, delayed, map_blocks
@@ -151,7 +151,7 @@ def _count_partitions(
     # What all tasks need stands once in the graph.
     shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
     boundaries = delayed(tuple(row_blocks), traverse=False)
-    reach = dict(tokens.storage_options)
+    reach, memory = dict(tokens.storage_options), ThreadMemory()
     tasks = [
         task(
             partition,
@@ -161,6 +161,7 @@ def _count_partitions(
             f"{folder}/part-{number:05d}.counts",
             number=number,
             storage_options=reach,
+            memory=memory,
         )
         for number, partition in enumerate(tokens.partitions)
     ]

@@ -7,6 +7,7 @@ longer fit the memory of the task.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ def count_partition(
     *,
     number: int = 0,
     storage_options: dict[str, Any] | None = None,
+    memory: ThreadMemory | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
 
@@ -66,6 +68,8 @@ def count_partition(
         The place of the partition in the corpus, which with `options.seed` is the key of its random numbers.
     storage_options : dict, optional
         The options of fsspec for `partition`.
+    memory : ThreadMemory, optional
+        The memory in which pairs are counted, which the next partitions of the same thread then use again.
 
     Returns
     -------
@@ -89,14 +93,64 @@ def count_partition(
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
     rules = _stream_rules(options, vocabulary, lookup, number)
     rows = token_rows(partition, options.block_memory // 64, storage_options)
-    n_words, n_positions, n_runs = len(vocabulary), options.n_positions, 0
+    own, n_runs = (memory or ThreadMemory()).of(options, len(vocabulary)), 0
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        pieces = _piece_runs(rows, options, rules, n_words)
-        for run in _spilled_runs(pieces, options, n_words * n_positions):
-            _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
+        for run in _spilled_runs(_windowed_stream(rows, rules, options.window, own.n_places), options, own):
+            _write_run(writer, run, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
     n_tokens, denominator = int(known_counts.sum()), options.units.denominator
-    return PartialCounts(target, denominator, largest, n_tokens, n_runs, n_positions)
+    return PartialCounts(target, denominator, largest, n_tokens, n_runs, options.n_positions)
+
+
+class PartitionMemory:
+    """What counts the pairs of a partition, and the memory of their runs.
+
+    Runs stand in one of two rooms. Their sum is put into the other, which takes its place; the one that is then free
+    also has room for the mirrored rows of a run that is written.
+    """
+
+    def __init__(self, options: CooccurrenceOptions, n_words: int) -> None:
+        n_pairs = pairs_per_piece(options, n_words)
+        cell, apart = _CELL[options.direction], options.positions == "apart"
+        self.n_places = n_pairs // options.window
+        self.counter = blocks.PairCounter(n_words, options.units.weights, cell, n_pairs, apart=apart)
+        self._n_columns = n_words * options.n_positions
+        # What is held, at eight bytes an entry, and one piece more.
+        n_entries = 3 * options.block_memory // 8 // 8 + n_pairs
+        self.room, self._spare = blocks.RunMemory(n_entries), blocks.RunMemory(n_entries)
+
+    def spare(self) -> blocks.RunMemory:
+        """Return the room in which no run stands that is still needed."""
+        self._spare.clear()
+        return self._spare
+
+    def merged(self, runs: Sequence[Run]) -> Run:
+        """Return the sum of the runs, in the room in which the next run is to stand after it."""
+        if len(runs) == 1:
+            return runs[0]
+        total = blocks.merge_runs(runs, self._n_columns, self.spare())
+        self.room, self._spare = self._spare, self.room
+        return total
+
+
+class ThreadMemory:
+    """The memory of each thread that counts partitions; in another process it begins empty."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes an empty one: a task that is sent to another process takes no arrays along."""
+        return ThreadMemory, ()
+
+    def of(self, options: CooccurrenceOptions, n_words: int) -> PartitionMemory:
+        """Return the memory of this thread, which was made for the same options and as many words."""
+        made_for, memory = getattr(self._of_thread, "kept", (None, None))
+        if memory is None or made_for != (options, n_words):
+            memory = PartitionMemory(options, n_words)
+            self._of_thread.kept = (options, n_words), memory
+        memory.room.clear()
+        return memory
 
 
 def _stream_rules(
@@ -109,16 +163,6 @@ def _stream_rules(
     draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
     draw = 0 if options.draw is None else options.window
     return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key)
-
-
-def _piece_runs(
-    rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
-) -> Iterator[Run]:
-    window, n_pairs = options.window, pairs_per_piece(options, n_words)
-    cell, apart = _CELL[options.direction], options.positions == "apart"
-    counter = blocks.PairCounter(n_words, options.units.weights, cell, n_pairs, apart=apart)
-    for words, reach in _windowed_stream(rows, rules, window, n_pairs // window):
-        yield counter.count(words, reach)
 
 
 def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
@@ -145,26 +189,36 @@ def _windowed_stream(
         yield words, reach
 
 
-def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_columns: int) -> Iterator[Run]:
-    """Add runs together while they fit in memory, and yield the sum whenever it no longer fits."""
+def _spilled_runs(
+    pieces: Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]],
+    options: CooccurrenceOptions,
+    memory: PartitionMemory,
+) -> Iterator[Run]:
+    """Add the counts of pieces together while they fit in memory, and yield the sum whenever it no longer fits.
+
+    A run is valid until the next is asked for.
+    """
     held: list[Run] = []
-    for run in runs:
-        held.append(run)
-        del run
+    for words, reach in pieces:
+        held.append(memory.counter.count(words, reach, memory.room))
         if run_bytes(held) > 3 * options.block_memory // 8:
-            held = [blocks.merge_runs(held, n_columns)]
+            held = [memory.merged(held)]
             if run_bytes(held) > options.block_memory // 4:
                 yield held.pop()
+                memory.room.clear()
     if held:
-        yield blocks.merge_runs(held, n_columns)
+        yield memory.merged(held)
 
 
-def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:
+def _write_run(
+    writer: RunWriter, run: Run, row_blocks: Sequence[int], mirror: blocks.RunMemory | None
+) -> None:
+    """Write a run by row blocks, with its mirrored rows if there is memory for them."""
     # An eighth of the blocks together: mirroring goes over all rows above, and has twice the run's size in all.
     step = -(-(len(row_blocks) - 1) // 8)
     bounds = [*row_blocks[:-1:step], row_blocks[-1]]
     slices = (blocks.slice_rows(run, first, last) for first, last in itertools.pairwise(bounds))
-    groups = blocks.mirror_rows(run, bounds) if mirrored else slices
+    groups = slices if mirror is None else blocks.mirror_rows(run, bounds, mirror)
     block = 0
     for first, rows in zip(bounds[:-1], groups, strict=True):
         for begin, end in itertools.pairwise(row_blocks[block : block + step + 1]):

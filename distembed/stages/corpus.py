@@ -34,7 +34,7 @@ from distembed.counting.cooccurrence import merge_files, merge_partials
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
-from distembed.counting.partial_counts import PartialCounts, count_partition
+from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table
 from distembed.job.inputs import file_sizes
@@ -296,6 +296,7 @@ def store_runs(
         partitions=partitions,
         options=options,
         row_blocks=blocks,
+        memory=ThreadMemory(),
     )
     ctx.store_files(output, len(partitions), make)
     return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
@@ -309,11 +310,12 @@ def _count_numbered_partition(
     partitions: Sequence[str],
     options: CooccurrenceOptions,
     row_blocks: Sequence[int],
+    memory: ThreadMemory,
 ) -> dict[str, Any]:
     """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
     vocabulary = vocabulary_of(Workspace.open(workspace))
     partials = count_partition(
-        partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index
+        partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index, memory=memory
     )
     return {**partials._asdict(), "url": ""}
 
