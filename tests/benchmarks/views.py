@@ -162,7 +162,9 @@ def joined_first(views: Sequence[View], betas: Sequence[float], weight: Any = 1.
 def spelled_first(views: Sequence[View], betas: Sequence[float], weights: Sequence[Any]) -> Rows:
     """Add the direction of the spelling to each view, then join them."""
     parts = zip(views, betas, weights, strict=True)
-    return np.hstack([beta * (unit(v.rows - v.rows.mean(axis=0)) + w * unit(v.spelled)) for v, beta, w in parts])
+    return np.hstack(
+        [beta * (unit(v.rows - v.rows.mean(axis=0)) + w * unit(v.spelled)) for v, beta, w in parts]
+    )
 
 
 def reduced(rows: Rows, n_components: int) -> Rows:
@@ -240,20 +242,40 @@ def tell_scores(name: str, scores: Scores, halves: Sequence[str] = HALVES) -> No
     tell_row(name, *cells)
 
 
-def main(job: str, folder: Path, sets: str, *, components_a: int = 300, components_b: int = 300) -> None:
+def split(n_words: int, n_core: int) -> dict[str, Any]:
+    """Return PSDVec's options with which the words after the first are solved against those."""
+    third, rest = divmod(n_words - n_core, 3)
+    bands = [third, third, third + rest]
+    return {"n_core": n_core, "uniform_weight": 0.3, "ridge": [2.0, 4.0, 8.0], "bands": bands}
+
+
+def main(
+    job: str,
+    folder: Path,
+    sets: str,
+    *,
+    components_a: int = 400,
+    components_b: int = 200,
+    beta: float = 0.6,
+    regularization_a: float = 0.025,
+    regularization_b: float = 0.1,
+    n_core: int = 0,
+) -> None:
     lab = Lab(job, folder)
     judge = Judge(lab.words, sets)
-    wide = lab.psdvec("wide", components_a)
-    narrow = exponent(lab.svd("narrow", components_b), 0)
-    a = lab.view(f"a{components_a}", wide, 0.025)
-    b = lab.view(f"b{components_b}", narrow, 0.025)
+    wide = lab.psdvec("wide", components_a, **(split(len(lab.words), n_core) if n_core else {}))
+    narrow = exponent(lab.svd("narrow", 300)[:, :components_b], 0)
+    a = lab.view(f"a-{components_a}-core={n_core}", wide, regularization_a)
+    b = lab.view(f"b-{components_b}", narrow, regularization_b)
     tell_head("x 100: half A; half B; all", *COLUMNS)
     tell_scores("A", judge(wide))
     tell_scores("A, spelling", judge(spelled_first([a], [1], [1])))
     tell_scores("B", judge(narrow))
-    for beta in (0.5, 0.7):
-        tell_scores(f"[A, {beta} B], joined first", judge(joined_first([a, b], [1, beta])))
-        tell_scores(f"A, {beta} B, spelled first", judge(spelled_first([a, b], [1, beta], [1, 1])))
+    joined = joined_first([a, b], [1, beta])
+    tell_scores(f"[A, {beta} B], joined first", judge(joined))
+    tell_scores(f"A, {beta} B, spelled first", judge(spelled_first([a, b], [1, beta], [1, 1])))
+    tell_scores("joined first, PCA to 300", judge(reduced(joined, 300)))
+    de.WordVectors(lab.words, joined).save(folder / "joined.safetensors")
 
 
 if __name__ == "__main__":
