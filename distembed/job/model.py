@@ -285,17 +285,13 @@ def section_of(
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:
-        fields_of = section.model_fields  # in which a class variable is not
-        declared = {name: fields_of[name] for name in section.__annotations__ if name in fields_of}
+        declared = {name: section.model_fields[name] for name in section.__annotations__}
         own = {name for name, field in declared.items() if field.default is not OPTION}
         if strangers := {*exclude, *changed, *declared} - own - {*options}:
             raise TypeError(f"there is no option {', '.join(sorted(strangers))} of {sources}")
         meanings = {name: field.description for name, field in declared.items() if field.description}
         for name in own & {*options}:
             declared[name].description = meanings.get(name, options[name].meaning)
-        own |= {
-            name for name, field in fields_of.items() if field.exclude_if is not None
-        }  # `later`, of a base
         fields: dict[str, Any] = {
             name: _field(
                 one._replace(default=changed.get(name, one.default), meaning=meanings.get(name, one.meaning))

@@ -18,7 +18,6 @@ from distembed.neighbors.graph_blocks import MUTUAL_FLOOR
 from distembed.neighbors.graphs import Symmetry
 from distembed.neighbors.search import (
     LIMITED_BLOCKS,
-    MERGED_AT_ONCE,
     SEARCHED,
     SEARCHED_SHARE,
     SPARE_CANDIDATES,
@@ -26,6 +25,7 @@ from distembed.neighbors.search import (
     Search,
     row_metric,
 )
+from distembed.neighbors.sparse_candidates import MERGED_AT_ONCE
 
 READ_COPIES = 4
 """Copies of a block in the task that reads it: as it was read, which values are finite, converted, written."""

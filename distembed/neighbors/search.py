@@ -40,6 +40,7 @@ from distembed.neighbors.distances import (
     domain_rows,
     search_distances,
 )
+from distembed.neighbors.sparse_candidates import MERGED_AT_ONCE, find_candidates
 
 Search = Literal["exact", "approximate"]
 """How neighbors are searched: among all rows, or by nearest-neighbor descent, which misses some."""
@@ -54,8 +55,6 @@ SEARCHED, SEARCHED_SHARE = 30, 3
 SINGLE_FEATURES = 4096
 """Values of a dense row of unit length up to which pairs are ruled out in float32: the bound of their rounding stays
 under a thousandth, so that few more are measured, and products take half the time."""
-# Lists of one row merged by one task.
-MERGED_AT_ONCE = 8
 LIMITED_BLOCKS = 8
 """Column blocks from which on the rows first look for neighbors in their own block, to rule out most of the others."""
 SPARE_CANDIDATES = 12
@@ -331,7 +330,7 @@ def search_lists(
     options = {"dense_values": dense_values(block_memory), "k": k + SPARE_CANDIDATES}
 
     def make() -> da.Array:
-        return _candidates(rows, row_groups, columns, column_groups, **options)
+        return find_candidates(rows, row_groups, columns, column_groups, **options)
 
     search = _search_sparse_lazily if products.lazy else _search_sparse
     return search(rows, row_groups, columns, column_groups, k, checkpoint("neighbor-candidates", make))
@@ -578,51 +577,6 @@ def _doubtful_tile(
             some, groups[unsure], Z[0], ids, column_groups, k=k
         )
     return lists[:, None]
-
-
-def _candidates(
-    rows: da.Array,
-    row_groups: blocks.Int64s,
-    columns: da.Array,
-    column_groups: blocks.Int64s,
-    *,
-    dense_values: int,
-    k: int,
-) -> da.Array:
-    """Return the candidate lists, (r, 2, k), of `rows` among `columns`; of rows among themselves once a pair."""
-    tile = delayed(cosine_blocks.tile_candidates, pure=True, nout=2)
-    itself = rows.name == columns.name and np.array_equal(row_groups, column_groups)
-    left, right = _pieces(rows, row_groups), _pieces(columns, column_groups)
-    parts: list[list[Any]] = [[] for _ in left]
-    for i, one in enumerate(left):
-        for j, other in enumerate(right[i:] if itself else right, start=i if itself else 0):
-            forth, back = tile(*one, *other, dense_values=dense_values, k=k)
-            parts[i].append(forth)
-            if itself and j > i:
-                parts[j].append(back)
-    lists = [
-        from_delayed(_merge_in_tree(part), (size, 2, k), dtype=np.float64)
-        for part, size in zip(parts, rows.chunks[0], strict=True)
-    ]
-    return da.concatenate(lists)
-
-
-def _pieces(rows: da.Array, groups: blocks.Int64s) -> list[tuple[Any, Any, int]]:
-    starts = np.cumsum((0, *rows.chunks[0]))
-    marks = [delayed(groups[a:b], pure=True) for a, b in pairwise(starts)]
-    return list(zip(delayed_blocks(rows).ravel(), marks, map(int, starts), strict=False))
-
-
-def _merge_in_tree(parts: list[Any]) -> Any:
-    """Return delayed lists merged by a tree that depends on their number only."""
-    merge = delayed(_merge_listed, pure=True)
-    while len(parts) > 1:
-        parts = [merge(parts[i : i + MERGED_AT_ONCE]) for i in range(0, len(parts), MERGED_AT_ONCE)]
-    return parts[0]
-
-
-def _merge_listed(lists: list[blocks.Float64s]) -> blocks.Float64s:
-    return blocks.merge_lists(np.stack(lists, axis=1))[:, 0]
 
 
 def _measure_tile(X: Any, Z: Any, ids: Any, candidates: Any, *, k: int) -> blocks.Float64s:

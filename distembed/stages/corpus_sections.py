@@ -11,7 +11,7 @@ from distembed.corpus.paths import FORMATS, format_of, has_known_extension
 from distembed.corpus.readers import BadRecords
 from distembed.corpus.tokenizer import Border
 from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction, Positions
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
 from distembed.job.model import (
     KEPT_BY_THE_JOB,
     OPTION,
@@ -144,6 +144,7 @@ class VocabularySection(Section):
 NOT_COUNTED_BY = {
     "block_memory": KEPT_BY_THE_JOB["block_memory"],
     "scratch": "the sorted runs lie in the workspace",
+    "positions": "most methods need one column for each word; a view of a psdvec job declares it itself",
 }
 """Options of counting that no section has, each with the reason."""
 
@@ -155,12 +156,9 @@ class CountingSection(Section):
     """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
 
     effects = (Only(("seed",), "subsample"),)
-    one_column_a_word: ClassVar[bool] = True
-    """Whether the stages that read the counts need as many columns as words."""
 
     window: int = OPTION
     direction: Direction = OPTION
-    positions: Positions = later("together")
     subsample: float | None = OPTION
 
     def counting_options(self, block_memory: int) -> CooccurrenceOptions:
@@ -171,10 +169,6 @@ class CountingSection(Section):
 
     @model_validator(mode="after")
     def _options_fit_together(self) -> Self:
-        if self.positions == "apart" and self.one_column_a_word:
-            raise ValueError(
-                'positions = "apart" gives each word several columns, and this section needs one; write "together"'
-            )
         self.counting_options(BLOCK_MEMORY)
         return self
 

@@ -213,11 +213,11 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
             {"checkpoint", "block_memory", "metric"},
             {"regularization": 0.1, "propagate": True},
         ),
-        (CountingSection, de.count_cooccurrences, {"block_memory", "scratch"}, {}),
+        (CountingSection, de.count_cooccurrences, {"block_memory", "scratch", "positions"}, {}),
         (
             LeftCountingSection,
             de.count_cooccurrences,
-            {"block_memory", "scratch"},
+            {"block_memory", "scratch", "positions"},
             {"window": 3, "direction": "left"},
         ),
     ],

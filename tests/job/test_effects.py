@@ -24,6 +24,7 @@ IDLE = [
     ("psdvec", ["psdvec.solver='dense'"], ["psdvec.n_passes=3", "psdvec.first_passes=3", "psdvec.block_size=3"]),
     ("psdvec", ["psdvec.solver='dense'"], ["psdvec.random_state=3"]),
     ("psdvec", ["psdvec.n_iter=1"], ["psdvec.n_passes=3"]),
+    ("psdvec", [], ["join.n_components=2"]),
     ("psdvec", [], ["subwords.min_n=2", "subwords.weight=1", "subwords.random_state=3", "counting.seed=3"]),
     ("psdvec", ["corpus.paths=['a.jsonl.gz']"], ["corpus.delimiter=';'", "corpus.quotes='none'"]),
     ("psdvec", ["corpus.paths=['a.jsonl']"], ["corpus.redirects=true"]),
@@ -103,7 +104,7 @@ def test_each_declared_rule_is_tried() -> None:
         ]
         for model in (job, *sections):
             for rule in getattr(model, "effects", ()):
-                assert not rule.keys or tried & {*rule.keys} or rule.keys in (("contexts",), ("bigrams",)), (
+                assert not rule.keys or tried & {*rule.keys} or rule.keys in (("contexts",), ("bigrams",), ("join",)), (
                     rule
                 )
 
@@ -140,8 +141,8 @@ def test_plan_and_run_name_a_key_without_effect(tmp_path: Path) -> None:
         assert "counting.seed = 3 has no effect: it needs counting.subsample" in done.output
 
 
-READ_ELSEWHERE = {"job", "resources", "plan", "report", "recipes.NAME"}
-"""Sections that decide no content; a recipe refuses the keys that its method does not have."""
+READ_ELSEWHERE = {"job", "resources", "plan", "report", "recipes.NAME", "views.NAME"}
+"""Sections that decide no content; a recipe and a view refuse the keys that their method does not have."""
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
@@ -158,7 +159,9 @@ def test_every_key_of_a_report_is_read_by_it(system: str) -> None:
 
 TABLES = "recipes.of_{0}={{of='{0}', method='counts'}}"
 WITH = {
-    "psdvec": ("subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1"),
+    "psdvec": (
+        "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "views.a={method='ppmi'}",
+    ),
     "imputation": ("known.min_count=2", "known.counts='c.csv'", "imputation.method='combined'", "domain.names='n'"),
     "neighbors": ("neighbors.search='approximate'", "neighbors.metric='cosine'"),
     "transfer": ("features.path='f.csv'", "features.second='g.csv'", "alignment.propagate=false"),
@@ -191,6 +194,7 @@ def values_of(key: Key) -> Iterator[str]:
         "12345",
         "'64KiB'",
         "['nmf']",
+        "['pmi']",
         "'c'",
     )
 

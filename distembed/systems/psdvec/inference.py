@@ -17,6 +17,7 @@ from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.display import plural
 from distembed.execution import compute
+from distembed.factorization.context_vectors import placed_words
 from distembed.factorization.joined_rows import joined_rows, projected_rows
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
@@ -31,12 +32,12 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import FileView, PSDVecJob, PSDVecView
 from distembed.systems.psdvec.stages import weights_of
-from distembed.systems.psdvec.text_views import contexts_of, counting_of, psdvec_of_view
+from distembed.systems.psdvec.text_views import contexts_of, counting_of, psdvec_of_view, weights_of_pmi
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import select_pairs
-from distembed.weighting.pmi import marginals, ppmi
+from distembed.weighting.pmi import marginals
 
 LISTED = 5
 """Words that are named where several have no vector."""
@@ -152,13 +153,8 @@ def new_in_view(
         whole_sparse(counts[new.counted.index(new.words)]), new.counted, vocabulary_of(workspace)
     )
     totals = np.asarray(outputs.VIEW_TOTALS.read(workspace, view=name)["n_pairs"])
-    weighted = ppmi(
-        contexts,
-        column_totals=totals,
-        context_smoothing=view.context_smoothing,
-        negative_samples=view.negative_samples,
-    )
-    return np.asarray(weighted @ compute(outputs.VIEW_AXES.read(workspace, view=name)), np.float32)
+    axes = compute(outputs.VIEW_AXES.read(workspace, view=name))
+    return placed_words(contexts, axes, totals, weights=weights_of_pmi(view))
 
 
 def _fitted_view(workspace: Workspace, name: str, view: PSDVecView) -> PSDVec:

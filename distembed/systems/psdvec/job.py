@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.cooccurrence_options import Positions
 from distembed.display import plural
 from distembed.evaluation.scoring import Case, Unknown
 from distembed.factorization.lsa import LSA
@@ -124,8 +125,8 @@ class PPMIView(CountedView):
     With `direction = "left"`, what stands on the left and on the right of a word are columns of their own.
     """
 
-    one_column_a_word = False
-
+    positions: Positions = "together"
+    """Whether a context word has one column for all distances, or one for each, which needs `direction = "left"`."""
     n_components: int = OPTION
     """The dimensions of its vectors."""
     n_passes: int = OPTION

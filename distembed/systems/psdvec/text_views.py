@@ -15,29 +15,23 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.costs import Cost, add_costs
+from distembed.costs import Cost
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.costs import merged_counts_cost, stored_pair_bytes
 from distembed.execution import Checkpoint, on_disk, persist
+from distembed.factorization.context_vectors import PMIWeights, context_vectors, context_vectors_cost
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_costs import CoreOptions, CoreSizes, Kept, core_cost
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Context, StageSpec, vectors_at
-from distembed.linalg.costs import copy_cost, transpose_cost, triplets_cost
-from distembed.linalg.operators import transpose_row_blocks
-from distembed.linalg.singular import largest_singular_triplets, scaled_power
+from distembed.linalg.costs import copy_cost
+from distembed.neighbors.costs import RowSizes
 from distembed.stages.corpus import count_values, merged_runs, plan_runs, store_runs, vocabulary_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import CountedView, FileView, PPMIView, PSDVecJob, PSDVecView
 from distembed.systems.psdvec.sizes import PSDVecSizes, counts_stage, parts_stage, vectors_stage
-from distembed.weighting.costs import pmi_cost
-from distembed.weighting.pmi import marginals, ppmi
 from distembed.weighting.spaces import directional_contexts
-
-OVERSAMPLING = 10
-"""Vectors of the start of a decomposition beyond those that are kept, as in `distembed.LSA`."""
-
 
 # --- tokens -> counts ------------------------------------------------------------------------------------------
 
@@ -105,56 +99,40 @@ def plan_ppmi(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
     """Return the plan of weighing the contexts of a view, and of their singular vectors."""
     view, pairs, counting = job.views[name], sizes.views[name], counting_of(job, name)
     assert isinstance(view, PPMIView)
-    n_sides = 1 if view.direction == "symmetric" else 2
-    shape = (sizes.corpus.n_words, sizes.corpus.n_words * n_sides * counting.n_positions)
-    n_values, block_bytes = n_sides * pairs.n_nonzero, counting.block_memory // 8
-    turned = transpose_cost(shape, n_values, block_bytes=block_bytes)
-    weighed = pmi_cost(shape, n_values, pairs.runs.n_row_blocks, block_memory=counting.block_memory)
-    found = triplets_cost(
-        shape,
-        n_values,
+    cost = context_vectors_cost(
+        sizes.corpus.n_words,
+        pairs.n_nonzero,
         view.n_components,
+        n_sides=1 if view.direction == "symmetric" else 2,
+        n_positions=counting.n_positions,
         n_passes=view.n_passes,
-        oversampling=OVERSAMPLING,
-        block_bytes=block_bytes,
-        is_stored=True,
+        n_blocks=pairs.runs.n_row_blocks,
+        block_memory=counting.block_memory,
     )
-    stored = copy_cost(0, 4 * sum(shape) * view.n_components)
-    return add_costs([turned, weighed, turned, found, stored])._replace(exact=pairs.exact)
+    return cost._replace(exact=pairs.exact)
 
 
 def run_ppmi(ctx: Context, *, name: str) -> dict[str, Any]:
     """Store the left singular vectors of the positive PMI of words with their contexts, and what later words need."""
-    view, keep = ctx.job.views[name], ctx.stage.checkpoint
-    counts = contexts_of(outputs.VIEW_COUNTS.read(ctx.workspace, view=name), view)
-    totals = marginals(counts).columns
-    weighted = keep("weighted", lambda: weighted_contexts(counts, totals, view))
-    found = largest_singular_triplets(
-        weighted,
+    view: PPMIView = ctx.job.views[name]
+    found = context_vectors(
+        contexts_of(outputs.VIEW_COUNTS.read(ctx.workspace, view=name), view),
         view.n_components,
-        transposed=keep("transposed", lambda: transpose_row_blocks(weighted)),
+        weights=weights_of_pmi(view),
+        exponent=view.exponent,
         n_passes=view.n_passes,
-        oversampling=OVERSAMPLING,
-        tol=None,
         random_state=view.random_state,
-        checkpoint=keep,
+        checkpoint=ctx.stage.checkpoint,
     )
-    vectors = found.left * scaled_power(found.values, view.exponent).astype(np.float32)
-    axes = found.right * scaled_power(found.values, view.exponent - 1).astype(np.float32)
-    ctx.store(outputs.VIEW_VECTORS.of(view=name), vectors)
-    ctx.store(outputs.VIEW_AXES.of(view=name), da.from_array(axes, chunks=("auto", -1)))
-    ctx.store_table(outputs.VIEW_TOTALS.of(view=name), pa.table({"n_pairs": totals}))
-    return {"residual": float(found.residuals.max())}
+    ctx.store(outputs.VIEW_VECTORS.of(view=name), found.vectors)
+    ctx.store(outputs.VIEW_AXES.of(view=name), da.from_array(found.axes, chunks=("auto", -1)))
+    ctx.store_table(outputs.VIEW_TOTALS.of(view=name), pa.table({"n_pairs": found.totals}))
+    return {"residual": found.residual}
 
 
-def weighted_contexts(counts: da.Array, totals: np.ndarray, view: PPMIView) -> da.Array:
-    """Return the positive PMI of words with their contexts, of which the totals in the text of the view are given."""
-    return ppmi(
-        counts,
-        column_totals=totals,
-        context_smoothing=view.context_smoothing,
-        negative_samples=view.negative_samples,
-    )
+def weights_of_pmi(view: PPMIView) -> PMIWeights:
+    """Return how a view weighs its counts."""
+    return PMIWeights(view.context_smoothing, view.negative_samples)
 
 
 def psdvec_of_view(view: PSDVecView, checkpoint: Checkpoint = persist) -> PSDVec:
@@ -201,7 +179,7 @@ def plan_file(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
     view = job.views[name]
     assert isinstance(view, FileView)
     n_bytes = sum(int(stamp[0]) for stamp in sizes_at(view.path).values())
-    return copy_cost(n_bytes, 4 * sizes.corpus.n_words * width_of(view))
+    return copy_cost(n_bytes, RowSizes(sizes.corpus.n_words, width_of(view), itemsize=4).n_bytes)
 
 
 def check_file(job: PSDVecJob, *, name: str) -> list[str]:

@@ -1,0 +1,144 @@
+"""Vectors of words from their contexts: the left singular vectors of positive PMI.
+
+Levy, Goldberg and Dagan, Improving distributional similarity with lessons learned from word embeddings, TACL 3 (2015),
+whose PPMI-SVD with exponent 0 this is. The contexts may be those of either side and of each position apart
+(`distembed.directional_contexts`). Later words are placed by their own contexts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from distembed.costs import Cost, add_costs
+from distembed.execution import Checkpoint, persist
+from distembed.linalg.costs import copy_cost, transpose_cost, triplets_cost
+from distembed.linalg.operators import transpose_row_blocks
+from distembed.linalg.singular import largest_singular_triplets, scaled_power
+from distembed.weighting.costs import pmi_cost
+from distembed.weighting.pmi import marginals, ppmi
+
+OVERSAMPLING = 10
+"""Vectors of the start of the decomposition beyond those that are kept, as in `distembed.LSA`."""
+
+
+class PMIWeights(NamedTuple):
+    """How counts become positive PMI: see `distembed.ppmi`."""
+
+    context_smoothing: float = 0.75
+    negative_samples: float = 1.0
+
+
+class ContextVectors(NamedTuple):
+    """Vectors of words, and what places later words among them."""
+
+    vectors: da.Array
+    """U S^exponent. Dask array (n, k), float32."""
+    axes: NDArray[np.float32]
+    """V S^(exponent - 1): the weighted contexts of a word times this are its vector. Array (m, k)."""
+    totals: NDArray[np.floating]
+    """How often each context was counted. Array (m,)."""
+    residual: float
+    """The largest relative residual of a singular value; see `SingularTriplets`."""
+
+
+def context_vectors(
+    contexts: da.Array,
+    n_components: int,
+    *,
+    weights: PMIWeights = PMIWeights(),  # noqa: B008 - a frozen record
+    exponent: float = 0.0,
+    n_passes: int = 4,
+    random_state: int = 0,
+    checkpoint: Checkpoint = persist,
+) -> ContextVectors:
+    """Return the left singular vectors of the positive PMI of words with their contexts.
+
+    Parameters
+    ----------
+    contexts : Dask array (n, m) of csr_array row blocks
+        How often each word was counted with each context.
+    n_components : int
+        k.
+    weights : PMIWeights
+        The weights of the counts.
+    exponent : float
+        The power of the singular values.
+    n_passes : int
+        Products with the matrix and its transpose, all of which are made.
+    random_state : int
+        The seed of the decomposition.
+    checkpoint : Checkpoint
+        Keeps the weighted contexts as "weighted", their transpose as "transposed", and what the decomposition keeps.
+
+    Raises
+    ------
+    ValueError
+        If there are more components than words, or a count is negative, NaN or infinite.
+    """
+    totals = marginals(contexts).columns
+    weighted = checkpoint("weighted", lambda: ppmi(contexts, column_totals=totals, **weights._asdict()))
+    found = largest_singular_triplets(
+        weighted,
+        n_components,
+        transposed=checkpoint("transposed", lambda: transpose_row_blocks(weighted)),
+        n_passes=n_passes,
+        oversampling=OVERSAMPLING,
+        tol=None,
+        random_state=random_state,
+        checkpoint=checkpoint,
+    )
+    left, right = (scaled_power(found.values, power).astype(np.float32) for power in (exponent, exponent - 1))
+    return ContextVectors(found.left * left, found.right * right, totals, float(found.residuals.max()))
+
+
+def placed_words(
+    contexts: csr_array, axes: NDArray[np.float32], totals: NDArray[np.floating], *, weights: PMIWeights
+) -> NDArray[np.float32]:
+    """Return the vectors (m, k) of later words from their counts with the contexts of `context_vectors`."""
+    weighted = ppmi(contexts, column_totals=totals, **weights._asdict())
+    return np.asarray(weighted @ axes, np.float32)
+
+
+def context_vectors_cost(
+    n_words: int,
+    n_pairs: int,
+    n_components: int,
+    *,
+    n_sides: int,
+    n_positions: int,
+    n_passes: int,
+    n_blocks: int,
+    block_memory: int,
+) -> Cost:
+    """Return what `context_vectors` takes where its checkpoint stores what it is given, with the results stored.
+
+    Parameters
+    ----------
+    n_words, n_pairs, n_components : int
+        The words, the pairs that are counted, and the components.
+    n_sides : int
+        2 where what stands on the left and on the right are contexts of their own, otherwise 1.
+    n_positions : int
+        The distances that are contexts of their own, otherwise 1.
+    n_passes, n_blocks, block_memory : int
+        The passes, the row blocks of the counts, and the bytes that a task may use.
+    """
+    shape, n_values = (n_words, n_words * n_sides * n_positions), n_sides * n_pairs
+    block_bytes = block_memory // 8
+    turned = transpose_cost(shape, n_values, block_bytes=block_bytes)
+    weighed = pmi_cost(shape, n_values, n_blocks, block_memory=block_memory)
+    found = triplets_cost(
+        shape,
+        n_values,
+        n_components,
+        n_passes=n_passes,
+        oversampling=OVERSAMPLING,
+        block_bytes=block_bytes,
+        is_stored=True,
+    )
+    return add_costs([turned, weighed, turned, found, copy_cost(0, 4 * sum(shape) * n_components)])
