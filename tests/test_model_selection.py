@@ -77,9 +77,13 @@ def test_word_vectors_are_chosen_by_a_score_of_words() -> None:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
+    """Return the client of workers in this process, whose tasks make clients that set Dask's scheduler for good."""
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    before = dict(dask.config.config)
     with Client(processes=False, set_as_default=False, **options) as one:
         yield one
+    dask.config.config.clear()
+    dask.config.config.update(before)
 
 
 @pytest.fixture

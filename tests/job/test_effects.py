@@ -24,7 +24,7 @@ IDLE = [
     ("psdvec", ["psdvec.solver='dense'"], ["psdvec.n_passes=3", "psdvec.first_passes=3", "psdvec.block_size=3"]),
     ("psdvec", ["psdvec.solver='dense'"], ["psdvec.random_state=3"]),
     ("psdvec", ["psdvec.n_iter=1"], ["psdvec.n_passes=3"]),
-    ("psdvec", [], ["join.n_components=2"]),
+    ("psdvec", [], ["join.n_components=2", "matrices.disk='1GiB'", "matrices.metric='euclidean'"]),
     ("psdvec", [], ["subwords.min_n=2", "subwords.weight=1", "subwords.random_state=3", "counting.seed=3"]),
     ("psdvec", ["corpus.paths=['a.jsonl.gz']"], ["corpus.delimiter=';'", "corpus.quotes='none'"]),
     ("psdvec", ["corpus.paths=['a.jsonl']"], ["corpus.redirects=true"]),
