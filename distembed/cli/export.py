@@ -51,7 +51,8 @@ from distembed.views.static_model import export_static
 @click.option(
     "--whitening",
     type=choice(Whitening),
-    help="Of static:DIR: even out the spread of the words along their principal axes (default: none).",
+    help="Of static:DIR: even out the spread of the words along their principal axes "
+    "(default: full, of few words half; of the plain mean none).",
 )
 @click.option(
     "--max-words",

@@ -35,7 +35,8 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--whitening",
             type=choice(Whitening),
-            help="Even out the spread of the words along their principal axes (default: none).",
+            help="Even out the spread of the words along their principal axes "
+            "(default: full, of few words half; of the plain mean none).",
         ),
         click.option("--a", type=float, help="The constant of smooth inverse frequency (default: 0.001)."),
         click.option(

@@ -60,10 +60,9 @@ from distembed.views.texts import open_encoder
 @click.option(
     "--unknown",
     type=choice(Unknown),
-    default="skip",
-    show_default=True,
-    help="Items with a word that has no vector: left out (skip), counted as wrong (zero), or answered with a vector "
-    "composed from the word's character n-grams (subwords).",
+    help="Items with a word that has no vector: left out (skip, the default), counted as wrong (zero), or answered "
+    "with a vector composed from the word's character n-grams (subwords; of sentences the default where the vectors "
+    "have them).",
 )
 @click.option(
     "--synonym-options",
@@ -81,7 +80,7 @@ from distembed.views.texts import open_encoder
 @click.option(
     "--whitening",
     type=choice(Whitening),
-    help="Even out the spread of the words in sentences (default: none).",
+    help="Even out the spread of the words in sentences (default: full, of few words half; of the plain mean none).",
 )
 def evaluate(
     vectors: tuple[str, ...],
@@ -90,7 +89,7 @@ def evaluate(
     same_words: bool,
     max_words: int | None,
     case: Case,
-    unknown: Unknown,
+    unknown: Unknown | None,
     synonym_options: Options,
     weighting: Weighting | None,
     whitening: Whitening | None,
@@ -110,7 +109,9 @@ def evaluate(
     others = tagged.files | sentences.files
     with_words = with_word_sets(places, others)
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
-    options: dict[str, Any] = {"case": case, "unknown": unknown, "synonym_options": synonym_options}
+    options: dict[str, Any] = {"case": case, "synonym_options": synonym_options}
+    if unknown is not None:
+        options["unknown"] = unknown
     policy = Policy(**options)
     if with_words:
         scores = evaluation.compare(files, with_words, same_words=same_words, **options)

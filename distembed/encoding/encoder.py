@@ -32,6 +32,11 @@ Whitening = Literal["none", "component", "half", "full"]
 WHITENING_POWERS = {"half": -0.25, "full": -0.5}
 """The power of the second moments that weighted rows are multiplied by."""
 
+FULL_WORDS = 2
+"""Words per component from which on full whitening is the default: with one, it makes every word orthogonal to all
+others (the rows are then any basis), and similar words are no longer near (tests/benchmarks/SENTENCES.md).
+"""
+
 Counts = VectorLike | Mapping[str, float]
 
 BLOCK_ROWS = 1 << 13
@@ -74,7 +79,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     over the n known tokens of a text, p(w) the share of a word among all tokens: smooth inverse frequency (Arora,
     Liang and Ma 2017). Weights and whitening are learned from the vocabulary, never from the texts that are
     encoded, so that the vector of a text does not depend on the texts beside it. They are linear, and are folded into
-    one table of rows. A text without a known word has the zero vector.
+    one table of rows. A text without a known word has the zero vector. The defaults are what was best on the
+    development part of STS-B: a = 0.001, full whitening, unknown words composed.
 
     The rows are made at the first use. Where another parameter is set later, they are made again at the next use, so
     that every result is that of the parameters as they are.
@@ -89,15 +95,17 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     counts : array (n_words,), mapping of str to number, or None
         The number of tokens of each word, for p(w). None takes the words to be in falling order of frequency and
         their counts to follow Zipf's law; `counts_source_` names what was taken.
-    whitening : {"none", "component", "half", "full"}
+    whitening : {"none", "component", "half", "full"}, optional
         The linear map of the weighted rows, learned from their second moments over the vocabulary, where each word
         counts as often as it occurs: "component" removes the first principal axis, "full" makes the spread
-        along all axes equal, "half" takes its square root (the moments to the power -1/4).
+        along all axes equal, "half" takes its square root (the moments to the power -1/4). By default "full", "half"
+        where there are fewer than two words per component, and "none" for the plain mean.
     tokenizer : Tokenizer, optional
         How texts become words. By default words are runs of letters, in lower case if no word of the vocabulary has a
         capital, with digits and apostrophes if its words have them.
-    unknown : {"skip", "subwords"}
-        Whether words without a vector are left out, or composed from their n-grams by the table of the vectors.
+    unknown : {"skip", "subwords"}, optional
+        Whether words without a vector are left out, or composed from their n-grams by the table of the vectors. By
+        default they are composed where the vectors have such a table.
 
     Attributes
     ----------
@@ -106,6 +114,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     counts_source_ : str
         Where the shares of the words are taken from.
     tokenizer_ : Tokenizer
+    whitening_ : {"none", "component", "half", "full"}
+    unknown_ : {"skip", "subwords"}
     n_without_words_ : int
         The texts of the last `transform` in memory that had no known word.
     n_features_out_ : int
@@ -120,8 +130,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     >>> import distembed as de
     >>> vectors = de.WordVectors(["the", "cat", "dog", "sat"], [[1, 1], [0, 2], [0, 3], [2, 0]])
     >>> encoder = de.TextEncoder(vectors, counts=[90, 3, 3, 4])
-    >>> (1000 * encoder.transform(["The cat sat.", "the dog sat"])).round().astype(int).tolist()
-    [[8, 11], [8, 11]]
+    >>> (100 * encoder.transform(["The cat sat.", "the dog sat"])).round().astype(int).tolist()
+    [[169, 138], [169, 138]]
     """
 
     def __init__(
@@ -131,9 +141,9 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         weighting: Weighting = "sif",
         a: PositiveFloat = 1e-3,
         counts: Counts | None = None,
-        whitening: Whitening = "none",
+        whitening: Whitening | None = None,
         tokenizer: Tokenizer | None = None,
-        unknown: UnknownWords = "skip",
+        unknown: UnknownWords | None = None,
     ) -> None:
         self.vectors = vectors
         self.weighting = weighting
@@ -164,7 +174,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._tokenizer = self.tokenizer or tokenizer_of(self.vectors.words)
         shares, self._counts_source = word_shares(self.vectors, self.counts)
         weights = None if self.weighting == "mean" else blocks.inverse_frequency(shares, self.a)
-        self._folded = fold_rows(self.vectors, weights, shares, self.whitening)
+        self._whitening = self.whitening or default_whitening(self.weighting, *self.vectors.vectors.shape)
+        self._folded = fold_rows(self.vectors, weights, shares, self._whitening)
         self._fitted_to = self.get_params(deep=False)
         self.n_without_words_ = 0
         return self
@@ -276,7 +287,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         [[[1.0, 1.0], [0.0, 2.0]]]
         """
         self._ensure()
-        return TextStream(self._folded, self.vectors, self._tokenizer, self.unknown, url=url, errors=errors)
+        return TextStream(self._folded, self.vectors, self._tokenizer, self.unknown_, url=url, errors=errors)
 
     @property
     def rows_(self) -> NDArray[np.float32]:
@@ -295,6 +306,17 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """How texts become words."""
         self._ensure()
         return self._tokenizer
+
+    @property
+    def whitening_(self) -> Whitening:
+        """The linear map of the weighted rows."""
+        self._ensure()
+        return self._whitening
+
+    @property
+    def unknown_(self) -> UnknownWords:
+        """Whether words without a vector are left out or composed."""
+        return self.unknown or ("skip" if self.vectors.subwords is None else "subwords")
 
     @property
     def n_features_out_(self) -> int:
@@ -322,9 +344,10 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _check(self) -> None:
         choices = {"weighting": Weighting, "whitening": Whitening, "unknown": UnknownWords}
         for name, known in choices.items():
-            if getattr(self, name) not in get_args(known):
+            given = getattr(self, name)
+            if given not in get_args(known) and (given is not None or name == "weighting"):
                 listed = ", ".join(map(repr, get_args(known)))
-                raise ValueError(f"{name} is {getattr(self, name)!r}; give one of {listed}")
+                raise ValueError(f"{name} is {given!r}; give one of {listed}")
         if not (isinstance(self.a, (int, float)) and 0 < self.a < np.inf):
             raise ValueError(f"a is {self.a!r}; give a number above 0")
         if self.unknown == "subwords" and self.vectors.subwords is None:
@@ -403,6 +426,15 @@ def without_words(n: int, total: int) -> str:
     return f"{n:,} of {plural(total, 'text')} {has} no known word: the vector is zero"
 
 
+def rows_in_words(encoder: TextEncoder) -> str:
+    """Return what the words of an encoder are weighted and whitened by, and why where neither is named."""
+    if encoder.weighting == "mean" and encoder.whitening_ == "none":
+        return "plain mean of the word vectors"
+    weights = "" if encoder.weighting == "mean" else f"weights from {encoder.counts_source_}, "
+    chosen = " (the default: best on the development part of STS-B)" if encoder.whitening_ == "full" else ""
+    return f"{weights}whitening {encoder.whitening_}{'' if encoder.whitening else chosen}"
+
+
 # ---- the rows that texts are sums of ----------------------------------------------------------------------
 
 
@@ -436,6 +468,13 @@ def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[NDArray[np
     if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
         raise ValueError("counts are numbers of tokens: give finite ones of 0 or more, not all of them 0")
     return found / found.sum(), source
+
+
+def default_whitening(weighting: Weighting, n_words: int, n_components: int) -> Whitening:
+    """Return the whitening of rows for which none is named; the plain mean is of the vectors as they are."""
+    if weighting == "mean":
+        return "none"
+    return "full" if n_words >= FULL_WORDS * n_components else "half"
 
 
 def fold_rows(

@@ -159,7 +159,7 @@ def _rows_in_words(encoder: TextEncoder) -> str:
         if encoder.weighting == "sif"
         else "its word vector as it is"
     )
-    return weighted if encoder.whitening == "none" else f"{weighted}, then whitened (`{encoder.whitening}`)"
+    return weighted if encoder.whitening_ == "none" else f"{weighted}, then whitened (`{encoder.whitening_}`)"
 
 
 def _tokenizer_in_words(encoder: TextEncoder) -> str:
@@ -182,7 +182,7 @@ def _configuration(encoder: TextEncoder) -> dict[str, Any]:
             "max_length": None,
             "written_by": WRITER,
             "weighting": encoder.weighting,
-            "whitening": encoder.whitening,
+            "whitening": encoder.whitening_,
         },
         "modules.json": [static],
         "config_sentence_transformers.json": {

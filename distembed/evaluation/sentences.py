@@ -121,8 +121,8 @@ def _sets(sets: Iterable[SentenceSet] | str | Path) -> list[SentenceSet]:
 def encoder_name(encoder: TextEncoder) -> str:
     """Return the options of an encoder in words, as a score names them."""
     weights = "mean" if encoder.weighting == "mean" else f"SIF {encoder.a:g}"
-    whitening = "" if encoder.whitening == "none" else f", whitening {encoder.whitening}"
-    return f"{weights}{whitening}, unknown {encoder.unknown}"
+    whitening = "" if encoder.whitening_ == "none" else f", whitening {encoder.whitening_}"
+    return f"{weights}{whitening}, unknown {encoder.unknown_}"
 
 
 def score_pairs(encoder: TextEncoder, pairs: SentencePairs, seed: int) -> Score:

@@ -8,7 +8,7 @@ from typing import Any
 import tomli_w
 
 from distembed.display import first_words, plural
-from distembed.encoding.encoder import TextEncoder
+from distembed.encoding.encoder import TextEncoder, rows_in_words
 from distembed.encoding.static import model_card, unreadable_words, write_static_model
 from distembed.evaluation.words import SCORE_HEADINGS, score_rows
 from distembed.job.model import Job
@@ -52,9 +52,8 @@ def export_static(source: Source, target: str, **options: Any) -> str:
     card = model_card(folder.absolute().name, encoder, about=_about(job, encoder))
     write_static_model(target.removeprefix(STATIC), encoder, card=card)
     n_words, d = encoder.rows_.shape
-    weights = f", weights from {encoder.counts_source_}" if encoder.weighting == "sif" else ""
     notes = [
-        f"{plural(n_words, 'word')} x {plural(d, 'dimension')} in {folder}{weights}",
+        f"{plural(n_words, 'word')} x {plural(d, 'dimension')} in {folder}, {rows_in_words(encoder)}",
         "load it with SentenceTransformer(DIR) or StaticModel.from_pretrained(DIR), compare by cosine",
         *_left_out(encoder),
     ]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from distembed.corpus import Corpus, Partition, Tokenizer
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.display import plural
-from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
+from distembed.encoding.encoder import EncodedTexts, TextEncoder, rows_in_words, without_words
 from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
 from distembed.files import naming_a_full_disk
 from distembed.formats.parquet import ParquetFile
@@ -75,7 +75,7 @@ def open_encoder(
     allow_code : bool
         Let a job's tokenizer be a Python function.
     **options
-        Those of `TextEncoder`. Without `unknown`, words are composed where the vectors have a table of n-grams.
+        Those of `TextEncoder`; None stands for its default.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def open_encoder(
         If there are no vectors at `source`, or not yet.
     """
     vectors = load_vectors(source) if vectors is None else vectors
-    chosen: dict[str, Any] = {"unknown": "skip" if vectors.subwords is None else "subwords"}
+    chosen: dict[str, Any] = {}
     if not isinstance(source, VectorFile):
         job = job_of(source)
         check_code(job, allow_code=allow_code)
@@ -110,10 +110,10 @@ def encoder_digest(encoder: TextEncoder) -> str:
     """Return a digest of everything that the vector of a text depends on."""
     digest = new_digest(np.ascontiguousarray(encoder.rows_).tobytes())
     digest.update("\n".join(encoder.vectors.words).encode("utf-8", "surrogatepass"))
-    digest.update(f"{encoder.tokenizer_}{encoder.unknown}".encode())
+    digest.update(f"{encoder.tokenizer_}{encoder.unknown_}".encode())
     if encoder.tokenizer_.phrases_file is not None:
         digest.update("\n".join(gazetteer_of(encoder.tokenizer_).words).encode())
-    if encoder.unknown == "subwords" and encoder.vectors.subwords is not None:
+    if encoder.unknown_ == "subwords" and encoder.vectors.subwords is not None:
         digest.update(encoder.vectors.subwords.vectors.tobytes())
     return digest.hexdigest()
 
@@ -187,12 +187,11 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
 
 
 def summary_line(total: Summary, encoder: TextEncoder) -> str:
-    """Return what was known of the texts, and by what their words are weighted, as a sentence."""
+    """Return what was known of the texts, and by what their words are weighted and whitened, as a sentence."""
     share = total.n_known / max(total.n_tokens, 1)
-    weights = f"; weights from {encoder.counts_source_}" if encoder.weighting == "sif" else ""
     lost = f"; {without_words(total.n_without_words, total.n_texts)}" if total.n_without_words else ""
-    composed = " or composed" if encoder.unknown == "subwords" else ""
-    return f"{share:.1%} of {plural(total.n_tokens, 'token')} known{composed}{weights}{lost}"
+    composed = " or composed" if encoder.unknown_ == "subwords" else ""
+    return f"{share:.1%} of {plural(total.n_tokens, 'token')} known{composed}; {rows_in_words(encoder)}{lost}"
 
 
 def _ending(target: str) -> str:

@@ -50,7 +50,7 @@ class Composing(de.WordVectors):
 @settings(max_examples=25)
 @given(st.lists(st.text(alphabet="abcxyzABÄ ,1\n", max_size=30), max_size=8))
 def test_a_vector_is_the_weighted_mean_of_unit_vectors(texts):
-    found = de.TextEncoder(VECTORS, counts=COUNTS).transform(texts)
+    found = de.TextEncoder(VECTORS, counts=COUNTS, whitening="none").transform(texts)
     assert found.dtype == np.float32
     expected = text_vectors(texts, WORDS, MATRIX, COUNTS)
     np.testing.assert_allclose(found, expected.reshape(-1, 6), rtol=1e-5, atol=1e-7)
@@ -100,7 +100,8 @@ def test_texts_without_known_words_are_zero_and_counted():
 
 
 def test_words_are_composed_where_their_ngrams_are_known():
-    encoder = de.TextEncoder(Composing(WORDS, MATRIX), unknown="subwords", counts=COUNTS)
+    encoder = de.TextEncoder(Composing(WORDS, MATRIX), whitening="none", counts=COUNTS)
+    assert (encoder.unknown_, de.TextEncoder(VECTORS).unknown_) == ("subwords", "skip")
     part = encoder.stream().add(module.batch_of(["qq a", "zz a", "a"]))
     assert part.n_known.tolist() == [2, 1, 1]
     composed = np.arange(6.0) + 2
@@ -121,6 +122,58 @@ def test_whitening_is_learned_from_the_vocabulary():
     np.testing.assert_allclose(spreads("half"), np.sqrt(plain), rtol=1e-4)
     np.testing.assert_allclose(spreads("full"), np.ones(6), rtol=1e-4)
     np.testing.assert_allclose(spreads("component"), [0, *plain[:-1]], rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n_words", "options", "expected"),
+    [
+        (26, {}, "full"),
+        (12, {}, "full"),
+        (11, {}, "half"),
+        (1, {}, "half"),
+        (26, {"weighting": "mean"}, "none"),
+        (11, {"whitening": "full"}, "full"),
+    ],
+)
+def test_words_are_whitened_fully_where_there_are_two_per_component(n_words, options, expected):
+    vectors = de.WordVectors(WORDS[:n_words], MATRIX[:n_words])
+    encoder = de.TextEncoder(vectors, **options)
+    assert encoder.whitening_ == expected
+    named = de.TextEncoder(vectors, **{**options, "whitening": expected})
+    assert np.array_equal(encoder.rows_, named.rows_)
+
+
+def test_few_words_keep_their_similarity():
+    """Full whitening makes as many words as components orthogonal, and the default does not."""
+    vectors = de.WordVectors(WORDS[:4], MATRIX[:4])
+
+    def cosines(whitening):
+        rows = blocks.unit_rows(de.TextEncoder(vectors, whitening=whitening).rows_)
+        return (rows @ rows.T)[np.triu_indices(4, 1)]
+
+    assert np.abs(cosines("full")).max() < 1e-5
+    assert np.corrcoef(cosines(None), cosines("none"))[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    "rows", [np.zeros((26, 6)), np.ones((26, 6)), np.vstack([MATRIX[:3], np.zeros((23, 6))])]
+)
+def test_zero_and_equal_rows_are_whitened_along_what_they_span(rows):
+    rows = de.TextEncoder(de.WordVectors(WORDS, rows.astype(np.float32)), whitening="full").rows_
+    moments = rows.T.astype(float) @ (rows * word_shares(VECTORS, None)[0][:, None])
+    spreads = np.linalg.eigvalsh(moments)
+    np.testing.assert_allclose(spreads, spreads.round(), atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_rounding_of_rows_is_not_amplified(dtype):
+    """Three directions in six components: what rounding adds in the other three stays out of the texts."""
+    basis = np.linalg.qr(np.random.default_rng(4).normal(size=(6, 3)))[0]
+    exact = MATRIX[:, :3].astype(float) @ basis.T
+    rounded = exact.astype(dtype).astype(np.float32)
+    rows = de.TextEncoder(de.WordVectors(WORDS, rounded), whitening="full").rows_.astype(float)
+    moments = rows.T @ (rows * word_shares(VECTORS, None)[0][:, None])
+    np.testing.assert_allclose(np.linalg.eigvalsh(moments), [0, 0, 0, 1, 1, 1], atol=1e-4)
 
 
 def test_a_direction_without_words_is_not_amplified():
@@ -190,6 +243,7 @@ def test_options_are_checked(options, message):
         {"weighting": "mean"},
         {"counts": COUNTS[::-1]},
         {"whitening": "half"},
+        {"whitening": "none"},
         {"tokenizer": de.Tokenizer(lowercase=False)},
     ],
 )

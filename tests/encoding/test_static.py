@@ -127,5 +127,7 @@ def test_a_python_tokenizer_is_refused_before_anything_is_written(tmp_path: Path
 def test_a_text_of_megabytes_is_encoded_whole(folder: Path) -> None:
     text = "the king " * 100_000 + "queen " * 100_000
     model = model2vec.StaticModel.from_pretrained(folder)
-    # model2vec sums in float32: of 300,000 tokens four digits are left
-    np.testing.assert_allclose(model.encode([text], max_length=None), encoder().transform([text]), atol=1e-4)
+    expected = encoder().transform([text])
+    # model2vec sums in float32: of 300,000 tokens two digits are left
+    atol = 0.01 * np.abs(expected).max()
+    np.testing.assert_allclose(model.encode([text], max_length=None), expected, atol=atol)

@@ -84,7 +84,7 @@ def test_similarity_is_the_correlation_over_all_pairs():
     cosines = np.divide((x * y).sum(axis=1), lengths, out=np.zeros(40), where=lengths > 0)
     assert score.value == pytest.approx(spearmanr(cosines, scores)[0])
     assert (score.known, score.total) == (316, 317)
-    assert score.policy == "SIF 0.001, unknown skip"
+    assert score.policy == "SIF 0.001, whitening full, unknown skip"
     assert score.interval is not None
 
 

@@ -42,8 +42,8 @@ def test_texts_are_written_with_their_heads_and_vectors(workspace, lines, tmp_pa
     target = tmp_path / "v.parquet"
     done = succeed("encode", workspace, lines, "--to", target)
     assert (
-        "; weights from the counts of the words; 1 of 5 texts has no known word: the vector is zero; "
-        in done.output
+        "; weights from the counts of the words, whitening full (the default: best on the development part of STS-B); "
+        "1 of 5 texts has no known word: the vector is zero; " in done.output
     )
     assert f"5 texts x 20 components in {target}" in done.output
     heads, vectors = table_at(target)
@@ -160,6 +160,8 @@ def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
     assert [line.split()[0] for line in alone.output.splitlines()[2:]] == ["pairs"]
     assert "SIF 0.001, whitening half, unknown skip" in alone.output
     (tmp_path / "words.txt").write_text("city music 3\nwar city 2\nmusic war 1\n", encoding="utf-8")
+    alone = succeed("evaluate", workspace, "--sets", tmp_path / "pairs.tsv")
+    assert "SIF 0.001, whitening full, unknown skip" in alone.output
     both = succeed("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path)
     words, pairs, few = both.output.splitlines()[2:]
     assert (words.split()[2:], pairs.split()[0]) == (["-", "-", "3/3"], "pairs")
