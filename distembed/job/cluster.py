@@ -58,14 +58,11 @@ SILENT_SECONDS = 30.0
 WORKER_TTL_SECONDS = 120.0
 """A local worker that has been silent for so long is started again, and its tasks go elsewhere. (Dask: 300 s.)"""
 
-WAITING_SECONDS = 45.0
-"""A worker that has computed nothing for so long, and received no result that it needs, is asked whom it cannot reach.
-
-Dask gives up a connection after 30 s, and tries again without end.
-"""
-
 STUCK_SECONDS = 150.0
-"""A run ends after so long without a task or a transfer, where a worker cannot reach another: five tries of Dask's."""
+"""After so long without a task or a transfer, the workers that wait for results are asked whom they cannot reach.
+
+Dask gives up a connection after 30 s, and tries again without end: five tries.
+"""
 
 REACH_SECONDS = 5.0
 
@@ -367,8 +364,8 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
         If a block, or another task of the stage, killed one worker after the other.
     """
     events: Events = Queue()
-    starved = _Starved(client)
-    threading.Thread(target=_name_lost_workers, args=(client, note, events, starved), daemon=True).start()
+    stuck = _Stuck(client)
+    threading.Thread(target=_name_lost_workers, args=(client, note, events, stuck), daemon=True).start()
     address = client.scheduler.address
     try:
         client.subscribe_topic("all", lambda event: events.put(event[1]))
@@ -379,9 +376,9 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     except KilledWorker as error:
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
     except Exception as error:
-        if starved.stuck:
+        if stuck.reason:
             raise StoppedError(
-                f"stage {stage}: nothing has gone on for {STUCK_SECONDS:.0f} s: {starved.stuck}; then give the same "
+                f"stage {stage}: nothing has gone on for {STUCK_SECONDS:.0f} s: {stuck.reason}; then give the same "
                 "command again: what is finished is kept"
             ) from None
         # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
@@ -411,10 +408,8 @@ def _killed(stage: str, block: str, error: KilledWorker) -> str:
     )
 
 
-def _name_lost_workers(
-    client: Client, note: Callable[[str], None], events: Events, starved: _Starved
-) -> None:
-    """Note each worker that is gone, is silent or cannot reach another, until the stage ends."""
+def _name_lost_workers(client: Client, note: Callable[[str], None], events: Events, stuck: _Stuck) -> None:
+    """Note each worker that is gone or silent, and end what is stuck, until the stage ends."""
     silent = _Silent()
     is_alone = False
     while True:
@@ -426,7 +421,7 @@ def _name_lost_workers(
             return
 
         with suppress(Exception):  # a scheduler that does not answer is told by the stage's own tasks
-            workers = client.scheduler_info(n_workers=-1)["workers"]
+            workers = _workers_now(client)
             if event.get("action") == "remove-worker":
                 is_alone = not workers
                 note(_gone(event, len(workers), client.scheduler.address))
@@ -435,8 +430,13 @@ def _name_lost_workers(
                 note(f"{plural(len(workers), 'worker')} joined: the run goes on")
             for address, seconds in silent.found(workers):
                 note(_silent(address, workers[address], seconds))
-            for sentence in starved.found(workers):
-                note(sentence)
+            stuck.look(workers)
+
+
+def _workers_now(client: Client) -> dict[str, Any]:
+    """Return what the scheduler says of its workers; `scheduler_info` repeats, without an error, what it said last."""
+    workers: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    return workers
 
 
 class _Silent:
@@ -459,52 +459,47 @@ class _Silent:
                 yield address, now - since
 
 
-class _Starved:
-    """The workers that wait for results of others, which they cannot reach: Dask tries again for ever, in silence.
+class _Stuck:
+    """Ends a stage in which nothing goes on because a worker cannot reach another: a firewall drops one direction.
 
-    A firewall that drops what one worker sends to another makes them wait, while both reach the scheduler.
+    Dask tries again for ever, in silence, as long as both reach the scheduler.
     """
 
     def __init__(self, client: Client) -> None:
-        self.stuck = ""
+        self.reason = ""
         self._client = client
-        self._since: dict[str, tuple[int, float]] = {}
-        self._waiting: dict[str, str] = {}
-        self._named: set[tuple[str, ...]] = set()
+        self._held: dict[str, int] = {}
+        self._since = time.monotonic()
 
-    def found(self, workers: dict[str, Any]) -> Iterator[str]:
-        """Yield a sentence for each worker that is found to wait in vain, once; cancel what cannot go on any more."""
-        idle = self._idle_seconds(workers)
-        for address, seconds in idle.items():
-            if seconds < WAITING_SECONDS or not _n_awaited(workers[address]):
-                self._waiting.pop(address, None)
-            elif address not in self._waiting and (unreached := self._unreached(address, workers)):
-                self._waiting[address] = _out_of_reach(address, unreached, _n_awaited(workers[address]))
-                if (address, *unreached) not in self._named:
-                    self._named.add((address, *unreached))
-                    yield f"{self._waiting[address]}; it tries again every 30 s"
-        if self._waiting and min(idle.values()) >= STUCK_SECONDS:
-            self.stuck = next(iter(self._waiting.values()))
-            # Only what is awaited: the scheduler fails over the tasks that rest on a finished result.
-            states = list(self._client.futures.items())
-            awaited = [key for key, state in states if state.status == "pending"]
-            self._client.cancel([Future(key, self._client) for key in awaited])
+    def look(self, workers: dict[str, Any]) -> None:
+        """Cancel what the stage waits for, with a reason, if no worker computes, receives or can receive a result."""
+        now = time.monotonic()
+        held = {address: _count(worker, "memory") for address, worker in workers.items()}
+        computes = any(_count(worker, "executing") for worker in workers.values())
+        if computes or held != self._held:
+            self._held, self._since = held, now
+        elif now - self._since >= STUCK_SECONDS:
+            self._since = now
+            self.reason = self._out_of_reach(workers)
+            if self.reason:
+                # Only what is awaited: the scheduler fails over the tasks that rest on a finished result.
+                states = list(self._client.futures.items())
+                awaited = [key for key, state in states if state.status == "pending"]
+                self._client.cancel([Future(key, self._client) for key in awaited])
 
-    def _idle_seconds(self, workers: dict[str, Any]) -> dict[str, float]:
-        """Return for how long each worker has neither computed nor received or dropped a result."""
-        now, idle = time.monotonic(), {}
+    def _out_of_reach(self, workers: dict[str, Any]) -> str:
+        """Return which worker waits for results of others that it cannot reach, "" if none does."""
         for address, worker in workers.items():
-            held, since = self._since.get(address, (-1, now))
-            if _count(worker, "executing") or held != _count(worker, "memory"):
-                since = now
-            self._since[address] = _count(worker, "memory"), since
-            idle[address] = now - since
-        return idle
-
-    def _unreached(self, address: str, workers: dict[str, Any]) -> list[str]:
-        others = [other for other in workers if other != address]
-        found: dict[str, list[str]] = self._client.run(_without_connection, others, workers=[address])
-        return found[address]
+            if n_awaited := _count(worker, "fetch", "flight", "missing"):
+                others = [other for other in workers if other != address]
+                unreached = self._client.run(_without_connection, others, workers=[address])[address]
+                if unreached:
+                    return (
+                        f"worker {address} waits for {plural(n_awaited, 'result')} of other workers, and has no "
+                        f"connection to {' and '.join(unreached)}: let the firewall pass all ports between the "
+                        "workers, in both directions, or end one of them"
+                    )
+        return ""
 
 
 async def _without_connection(addresses: list[str], dask_worker: Worker) -> list[str]:
@@ -526,18 +521,6 @@ def _count(worker: dict[str, Any], *states: str) -> int:
     """Return how many tasks of a worker are in some states, by its last heartbeat."""
     counts = worker.get("metrics", {}).get("task_counts", {})
     return sum(counts.get(state, 0) for state in states)
-
-
-def _n_awaited(worker: dict[str, Any]) -> int:
-    return _count(worker, "fetch", "flight", "missing")
-
-
-def _out_of_reach(address: str, unreached: list[str], n_awaited: int) -> str:
-    return (
-        f"worker {address} waits for {plural(n_awaited, 'result')} of other workers, and has no connection to "
-        f"{' and '.join(unreached)}: let the firewall pass all ports between the workers, in both directions, or "
-        "end one of them"
-    )
 
 
 def _gone(event: dict[str, Any], n_left: int, scheduler: str) -> str:

@@ -38,6 +38,7 @@ import psutil
 from distributed import Client
 
 import distembed as de
+from distembed.cli.failures import STOPPED
 from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 from tests.commands import SMALL_JOB, environment, forget_stage
 from tests.small_jobs import imputation, neighbors, topics, transfer, wordspaces
@@ -249,7 +250,7 @@ def try_once(
         return try_once(dask, folder, stage, victim, wait / 2, all_sent=all_sent) if wait > SHORTEST else None
 
     said = [moment - killed for moment, line in run.lines if re.search(SAID, line)]
-    if victim == "scheduler" and code == 1 and said:
+    if victim == "scheduler" and code == STOPPED and said:
         code = (run := Run(all_sent, *words)).finish()
     same = code == 0 and digest(copy) == digest(whole)
     end = "equal" if same else f"NOT EQUAL, exit code {code}\n{run.output[-2000:]}"

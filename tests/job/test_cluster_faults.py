@@ -105,72 +105,67 @@ def test_a_worker_is_asked_whom_it_cannot_reach(request: pytest.FixtureRequest) 
 
 
 class StarvingClient:
-    """A client of a cluster whose worker `a` cannot reach `b`."""
+    """A client of a cluster whose workers cannot reach each other."""
 
     def __init__(self) -> None:
         self.futures = {name: SimpleNamespace(status=name) for name in ("pending", "finished")}
-        self.asked, self.cancelled = 0, 0
+        self.asked, self.reaches_all = 0, False
+        self.cancelled: list[Any] = []
 
     def run(self, function: Any, addresses: list[str], *, workers: list[str]) -> dict[str, list[str]]:
         self.asked += 1
-        return {workers[0]: addresses}
+        return {workers[0]: [] if self.reaches_all else addresses}
 
     def cancel(self, futures: list[Any]) -> None:
-        self.cancelled += len(futures)
+        self.cancelled += futures
 
 
 def counts(**states: int) -> dict[str, Any]:
     return {"metrics": {"task_counts": states}}
 
 
-def test_a_worker_that_waits_in_vain_is_named_once_and_ends_the_run_when_nothing_else_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(cluster, "Future", lambda key, _: key)
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., cluster._Stuck]:
+    """Return a function that looks at workers at a time, and returns what looked."""
     now = [0.0]
+    monkeypatch.setattr(cluster, "Future", lambda key, _: key)
     monkeypatch.setattr(cluster, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    client = StarvingClient()
-    starved = cluster._Starved(client)
+    stuck = cluster._Stuck(StarvingClient())
 
-    def look(seconds: float, a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    def look(seconds: float, **workers: dict[str, Any]) -> cluster._Stuck:
         now[0] = seconds
-        return list(starved.found({"a": a, "b": b}))
+        stuck.look(workers)
+        return stuck
 
-    waits, works = counts(memory=3, flight=2), counts(memory=1, executing=1)
-    assert not look(0.0, waits, works)
-    assert not look(cluster.WAITING_SECONDS - 1, waits, works)
-    (told,) = look(cluster.WAITING_SECONDS, waits, works)
-    assert told.startswith("worker a waits for 2 results of other workers, and has no connection to b: ")
-    assert not look(cluster.STUCK_SECONDS, waits, works)
-    assert not starved.stuck, "the other worker computes"
+    return look
+
+
+def test_a_stage_that_waits_in_vain_is_cancelled_with_a_reason(look: Callable[..., cluster._Stuck]) -> None:
+    waits, works, idle = counts(memory=3, flight=2), counts(memory=1, executing=1), counts(memory=1)
+    look(0.0, a=waits, b=works)
+    look(cluster.STUCK_SECONDS, a=waits, b=works)  # the other worker computes
     received = counts(memory=4, flight=1)
-    assert not look(cluster.STUCK_SECONDS + 1, received, works)
-    assert not look(cluster.STUCK_SECONDS + 1 + cluster.WAITING_SECONDS, received, works), (
-        "it is named already"
+    look(2 * cluster.STUCK_SECONDS - 1, a=received, b=idle)
+    assert not look(3 * cluster.STUCK_SECONDS - 2, a=received, b=idle)._client.asked
+    stuck = look(3 * cluster.STUCK_SECONDS - 1, a=received, b=idle)
+    assert stuck.reason.startswith(
+        "worker a waits for 1 result of other workers, and has no connection to b: "
     )
-    assert not look(2 * cluster.STUCK_SECONDS, received, works)
-    assert not look(3 * cluster.STUCK_SECONDS - 1, received, counts(memory=1))
-    assert client.cancelled == 0
-    look(3 * cluster.STUCK_SECONDS, received, counts(memory=1))
-    assert client.cancelled == 1
-    assert starved.stuck.startswith("worker a waits for 1 result of other workers")
-    assert client.asked == 2
+    assert stuck._client.cancelled == ["pending"]
 
 
-def test_a_worker_that_receives_or_computes_is_not_asked() -> None:
-    client = StarvingClient()
-    starved = cluster._Starved(client)
-    for seconds in (0.0, 60.0, 120.0):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cluster, "time", SimpleNamespace(monotonic=lambda at=seconds: at))
-            workers = {
-                "receives": counts(memory=int(seconds), flight=1),
-                "computes": counts(executing=1, fetch=9),
-                "idle": counts(memory=5),
-                "new": {},
-            }
-            assert not list(starved.found(workers))
-    assert client.asked == 0
+def test_workers_that_wait_for_none_or_reach_each_other_go_on(look: Callable[..., cluster._Stuck]) -> None:
+    idle = counts(memory=5)
+    look(0.0, a=idle, new={})
+    assert not look(2 * cluster.STUCK_SECONDS, a=idle, new={})._client.asked
+    waits = counts(memory=5, fetch=1)
+    stuck = look(2 * cluster.STUCK_SECONDS + 1, a=waits)
+    stuck._client.reaches_all = True
+    for periods in (4, 5):
+        look(periods * cluster.STUCK_SECONDS, a=waits)
+    assert stuck._client.asked == 2
+    assert not stuck.reason
+    assert not stuck._client.cancelled
 
 
 def test_what_is_lost_with_a_worker_is_named_and_with_the_last_the_command_that_starts_one() -> None:
@@ -220,16 +215,19 @@ def test_the_loss_of_the_last_worker_and_the_next_one_are_told(monkeypatch: pyte
     events: cluster.Events = Queue()
     found = iter([{}, {}, {"tcp://b": {"last_seen": 1.0}}])
 
-    def scheduler_info(**_: int) -> dict[str, Any]:
+    def identity(**_: int) -> dict[str, Any]:
         workers = next(found, None)
         if workers is None:
             events.put(None)
         return {"workers": workers}
 
-    client = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://s"), scheduler_info=scheduler_info)
+    client = SimpleNamespace(
+        scheduler=SimpleNamespace(address="tcp://s", identity=identity),
+        sync=lambda function, **options: function(**options),
+    )
     gone = {"action": "remove-worker", "worker": "tcp://a", "processing-tasks": [], "lost-computed-tasks": []}
     events.put(gone)
-    cluster._name_lost_workers(client, notes.append, events)
+    cluster._name_lost_workers(client, notes.append, events, cluster._Stuck(client))
     waits, joined = notes
     assert waits == cluster._gone(gone, 0, "tcp://s")
     assert joined == "1 worker joined: the run goes on"
