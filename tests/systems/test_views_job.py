@@ -15,6 +15,7 @@ from distembed.execution import compute
 from distembed.job.opening import open_job
 from distembed.stages.corpus import tokens_of, vocabulary_of
 from distembed.systems.psdvec.inference import NewWords, new_in_view
+from distembed.systems.psdvec.views import page, view_neighbors
 from tests.commands import run, succeed
 from tests.small_jobs import psdvec
 
@@ -208,3 +209,28 @@ def test_a_file_without_any_of_the_words_is_refused(own: Path) -> None:
     assert done.exit_code == 1
     assert "views.file" in done.output
     assert "none of the 200 words of the vocabulary" in done.output
+
+
+def test_the_report_shows_the_neighbors_of_words_in_each_view(folder: Path) -> None:
+    """Each row is one view: its own nearest words by the directions that are joined."""
+    job, workspace = open_job(str(folder / "job.toml")), de.Workspace.open(str(folder / "w"))
+    words = [f"word{i}" for i in (4, 7)]
+    rows = view_neighbors(job, workspace, words)
+    assert [(row["view"], row["components"], row["weight"]) for row in rows[1:]] == [
+        ("sides", 5, 0.7),
+        ("places", 3, 0.4),
+        ("narrow", 4, 0.7),
+        ("file", 3, 0.5),
+    ]
+    known = vocabulary_of(workspace).words
+    for row in rows[1:]:
+        found = directions(array(folder, f"view_{row['view']}"))
+        cosines = found @ found[known.index("word4")]
+        cosines[known.index("word4")] = -2
+        assert row["word4"] == ", ".join(known[i] for i in np.argsort(-cosines, kind="stable")[:5])
+        assert row["words"] == int(found.any(axis=1).sum())
+    assert rows[2]["made_of"] == "counts: window 2, left, flat, positions apart"
+    assert (rows[4]["made_of"], rows[4]["word7"]) == ("finished vectors", None)
+    shown = page(job, workspace).replace("<wbr>", "")
+    assert "Views</h2>" in shown
+    assert "counts: window 1" in shown

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import dask.array as da
 import numpy as np
 
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
-from distembed.execution import compute
+from distembed.execution import compute, map_blocks
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.job.word_vectors import SUBWORDS
@@ -26,10 +27,14 @@ from distembed.stages.words import (
 )
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs, stages
-from distembed.systems.psdvec.job import PSDVecJob
+from distembed.systems.psdvec.job import FileView, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
 from distembed.views.explain import Asked, Explanation, TermTable, explain_words
+
+VIEW_WORDS = 5
+"""Words of the report whose neighbors in each view are shown, at most."""
+VIEW_NEIGHBORS = 5
 
 
 def page(job: PSDVecJob, workspace: Workspace) -> str:
@@ -105,6 +110,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.score_sections(shown_scores(workspace, EVALUATION)),
         *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
+        *_views(job, workspace, vectors),
         *bias_audit(job, vectors),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
@@ -123,6 +129,55 @@ def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
     return [
         report.word_map(drawn, vectors[drawn], title=title, method="tsne", max_words=len(drawn), noun=noun)
     ]
+
+
+def _views(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
+    """Show how each view is made, and the words that it makes nearest to some of the report's, if there are views."""
+    if not job.views:
+        return []
+    asked = words_shown(job.report.words, vectors.words, common_words(workspace))[:VIEW_WORDS]
+    caption = (
+        "What each view makes near: the same words have other neighbors in another view, and the joined vectors weigh "
+        "all of them. A word without a vector in a view has no neighbors there."
+    )
+    return [report.table("Views", view_neighbors(job, workspace, asked), caption=caption)]
+
+
+def view_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[dict[str, Any]]:
+    """Return how each view is made, its words with a vector, and the nearest of each word; one view is in memory."""
+    rows, words = [], np.array(vocabulary_of(workspace).words, object)
+    sections = {"psdvec": job.counting, **job.views}
+    parts, means = _parts(job, workspace)
+    for (name, section), part, mean, weight in zip(
+        sections.items(), parts, means, stages.weights_of(job), strict=True
+    ):
+        directions = np.asarray(
+            compute(map_blocks(centered_directions, part, mean=mean, dtype=np.float32).astype(np.float32))
+        )
+        is_there = directions.any(axis=1)
+        space = WordVectors(words[is_there].tolist(), directions[is_there])
+        row = {"view": name, "made_of": _made_of(section), "components": directions.shape[1]}
+        near = {word: space.most_similar(word, n=VIEW_NEIGHBORS) if word in space else [] for word in asked}
+        rows.append(
+            {**row, "weight": float(weight), "words": len(space)}
+            | {word: ", ".join(found.word for found in each) or None for word, each in near.items()}
+        )
+    return rows
+
+
+def _made_of(section: Any) -> str:
+    """Return what a view is made of, in words."""
+    if isinstance(section, FileView):
+        return "finished vectors"
+    positions = ", positions apart" if section.positions == "apart" else ""
+    return f"counts: window {section.window}, {section.direction}, {section.weighting}{positions}"
+
+
+def _parts(job: PSDVecJob, workspace: Workspace) -> tuple[list[da.Array], list[np.ndarray]]:
+    """Return the vectors that are joined, lazily, and the mean of each."""
+    parts = stages.parts_of(job, workspace)
+    bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
+    return parts, np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
 
 
 def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
@@ -162,9 +217,8 @@ def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
 def view_rows(job: PSDVecJob, workspace: Workspace, words: Sequence[str]) -> list[dict[str, Any]]:
     """Return the cosine of two words in each view, its weight, and its part of the cosine of the joined vectors."""
     pair = vocabulary_of(workspace).index(list(words))
-    parts = [np.asarray(compute(part[pair]), np.float64) for part in stages.parts_of(job, workspace)]
-    bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
-    means = np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
+    lazy, means = _parts(job, workspace)
+    parts = [np.asarray(compute(part[pair]), np.float64) for part in lazy]
     weights = np.array(stages.weights_of(job))
     directions = [centered_directions(part, mean) for part, mean in zip(parts, means, strict=True)]
     lengths = np.sqrt(sum(w**2 * (each**2).sum(axis=1) for w, each in zip(weights, directions, strict=True)))
