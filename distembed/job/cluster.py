@@ -6,6 +6,7 @@ It is separate from `workers`, so that a run on threads does not import it, whic
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import forkserver
 from queue import Empty, Queue
-from typing import Any
+from typing import Any, TypeGuard
 
 import dask
 from dask.utils import key_split
@@ -35,6 +36,7 @@ from fsspec.config import conf
 
 from distembed.display import format_bytes, plural
 from distembed.execution import one_blas_thread
+from distembed.files import DiskFullError
 from distembed.job.model import StoppedError
 from distembed.job.provenance import of_this_process, other_code
 from distembed.storage.tasks import KilledBlockError
@@ -360,6 +362,8 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     ------
     StoppedError
         If the scheduler is gone, or all workers at once, or nothing goes on because a worker cannot reach another.
+    DiskFullError
+        If Dask has no room for the results that it takes from the memory of a worker to its disk.
     KilledBlockError
         If a block, or another task of the stage, killed one worker after the other.
     """
@@ -393,9 +397,28 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
                 f"stage {stage}: all workers that held an array of this process are gone; give the same command "
                 "again: what is finished is kept"
             ) from None
+        if _is_of_a_full_disk(error):
+            raise DiskFullError(error.errno, _without_room(stage, error)) from None
         raise
     finally:
         events.put(None)
+
+
+def _is_of_a_full_disk(error: Exception) -> TypeGuard[OSError]:
+    """Return whether an error is Dask's for a full disk; our own have words of their own, with the name of the file."""
+    return (
+        isinstance(error, OSError)
+        and error.errno in {errno.ENOSPC, errno.EDQUOT}
+        and error.strerror == os.strerror(error.errno)
+    )
+
+
+def _without_room(stage: str, error: OSError) -> str:
+    return (
+        f"stage {stage}: a worker has no room on the disk of its --local-directory, where Dask puts results that its "
+        f"memory does not hold ({error.strerror}); make room there, or start the worker with another "
+        "--local-directory or a larger --memory-limit, and give the same command again: what is finished is kept"
+    )
 
 
 def _killed(stage: str, block: str, error: KilledWorker) -> str:

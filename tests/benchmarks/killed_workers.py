@@ -44,7 +44,7 @@ from tests.commands import SMALL_JOB, environment, forget_stage
 from tests.small_jobs import imputation, neighbors, topics, transfer, wordspaces
 
 RUN_SECONDS = 300.0
-SAID = r"^worker \S+ is gone|the Dask scheduler at \S+ is gone"
+SAID = r"\bworker \S+ is gone|the Dask scheduler at \S+ is gone"
 SHORTEST = 0.02
 """Seconds after which a stage that was done by then has no tasks to kill a worker of."""
 SYSTEMS: dict[str, Callable[[Path], Any]] = {

@@ -158,6 +158,33 @@ def test_a_worker_that_does_not_see_the_workspace_is_refused(job: Path, tmp_path
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.skipif(not has_mount_namespaces(), reason="needs a mount namespace")
+def test_a_run_whose_worker_cannot_spill_goes_on_or_ends_with_a_sentence(tiny: Path, tmp_path: Path) -> None:
+    """Dask keeps a new result in memory; to read an old one back it needs room for another, and fails."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = f"mount -t tmpfs -o size=16k none {disk}"
+    fill = f"head --bytes 16K /dev/zero > {disk}/filled"
+    options = ("--no-nanny", "--memory-limit", "1GiB", "--local-directory", str(disk))
+    spills_all = {"DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "1e-7"}
+    with dask_cluster(tmp_path, n_workers=0) as address:
+        ended = []
+        for name, command in (("small", mount), ("full", f"{mount} && {fill}")):
+            inside = ("unshare", "-rm", "sh", "-c", f'{command} && exec "$@"', "sh")
+            process = worker(address, tmp_path / f"{name}.log", *options, before=inside, **spills_all)
+            ended += [run("run", tiny / "job.toml", "--workspace", tmp_path / "w", "--scheduler", address)]
+            process.terminate()
+            process.wait(WAIT)
+            assert "Spill to disk failed; keeping data in memory" in (tmp_path / f"{name}.log").read_text()
+    small, full = ended
+    assert small.exit_code == 1
+    assert "stage core: a worker has no room on the disk of its --local-directory" in small.output
+    assert full.exit_code == 0, full.output
+    assert de.Workspace.open(tmp_path / "w").digest() == de.Workspace.open(tiny / "w").digest()
+
+
+@pytest.mark.cluster
 def test_a_run_that_was_killed_keeps_no_worker_out(tmp_path: Path) -> None:
     """What it had left on the scheduler refused each worker that joined later: it did not see the lock of the dead."""
     refusal = tmp_path / "refusal"
