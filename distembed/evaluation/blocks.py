@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from math import comb
 from typing import NamedTuple
@@ -160,9 +161,16 @@ def spearman(x: Float64s, y: Float64s) -> Float64s:
 
     Equal to scipy.stats.spearmanr, for many samples at once.
     """
-    ranks_x, ranks_y = stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1)
-    dx = ranks_x - ranks_x.mean(axis=-1, keepdims=True)
-    dy = ranks_y - ranks_y.mean(axis=-1, keepdims=True)
+    return pearson(stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1))
+
+
+def pearson(x: Float64s, y: Float64s) -> Float64s:
+    """Return Pearson's correlation along the last axis; NaN for a constant.
+
+    Equal to scipy.stats.pearsonr, for many samples at once.
+    """
+    dx = x - x.mean(axis=-1, keepdims=True)
+    dy = y - y.mean(axis=-1, keepdims=True)
     spread = np.sqrt((dx * dx).sum(axis=-1) * (dy * dy).sum(axis=-1))
     covariance = (dx * dy).sum(axis=-1)
     return np.divide(covariance, spread, out=np.full_like(spread, np.nan), where=spread > 0)
@@ -238,6 +246,41 @@ def associative_strengths(cues: Int64s, targets: Int64s, shares: Float64s) -> di
     direct = np.asarray(S2[cues, targets]).ravel()
     indirect = np.asarray(through_cues[cues].multiply(through_cues[targets]).sum(axis=1)).ravel()
     return {"S1": shares, "S2": direct, "S3": direct + indirect}
+
+
+def spearman_of_untied(strengths: Float64s, cosines: Float64s) -> float:
+    r"""Return the rank correlation by which S-Space's first public code scored a cue; NaN for one pair.
+
+    .. math:: 1 - \frac{6 \sum_{i < m} (i - r_i)^2}{n^3 - n}
+
+    Of equal strengths only the last pair stays, m of n. i is its rank among the m strengths, r_i that of its cosine
+    among all n, equal cosines having the last rank of them. As n counts the pairs that have vanished, ties alone
+    bring the value near 1; without ties it is Spearman's correlation. See `chance_of_untied`.
+
+    Parameters
+    ----------
+    strengths, cosines : float64 (n,)
+        Of the targets of one cue.
+    """
+    n = strengths.size
+    if n < 2:
+        return math.nan
+    distinct, from_the_end = np.unique(strengths[::-1], return_index=True)
+    ranks = np.searchsorted(np.sort(cosines), cosines[n - 1 - from_the_end], side="right") - 1
+    squares = ((np.arange(distinct.size) - ranks) ** 2).sum()
+    return float(1 - 6 * squares / (n**3 - n))
+
+
+def chance_of_untied(strengths: Float64s) -> float:
+    r"""Return the mean of `spearman_of_untied` over all orders of different cosines; NaN for one pair.
+
+    .. math:: E (i - r_i)^2 = \left(i - \frac{n-1}{2}\right)^2 + \frac{n^2 - 1}{12}
+    """
+    n, m = strengths.size, np.unique(strengths).size
+    if n < 2:
+        return math.nan
+    squares = ((np.arange(m) - (n - 1) / 2) ** 2).sum() + m * (n * n - 1) / 12
+    return float(1 - 6 * squares / (n**3 - n))
 
 
 def unrelated_cosines(cosines: Float64s, target_ids: Int64s) -> Float64s:

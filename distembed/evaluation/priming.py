@@ -13,6 +13,9 @@
 Normed priming and the priming effect stand twice. Beside the papers' rules are those of S-Space, the program of
 Jurgens and Stevens, as tasks and metrics named "..., S-Space": a cue counts with two known targets in place of three,
 and U is the mean cosine of each target with all primes of its relation, each prime once and its own included.
+Normed priming has a third rule, of S-Space's first public code, named "..., untied strengths": of equal strengths only
+one target counts. USF norms are full of equal strengths, so this rule gives random vectors a high score; that chance
+level stands beside it.
 
 A cue, a pair or a first word counts once; intervals are over these items.
 """
@@ -43,6 +46,9 @@ SSPACE = ", S-Space"
 """What the names of tasks and metrics by the rules of S-Space end in."""
 TARGETS_NEEDED = {"": 3, SSPACE: 2}
 """Known targets that a cue needs by each rule; with two, a rank correlation is 1 or -1 whatever the vectors."""
+UNTIED = ", untied strengths"
+"""What the name of the task by the rule of S-Space's first public code ends in."""
+UNTIED_METRIC = "spearman of untied strengths, n of all"
 MAX_BOOTSTRAP_ITEMS = 10_000  # resampled means cost a gather: under a second up to here
 WORDS_AT_ONCE = 4096  # cosines of a block of words with those of a set: megabytes
 RANK_TIE = 1e-7
@@ -53,9 +59,10 @@ OPPOSITES, ALIKE = "Antonym", "Synonym"
 
 
 def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy) -> list[Score]:
-    """Return the mean correlation over cues for S1, S2 and S3, by each rule of `TARGETS_NEEDED`.
+    """Return the mean correlation over cues for S1, S2 and S3, by each rule of `TARGETS_NEEDED` and by `UNTIED`.
 
     A cue whose strengths or cosines are all equal has no correlation: left out, or 0 with unknown="zero".
+    `UNTIED` gives it a value; each of its scores is followed by that of random cosines.
     """
     rows = row_table(vectors, norms.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
@@ -67,16 +74,26 @@ def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy)
         for measure, values in strengths.items()
     }
     n_known, sizes = np.bincount(cues[known], minlength=1), np.array([g.size for g in groups], dtype=np.int64)
-    return [
+    n_cues = len(np.unique(cues))
+    counts = {rule: (int((n_known >= least).sum()), n_cues) for rule, least in TARGETS_NEEDED.items()}
+    scores = [
         _association_score(
             (norms.name, f"normed priming{rule}", f"{measure} spearman{rule}"),
             values if policy.unknown == "zero" else values[sizes >= least],
-            (int((n_known >= least).sum()), len(np.unique(cues))),
+            counts[rule],
             policy,
         )
         for rule, least in TARGETS_NEEDED.items()
         for measure, values in points.items()
     ]
+    for measure, values in strengths.items():
+        own = np.array([blocks.spearman_of_untied(values[g], cosines[g]) for g in groups])
+        by_chance = np.array([blocks.chance_of_untied(values[g]) for g in groups])
+        names = norms.name, f"normed priming{UNTIED}"
+        score = _association_score((*names, f"{measure} {UNTIED_METRIC}"), own, counts[SSPACE], policy)
+        chance = _association_score((*names, f"{measure} chance"), by_chance, counts[SSPACE], policy)
+        scores += [score, chance._replace(interval=None)]
+    return scores
 
 
 def _association_score(

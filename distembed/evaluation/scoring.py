@@ -193,13 +193,14 @@ def correlation_score(
     policy: Policy,
     *,
     max_items: int = MAX_BOOTSTRAP_PAIRS,
+    correlation: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]] = blocks.spearman,
 ) -> Score:
-    """Score Spearman's correlation of x and y; `names` are the set, the task and the metric."""
-    value = float(blocks.spearman(x, y)) if x.size > 1 else math.nan
+    """Score the correlation of x and y, Spearman's if none is given; `names` are the set, the task and the metric."""
+    value = float(correlation(x, y)) if x.size > 1 else math.nan
     interval = None
     if not math.isnan(value):
         interval = bootstrap_interval(
-            lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy, max_items=max_items
+            lambda draw: correlation(x[draw], y[draw]), x.size, policy, max_items=max_items
         )
     return Score(*names, value, *counts, str(policy), interval)
 

@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -322,13 +322,23 @@ def _limit(
 # ---------------------------------------------------------------------------------------------- similarity
 
 
-def evaluate_similarity(vectors: Space, pairs: SimilaritySet, policy: Policy) -> list[Score]:
-    """Return Spearman's correlation of cosine with human score; pairs are known when both words are."""
+def evaluate_similarity(
+    vectors: Space,
+    pairs: SimilaritySet,
+    policy: Policy,
+    *,
+    metric: Literal["spearman", "pearson"] = "spearman",
+) -> list[Score]:
+    """Return the correlation of cosine with human score; pairs are known when both words are.
+
+    Spearman's is the measure of the field; S-Space, the program of Jurgens and Stevens (2010), has Pearson's.
+    """
     rows = row_table(vectors, pairs.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     x, y = cosines[used], pairs.scores[used]
-    counts = int(known.sum()), len(rows)
-    return [correlation_score((pairs.name, "similarity", "spearman"), x, y, counts, policy)]
+    names, counts = (pairs.name, "similarity", metric), (int(known.sum()), len(rows))
+    correlation = blocks.spearman if metric == "spearman" else blocks.pearson
+    return [correlation_score(names, x, y, counts, policy, correlation=correlation)]
 
 
 # ----------------------------------------------------------------------------------------------- analogies

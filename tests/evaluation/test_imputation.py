@@ -177,12 +177,21 @@ def test_gains_are_of_the_first_method_over_the_others():
         np.full(60, np.nan),
         rng.uniform(0.2, 0.6, 60),
     )
-    poor = evaluation.Recovery(good.cosine - 0.2, good.rank + 30, good.label_share, good.cosine)
+    poor = evaluation.Recovery(good.cosine, good.rank + 30, good.label_share, good.centered_cosine - 0.2)
     first, second = evaluation.compare_methods({"good": good, "poor": poor}, n_known=60)
-    assert (first.cosine_gain, second.cosine_gain) == (0, pytest.approx(0.2))
+    assert (first.centered_gain, second.centered_gain) == (0, pytest.approx(0.2))
     assert second.rank_gain == pytest.approx(0.5)
     assert first.cosine_low < first.cosine < first.cosine_high
     assert evaluation.is_better(second)
     assert not evaluation.is_better(first)
+    for worse in (
+        good._replace(centered_cosine=good.centered_cosine - 0.2),
+        good._replace(rank=good.rank + 30),
+    ):
+        assert evaluation.is_better(evaluation.compare_methods({"good": good, "worse": worse}, n_known=60)[1])
+    flattered = good._replace(cosine=good.cosine - 0.2)  # worse by the plain cosine alone
+    assert not evaluation.is_better(
+        evaluation.compare_methods({"good": good, "flattered": flattered}, n_known=60)[1]
+    )
     few = evaluation.Recovery(*(values[:2] for values in good))
     assert evaluation.is_better(evaluation.compare_methods({"good": few}, n_known=60)[0]) is None

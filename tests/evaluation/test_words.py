@@ -25,6 +25,7 @@ from distembed.evaluation.words import (
     compare,
     evaluate,
     evaluate_sets,
+    evaluate_similarity,
     format_comparison,
     format_scores,
     score_records,
@@ -163,6 +164,10 @@ def test_similarity_equals_the_oracle(vectors):
     score = one(evaluate_sets(vectors, sets))
     expected = plain.spearman([plain.cosine(vectors[a], vectors[b]) for a, b in pairs], human)
     assert score.value == pytest.approx(expected, abs=1e-12)
+    linear = one(evaluate_similarity(vectors, sets[0], Policy(), metric="pearson"))
+    expected = scipy.stats.pearsonr([plain.cosine(vectors[a], vectors[b]) for a, b in pairs], human).statistic
+    assert linear.value == pytest.approx(expected, abs=1e-6)
+    assert linear.interval[0] < linear.value < linear.interval[1]
     assert (score.known, score.total, score.policy) == (30, 31, "lower case, unknown skip")
     assert score.interval[0] < score.value < score.interval[1]
     zero = one(evaluate_sets(vectors, sets, Policy(unknown="zero")))

@@ -10,8 +10,8 @@ import pytest
 
 import distembed as de
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import evaluate_sets
-from distembed.evaluation.wordsets import find_word_sets
+from distembed.evaluation.words import evaluate_sets, evaluate_similarity
+from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
 from distembed.factorization.lsa import LSA
 from distembed.job.load import load_job, parse_job
 from distembed.job.planning import plan_job
@@ -165,7 +165,10 @@ def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str
         space = workspace.array(f"spaces/{name}").compute()
         dense = de.WordVectors(words, space.toarray() if hasattr(space, "toarray") else space)
         found = read_scores(workspace, SCORES.of(recipe=name))
-        for mine, expected in zip(found, evaluate_sets(dense, sets, Policy()), strict=True):
+        spearman, policy = evaluate_sets(dense, sets, Policy()), Policy().for_words(words)
+        similar = [word_set for word_set in sets if isinstance(word_set, SimilaritySet)]
+        (pearson,) = (evaluate_similarity(dense, each, policy, metric="pearson") for each in similar)
+        for mine, expected in zip(found, spearman + pearson, strict=True):
             assert mine[:3] == expected[:3]
             assert (mine.known, mine.total) == (expected.known, expected.total)
             assert mine.value == pytest.approx(expected.value, abs=1e-6)

@@ -37,8 +37,8 @@ def verdict(workspace: Workspace) -> str:
     row = methods[SHUFFLED]
     return (
         "The table predicts the vectors better than the same table with its rows shuffled. The gain is "
-        f"{row.cosine_gain:.3f} [{row.cosine_gain_low:.3f}, {row.cosine_gain_high:.3f}] in cosine, and in rank "
-        f"{row.rank_gain:.1%} [{row.rank_gain_low:.1%}, {row.rank_gain_high:.1%}] of the known names."
+        f"{row.centered_gain:.3f} [{row.centered_gain_low:.3f}, {row.centered_gain_high:.3f}] in centered cosine, and "
+        f"in rank {row.rank_gain:.1%} [{row.rank_gain_low:.1%}, {row.rank_gain_high:.1%}] of the known names."
     )
 
 

@@ -16,8 +16,15 @@ from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_terms_cost, merged_counts_cost
 from distembed.evaluation.costs import scoring_cost, sets_cost
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import score_known
-from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
+from distembed.evaluation.words import evaluate_similarity, score_known
+from distembed.evaluation.wordsets import (
+    AnalogySet,
+    AntonymSet,
+    SimilaritySet,
+    find_word_sets,
+    look_for_word_sets,
+    words_of,
+)
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
 from distembed.job.stage import (
@@ -255,7 +262,7 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
 
 
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Score a space on every set, and list the neighbors of the report's words in it."""
+    """Score a space on every set, similarity by Pearson's correlation too, and list neighbors of the report's words."""
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
@@ -264,7 +271,11 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     words = vocabulary_of(ctx.workspace).words
     space = in_memory(words, stored, None if is_whole else tested)
     policy = Policy(job.evaluation.case).for_words(words)
-    store_scores(ctx, outputs.SCORES.of(recipe=name), score_known(space, sets, policy, vocabulary=words))
+    scores = score_known(space, sets, policy, vocabulary=words)
+    for word_set in sets:
+        if isinstance(word_set, SimilaritySet):
+            scores += evaluate_similarity(space, word_set, policy, metric="pearson")
+    store_scores(ctx, outputs.SCORES.of(recipe=name), scores)
     store_nearest(ctx, outputs.NEAREST.of(recipe=name), stored)
     return {"n_sets": len(sets)}
 

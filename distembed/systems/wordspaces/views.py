@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distembed.evaluation.priming import ALIKE, OPPOSITES, SSPACE
+from distembed.evaluation.priming import ALIKE, OPPOSITES, SSPACE, UNTIED
 from distembed.evaluation.scoring import Score
 from distembed.evaluation.words import percent
 from distembed.job.terminal import shown
@@ -49,11 +49,17 @@ NORMED_PRIMING_SSPACE = SideBySide(
     "Normed priming by S-Space's rule",
     "The same with cues of two known targets or more, as the authors' program counts them.",
 )
+NORMED_PRIMING_UNTIED = SideBySide(
+    (f"normed priming{UNTIED}",),
+    "Normed priming by the rule of S-Space's first public code",
+    "Of targets with equal strengths only one counts, in the sum of squared differences of ranks but not in its "
+    "divisor; read each score beside its chance level, that of random cosines. The paper's table 3 fits this rule.",
+)
 CHOICES = SideBySide(
     ("synonym", "similarity", "antonyms", "categorization", "outlier"),
     "Word choice, association and categories",
-    "Accuracy of synonym choice, Spearman's correlation with judged similarity, how near antonyms are, purity of "
-    "clusters (the paper's table 2 and more), with 95 % bootstrap intervals over items.",
+    "Accuracy of synonym choice, Spearman's and Pearson's correlation with judged similarity (the paper's table 2 has "
+    "Pearson's), how near antonyms are, purity of clusters, with 95 % bootstrap intervals over items.",
 )
 REACTION_TIMES = SideBySide(
     ("priming",),
@@ -123,6 +129,7 @@ def _score_tables(job: WordSpacesJob, scores: Scores) -> list[report.Section]:
     tables = [
         _side_by_side(job, scores, NORMED_PRIMING),
         _side_by_side(job, scores, NORMED_PRIMING_SSPACE),
+        _side_by_side(job, scores, NORMED_PRIMING_UNTIED),
         *(_priming_effects(job, scores, rule) for rule in UNRELATED),
         *(_side_by_side(job, scores, table) for table in (CHOICES, REACTION_TIMES, SEPARATIONS)),
     ]
