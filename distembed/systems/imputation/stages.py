@@ -110,8 +110,9 @@ LINEAR_NAMES = 20_000
 
 
 def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the options of the hold-out and of the solver."""
-    return {**options_parameters({*SOLVE_OPTIONS, *map_options(job)})(job), **sections("evaluation")(job)}
+    """Return the options of the hold-out and of the solver, and by what it judges: once by the plain cosine."""
+    options = options_parameters({*SOLVE_OPTIONS, *map_options(job)})(job)
+    return {**options, **sections("evaluation")(job), "judged_by": "centered_cosine"}
 
 
 def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
