@@ -380,28 +380,41 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     except KilledWorker as error:
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
     except Exception as error:
-        if stuck.reason:
-            raise StoppedError(
-                f"stage {stage}: nothing has gone on for {STUCK_SECONDS:.0f} s: {stuck.reason}; then give the same "
-                "command again: what is finished is kept"
-            ) from None
-        # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
-        # The comm may be closed before the client notices it.
-        if client.status != "running" or isinstance(error, CommClosedError):
-            raise StoppedError(
-                f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}) or out of reach; "
-                "start it and its workers again and give the same command: what is finished is kept"
-            ) from None
-        if isinstance(error, CancelledError):
-            raise StoppedError(
-                f"stage {stage}: all workers that held an array of this process are gone; give the same command "
-                "again: what is finished is kept"
-            ) from None
-        if _is_of_a_full_disk(error):
-            raise DiskFullError(error.errno, _without_room(stage, error)) from None
-        raise
+        told = _told(error, f"stage {stage}:", client, address, stuck.reason)
+        if told is None:
+            raise
+        raise told from None
     finally:
         events.put(None)
+
+
+def _told(error: Exception, where: str, client: Client, address: str, stuck: str) -> Exception | None:
+    """Return the error whose sentence tells what an error of Dask means; None for an error that is none of Dask's."""
+    if stuck:
+        return StoppedError(
+            f"{where} nothing has gone on for {STUCK_SECONDS:.0f} s: {stuck}; then give the same command again: what "
+            "is finished is kept"
+        )
+    # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
+    # The comm may be closed before the client notices it.
+    if client.status != "running" or isinstance(error, CommClosedError):
+        return StoppedError(
+            f"{where} the Dask scheduler at {address} is gone ({type(error).__name__}) or out of reach; start it and "
+            "its workers again and give the same command: what is finished is kept"
+        )
+    if isinstance(error, CancelledError):
+        return StoppedError(
+            f"{where} all workers that held an array of this process are gone; give the same command again: what is "
+            "finished is kept"
+        )
+    if _is_of_a_full_disk(error):
+        return DiskFullError(
+            error.errno,
+            f"{where} a worker has no room on the disk of its --local-directory, where Dask puts results that its "
+            f"memory does not hold ({error.strerror}); make room there, or start the worker with another "
+            "--local-directory or a larger --memory-limit, and give the same command again: what is finished is kept",
+        )
+    return None
 
 
 def _is_of_a_full_disk(error: Exception) -> TypeGuard[OSError]:
@@ -410,14 +423,6 @@ def _is_of_a_full_disk(error: Exception) -> TypeGuard[OSError]:
         isinstance(error, OSError)
         and error.errno in {errno.ENOSPC, errno.EDQUOT}
         and error.strerror == os.strerror(error.errno)
-    )
-
-
-def _without_room(stage: str, error: OSError) -> str:
-    return (
-        f"stage {stage}: a worker has no room on the disk of its --local-directory, where Dask puts results that its "
-        f"memory does not hold ({error.strerror}); make room there, or start the worker with another "
-        "--local-directory or a larger --memory-limit, and give the same command again: what is finished is kept"
     )
 
 

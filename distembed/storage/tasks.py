@@ -164,13 +164,16 @@ def _run_on(
 ) -> None:
     futures = futures_of(client.persist(results, retries=RETRIES))
     try:
-        for batch in as_completed(futures, with_results=True).batches():
-            for future, result in batch:
-                if isinstance(result, BaseException):  # of a block that was cancelled it is given, not raised
-                    raise result
+        # Not `with_results`: a future whose result is under way when the connection is lost would never come.
+        for batch in as_completed(futures).batches():
+            failed = [future for future in batch if future.status in {"error", "cancelled"}]
+            others = [future for future in batch if future not in failed]
+            for future, result in zip(others, client.gather(others), strict=True):
                 done(result.flat[0])
                 # Else the scheduler would write a recorded block again when the worker that holds its result is lost.
                 future.release()
+            for future in failed:
+                future.result()  # raises
     except KilledWorker as error:
         fused, *place = error.task if isinstance(error.task, tuple) else (error.task,)
         if not str(fused).endswith(results.name):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 import time
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 from distributed import Client
+from distributed.comm import CommClosedError
 
 from distembed.storage import tasks
 
@@ -60,3 +62,18 @@ def test_a_recorded_block_is_not_computed_again_when_its_worker_is_lost() -> Non
         tasks.run_each(slow, range(20), lambda _: wanted.append(len(client.futures)))
     assert len(wanted) == 20
     assert wanted[-1] < wanted[0]
+
+
+@pytest.mark.timeout(60)
+def test_a_connection_that_is_lost_while_results_are_under_way_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Dask's `as_completed` never tells of a future whose result it could not get, and the run waited for ever."""
+
+    async def lost(*_: object) -> dict[str, Any]:
+        raise CommClosedError("in: <TLS>: TimeoutError: [Errno 110] Connection timed out")
+
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
+        monkeypatch.setattr(Client, "_gather_remote", lost)
+        with pytest.raises(CommClosedError):
+            tasks.run_each(str, range(3), [].append)
