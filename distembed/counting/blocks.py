@@ -254,7 +254,7 @@ def _value_type(largest: int) -> type[np.signedinteger[Any]]:
 class RunMemory:
     """Memory in which runs stand one after another, and which is used again: the system clears what is new.
 
-    Runs of int64 values, and those that have no room in it, get memory of their own.
+    Runs that have no room in it get memory of their own.
 
     Parameters
     ----------
@@ -263,24 +263,26 @@ class RunMemory:
     """
 
     def __init__(self, n_entries: int = 0) -> None:
-        self._indices, self._values = np.empty(n_entries, np.int32), np.empty(n_entries, np.int32)
-        self._used = 0
+        self._indices, self._values = np.empty(n_entries, np.int32), np.empty(8 * n_entries, np.uint8)
+        self.clear()
 
     def clear(self) -> None:
         """Let new runs take the place of those that stand here."""
-        self._used = 0
+        self._n_used, self._bytes_used = 0, 0
 
     def place(self, n: int, kind: type[np.signedinteger[Any]]) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return room for the indices and values of n entries, after the runs that stand here."""
-        end = self._used + n
-        if kind is not np.int32 or end > len(self._indices):
+        end = self._n_used + n
+        if end > len(self._indices):
             return np.empty(n, np.int32), np.empty(n, kind)
-        return self._indices[self._used : end], self._values[self._used : end]
+        values = self._values[self._bytes_used : self._bytes_used + n * np.dtype(kind).itemsize]
+        return self._indices[self._n_used : end], values.view(kind)
 
     def kept(self, run: Run, n: int) -> Run:
         """Return the first n entries of a run whose room `place` gave; the next run stands after them."""
         if run.indices.base is self._indices:
-            self._used += n
+            self._n_used += n
+            self._bytes_used += -(-n * run.values.itemsize // 8) * 8  # so that the next values are aligned
             return Run(run.indptr, run.indices[:n], run.values[:n])
         run.indices.resize(n, refcheck=False)  # returns to the system what is not used
         run.values.resize(n, refcheck=False)

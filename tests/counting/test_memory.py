@@ -52,18 +52,19 @@ def test_each_thread_and_each_process_has_its_own_memory():
 
 
 def test_runs_stand_one_after_another_and_those_without_room_have_their_own():
-    room = RunMemory(10)
+    room = RunMemory(14)
     indptr, runs = np.array([0, 3]), []
-    for number, kind in enumerate([np.int32, np.int64, np.int32, np.int32]):
+    for number, kind in enumerate([np.int32, np.int64, np.int32, np.int64, np.int32]):
         indices, values = room.place(5, kind)
         indices[:], values[:] = number, number
         runs.append(room.kept(Run(indptr, indices, values), 3))
-    assert [run.values.tolist() for run in runs] == [[0] * 3, [1] * 3, [2] * 3, [3] * 3]
-    assert [run.indices.tolist() for run in runs] == [[0] * 3, [1] * 3, [2] * 3, [3] * 3]
-    assert np.shares_memory(runs[0].values, room._values)
-    assert not np.shares_memory(runs[3].values, room._values)  # 6 of 10 are taken
+    assert [run.values.tolist() for run in runs] == [[number] * 3 for number in range(5)]
+    assert [run.indices.tolist() for run in runs] == [[number] * 3 for number in range(5)]
+    assert all(run.values.flags.aligned for run in runs)
+    # Before the last, 12 of 14 are taken.
+    assert [np.shares_memory(run.values, room._values) for run in runs] == [True] * 4 + [False]
     room.clear()
-    assert room.place(10, np.int32)[0].base is runs[0].indices.base
+    assert room.place(14, np.int64)[0].base is runs[0].indices.base
 
 
 def test_the_sum_of_runs_is_put_where_none_of_them_stands():
