@@ -383,7 +383,15 @@ def merge_runs(runs: Sequence[Run], n_columns: int, room: RunMemory | None = Non
     """Add runs of the same rows: one dense row of sums at a time, whose marked cells are read in order.
 
     The sums are put into the `room`, if there is one; a single run stays where it is.
+
+    Raises
+    ------
+    ValueError
+        If a run has a column that is not there, as only a forged file has: the kernels would write beside the sums.
     """
+    for run in runs:
+        if len(run.indices) and not 0 <= run.indices.min() <= run.indices.max() < n_columns:
+            raise ValueError(f"a run has columns {run.indices.min()} to {run.indices.max()} of {n_columns}")
     if len(runs) == 1:
         return runs[0]
     if len(runs) > _FAN_IN:

@@ -132,7 +132,10 @@ def read_blocks(url: str, first: int, last: int) -> Iterator[tuple[int, Run]]:
                     raise DamagedRunsError(
                         url, f"the counts of row block {block} at byte {offset} are damaged"
                     )
-                yield block, _unpack(data, n_rows, n_entries, *widths)
+                run = _unpack(data, n_rows, n_entries, *widths)
+                if run.indptr[-1] != n_entries or (np.diff(run.indptr) < 0).any():
+                    raise DamagedRunsError(url, f"the rows of row block {block} at byte {offset} do not add up")
+                yield block, run
 
 
 def _read_index(file: Any, url: str, first: int, last: int) -> list[list[tuple[int, ...]]]:

@@ -14,6 +14,7 @@ from distembed.execution import compute, map_blocks
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.job.word_vectors import SUBWORDS
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.stages.corpus import omissions, vocabulary_of
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import (
@@ -169,8 +170,9 @@ def _made_of(section: Any) -> str:
     """Return what a view is made of, in words."""
     if isinstance(section, FileView):
         return "finished vectors"
-    positions = ", positions apart" if section.positions == "apart" else ""
-    return f"counts: window {section.window}, {section.direction}, {section.weighting}{positions}"
+    counting = section.counting_options(BLOCK_MEMORY)
+    positions = ", positions apart" if counting.positions == "apart" else ""
+    return f"counts: window {counting.window}, {counting.direction}, {counting.weighting}{positions}"
 
 
 def _parts(job: PSDVecJob, workspace: Workspace) -> tuple[list[da.Array], list[np.ndarray]]:
