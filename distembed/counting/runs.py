@@ -134,7 +134,9 @@ def read_blocks(url: str, first: int, last: int) -> Iterator[tuple[int, Run]]:
                     )
                 run = _unpack(data, n_rows, n_entries, *widths)
                 if run.indptr[-1] != n_entries or (np.diff(run.indptr) < 0).any():
-                    raise DamagedRunsError(url, f"the rows of row block {block} at byte {offset} do not add up")
+                    raise DamagedRunsError(
+                        url, f"the rows of row block {block} at byte {offset} do not add up"
+                    )
                 yield block, run
 
 

@@ -104,9 +104,11 @@ def test_each_declared_rule_is_tried() -> None:
         ]
         for model in (job, *sections):
             for rule in getattr(model, "effects", ()):
-                assert not rule.keys or tried & {*rule.keys} or rule.keys in (("contexts",), ("bigrams",), ("join",)), (
-                    rule
-                )
+                assert (
+                    not rule.keys
+                    or tried & {*rule.keys}
+                    or rule.keys in (("contexts",), ("bigrams",), ("join",))
+                ), rule
 
 
 @pytest.mark.parametrize(

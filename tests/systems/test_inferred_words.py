@@ -26,7 +26,9 @@ def test_words_of_the_fit_are_solved_as_the_fit_has_solved_them(finished: Finish
     vectors, model = compute(workspace.array("vectors")), fitted_model(job, workspace)
     later = slice(300 + 200, 300 + 260)
     new = NewWords(vocabulary, vocabulary.words[later], [])
-    found = solved(counting_options(job), model, tuple(vocabulary.words[: model.n_core_]), tokens_of(workspace), new)
+    found = solved(
+        counting_options(job), model, tuple(vocabulary.words[: model.n_core_]), tokens_of(workspace), new
+    )
     np.testing.assert_allclose(found, vectors[later], atol=1e-4 * np.abs(vectors[later]).max())
 
 
