@@ -184,6 +184,7 @@ def test_a_run_whose_worker_cannot_spill_goes_on_or_ends_with_a_sentence(tiny: P
     assert de.Workspace.open(tmp_path / "w").digest() == de.Workspace.open(tiny / "w").digest()
 
 
+@pytest.mark.slow  # beside two other tests on two cores no worker joins in time
 @pytest.mark.cluster
 def test_a_run_that_was_killed_keeps_no_worker_out(tmp_path: Path) -> None:
     """What it had left on the scheduler refused each worker that joined later: it did not see the lock of the dead."""

@@ -279,15 +279,18 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
     items = da.from_array(boxes, chunks=1, name=f"start-item-{uuid.uuid4().hex}")
     used = {"X": work.X, "M": work.M if "semantic_nmf" in methods else None}
     fits = map_blocks(_fit_box, items, dtype=object, meta=np.empty(0, object), step="start", **used)
-    run_blocks(
-        fits, partial(_keep_found, work), name=lambda place: "start {1} of {0}".format(*missing[place])
-    )
+    with warnings.catch_warnings():  # here, since the filters are those of all threads
+        warnings.filterwarnings("ignore", message=".*hold no word")
+        run_blocks(
+            fits, partial(_keep_found, work), name=lambda place: "start {1} of {0}".format(*missing[place])
+        )
 
 
 def _fit_box(box: NDArray[np.object_], *, X: Any, M: Any) -> NDArray[np.object_]:
     """Return which start a model in a box is, and what it finds, in a box."""
     start, model = box[0]
-    return boxed((start, _found_by(_fit(model, X, M) if isinstance(model, SemanticNMF) else _fit(model, X))))
+    used = (X, M) if isinstance(model, SemanticNMF) else (X,)
+    return boxed((start, _found_by(model.fit(*used))))
 
 
 def _keep_found(work: Work, found: tuple[tuple[Method, int], FittedStart]) -> None:
