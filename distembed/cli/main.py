@@ -12,9 +12,12 @@ import gc
 import signal
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from distembed.spelling import did_you_mean, spelled_like
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -105,6 +108,19 @@ MODULES = {name: module for group in COMMANDS.values() for name, (module, _) in 
 class Commands(click.Group):
     """A group that imports the module of a command when that command is asked for; the list of all needs none."""
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a line of the command line; one that is typed wrongly ends with a sentence, as every failure does."""
+        try:
+            return super().main(*args, **{**options, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx else "distembed"
+            text = error.format_message()
+            sentence = f"{text[:1].lower()}{text[1:].rstrip('.')} ({command} --help shows what it takes)"
+            return import_module("distembed.cli.failures").fail(sentence, code=error.exit_code)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; an interrupt ends it with a sentence, also while the command is still being imported."""
         try:
@@ -116,10 +132,13 @@ class Commands(click.Group):
         """Return the names of the commands."""
         return sorted(MODULES)
 
-    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        """Return the command of a name, None if there is none."""
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return the command of a name; if there is none, refuse the line, but complete nothing while it is typed."""
         if name not in MODULES:
-            return None
+            if ctx.resilient_parsing:
+                return None
+            advice = did_you_mean(spelled_like(name, MODULES), otherwise="choose one of the list")
+            raise click.UsageError(f"there is no command {name!r}; {advice}", ctx)
         found = vars(import_module(f"distembed.cli.{MODULES[name]}")).values()
         return next(each for each in found if isinstance(each, click.Command) and each.name == name)
 
@@ -142,6 +161,7 @@ class Commands(click.Group):
 
 
 @click.group(
+    name="distembed",
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExamples:\n  distembed demo psdvec\n  distembed new psdvec texts.txt\n  distembed run psdvec.toml",

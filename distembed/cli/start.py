@@ -35,14 +35,14 @@ OFTEN_ASKED = {
 class SystemChoice(click.Choice[str]):
     """The name of a system; the error for another name says which system does the same, or is spelled like it."""
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: str, _param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name of a system."""
         if value in SYSTEMS:
             return value
         meant = OFTEN_ASKED.get(value.lower())
         found = [meant] if meant else spelled_like(value.lower(), SYSTEMS)
         advice = did_you_mean(found, otherwise=f"choose {', '.join(SYSTEMS)}")
-        raise click.BadParameter(f"there is no system {value!r}; {advice}", ctx, param)
+        raise click.UsageError(f"there is no system {value!r}; {advice}", ctx)
 
 
 SYSTEM = SystemChoice(list(SYSTEMS))

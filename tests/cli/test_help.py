@@ -85,3 +85,19 @@ def test_a_shell_completes_job_files() -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_lines_of_a_shell_name_the_command(shell: str) -> None:
     assert "_DISTEMBED_COMPLETE=" in run("completion", shell).output
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            "rum job.toml",
+            "there is no command 'rum'; did you mean run? (distembed --help shows what it takes)",
+        ),
+        ("run", "missing argument 'JOB' (distembed run --help shows what it takes)"),
+        ("run job.toml --nope", "no such option '--nope' (distembed run --help shows what it takes)"),
+    ],
+)
+def test_a_line_that_is_typed_wrongly_ends_with_one_sentence(words: str, sentence: str) -> None:
+    done = run(*words.split())
+    assert (done.exit_code, done.output) == (2, f"distembed: {sentence}\n")
