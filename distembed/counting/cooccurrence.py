@@ -28,7 +28,7 @@ from distembed.counting.cooccurrence_options import (
     cooccurrence_row_blocks,
 )
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
-from distembed.counting.partition_rows import tokens_of
+from distembed.counting.partition_rows import token_ranges, tokens_of
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -152,18 +152,21 @@ def _count_partitions(
     shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
     boundaries = delayed(tuple(row_blocks), traverse=False)
     reach, memory = dict(tokens.storage_options), ThreadMemory()
+    # Where these are not known, each partition is one range.
+    n_tokens = [summary.n_tokens for summary in tokens.summaries] or [0] * len(tokens.partitions)
     tasks = [
         task(
-            partition,
+            tokens.partitions[number],
             shared,
             options,
             boundaries,
-            f"{folder}/part-{number:05d}.counts",
+            f"{folder}/part-{file:05d}.counts",
             number=number,
+            part=part,
             storage_options=reach,
             memory=memory,
         )
-        for number, partition in enumerate(tokens.partitions)
+        for file, (number, part) in enumerate(token_ranges(n_tokens))
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
     partials: list[PartialCounts] = compute(delayed(list)(tasks))

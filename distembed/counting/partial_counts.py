@@ -1,6 +1,6 @@
-"""Counts the word pairs of one partition into a file of sorted runs, divided by row block.
+"""Counts the word pairs of a partition, or a range of it, into a file of sorted runs, divided by row block.
 
-The stream of a partition is counted a piece at a time, and the sums of the pieces are written as a run whenever they no
+The stream of a range is counted a piece at a time, and the sums of the pieces are written as a run whenever they no
 longer fit the memory of the task.
 """
 
@@ -18,9 +18,16 @@ from distembed.corpus import Vocabulary
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
-from distembed.counting.partition_rows import partition_lookup, token_rows
+from distembed.counting.partition_rows import (
+    WHOLE,
+    TokenRange,
+    partition_lookup,
+    range_documents,
+    token_rows,
+)
 from distembed.counting.runs import RunWriter, run_bytes
 
+Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 
 
@@ -29,8 +36,10 @@ class PartialCounts(NamedTuple):
 
     url: str
     denominator: int
-    largest_cell: int  # no cell of this partition holds more, in units of 1 / denominator
-    n_tokens: int
+    largest_cell: (
+        int  # no cell of the partition holds more, in units of 1 / denominator; 0 after its first range
+    )
+    n_tokens: int  # those of the vocabulary in the partition; 0 after its first range
     n_runs: int
     n_positions: int = 1  # columns of each word, one for each distance that is counted apart
 
@@ -43,10 +52,11 @@ def count_partition(
     target: str,
     *,
     number: int = 0,
+    part: TokenRange = WHOLE,
     storage_options: dict[str, Any] | None = None,
     memory: ThreadMemory | None = None,
 ) -> PartialCounts:
-    """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
+    """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
 
     The memory stays below `options.block_memory`, apart from the partition's dictionary: pairs are counted an
     eighth of it at a time, and sums that exceed a quarter of it are written to the file as a
@@ -66,6 +76,8 @@ def count_partition(
         The URL of the file to write; it appears only when it is complete.
     number : int
         The place of the partition in the corpus, which with `options.seed` is the key of its random numbers.
+    part : TokenRange
+        The documents that are counted, one of the `token_ranges` of the partition.
     storage_options : dict, optional
         The options of fsspec for `partition`.
     memory : ThreadMemory, optional
@@ -89,16 +101,20 @@ def count_partition(
     >>> partial.n_tokens, partial.n_runs, partial.largest_cell
     (25, 1, 9)
     """
-    lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
+    own = (memory or ThreadMemory()).of(options, len(vocabulary))
+    lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
     rules = _stream_rules(options, vocabulary, lookup, number)
-    rows = token_rows(partition, options.block_memory // 64, storage_options)
-    own, n_runs = (memory or ThreadMemory()).of(options, len(vocabulary)), 0
+    documents, before = (None, 0) if part.n_ranges == 1 else range_documents(partition, part, storage_options)
+    rows, n_runs = token_rows(partition, options.block_memory // 64, storage_options, documents=documents), 0
+    stream = _windowed_stream(rows, rules, options.window, own.n_places, position=before)
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        for run in _spilled_runs(_windowed_stream(rows, rules, options.window, own.n_places), options, own):
+        for run in _spilled_runs(stream, options, own):
             _write_run(writer, run, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
     n_tokens, denominator = int(known_counts.sum()), options.units.denominator
+    if part.place:
+        largest = n_tokens = 0
     return PartialCounts(target, denominator, largest, n_tokens, n_runs, options.n_positions)
 
 
@@ -115,9 +131,20 @@ class PartitionMemory:
         self.n_places = n_pairs // options.window
         self.counter = blocks.PairCounter(n_words, options.units.weights, cell, n_pairs, apart=apart)
         self._n_columns = n_words * options.n_positions
+        self._looked_up: tuple[str, Vocabulary, Lookup] | None = None
         # What is held, at eight bytes an entry, and one piece more.
         n_entries = 3 * options.block_memory // 8 // 8 + n_pairs
         self.room, self._spare = blocks.RunMemory(n_entries), blocks.RunMemory(n_entries)
+
+    def lookup(
+        self, partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None
+    ) -> Lookup:
+        """Return `partition_lookup`, which the next range of the same partition then has at once."""
+        kept = self._looked_up
+        if kept is None or kept[0] != partition or kept[1] is not vocabulary:
+            kept = partition, vocabulary, partition_lookup(partition, vocabulary, storage_options)
+            self._looked_up = kept
+        return kept[2]
 
     def spare(self) -> blocks.RunMemory:
         """Return the room in which no run stands that is still needed."""
@@ -172,12 +199,15 @@ def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
 
 
 def _windowed_stream(
-    batches: Iterable[TokenRows], rules: StreamRules, window: int, n_positions: int
+    batches: Iterable[TokenRows], rules: StreamRules, window: int, n_positions: int, *, position: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yield the partition's stream, `n_positions` at a time, each piece after the last `window` of the one before."""
+    """Yield the stream of a range, `n_positions` at a time, each piece after the last `window` of the one before.
+
+    `position` tokens of the partition are before it.
+    """
     words = np.full(window, blocks.BORDER, np.int32)
     reach = np.zeros(window if rules.draw else 0, np.int32)
-    document, position = -1, 0
+    document = -1
     for rows in batches:
         stream = blocks.translate_rows(rows, rules, document, position)
         document, position = stream.document, stream.position

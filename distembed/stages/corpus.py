@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +35,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccur
 from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
+from distembed.counting.partition_rows import TokenRange, token_ranges
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table
 from distembed.job.inputs import file_sizes
@@ -270,7 +271,7 @@ def plan_runs(corpus: CorpusSizes, runs: RunSizes, options: CooccurrenceOptions)
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of adding up the runs of all partitions."""
-    return merged_counts_cost(sizes.corpus.n_partitions, sizes.n_nonzero, sizes.runs, counting_options(job))
+    return merged_counts_cost(sizes.n_nonzero, sizes.runs, counting_options(job))
 
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
@@ -289,35 +290,45 @@ def store_runs(
         positions=options.positions,
         block_memory=options.block_memory,
     )
-    partitions = tokens_of(ctx.workspace, tokens).partitions
+    items = tokens.read(ctx.workspace)
+    ranges = token_ranges([item.summary.get("n_tokens", 0) for item in items])
     make = partial(
-        _count_numbered_partition,
+        _count_range,
         workspace=ctx.workspace.url,
-        partitions=partitions,
+        vocabulary=ctx.workspace.stages()["vocabulary"].digest,
+        partitions=[_prefix(item) for item in items],
+        ranges=ranges,
         options=options,
         row_blocks=blocks,
         memory=ThreadMemory(),
     )
-    ctx.store_files(output, len(partitions), make)
+    ctx.store_files(output, len(ranges), make)
     return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
 
 
-def _count_numbered_partition(
+def _count_range(
     index: int,
     prefix: str,
     *,
     workspace: str,
+    vocabulary: str,
     partitions: Sequence[str],
-    options: CooccurrenceOptions,
-    row_blocks: Sequence[int],
-    memory: ThreadMemory,
+    ranges: Sequence[tuple[int, TokenRange]],
+    **options: Any,
 ) -> dict[str, Any]:
-    """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    vocabulary = vocabulary_of(Workspace.open(workspace))
+    """Count the range of a number into a file of runs; return what `PartialCounts` says of it but the place."""
+    number, part = ranges[index]
+    words = _vocabulary_in_memory(workspace, vocabulary)
     partials = count_partition(
-        partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index, memory=memory
+        partitions[number], words, target=f"{prefix}.counts", number=number, part=part, **options
     )
     return {**partials._asdict(), "url": ""}
+
+
+@lru_cache(maxsize=1)
+def _vocabulary_in_memory(workspace: str, digest: str) -> Vocabulary:  # noqa: ARG001 - tells versions apart
+    """Return the vocabulary of a workspace, which the tasks of a process count by one after the other."""
+    return vocabulary_of(Workspace.open(workspace))
 
 
 def run_cooccurrence(ctx: Context) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
     """Return the plan of adding up the runs of all parts."""
     options = counting_options(job, table)
-    return merged_counts_cost(sizes.corpus.n_partitions, sizes.values[table], sizes.runs[table], options)
+    return merged_counts_cost(sizes.values[table], sizes.runs[table], options)
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
