@@ -54,6 +54,8 @@ READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "text": read_text,
     "parquet": read_parquet,
 }
+TOKENS_VERSION = 1
+"""Raised where the same text becomes other token files, so that none of an earlier version is taken over."""
 MAX_ROW_IDS = 1 << 16
 # Ids held before a row group is written: 4 MiB of them.
 ROW_GROUP_IDS = 1 << 20

@@ -122,8 +122,8 @@ class Corpus:
     def bundles(self) -> tuple[tuple[Partition, ...], ...]:
         """The partitions that each task reads: of a corpus of many small files several that follow each other.
 
-        A bundle ends where it is full, and before a file whose name says so. A corpus to which files are added, wherever
-        among the others they come, therefore keeps nearly all of its bundles, until it is twice as large.
+        A bundle ends where it is full, and before a file whose name says so. A corpus to which files are added,
+        wherever among the others they come, therefore keeps nearly all of its bundles, until it is twice as large.
 
         Examples
         --------

@@ -19,7 +19,11 @@ from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.counting.partition_rows import partition_lookup, token_rows
+from distembed.counting.renumbered import Part, near
 from distembed.counting.runs import RunWriter, run_bytes
+
+ALL = Part()
+"""A partition all of whose pairs are counted and added."""
 
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 
@@ -33,6 +37,8 @@ class PartialCounts(NamedTuple):
     n_tokens: int
     n_runs: int
     n_positions: int = 1  # columns of each word, one for each distance that is counted apart
+    sign: int = 1  # -1: they are subtracted
+    source: int = -1  # the number of the earlier counts that hold the other pairs of this partition
 
 
 def count_partition(
@@ -45,6 +51,8 @@ def count_partition(
     number: int = 0,
     storage_options: dict[str, Any] | None = None,
     memory: ThreadMemory | None = None,
+    part: Part = ALL,
+    gained: NDArray[np.bool_] | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
 
@@ -65,11 +73,15 @@ def count_partition(
     target : str
         The URL of the file to write; it appears only when it is complete.
     number : int
-        The place of the partition in the corpus, which with `options.seed` is the key of its random numbers.
+        A number that tells the partition from others: with `options.seed` it is the key of its random numbers.
     storage_options : dict, optional
         The options of fsspec for `partition`.
     memory : ThreadMemory, optional
         The memory in which pairs are counted, which the next partitions of the same thread then use again.
+    part : Part
+        Which pairs are counted, and whether they are to be added or subtracted.
+    gained : bool array (n_words,), optional
+        Which words are new, where not all pairs are counted.
 
     Returns
     -------
@@ -91,15 +103,23 @@ def count_partition(
     """
     lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
+    new = np.zeros(len(vocabulary), np.bool_) if gained is None else gained
+    if part.pairs == "others":
+        lookup[(lookup >= 0) & new[lookup]] = blocks.OUTSIDE
+    is_empty = part.pairs == "gained" and not new[lookup[lookup >= 0]].any()
     rules = _stream_rules(options, vocabulary, lookup, number)
-    rows = token_rows(partition, options.block_memory // 64, storage_options)
+    rows = () if is_empty else token_rows(partition, options.block_memory // 64, storage_options)
     own, n_runs = (memory or ThreadMemory()).of(options, len(vocabulary)), 0
+    pieces = _windowed_stream(rows, rules, options.window, own.n_places)
+    if part.pairs == "gained":
+        pieces = _near_gained(pieces, new, options.window)
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        for run in _spilled_runs(_windowed_stream(rows, rules, options.window, own.n_places), options, own):
-            _write_run(writer, run, row_blocks, own.spare() if options.direction == "symmetric" else None)
+        for run in _spilled_runs(pieces, options, own):
+            chosen = blocks.select_pairs(run, new) if part.pairs == "gained" else run
+            _write_run(writer, chosen, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
-    n_tokens, denominator = int(known_counts.sum()), options.units.denominator
-    return PartialCounts(target, denominator, largest, n_tokens, n_runs, options.n_positions)
+    facts = (options.units.denominator, largest, int(known_counts.sum()), n_runs, options.n_positions)
+    return PartialCounts(target, *facts, part.sign, part.source)
 
 
 class PartitionMemory:
@@ -187,6 +207,16 @@ def _windowed_stream(
             words, reach = words[n_positions:], reach[n_positions:]
     if len(words) > window:
         yield words, reach
+
+
+def _near_gained(
+    pieces: Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]], gained: NDArray[np.bool_], window: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yield what of a stream lies near a word that is new; a piece holds both words of each of its pairs."""
+    for words, reach in pieces:
+        left = near(words, gained, window)
+        if (left >= 0).any():
+            yield left, reach
 
 
 def _spilled_runs(

@@ -25,7 +25,7 @@ from dask.system import CPU_COUNT
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from distembed.corpus.paths import is_hidden, named_files
+from distembed.corpus.paths import files_at, is_hidden, named_files
 from distembed.display import format_bytes
 from distembed.files import failures_told
 from distembed.job.model import Read
@@ -152,6 +152,12 @@ def stamps_at(path: str, *, note: Callable[[str], None] | None = None) -> Stamps
         The store of the path failed.
     """
     return _look(path, partial(_stamps, note=partial(_note_reading, path, note)))
+
+
+def versions_at(path: str) -> dict[str, str]:
+    """Return the version of every file at a path by its URL, as the readers of a corpus name it."""
+    urls = (file.url for file in files_at(path, ()))
+    return {url: str(version) for url, (_, version) in zip(urls, stamps_at(path).values(), strict=True)}
 
 
 def _look(path: str, stamps: Callable[[Any, dict[str, Any]], Stamps]) -> Stamps:

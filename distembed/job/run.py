@@ -11,7 +11,7 @@ import tomli_w
 from distembed.display import format_seconds, plural
 from distembed.execution import Listener, heard_by, uncollected
 from distembed.files import failures_told
-from distembed.job import derived, provenance
+from distembed.job import derived, growth, provenance
 from distembed.job.inputs import keep_hints, look_for, recorded_bytes
 from distembed.job.model import Job, JobError
 from distembed.job.opening import JOB_FILE, check_code, existing_workspace
@@ -50,7 +50,8 @@ class Outcome(NamedTuple):
 class Run(NamedTuple):
     """The data that all stages of a run share; `standings` are of every stage that it runs or skips.
 
-    The plan is checked as a whole before the first stage, or after the one that `planned_after` names.
+    The plan is checked as a whole before the first stage, or after the one that `planned_after` names. `earlier` are
+    workspaces from which stages may take over what they would make again.
     """
 
     job: Job
@@ -59,6 +60,7 @@ class Run(NamedTuple):
     crew: Workers
     standings: Mapping[str, Standing]
     planned_after: str = ""
+    earlier: tuple[Workspace, ...] = ()
 
 
 def run_stages(
@@ -128,8 +130,9 @@ def run_stages(
             crew.require_view(workspace)
         for line in (*job.idle, *check_inputs(job, found)):
             reporter.note(line)
-        _check_losses(run, (lambda _: True) if replace else ask)
-        ran = [standing.spec.name for standing in found if _run_watched(standing, run)]
+        grows = growth.changes_corpus(found)
+        _check_losses(run, (lambda _: True) if replace or (grows and growth.only_adds(found)) else ask)
+        ran = _run_beside(run, specs) if grows else _run_all(run)
         _remove_stale(workspace, reporter)
         reporter.close()
         if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
@@ -140,6 +143,33 @@ def run_stages(
         head = f"mended {plural(n_mended, 'file')}" if n_mended else "nothing to do"
         text = f"{head}: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+
+
+def _run_all(run: Run) -> list[str]:
+    """Run each stage that is not complete, in the workspace itself; return the names of those that ran."""
+    run.workspace.forget_following()
+    return [name for name, standing in run.standings.items() if _run_watched(standing, run)]
+
+
+def _run_beside(run: Run, specs: Sequence[StageSpec]) -> list[str]:
+    """Run the stages on another corpus beside the last results, which stay readable until all are done.
+
+    Tokens and counts of what is still in the corpus are taken over.
+    """
+    last, reporter = run.workspace, run.reporter
+    following = last.following()
+    _mend(following, reporter)
+    reporter.note(
+        "the corpus has changed: what the workspace holds stays readable until the next is complete"
+    )
+    found = [with_damage(standing, following) for standing in _looked(run.job, specs, following, reporter)]
+    every = {standing.spec.name: standing for standing in found}
+    beside = run._replace(workspace=following, standings=every, earlier=(last,))
+    ran = [standing.spec.name for standing in found if _run_watched(standing, beside)]
+    if growth.is_whole(following, last):
+        _record(run.job, following)
+        last.take_place()
+    return ran
 
 
 def _writing(job: Job, reporter: Reporter) -> Workspace:
@@ -267,7 +297,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         plan.check({spec.name})  # by what earlier stages have counted
         plan.check_disk(run.standings.keys())  # of later stages, too, which need not begin
         run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
-    context = Context(run.job, workspace, stage, reporter, run.crew)
+    context = Context(run.job, workspace, stage, reporter, run.crew, run.earlier)
     with Meter(run.crew) as meter, heard_by(_rounds_of(spec, run)):
         _restore_inputs(spec, run)
         facts = spec.run(context)
@@ -329,7 +359,7 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
             stage = _open(needed, run)
             if stage.is_committed:
                 stage.reopen([])
-            needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
+            needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew, run.earlier))
             stage.commit(made.facts)
 
 

@@ -35,12 +35,27 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccur
 from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
+from distembed.counting.renumbered import Part, RenumberedCounts
+from distembed.display import plural
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context, StageSpec, sections
 from distembed.stages import outputs
+from distembed.stages.corpus_growth import (
+    KEYED_BY,
+    KEYS,
+    Growth,
+    KeptItem,
+    ToCount,
+    gained_words,
+    growth_line,
+    growth_of,
+    kept_items,
+    partition_keys,
+    random_keys,
+)
 from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
 from distembed.stages.corpus_sizes import CorpusSizes
 from distembed.storage.file_items import FileItem
@@ -91,14 +106,18 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     corpus = corpus_of(ctx.job.corpus)
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
-    make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer)
+    keys = partition_keys(ctx.job.corpus, corpus)
+    kept = kept_items(ctx, keys)
+    if ctx.earlier:
+        ctx.reporter.note(f"tokens: {len(kept):,} of {plural(len(keys), 'partition')} were read before")
+    make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer, kept=kept)
     partitions = ctx.store_files(outputs.TOKENS, len(corpus.bundles), make)
     if ctx.job.corpus.bad_records == "skip":
         ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions))
     totals = _totals(partition.summary for partition in partitions)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
-    return totals
+    return {**totals, KEYS: keys}
 
 
 def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
@@ -132,8 +151,16 @@ def left_out(tokens: Mapping[str, Any]) -> str:
 
 
 def _tokenize_partition(
-    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer
-) -> dict[str, Any]:
+    index: int,
+    prefix: str,
+    *,
+    bundles: Sequence[Sequence[Partition]],
+    tokenizer: Tokenizer,
+    kept: Mapping[int, KeptItem],
+) -> Mapping[str, Any]:
+    """Take the partition over from where it was read before, or tokenize it; return its numbers."""
+    if index in kept and kept[index].take(prefix):
+        return kept[index].summary
     summary = tokenize_partition(bundles[index], tokenizer, prefix)._asdict()
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
@@ -274,12 +301,21 @@ def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
 
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block."""
-    return store_runs(ctx, outputs.PARTIAL_COUNTS, counting_options(ctx.job), tokens=tokens)
+    """Count each partition of the tokens into sorted runs, cut by row block, and what earlier counts do not hold."""
+    options, vocabulary = counting_options(ctx.job), vocabulary_of(ctx.workspace)
+    growth = growth_of(ctx, options, vocabulary, tokens=tokens) if ctx.earlier else None
+    if growth is not None:
+        ctx.reporter.note(f"partial_counts: {growth_line(growth, vocabulary)}")
+    return store_runs(ctx, outputs.PARTIAL_COUNTS, options, tokens=tokens, growth=growth)
 
 
 def store_runs(
-    ctx: Context, output: FilesOutput, options: CooccurrenceOptions, *, tokens: FilesOutput = outputs.TOKENS
+    ctx: Context,
+    output: FilesOutput,
+    options: CooccurrenceOptions,
+    *,
+    tokens: FilesOutput = outputs.TOKENS,
+    growth: Growth | None = None,
 ) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block, and store them as an output."""
     blocks = cooccurrence_row_blocks(
@@ -289,17 +325,27 @@ def store_runs(
         positions=options.positions,
         block_memory=options.block_memory,
     )
-    partitions = tokens_of(ctx.workspace, tokens).partitions
     make = partial(
         _count_numbered_partition,
         workspace=ctx.workspace.url,
-        partitions=partitions,
+        todo=(todo := _to_count(ctx.workspace, tokens, growth)),
         options=options,
         row_blocks=blocks,
         memory=ThreadMemory(),
+        growth=growth,
     )
-    ctx.store_files(output, len(partitions), make)
-    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
+    ctx.store_files(output, len(todo), make)
+    facts = {"tokens": tokens.name, "keyed_by": KEYED_BY}
+    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks), **facts}
+
+
+def _to_count(workspace: Workspace, tokens: FilesOutput, growth: Growth | None) -> list[ToCount]:
+    """Return the partitions of tokens, and those after them that are counted to be subtracted."""
+    blocks = workspace.describe(tokens.name).blocks
+    prefixes, keys = tokens_of(workspace, tokens).partitions, random_keys(blocks)
+    if growth is None:
+        return [ToCount(prefix, key, Part()) for prefix, key in zip(prefixes, keys, strict=True)]
+    return [*map(ToCount, prefixes, keys, growth.parts), *growth.gone]
 
 
 def _count_numbered_partition(
@@ -307,16 +353,18 @@ def _count_numbered_partition(
     prefix: str,
     *,
     workspace: str,
-    partitions: Sequence[str],
+    todo: Sequence[ToCount],
     options: CooccurrenceOptions,
     row_blocks: Sequence[int],
     memory: ThreadMemory,
+    growth: Growth | None,
 ) -> dict[str, Any]:
     """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    vocabulary = vocabulary_of(Workspace.open(workspace))
+    vocabulary, (place, number, part) = vocabulary_of(Workspace.open(workspace)), todo[index]
     partials = count_partition(
-        partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index, memory=memory
-    )
+        place, vocabulary, options, row_blocks, f"{prefix}.counts", number=number, memory=memory,
+        part=part, gained=gained_words(growth, part),
+    )  # fmt: skip
     return {**partials._asdict(), "url": ""}
 
 
@@ -340,13 +388,43 @@ def merged_runs(ctx: Context, runs: FilesOutput) -> da.Array:
     row_blocks = tuple(ctx.workspace.stages()[runs.name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
     partials, level = _partial_counts(runs.read(ctx.workspace)), 0
+    earlier = _earlier_counts(ctx, partials)
     while len(partials) > MERGED_FILES:
         level += 1
-        groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
+        groups = _groups(partials)
         make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory)
         merged = outputs.MERGED_COUNTS.of(counts=runs.name, level=str(level))
         partials = _partial_counts(ctx.store_files(merged, len(groups), make))
-    return merge_partials(partials, row_blocks, block_memory=block_memory)
+    return merge_partials(partials, row_blocks, block_memory=block_memory, earlier=earlier)
+
+
+def _groups(partials: Sequence[PartialCounts]) -> list[list[PartialCounts]]:
+    """Return files in groups that are merged into one each; those that are subtracted are in groups of their own."""
+    signed = ([one for one in partials if one.sign == sign] for sign in (1, -1))
+    return [
+        each[start : start + MERGED_FILES] for each in signed for start in range(0, len(each), MERGED_FILES)
+    ]
+
+
+def _earlier_counts(ctx: Context, partials: Sequence[PartialCounts]) -> Sequence[RenumberedCounts]:
+    """Return the earlier counts that hold what partitions have left out.
+
+    Raises
+    ------
+    ValueError
+        If they are no longer there.
+    """
+    n_sources = max(partial.source for partial in partials) + 1
+    if n_sources == 0:
+        return ()
+    counted = FilesOutput(ctx.workspace.stages()["partial_counts"].facts["tokens"], "")
+    vocabulary = vocabulary_of(ctx.workspace)
+    growth = growth_of(ctx, counting_options(ctx.job), vocabulary, tokens=counted, is_checked=True)
+    if growth is None or len(growth.earlier) != n_sources:
+        raise ValueError(
+            f"the counts that {ctx.workspace.url} adds to are no longer there: run the job again with --replace"
+        )
+    return growth.earlier
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:

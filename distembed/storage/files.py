@@ -309,21 +309,28 @@ class Folder:
         return FileRecord(size, digest.hexdigest())
 
 
+def file_record(url: str) -> FileRecord:
+    """Return the size and the digest of a file by its path or URL."""
+    folder, _, name = url.rpartition("/")
+    return Folder.at(folder).record(name)
+
+
 def link_or_copy(source: str, target: str, *, linked: bool = True) -> None:
     """Give a file a second name by a hard link, or copy it where the store has no links or `linked` is False.
 
     The name appears when the file is complete. Another file of the name is removed first.
     """
-    fs, path = url_to_fs(target)
-    if not isinstance(fs, LocalFileSystem):
-        fs.cp_file(url_to_fs(source)[1], path)
+    (from_fs, old), (fs, path) = url_to_fs(source), url_to_fs(target)
+    if not isinstance(fs, LocalFileSystem) or not isinstance(from_fs, LocalFileSystem):
+        with from_fs.open(old, "rb") as file, fs.open(path, "wb") as copy:
+            shutil.copyfileobj(file, copy, READ_BYTES)
         return
     _remove_local(path)
     with _failure_told(path):
-        if linked and _is_linked(source, path):
+        if linked and _is_linked(old, path):
             return
         with replacing(path) as partial:
-            shutil.copyfile(source, partial)
+            shutil.copyfile(old, partial)
 
 
 def _is_linked(source: str, target: str) -> bool:

@@ -270,6 +270,20 @@ class WorkspaceReader:
         spec = self._committed(name).spec
         return arrays.read_block(self._folder, spec, index, spec.row_blocks[index])
 
+    def is_whole(self, names: Iterable[str]) -> bool:
+        """Return whether every file of some committed outputs holds its digest; all are read.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.is_whole(["tokens", "cooccurrence"])
+        True
+        """
+        kept = [self._committed(name) for name in names]
+        todo = [check for record in kept for check in verify.checks(self._folder, record, decode=False)]
+        return not verify.run_checks(todo)
+
     def table(self, name: str) -> pa.Table:
         """Read a committed table.
 

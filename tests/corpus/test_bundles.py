@@ -52,7 +52,9 @@ def test_a_task_reads_several_small_files(folder):
 
 def test_files_that_are_added_leave_nearly_all_bundles_as_they_are(folder):
     files = sorted(folder.iterdir())
-    before = {tuple(one.url for one in bundle) for bundle in de.read_corpus(files[:300] + files[320:]).bundles}
+    before = {
+        tuple(one.url for one in bundle) for bundle in de.read_corpus(files[:300] + files[320:]).bundles
+    }
     now = {tuple(one.url for one in bundle) for bundle in de.read_corpus(files).bundles}
     others = {url for bundle in now - before for url in bundle}
     assert others >= {str(file) for file in files[300:320]}
