@@ -63,7 +63,9 @@ def write_file(folder: Path, name: str, documents: Sequence[str]) -> None:
     (folder / "text" / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_job(folder: Path, files: Files, *, counting: str = 'direction = "left"', min_count: int = 3) -> None:
+def write_job(
+    folder: Path, files: Files, *, counting: str = 'direction = "left"', min_count: int = 3
+) -> None:
     """Write a job with the files that it reads."""
     for name, documents in files.items():
         write_file(folder, name, documents)

@@ -32,7 +32,7 @@ from distembed.job.progress import (
 from distembed.job.record import plan_record, status_record
 from distembed.job.run import report_job, run_stages
 from distembed.job.state import standings, unread
-from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job
+from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job, withdrawn_lines
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
 from distembed.storage import Workspace
@@ -312,6 +312,8 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     if problems:
         word = "fault" if len(problems) == 1 else "faults"
         fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
+    for line in withdrawn_lines(place):
+        write(line)
     write(f"digest {digest}")
 
 

@@ -113,6 +113,10 @@ COMMANDS = {
         "Run JOB with every combination of some keys, and print which does best on an evaluation set.",
     ),
     "verify": ("jobs", "Check that every stage of a job is committed and every block holds its digest."),
+    "withdraw": (
+        "growing",
+        "Make WORKSPACE again without some documents or files, and remove all else that it holds of them.",
+    ),
     "weat": (
         "vectors",
         "Print how far names and other words are associated with good and bad, career and family, and so on.",

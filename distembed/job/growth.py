@@ -8,6 +8,7 @@ from typing import Any
 
 from distembed.job.inputs import FILES
 from distembed.job.state import Standing
+from distembed.job.withdrawals import WITHDRAWN
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 
@@ -39,7 +40,7 @@ def _parameters(found: Sequence[Standing]) -> tuple[dict[str, Any], dict[str, An
 
 def _reading(parameters: Any) -> dict[str, Any]:
     """Return the parameters of the stage that reads a corpus without those that say which files."""
-    others = {name: value for name, value in parameters.items() if name not in {FILES, "corpus"}}
+    others = {name: value for name, value in parameters.items() if name not in {FILES, WITHDRAWN, "corpus"}}
     corpus = {name: value for name, value in parameters["corpus"].items() if name != "paths"}
     return {**others, "corpus": corpus}
 

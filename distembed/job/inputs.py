@@ -87,15 +87,16 @@ def stamp_inputs(
     look : callable
         Returns the stamps at a path: `stamps_at`, or one that remembers them.
     """
-    names = _names(dict.fromkeys(paths))
+    names = path_names(paths)
     found = {path: _found(path, recorded.get(name, {}), look) for path, name in names.items()}
     absent = tuple(path for path, stamps in found.items() if not stamps)
     stamps = {names[path]: stamps or dict(recorded.get(names[path], {})) for path, stamps in found.items()}
     return Inputs(stamps, names, absent)
 
 
-def _names(paths: Iterable[str]) -> dict[str, str]:
+def path_names(paths: Iterable[str]) -> dict[str, str]:
     """Return the last part of each path, numbered where several share it."""
+    paths = dict.fromkeys(paths)
     found: dict[str, str] = {}
     shared = Counter[str]()
     for path in paths:

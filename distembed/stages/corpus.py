@@ -29,6 +29,7 @@ from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPE
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
+from distembed.corpus.withdrawn import Withdrawal
 from distembed.costs import Cost
 from distembed.counting.cooccurrence import merge_files, merge_partials
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
@@ -110,14 +111,24 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     kept = kept_items(ctx, keys)
     if ctx.earlier:
         ctx.reporter.note(f"tokens: {len(kept):,} of {plural(len(keys), 'partition')} were read before")
-    make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer, kept=kept)
-    partitions = ctx.store_files(outputs.TOKENS, len(corpus.bundles), make)
+    make = partial(
+        _tokenize_partition,
+        bundles=corpus.bundles,
+        tokenizer=corpus.tokenizer,
+        kept=kept,
+        withdrawals=ctx.job.corpus.withdrawals,
+    )
+    return token_facts(ctx, ctx.store_files(outputs.TOKENS, len(corpus.bundles), make), keys)
+
+
+def token_facts(ctx: Context, partitions: Sequence[FileItem], keys: Sequence[str]) -> dict[str, Any]:
+    """Store the bad records of partitions, and return their numbers and what each was made from."""
     if ctx.job.corpus.bad_records == "skip":
         ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions))
     totals = _totals(partition.summary for partition in partitions)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
-    return {**totals, KEYS: keys}
+    return {**totals, KEYS: list(keys)}
 
 
 def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
@@ -157,11 +168,16 @@ def _tokenize_partition(
     bundles: Sequence[Sequence[Partition]],
     tokenizer: Tokenizer,
     kept: Mapping[int, KeptItem],
+    withdrawals: Sequence[Withdrawal],
 ) -> Mapping[str, Any]:
-    """Take the partition over from where it was read before, or tokenize it; return its numbers."""
+    """Take the partition over from where it was read before, or tokenize it; return its numbers.
+
+    The bytes of the file are none of them: a document that is left out changes no number of the others.
+    """
     if index in kept and kept[index].take(prefix):
         return kept[index].summary
-    summary = tokenize_partition(bundles[index], tokenizer, prefix)._asdict()
+    summary = tokenize_partition(bundles[index], tokenizer, prefix, withdrawals=withdrawals)._asdict()
+    del summary["n_bytes_read"]
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
 

@@ -7,7 +7,7 @@ earlier counts adds what is new and subtracts what is gone (`distembed.counting.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokenizer, Vocabulary
-from distembed.corpus.partitions import TOKENS_VERSION
+from distembed.corpus.partitions import TOKENS_VERSION, read_partition
+from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.renumbered import Part, RenumberedCounts, renumbered
 from distembed.display import plural
@@ -60,6 +61,11 @@ class KeptItem(NamedTuple):
             link_or_copy(self.prefix + end, prefix + end, linked=self.linked)
         return all(file_record(prefix + end) == record for end, record in self.files.items())
 
+    def holds_any(self, withdrawals: Sequence[Withdrawal]) -> bool:
+        """Return whether it has a document that was withdrawn, or one in its place."""
+        ids = read_partition(self.prefix, "documents")["id"].to_pylist()
+        return any(one.holds_id(ident) for ident in ids for one in withdrawals)
+
 
 def partition_keys(section: CorpusSection, corpus: Corpus) -> list[str]:
     """Return, for each bundle of partitions, the digest of all that its tokens are made from."""
@@ -74,15 +80,25 @@ def partition_keys(section: CorpusSection, corpus: Corpus) -> list[str]:
 
 
 def kept_items(ctx: Context, keys: Sequence[str]) -> dict[int, KeptItem]:
-    """Return the partitions that earlier workspaces have read, by their numbers in this one."""
-    known: dict[str, KeptItem] = {}
-    for workspace in ctx.earlier:
-        manifest = workspace.stages()["tokens"]
-        blocks = manifest.outputs[outputs.TOKENS.name].blocks
-        linked = ctx.workspace.url.startswith(f"{workspace.url}/")
-        for key, block in zip(manifest.facts.get(KEYS, ()), blocks, strict=False):
-            known.setdefault(key, _kept(workspace, block, linked=linked))
-    return {number: known[key] for number, key in enumerate(keys) if key in known}
+    """Return the partitions that earlier workspaces have read, by their numbers in this one.
+
+    One that holds a document that was withdrawn is none of them.
+    """
+    known = {key: item for workspace in ctx.earlier for key, item in items_of(workspace, ctx.workspace)}
+    found = {number: known[key] for number, key in enumerate(keys) if key in known}
+    withdrawals = [one for one in ctx.job.corpus.withdrawals if one.documents]
+    return {
+        number: item for number, item in found.items() if not (withdrawals and item.holds_any(withdrawals))
+    }
+
+
+def items_of(workspace: Workspace, target: Workspace) -> Iterator[tuple[str, KeptItem]]:
+    """Yield the partitions of a workspace, each after the digest of what it was made from."""
+    manifest = workspace.stages()["tokens"]
+    blocks = manifest.outputs[outputs.TOKENS.name].blocks
+    linked = target.url.startswith(f"{workspace.url}/")
+    for key, block in zip(manifest.facts.get(KEYS, ()), blocks, strict=False):
+        yield key, _kept(workspace, block, linked=linked)
 
 
 def _kept(workspace: Workspace, block: BlockRecord, *, linked: bool) -> KeptItem:

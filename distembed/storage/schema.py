@@ -43,7 +43,7 @@ ARRAYS = "arrays.zarr"
 VERIFIED_FILE = "verified.json"
 WITHDRAWN_FILE = "withdrawn.json"
 NEXT = "next"
-RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, WITHDRAWN_FILE, NEXT, MANIFEST, ARRAYS)
+RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, NEXT, MANIFEST, ARRAYS)
 """Places at the top of a workspace that no plain output may take."""
 _DTYPE = re.compile(r"\|(b1|[iu]1)|<([iu][248]|f(2|4|8|16)|c(8|16|32))")
 """The types of numbers that arrays are stored as, little-endian on every machine."""

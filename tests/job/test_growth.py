@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -13,7 +9,6 @@ import pytest
 from distembed.job.progress import Silent
 from distembed.storage import Workspace
 from distembed.stages import corpus as corpus_stages
-from tests.faults.killed_at_every_write import arm, in_child
 from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
 
 FILES = {"a.jsonl": texts(1), "c.jsonl": texts(2)}
@@ -154,28 +149,3 @@ def test_a_run_with_other_settings_forgets_the_next_content(tmp_path):
     (tmp_path / "text" / "d.jsonl").unlink()
     assert count(tmp_path).ran == ()
     assert not (tmp_path / "w" / "next").exists()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("step", [61, pytest.param(7, marks=pytest.mark.slow)])
-def test_a_kill_leaves_the_digest_of_before_or_after(tmp_path, step):
-    write_job(tmp_path, FILES)
-    count(tmp_path)
-    before = digests(tmp_path / "w")
-    write_file(tmp_path, "b.jsonl", texts(3))
-    after = from_scratch(tmp_path)
-    shutil.copytree(tmp_path / "w", tmp_path / "whole")
-    seen, point, killed = set(), 1, True
-    while killed:
-        shutil.rmtree(tmp_path / "w")
-        shutil.copytree(tmp_path / "whole", tmp_path / "w")
-        killed = in_child(lambda at=point: (arm(at), count(tmp_path), 0)[2], tmp_path / "out.json")
-        assert killed in (0, signal.SIGKILL)
-        found = digests(tmp_path / "w")
-        assert found in (before, after)
-        seen.add(found == after)
-        in_child(lambda: (count(tmp_path), digests(tmp_path / "w"))[1], tmp_path / "out.json")
-        assert json.loads((tmp_path / "out.json").read_text()) == after
-        assert Workspace.open(tmp_path / "w").verify() == []
-        point += step
-    assert seen == {True, False}
