@@ -53,7 +53,7 @@ def texts(seed: int, n: int = 12) -> list[str]:
 
 def write_file(folder: Path, name: str, documents: Sequence[str]) -> None:
     """Write a file of documents whose ids follow from its name."""
-    stem = name.split(".")[0]
+    stem = name.split(".", maxsplit=1)[0]
     lines = (
         json.dumps({"id": f"{stem}-{number}", "title": f"Title of {stem} {number}", "text": text})
         for number, text in enumerate(documents)

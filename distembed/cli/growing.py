@@ -1,4 +1,4 @@
-"""The commands on a corpus that changes: `distembed withdraw`."""
+"""The commands on corpora that change or were counted apart: `distembed withdraw|merge`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from distembed.cli.jobs import terminal_reporter
 from distembed.job.model import JobError
 from distembed.job.terminal import write
 from distembed.job.workers import Workers
+from distembed.stages.merging import merge as merge_workspaces
 from distembed.stages.withdrawing import withdraw as withdraw_from
 
 
@@ -56,6 +57,30 @@ def withdraw(
             workers=Workers(n_workers=n_workers),
             reporter=reporter,
             allow_code=allow_code,
+        )
+    write(outcome.text)
+
+
+@command(
+    "distembed merge runs/bonn runs/lyon --to runs/both",
+    "distembed merge runs/1900 runs/1910 runs/1920 --to runs/all --until cooccurrence",
+)
+@click.argument("workspaces", type=PLACE, nargs=-1, required=True)
+@click.option("--to", "target", type=PLACE, required=True, metavar="DIR", help="The workspace to make.")
+@click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
+@click.option(
+    "--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: one per core)."
+)
+def merge(workspaces: tuple[str, ...], target: str, until: str | None, n_workers: int | None) -> None:
+    """Merge WORKSPACES that were counted apart into one, with the bits of counting their corpora together.
+
+    Each keeps all its words, so that min_count applies to the sums. The texts need not be here. The sections corpus,
+    vocabulary and counting of the jobs must say the same; later stages are computed as the first of WORKSPACES says.
+    Stop it at any time and give the same command again: it goes on where it was.
+    """
+    with terminal_reporter() as reporter:
+        outcome = merge_workspaces(
+            workspaces, to=target, workers=Workers(n_workers=n_workers), reporter=reporter, until=until
         )
     write(outcome.text)
 

@@ -97,6 +97,10 @@ COMMANDS = {
         "start",
         "Print every section and key of the job files of SYSTEM, with type, range, default and meaning.",
     ),
+    "merge": (
+        "growing",
+        "Merge WORKSPACES that were counted apart into one, with the bits of counting their corpora together.",
+    ),
     "neighbors": ("vectors", "Print the nearest words by cosine."),
     "new": ("start", "Write a commented job file for SYSTEM with every key, its default and its range."),
     "plan": ("jobs", "Print what a job would do: tasks, bytes and peak memory of each stage."),

@@ -197,7 +197,9 @@ def _merged_job(jobs: Sequence[CorpusJob], to: str) -> CorpusJob:
         "job": first.job.model_copy(update={"workspace": to}),
         "corpus": first.corpus.model_copy(update={"paths": paths}),
     }
-    return first.model_copy(update=update)
+    job = first.model_copy(update=update)
+    job._recorded = False  # what it reads beside texts is opened
+    return job
 
 
 def _take_tokens(ctx: Context, *, earlier: Sequence[Workspace]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from distembed.job.progress import Silent
-from distembed.storage import Workspace
 from distembed.stages import corpus as corpus_stages
+from distembed.storage import Workspace
 from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
 
 FILES = {"a.jsonl": texts(1), "c.jsonl": texts(2)}

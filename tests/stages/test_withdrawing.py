@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zarr
@@ -16,7 +15,7 @@ import zarr
 from distembed.job.model import JobError
 from distembed.stages.withdrawing import withdraw
 from distembed.storage import Workspace
-from tests.growing_corpus import LAST, count, digests, from_scratch, texts, write_file, write_job
+from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
 
 PLANTED = "Zaphodbeeblebrox"
 SECRET = [f"{PLANTED} w1 {PLANTED} w2 w3 {PLANTED} " + text for text in texts(9, 3)]
