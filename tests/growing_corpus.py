@@ -73,10 +73,16 @@ def write_job(
 
 
 def count(
-    folder: Path, workspace: str = "w", *, until: str | None = LAST, reporter: Reporter | None = None
+    folder: Path,
+    workspace: str = "w",
+    *,
+    until: str | None = LAST,
+    reporter: Reporter | None = None,
+    settings: tuple[str, ...] = (),
 ) -> Outcome:
     """Run the job of a folder, by default until its pairs are counted."""
-    job = open_job(str(folder / "job.toml"), workspace=str(folder / workspace), to_run=True)
+    place = str(folder / workspace)
+    job = open_job(str(folder / "job.toml"), settings=settings, workspace=place, to_run=True)
     return run_stages(job, until=until, reporter=reporter, replace=True)
 
 

@@ -14,15 +14,24 @@ from distembed.storage.workspace import Workspace
 
 
 def changes_corpus(found: Sequence[Standing]) -> bool:
-    """Return whether other files are to be read than the workspace has read, in the same way."""
-    before, now = _parameters(found)
-    return bool(before) and before != now and _reading(before) == _reading(now)
+    """Return whether other files are to be read than the workspace has read, in the same way, or words are unfrozen."""
+    before, now = _parameters(found, "tokens")
+    if not before or _reading(before) != _reading(now):
+        return False
+    return before != now or _is_frozen_otherwise(*_parameters(found, "vocabulary"))
+
+
+def _is_frozen_otherwise(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Return whether the words of a vocabulary are to be kept now and were not before, or the reverse, and no more."""
+    both = [dict(parameters.get("vocabulary", {})) for parameters in (before, now)]
+    frozen = [section.pop("freeze", False) for section in both]
+    return bool(before) and frozen[0] != frozen[1] and both[0] == both[1]
 
 
 def only_adds(found: Sequence[Standing]) -> bool:
-    """Return whether every file that was read is still to be read, and is what it was."""
-    before, now = map(_stamps, _parameters(found))
-    return all(stamp in now for stamp in before)
+    """Return whether files are added, and every file that was read is still to be read, and is what it was."""
+    before, now = map(_stamps, _parameters(found, "tokens"))
+    return before != now and all(stamp in now for stamp in before)
 
 
 def is_whole(following: Workspace, last: Workspace) -> bool:
@@ -30,10 +39,10 @@ def is_whole(following: Workspace, last: Workspace) -> bool:
     return following.stages().keys() >= last.stages().keys()
 
 
-def _parameters(found: Sequence[Standing]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return with which parameters a corpus was read, {} if that is not committed, and with which it is to be read."""
+def _parameters(found: Sequence[Standing], stage: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return with which parameters a stage was committed, {} if it is not, and with which it is to be."""
     for standing in found:
-        if standing.spec.name == "tokens" and isinstance(standing.before, StageManifest):
+        if standing.spec.name == stage and isinstance(standing.before, StageManifest):
             return dict(standing.before.parameters), json.loads(json.dumps(standing.parameters))
     return {}, {}
 

@@ -67,6 +67,10 @@ COUNTED_FIRST_BYTES = 8 << 20
 """Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
 
 
+LARGEST_COUNT = 2**62
+"""More tokens than any corpus has: a vocabulary of words counted so often has only those that are kept whatever."""
+
+
 class CorpusBased(Protocol):
     """Sizes of a job on a corpus."""
 
@@ -218,25 +222,66 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Merge the dictionaries of all partitions; keep the list of documents beside."""
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
+    vocabulary = frozen_vocabulary(ctx, tokens)
+    if vocabulary is None:
+        with local_scratch(ctx.workspace) as scratch:
+            vocabulary = build_vocabulary(
+                tokens,
+                min_count=options.min_count,
+                max_size=options.max_size,
+                keep=options.keep,
+                words_in_memory=words_in_memory(ctx.job.resources.block_memory),
+                scratch=scratch,
+            )
+    store_vocabulary(ctx, vocabulary)
+    n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
+    documents = grouped_documents(tokens)
+    ctx.stage.store_batches(outputs.DOCUMENTS.name, DOCUMENTS_SCHEMA, documents, n_rows=n_documents)
+    return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
+
+
+def vocabulary_parameters(job: CorpusJob) -> dict[str, Any]:
+    """Return the section of the vocabulary; `freeze` is among its parameters only where it is asked for."""
+    section = job.vocabulary.model_dump(mode="json")
+    return {"vocabulary": {key: value for key, value in section.items() if key != "freeze" or value}}
+
+
+def frozen_vocabulary(ctx: Context, tokens: Tokens) -> Vocabulary | None:
+    """Return the words that a job keeps, in their order, with their counts of now; None where it keeps none.
+
+    They are those that this stage has recorded, or that an earlier workspace has.
+    """
+    if not ctx.job.vocabulary.freeze:
+        return None
+    if ctx.stage.is_stored(outputs.FROZEN_WORDS.name):
+        with opened(ctx.workspace.path(f"{outputs.FROZEN_WORDS.name}.parquet"), "rb") as file:
+            words = whole_table(file)["word"].combine_chunks()
+    elif ctx.earlier:
+        words = outputs.VOCABULARY.read(ctx.earlier[0])["word"].combine_chunks()
+    else:
+        return None
     with local_scratch(ctx.workspace) as scratch:
-        vocabulary = build_vocabulary(
+        found = build_vocabulary(
             tokens,
-            min_count=options.min_count,
-            max_size=options.max_size,
-            keep=options.keep,
+            min_count=LARGEST_COUNT,
+            keep=words.to_pylist(),
             words_in_memory=words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
         )
+    rows = found.index(words)
+    return found.take(rows[rows >= 0].astype(np.int64))
+
+
+def store_vocabulary(ctx: Context, vocabulary: Vocabulary) -> None:
+    """Store the words of a job, and once more where it keeps them: a damaged table is then written as it was."""
     table = {
         "word": vocabulary.array,
         "count": np.asarray(vocabulary.counts, np.int64),
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
     ctx.store_table(outputs.VOCABULARY, pa.table(table))
-    n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
-    documents = grouped_documents(tokens)
-    ctx.stage.store_batches(outputs.DOCUMENTS.name, DOCUMENTS_SCHEMA, documents, n_rows=n_documents)
-    return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
+    if ctx.job.vocabulary.freeze:
+        ctx.store_table(outputs.FROZEN_WORDS, pa.table({"word": vocabulary.array}))
 
 
 @contextmanager
@@ -484,7 +529,7 @@ def check_corpus(job: CorpusJob) -> list[str]:
 TOKENS = StageSpec(
     "tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus, COUNTED_FIRST_BYTES
 )
-VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
+VOCABULARY = StageSpec("vocabulary", ("tokens",), vocabulary_parameters, run_vocabulary, plan_vocabulary)
 PARTIAL_COUNTS = StageSpec(
     "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_partial_counts
 )

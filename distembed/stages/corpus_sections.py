@@ -184,6 +184,10 @@ class VocabularySection(Section):
     min_count: int = OPTION
     max_size: int | None = OPTION
     keep: tuple[str, ...] = OPTION
+    freeze: bool = False
+    """Whether a workspace keeps its words, and their order, when its corpus changes: new words are left out until this
+    is false again, and words that no text has any more go.
+    """
 
 
 NOT_COUNTED_BY = {

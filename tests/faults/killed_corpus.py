@@ -1,4 +1,4 @@
-"""Child of test_killed_corpus: fork, die by SIGKILL at the n-th write of a change of a corpus, and report what is there.
+"""Child of test_killed_corpus: fork, die by SIGKILL at the n-th write of a change of a corpus, and report what is left.
 
 One process imports everything and forks for each kill point, before any thread has started.
 """
@@ -65,7 +65,7 @@ def there(place: Path) -> dict[str, str]:
 
 
 def kill_in(root: Path, change: Change, step: int) -> dict[str, Any]:
-    """Kill a change at every `step`-th point; return the digests before, those after, those found, and those of reruns."""
+    """Kill a change at every `step`-th point; return the digests before and after, those found, those of reruns."""
     root.mkdir()
     (prepare, work), out = change, root / "out.json"
     whole = root / "whole"

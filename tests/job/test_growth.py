@@ -1,4 +1,4 @@
-"""A corpus to which files are added, or from which they go: the bits of a run from scratch, for the price of the change."""
+"""A corpus to which files are added, or from which they go: the bits of a run from scratch, for the cost of a change."""
 
 from __future__ import annotations
 
@@ -149,3 +149,31 @@ def test_a_run_with_other_settings_forgets_the_next_content(tmp_path):
     (tmp_path / "text" / "d.jsonl").unlink()
     assert count(tmp_path).ran == ()
     assert not (tmp_path / "w" / "next").exists()
+
+
+def words(place: Path) -> list[str]:
+    return Workspace.open(place).table("vocabulary")["word"].to_pylist()
+
+
+def test_a_frozen_vocabulary_keeps_its_words_until_it_is_unfrozen(tmp_path, counted):
+    write_job(tmp_path, FILES)
+    count(tmp_path, settings=("vocabulary.freeze=true",))
+    before = words(tmp_path / "w")
+    write_file(tmp_path, "b.jsonl", texts(3))
+    counted.clear()
+    count(tmp_path, settings=("vocabulary.freeze=true",))
+    assert words(tmp_path / "w") == before
+    assert sorted(counted) == ["all", "gained", "gained"]
+    frozen = Workspace.open(tmp_path / "w").digest()
+    (tmp_path / "w" / "vocabulary.parquet").unlink()
+    count(tmp_path, settings=("vocabulary.freeze=true",))
+    assert Workspace.open(tmp_path / "w").digest() == frozen
+    count(tmp_path)
+    assert set(words(tmp_path / "w")) > set(before)
+    assert digests(tmp_path / "w") == from_scratch(tmp_path)
+
+
+def test_a_workspace_that_never_froze_its_words_does_not_know_the_key(tmp_path):
+    write_job(tmp_path, FILES)
+    count(tmp_path)
+    assert "freeze" not in Workspace.open(tmp_path / "w").stages()["vocabulary"].parameters["vocabulary"]
