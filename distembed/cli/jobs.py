@@ -35,6 +35,7 @@ from distembed.job.state import standings, unread
 from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job, withdrawn_lines
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
+from distembed.stages.corpus_growth import planned_growth
 from distembed.storage import Workspace
 from distembed.urls import any_protocol
 
@@ -164,7 +165,7 @@ def plan(
         if hosts is not None and not as_json:
             write(lines.network_table(hosts))
         notes = [*check_inputs(job, found), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
-        notes += [*job.idle, *planned_losses(found, place)]
+        notes += [*job.idle, *planned_losses(found, place), *planned_growth(job, found, place)]
     if as_json:
         write(json.dumps(plan_record(lines, found, place, hosts=hosts, notes=notes), indent=1))
     else:

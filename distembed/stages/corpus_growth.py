@@ -21,12 +21,21 @@ from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.renumbered import Part, RenumberedCounts, renumbered
 from distembed.display import plural
+from distembed.job.growth import changes_corpus
 from distembed.job.inputs import code_file, versions_at
+from distembed.job.model import Job
 from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context
+from distembed.job.state import Standing
 from distembed.options import options_of
 from distembed.stages import outputs
-from distembed.stages.corpus_sections import CorpusSection
+from distembed.stages.corpus_sections import (
+    CorpusJob,
+    CorpusSection,
+    CountingJob,
+    corpus_of,
+    counting_options,
+)
 from distembed.storage.files import file_record, link_or_copy
 from distembed.storage.schema import BlockRecord, FileRecord, digest_of_json
 from distembed.storage.workspace import Workspace
@@ -175,6 +184,26 @@ def why_not_kept(options: CooccurrenceOptions, *, n_changed: int) -> str:
     if options.oov == "remove" and n_changed:
         return 'counting.oov = "remove" moves words together where one enters or leaves the vocabulary'
     return ""
+
+
+def planned_growth(job: Job, found: Sequence[Standing], workspace: Workspace | None) -> list[str]:
+    """Return in sentences what a run on a corpus that has changed reads, and why it counts all again if it does."""
+    if workspace is None or not isinstance(job, CorpusJob) or not changes_corpus(found):
+        return []
+    done = workspace.stages()
+    known = set(done["tokens"].facts.get(KEYS, ()))
+    keys = partition_keys(job.corpus, corpus_of(job.corpus))
+    n_new = sum(key not in known for key in keys)
+    lines = [
+        f"the corpus has changed: {n_new:,} of {plural(len(keys), 'partition')} are new and read; what the workspace "
+        "holds stays readable until the next results are complete"
+    ]
+    if isinstance(job, CountingJob):
+        why = why_not_kept(counting_options(job), n_changed=1)
+        if not why and "partial_counts" in done and done["partial_counts"].facts.get("keyed_by") != KEYED_BY:
+            why = "an earlier version counted them"
+        lines += [f"all partitions are counted again: {why}"] if why else []
+    return lines
 
 
 def _by_digest(blocks: Iterable[BlockRecord]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""A corpus to which files are added, or from which they go: the bits of a run from scratch, for the cost of a change."""
+"""A corpus to which files are added, or from which they go: the bits of a run from scratch, for the cost of change."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from distembed.job.progress import Silent
 from distembed.stages import corpus as corpus_stages
 from distembed.storage import Workspace
+from tests.commands import succeed
 from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
 
 FILES = {"a.jsonl": texts(1), "c.jsonl": texts(2)}
@@ -177,3 +178,25 @@ def test_a_workspace_that_never_froze_its_words_does_not_know_the_key(tmp_path):
     write_job(tmp_path, FILES)
     count(tmp_path)
     assert "freeze" not in Workspace.open(tmp_path / "w").stages()["vocabulary"].parameters["vocabulary"]
+
+
+@pytest.mark.parametrize(
+    ("counting", "why"),
+    [
+        ('direction = "left"', ""),
+        ("subsample = 0.05", "all partitions are counted again: counting.subsample keeps"),
+        (
+            'weighting = "harmonic"',
+            'all partitions are counted again: counting.weighting = "harmonic" stores',
+        ),
+        ('oov = "remove"', 'all partitions are counted again: counting.oov = "remove" moves'),
+    ],
+)
+def test_plan_says_what_is_new_and_why_all_is_counted_again(tmp_path, counting, why):
+    write_job(tmp_path, FILES, counting=counting)
+    count(tmp_path)
+    write_file(tmp_path, "b.jsonl", texts(3))
+    printed = succeed("plan", tmp_path / "job.toml").output
+    assert "the corpus has changed: 1 of 3 partitions are new and read" in printed
+    assert ("counted again: " in printed) == bool(why)
+    assert why in printed
