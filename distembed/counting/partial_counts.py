@@ -25,6 +25,7 @@ from distembed.counting.partition_rows import (
     range_documents,
     token_rows,
 )
+from distembed.counting.renumbered import ALL, Part, near
 from distembed.counting.runs import RunWriter, run_bytes
 
 Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
@@ -42,6 +43,8 @@ class PartialCounts(NamedTuple):
     n_tokens: int  # those of the vocabulary in the partition; 0 after its first range
     n_runs: int
     n_positions: int = 1  # columns of each word, one for each distance that is counted apart
+    sign: int = 1  # -1: they are subtracted
+    source: int = -1  # the number of the earlier counts that hold the other pairs of this partition
 
 
 def count_partition(
@@ -52,9 +55,11 @@ def count_partition(
     target: str,
     *,
     number: int = 0,
-    part: TokenRange = WHOLE,
+    span: TokenRange = WHOLE,
     storage_options: dict[str, Any] | None = None,
     memory: ThreadMemory | None = None,
+    part: Part = ALL,
+    gained: NDArray[np.bool_] | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
 
@@ -75,13 +80,17 @@ def count_partition(
     target : str
         The URL of the file to write; it appears only when it is complete.
     number : int
-        The place of the partition in the corpus, which with `options.seed` is the key of its random numbers.
-    part : TokenRange
+        A number that tells the partition from others: with `options.seed` it is the key of its random numbers.
+    span : TokenRange
         The documents that are counted, one of the `token_ranges` of the partition.
     storage_options : dict, optional
         The options of fsspec for `partition`.
     memory : ThreadMemory, optional
         The memory in which pairs are counted, which the next partitions of the same thread then use again.
+    part : Part
+        Which pairs are counted, and whether they are to be added or subtracted.
+    gained : bool array (n_words,), optional
+        Which words are new, where not all pairs are counted.
 
     Returns
     -------
@@ -104,18 +113,28 @@ def count_partition(
     own = (memory or ThreadMemory()).of(options, len(vocabulary))
     lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
+    new = np.zeros(len(vocabulary), np.bool_) if gained is None else gained
+    if part.pairs == "others":
+        lookup = np.where((lookup >= 0) & new[lookup], np.int32(blocks.OUTSIDE), lookup)
+    is_empty = part.pairs == "gained" and not new[lookup[lookup >= 0]].any()
     rules = _stream_rules(options, vocabulary, lookup, number)
-    documents, before = (None, 0) if part.n_ranges == 1 else range_documents(partition, part, storage_options)
-    rows, n_runs = token_rows(partition, options.block_memory // 64, storage_options, documents=documents), 0
-    stream = _windowed_stream(rows, rules, options.window, own.n_places, position=before)
+    documents, before = (None, 0) if span.n_ranges == 1 else range_documents(partition, span, storage_options)
+    batch = options.block_memory // 64
+    rows = () if is_empty else token_rows(partition, batch, storage_options, documents=documents)
+    pieces = _windowed_stream(rows, rules, options.window, own.n_places, position=before)
+    if part.pairs == "gained":
+        pieces = _near_gained(pieces, new, options.window)
+    n_runs = 0
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        for run in _spilled_runs(stream, options, own):
-            _write_run(writer, run, row_blocks, own.spare() if options.direction == "symmetric" else None)
+        for run in _spilled_runs(pieces, options, own):
+            chosen = blocks.select_pairs(run, new) if part.pairs == "gained" else run
+            _write_run(writer, chosen, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
-    n_tokens, denominator = int(known_counts.sum()), options.units.denominator
-    if part.place:
+    n_tokens = int(known_counts.sum())
+    if span.place:
         largest = n_tokens = 0
-    return PartialCounts(target, denominator, largest, n_tokens, n_runs, options.n_positions)
+    facts = (options.units.denominator, largest, n_tokens, n_runs, options.n_positions)
+    return PartialCounts(target, *facts, part.sign, part.source)
 
 
 class PartitionMemory:
@@ -217,6 +236,16 @@ def _windowed_stream(
             words, reach = words[n_positions:], reach[n_positions:]
     if len(words) > window:
         yield words, reach
+
+
+def _near_gained(
+    pieces: Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]], gained: NDArray[np.bool_], window: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yield what of a stream lies near a word that is new; a piece holds both words of each of its pairs."""
+    for words, reach in pieces:
+        left = near(words, gained, window)
+        if (left >= 0).any():
+            yield left, reach
 
 
 def _spilled_runs(

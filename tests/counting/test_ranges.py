@@ -76,7 +76,7 @@ def test_ranges_add_up_to_the_counts_of_the_partition(tmp_path, options):
         partials = [
             count_partition(
                 partition, vocabulary, chosen, (0, 5, 12), f"{tmp_path}/{n_ranges}-{place}", number=3,
-                part=TokenRange(place, n_ranges, n_tokens),
+                span=TokenRange(place, n_ranges, n_tokens),
             )
             for place in range(n_ranges)
         ]  # fmt: skip
