@@ -459,6 +459,31 @@ def renumber_rows(run: Run, rows: NDArray[np.integer[Any]], columns: NDArray[np.
     return taken
 
 
+@_jit
+def _near(words, gained, window, left):  # type: ignore[no-untyped-def]
+    done, n_left = 0, 0
+    for place in range(len(words)):
+        word = words[place]
+        if word >= 0 and gained[word]:
+            last = min(place + window + 1, len(words))
+            for beside in range(max(place - window, done), last):
+                left[beside] = words[beside]
+            n_left += last - max(place - window, done)
+            done = last
+        elif place >= done:
+            left[place] = BORDER if word == BORDER else OUTSIDE
+    return n_left
+
+
+def near_gained(words: NDArray[np.int32], gained: NDArray[np.bool_], window: int) -> NDArray[np.int32] | None:
+    """Return a stream in which only words within a window of a word that is new are left, and borders; None if none is.
+
+    A word outside the vocabulary, or a border, within a window of a new word stays what it is, too.
+    """
+    left = np.empty_like(words)
+    return left if _near(words, gained, window, left) else None
+
+
 def select_pairs(run: Run, gained: NDArray[np.bool_]) -> Run:
     """Return the entries of a run of all rows of whose two words one at least is new."""
     rows = np.repeat(gained, np.diff(run.indptr))

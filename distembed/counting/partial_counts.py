@@ -19,7 +19,7 @@ from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.counting.partition_rows import partition_lookup, token_rows
-from distembed.counting.renumbered import Part, near
+from distembed.counting.renumbered import Part
 from distembed.counting.runs import RunWriter, run_bytes
 
 ALL = Part()
@@ -101,6 +101,8 @@ def count_partition(
     >>> partial.n_tokens, partial.n_runs, partial.largest_cell
     (25, 1, 9)
     """
+    if part.largest_cell >= 0:
+        return _nothing_new(target, len(row_blocks) - 1, options, part)
     lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
     new = np.zeros(len(vocabulary), np.bool_) if gained is None else gained
@@ -119,6 +121,14 @@ def count_partition(
             _write_run(writer, chosen, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
     facts = (options.units.denominator, largest, int(known_counts.sum()), n_runs, options.n_positions)
+    return PartialCounts(target, *facts, part.sign, part.source)
+
+
+def _nothing_new(target: str, n_blocks: int, options: CooccurrenceOptions, part: Part) -> PartialCounts:
+    """Write the file of a partition of which the earlier counts hold every pair."""
+    with RunWriter(target, n_blocks):
+        pass
+    facts = (options.units.denominator, part.largest_cell, part.n_tokens, 0, options.n_positions)
     return PartialCounts(target, *facts, part.sign, part.source)
 
 
@@ -214,8 +224,8 @@ def _near_gained(
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Yield what of a stream lies near a word that is new; a piece holds both words of each of its pairs."""
     for words, reach in pieces:
-        left = near(words, gained, window)
-        if (left >= 0).any():
+        left = blocks.near_gained(words, gained, window)
+        if left is not None:
             yield left, reach
 
 

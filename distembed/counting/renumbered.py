@@ -8,7 +8,7 @@ that the vocabulary did not have before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,11 @@ class RenumberedCounts(NamedTuple):
     def gained(self) -> NDArray[np.bool_]:
         """Which new words the old vocabulary did not have."""
         return self.rows < 0
+
+    @property
+    def has_same_words(self) -> bool:
+        """Whether no word is new and none is lost."""
+        return bool((self.rows >= 0).all()) and self.n_lost == 0
 
     @property
     def n_lost(self) -> int:
@@ -80,18 +85,12 @@ def renumbered(
 class Part(NamedTuple):
     """How a partition is counted: all its pairs, or of words that are new only those, or only the others; and its sign.
 
-    `source` is the number of the counts, among those that are added up, which hold the other pairs already.
+    `source` is the number of the counts, among those that are added up, which hold the other pairs already. Where these
+    have the same words, `largest_cell` and `n_tokens` of the partition are known, and nothing of it is read.
     """
 
     pairs: str = "all"  # "all", "gained" or "others"
     source: int = -1
     sign: int = 1
-
-
-def near(words: NDArray[np.int32], gained: NDArray[Any], window: int) -> NDArray[np.int32]:
-    """Return a stream in which only words within a window of a word that is new are left; borders stay."""
-    is_new = (words >= 0) & gained[words]
-    sums = np.concatenate([[0], np.cumsum(is_new)])
-    places = np.arange(len(words))
-    reach = sums[np.minimum(places + window + 1, len(words))] - sums[np.maximum(places - window, 0)]
-    return np.where((reach > 0) | (words == blocks.BORDER), words, np.int32(blocks.OUTSIDE))
+    largest_cell: int = -1
+    n_tokens: int = 0

@@ -154,25 +154,40 @@ def growth_of(
     for workspace in ctx.earlier:
         if not _is_counted(workspace, ctx, tokens):
             continue
-        if not is_checked and not workspace.is_whole([*COUNTED, tokens.name]):
-            continue
-        old = workspace.describe(tokens.name).blocks
+        old, counts = workspace.describe(tokens.name).blocks, _renumbered(workspace, vocabulary)
         numbers = {block.index: free[block.digest].pop() for block in old if free.get(block.digest)}
         left = [block for block in old if block.index not in numbers]
-        counts = _renumbered(workspace, vocabulary)
-        if _n_tokens(left) >= _n_tokens(blocks[number] for number in numbers.values()) or why_not_kept(
-            options, n_changed=int(counts.gained.sum()) + counts.n_lost
-        ):
+        is_most = _n_tokens(left) < _n_tokens(blocks[number] for number in numbers.values())
+        n_changed = int(counts.gained.sum()) + counts.n_lost
+        if not is_most or why_not_kept(options, n_changed=n_changed):
             continue
-        for number in numbers.values():
-            parts[number] = Part("gained", len(earlier))
-        others = Part("others", len(earlier), -1)
-        gone += [
-            ToCount(_prefix(workspace, block), key, others)
-            for block, key in zip(left, random_keys(left), strict=True)
-        ]
+        if not is_checked and not workspace.is_whole([*COUNTED, *([tokens.name] if left else [])]):
+            continue
+        for before, part in _kept_parts(workspace, counts, len(earlier)).items():
+            if before in numbers:
+                parts[numbers[before]] = part
+        gone += _gone(workspace, left, len(earlier))
         earlier.append(counts)
     return Growth(parts, gone, earlier) if earlier else None
+
+
+def _kept_parts(workspace: Workspace, counts: RenumberedCounts, source: int) -> dict[int, Part]:
+    """Return how each partition of a workspace is counted where it is kept; nothing of it is if no word has changed."""
+    part = Part("gained", source)
+    facts = {block.index: block.summary for block in workspace.describe(outputs.PARTIAL_COUNTS.name).blocks}
+    if not counts.has_same_words:
+        return dict.fromkeys(facts, part)
+    return {
+        index: part._replace(largest_cell=summary["largest_cell"], n_tokens=summary["n_tokens"])
+        for index, summary in facts.items()
+    }
+
+
+def _gone(workspace: Workspace, blocks: Sequence[BlockRecord], source: int) -> list[ToCount]:
+    """Return the partitions of a workspace that are counted to be subtracted."""
+    part = Part("others", source, -1)
+    prefixes = [_kept(workspace, block, linked=False).prefix for block in blocks]
+    return [ToCount(prefix, key, part) for prefix, key in zip(prefixes, random_keys(blocks), strict=True)]
 
 
 def why_not_kept(options: CooccurrenceOptions, *, n_changed: int) -> str:
@@ -215,10 +230,6 @@ def _by_digest(blocks: Iterable[BlockRecord]) -> dict[str, list[int]]:
 
 def _n_tokens(blocks: Iterable[BlockRecord]) -> int:
     return sum(int(block.summary.get("n_tokens", 0)) for block in blocks)
-
-
-def _prefix(workspace: Workspace, block: BlockRecord) -> str:
-    return _kept(workspace, block, linked=False).prefix
 
 
 def _is_counted(workspace: Workspace, ctx: Context, tokens: FilesOutput) -> bool:
