@@ -20,6 +20,7 @@ from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.counting.partition_rows import partition_lookup, token_rows
 from distembed.counting.renumbered import Part
+from distembed.counting.renumbering_blocks import near_gained, select_pairs
 from distembed.counting.runs import RunWriter, run_bytes
 
 ALL = Part()
@@ -117,7 +118,7 @@ def count_partition(
         pieces = _near_gained(pieces, new, options.window)
     with RunWriter(target, len(row_blocks) - 1) as writer:
         for run in _spilled_runs(pieces, options, own):
-            chosen = blocks.select_pairs(run, new) if part.pairs == "gained" else run
+            chosen = select_pairs(run, new) if part.pairs == "gained" else run
             _write_run(writer, chosen, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
     facts = (options.units.denominator, largest, int(known_counts.sum()), n_runs, options.n_positions)
@@ -224,7 +225,7 @@ def _near_gained(
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Yield what of a stream lies near a word that is new; a piece holds both words of each of its pairs."""
     for words, reach in pieces:
-        left = blocks.near_gained(words, gained, window)
+        left = near_gained(words, gained, window)
         if left is not None:
             yield left, reach
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Vocabulary
-from distembed.counting import blocks
 from distembed.counting.blocks import Run
+from distembed.counting.renumbering_blocks import renumber_rows
 
 
 class RenumberedCounts(NamedTuple):
@@ -57,7 +57,7 @@ class RenumberedCounts(NamedTuple):
         for block in np.unique(block_of[wanted >= 0]).tolist():
             here = np.where(block_of == block, wanted - self.starts[block], -1)
             matrix = self.read(block)
-            yield blocks.renumber_rows(Run(matrix.indptr, matrix.indices, matrix.data), here, self.columns)
+            yield renumber_rows(Run(matrix.indptr, matrix.indices, matrix.data), here, self.columns)
 
 
 def renumbered(
