@@ -31,6 +31,7 @@ from distembed.counting.cooccurrence_options import (
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import token_ranges, tokens_of
 from distembed.counting.renumbered import RenumberedCounts
+from distembed.counting.renumbering_blocks import select_entries
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -312,7 +313,7 @@ def _without_zeros(total: Run) -> Run:
             f"a count would be {total.values.min()} without what is gone: the earlier counts are not those of these "
             "tokens; count again with --replace in another workspace."
         )
-    return blocks.select_entries(total, total.values > 0)
+    return select_entries(total, total.values > 0)
 
 
 def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:

@@ -25,7 +25,8 @@ from distembed.counting.partition_rows import (
     range_documents,
     token_rows,
 )
-from distembed.counting.renumbered import ALL, Part, near
+from distembed.counting.renumbered import ALL, Part
+from distembed.counting.renumbering_blocks import near_gained, select_pairs
 from distembed.counting.runs import RunWriter, run_bytes
 
 Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
@@ -110,6 +111,8 @@ def count_partition(
     >>> partial.n_tokens, partial.n_runs, partial.largest_cell
     (25, 1, 9)
     """
+    if part.largest_cell >= 0:
+        return _nothing_new(target, len(row_blocks) - 1, options, part, span)
     own = (memory or ThreadMemory()).of(options, len(vocabulary))
     lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
@@ -127,13 +130,24 @@ def count_partition(
     n_runs = 0
     with RunWriter(target, len(row_blocks) - 1) as writer:
         for run in _spilled_runs(pieces, options, own):
-            chosen = blocks.select_pairs(run, new) if part.pairs == "gained" else run
+            chosen = select_pairs(run, new) if part.pairs == "gained" else run
             _write_run(writer, chosen, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
     n_tokens = int(known_counts.sum())
     if span.place:
         largest = n_tokens = 0
     facts = (options.units.denominator, largest, n_tokens, n_runs, options.n_positions)
+    return PartialCounts(target, *facts, part.sign, part.source)
+
+
+def _nothing_new(
+    target: str, n_blocks: int, options: CooccurrenceOptions, part: Part, span: TokenRange
+) -> PartialCounts:
+    """Write the file of a range of which the earlier counts hold every pair."""
+    with RunWriter(target, n_blocks):
+        pass
+    largest, n_tokens = (0, 0) if span.place else (part.largest_cell, part.n_tokens)
+    facts = (options.units.denominator, largest, n_tokens, 0, options.n_positions)
     return PartialCounts(target, *facts, part.sign, part.source)
 
 
@@ -243,8 +257,8 @@ def _near_gained(
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Yield what of a stream lies near a word that is new; a piece holds both words of each of its pairs."""
     for words, reach in pieces:
-        left = near(words, gained, window)
-        if (left >= 0).any():
+        left = near_gained(words, gained, window)
+        if left is not None:
             yield left, reach
 
 

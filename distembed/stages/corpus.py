@@ -405,9 +405,13 @@ def store_runs(
 def _to_count(workspace: Workspace, tokens: FilesOutput, growth: Growth | None) -> list[ToCount]:
     """Return the ranges of the partitions of tokens, and of those after them that are counted to be subtracted."""
     partitions = to_count(workspace, workspace.describe(tokens.name).blocks)
-    if growth is not None:
-        kept = zip(partitions, growth.parts, strict=True)
-        partitions = [*(one._replace(part=part) for one, part in kept), *growth.gone]
+    if growth is None:
+        return _in_ranges(partitions)
+    kept = [one._replace(part=part) for one, part in zip(partitions, growth.parts, strict=True)]
+    return [*_in_ranges(kept), *_in_ranges(growth.gone)]
+
+
+def _in_ranges(partitions: Sequence[ToCount]) -> list[ToCount]:
     ranges = token_ranges([one.n_tokens for one in partitions])
     return [partitions[number]._replace(span=span) for number, span in ranges]
 
