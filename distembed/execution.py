@@ -263,7 +263,7 @@ def _of_one_task(
 ) -> da.Array:
     """Return an array of one block, which Dask joins to no other task: a function of some blocks of another array."""
     layer = MaterializedLayer({(name, *(0,) * len(chunks)): (function, keys)})
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[source])
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[source])  # type: ignore[list-item]
     return da.Array(graph, name, chunks, meta=np.empty((0,) * len(chunks), dtype))
 
 
