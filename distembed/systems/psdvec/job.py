@@ -25,6 +25,7 @@ from distembed.job.model import (
     section_of,
 )
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
+from distembed.stages.given_counts import CountsJob
 from distembed.stages.kept_matrices import WordMatricesSection
 from distembed.vectors.ngram_blocks import check_lengths
 
@@ -212,8 +213,8 @@ class PSDVecMatricesSection(WordMatricesSection):
     """
 
 
-class PSDVecJob(CountingJob):
-    """A job of `system = "psdvec"`: a corpus in, word vectors out."""
+class PSDVecJob(CountsJob, CountingJob):
+    """A job of `system = "psdvec"`: a corpus, or its counts, in, word vectors out."""
 
     effects = (Only(("join",), "view_names", (), "a view, [views.NAME]"),)
 
@@ -243,6 +244,16 @@ class PSDVecJob(CountingJob):
         if section["keep_pmi"] and isinstance(matrices, Mapping):
             matrices = {**matrices, "keep": ["pmi", *matrices.get("keep", ())]}
         return {**tree, "psdvec": rest, "matrices": matrices}
+
+    @model_validator(mode="after")
+    def _views_have_a_text(self) -> Self:
+        counted = [name for name, view in self.views.items() if isinstance(view, CountedView)]
+        if self.counts is not None and counted:
+            raise ValueError(
+                f"views.{counted[0]} counts a text, and a job that starts from counts.path has none: leave it out, or "
+                'give method = "vectors"'
+            )
+        return self
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

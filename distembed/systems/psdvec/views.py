@@ -74,7 +74,8 @@ def neighbors(
 
 def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
     done = workspace.stages()
-    tokens, vocabulary, counts = (done[name].facts for name in ("tokens", "vocabulary", "cooccurrence"))
+    tokens = done["tokens"].facts if job.counts is None else {}
+    vocabulary, counts = (done[name].facts for name in ("vocabulary", "cooccurrence"))
     return {
         "documents": tokens.get("n_documents", 0),
         "tokens": tokens.get("n_tokens", 0),
