@@ -39,16 +39,17 @@ from distembed.files import refuse_bomb
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.streams import reading
 from distembed.formats.tables import npy_header
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.urls import NoFileError, opened, url_to_fs
 
 COLUMNS = ("word", "context", "count")
 """The columns of a Parquet file of counts."""
 
-PIECE_CELLS = 1 << 22
-"""Cells of a piece, at most, of a table that can be read from any place."""
-
 CELL_BYTES = 64
 """Bytes that a cell takes in a task that reads, sorts and writes it."""
+
+PIECE_CELL_BYTES = 16
+"""Bytes of the memory of a task for each cell of a piece, which is sorted in four parts or more."""
 
 LINE_BYTES = 1 << 24
 """No line of a bigram file is longer."""
@@ -104,8 +105,14 @@ def kind_of(path: str) -> Kind:
     return kind
 
 
-def open_table(path: str) -> CountTable:
+def open_table(path: str, *, block_memory: int = BLOCK_MEMORY) -> CountTable:
     """Look at the head of a table of counts.
+
+    Parameters
+    ----------
+    path : str
+    block_memory : int
+        The memory of a task; the pieces of a table that can be read from any place follow from it.
 
     Raises
     ------
@@ -115,9 +122,9 @@ def open_table(path: str) -> CountTable:
     kind, (fs, inner) = kind_of(path), url_to_fs(path)
     if not fs.isfile(inner):
         raise FileNotFoundError(f"there is no table of counts {path}")
-    n_bytes = int(fs.size(inner))
+    n_bytes, piece_cells = int(fs.size(inner)), max(1, block_memory // PIECE_CELL_BYTES)
     if kind == "parquet":
-        return _open_parquet(path, n_bytes)
+        return _open_parquet(path, n_bytes, piece_cells)
     manifest = read_manifest(path) or {}
     if kind == "glove":
         n_cells, rest = divmod(n_bytes, RECORD.itemsize)
@@ -125,7 +132,7 @@ def open_table(path: str) -> CountTable:
             raise CountTableError(
                 f"{path} ends within a record: it has {n_bytes:,} bytes, each record {RECORD.itemsize}; copy it again"
             )
-        pieces = tuple((first, min(first + PIECE_CELLS, n_cells)) for first in range(0, n_cells, PIECE_CELLS))
+        pieces = tuple((first, min(first + piece_cells, n_cells)) for first in range(0, n_cells, piece_cells))
         table = CountTable(path, kind, n_bytes, n_cells, pieces, manifest)
     elif kind == "npz":
         with _archive(path) as archive:
@@ -226,7 +233,7 @@ def _check_numbers(path: str, numbers: NDArray[Any], first: int, n: int, least: 
 # --- Parquet ------------------------------------------------------------------------------------------------------
 
 
-def _open_parquet(path: str, n_bytes: int) -> CountTable:
+def _open_parquet(path: str, n_bytes: int, piece_cells: int) -> CountTable:
     with _parquet(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
         missing = [name for name in COLUMNS if name not in schema.names]
@@ -238,16 +245,16 @@ def _open_parquet(path: str, n_bytes: int) -> CountTable:
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         stored = (schema.metadata or {}).get(MANIFEST_KEY)
     manifest = {} if stored is None else parsed_manifest(path, stored)
-    table = CountTable(path, "parquet", n_bytes, sum(sizes), _bundled(sizes), manifest)
+    table = CountTable(path, "parquet", n_bytes, sum(sizes), _bundled(sizes, piece_cells), manifest)
     _check_manifest(table)
     return table
 
 
-def _bundled(sizes: list[int]) -> tuple[tuple[int, int], ...]:
+def _bundled(sizes: list[int], most: int) -> tuple[tuple[int, int], ...]:
     """Return ranges of row groups with up to so many rows together."""
     found, first, held = [], 0, 0
     for group, size in enumerate(sizes):
-        if held and held + size > PIECE_CELLS:
+        if held and held + size > most:
             found.append((first, group))
             first, held = group, 0
         held += size

@@ -148,7 +148,7 @@ class GivenPairs(NamedTuple):
 def given_pairs(job: Any, counted: Counted | None) -> GivenPairs:
     """Return the sizes of the table of counts that a job starts from; what committed stages know is exact."""
     done = {} if counted is None else counted.stages
-    table = open_table(job.counts.path)
+    table = _table(job)
     n_words, n_nonzero = 0, table.n_cells
     if "vocabulary" in done:
         n_words = int(done["vocabulary"].facts["n_words"])
@@ -177,6 +177,10 @@ RUN_CELL_BYTES = 12
 """Bytes of a cell in a file of runs: of its column, and of its count as a fraction."""
 
 
+def _table(job: Any) -> CountTable:
+    return open_table(job.counts.path, block_memory=job.resources.block_memory)
+
+
 def _block_cells(job: Any) -> int:
     """Return the cells of a row block: an eighth of the memory of a task, since they are sorted."""
     return max(1, int(job.resources.block_memory) // 8 // PAIR_BYTES)
@@ -202,7 +206,7 @@ def vocabulary_parameters(job: Any) -> dict[str, Any]:
 
 def check_given(job: Any) -> list[str]:
     """Open the table and the list of its words, and return how large they are."""
-    table = open_table(job.counts.path)
+    table = _table(job)
     words = table_words(table, job.counts.words)
     listed = "" if words is None else f", {plural(len(words), 'word')} listed"
     return [f"counts: {table.kind} table, {format_bytes(table.n_bytes)}{listed}"]
@@ -228,7 +232,7 @@ def run_given_vocabulary(ctx: Context) -> dict[str, Any]:
         If none is.
     """
     section, options = ctx.job.counts, ctx.job.vocabulary
-    table = open_table(section.path)
+    table = _table(ctx.job)
     words = table_words(table, section.words)
     if words is None:
         array, sums = parquet_sums(table, _piece_cells(ctx.job))
@@ -286,7 +290,7 @@ class GivenTable(NamedTuple):
 
 def _given_table(ctx: Context) -> GivenTable:
     section = ctx.job.counts
-    return GivenTable(open_table(section.path), section.words, ctx.workspace.url, _piece_cells(ctx.job))
+    return GivenTable(_table(ctx.job), section.words, ctx.workspace.url, _piece_cells(ctx.job))
 
 
 def plan_given_parts(job: Any, sizes: Any) -> Cost:

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distembed.corpus import Vocabulary
-from distembed.counting import count_readers
 from distembed.counting.count_files import words_digest
 from distembed.counting.count_readers import (
     CountTableError,
@@ -77,7 +76,7 @@ def write_parquet(folder: Path) -> Path:
 
 
 def cells_of(path: Path, words: Path | None = None, *, n_cells: int = 2) -> list[tuple[str, str, float]]:
-    table = open_table(str(path))
+    table = open_table(str(path), block_memory=32)
     listed = table_words(table, None if words is None else str(words))
     known = Vocabulary(WORDS, np.array([30, 20, 10]), np.full(3, -1)) if listed is None else listed
     found = []
@@ -127,12 +126,11 @@ def test_a_damaged_bigram_file_is_one_sentence(tmp_path: Path, old: str, new: st
         cells_of(tmp_path / "top.txt")
 
 
-def test_pieces_begin_where_the_one_before_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_readers, "PIECE_CELLS", 2)
-    assert open_table(str(write_glove(tmp_path))).pieces == ((0, 2), (2, 3))
+def test_pieces_begin_where_the_one_before_ends(tmp_path: Path) -> None:
+    assert open_table(str(write_glove(tmp_path)), block_memory=32).pieces == ((0, 2), (2, 3))
     assert cells_of(tmp_path / "cooccurrence.bin", tmp_path / "vocab.txt", n_cells=1) == CELLS
     pq.write_table(pa.Table.from_pylist(rows()), tmp_path / "rows.parquet", row_group_size=1)
-    assert open_table(str(tmp_path / "rows.parquet")).pieces == ((0, 2), (2, 3))
+    assert open_table(str(tmp_path / "rows.parquet"), block_memory=32).pieces == ((0, 2), (2, 3))
     assert cells_of(tmp_path / "rows.parquet") == CELLS
 
 
