@@ -12,6 +12,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -122,6 +123,7 @@ class GivenPairs(NamedTuple):
     n_nonzero: int
     runs: RunSizes
     n_bytes: int
+    exact: bool
 
     def n_among(self, n_words: int) -> int:
         """Return the most pairs of the most frequent words that there can be."""
@@ -132,11 +134,6 @@ class GivenPairs(NamedTuple):
         return min(2 * self.n_nonzero, n_words**2)
 
     @property
-    def exact(self) -> bool:
-        """Whether all of them are counted."""
-        return "cooccurrence" in self.corpus.counted
-
-    @property
     def sentence(self) -> str:
         """The sizes in words."""
         words = plural(self.corpus.n_words, "word")
@@ -145,8 +142,11 @@ class GivenPairs(NamedTuple):
         return f"{format_bytes(self.n_bytes)} of counts: {words}, {plural(self.n_nonzero, 'pair')}"
 
 
-def given_pairs(job: Any, counted: Counted | None) -> GivenPairs:
-    """Return the sizes of the table of counts that a job starts from; what committed stages know is exact."""
+def given_pairs(job: Any, counted: Counted | None, *, stage: str = "cooccurrence") -> GivenPairs:
+    """Return the sizes of the table of counts that a job starts from; what committed stages know is exact.
+
+    `stage` stores the table.
+    """
     done = {} if counted is None else counted.stages
     table = _table(job)
     n_words, n_nonzero = 0, table.n_cells
@@ -155,8 +155,8 @@ def given_pairs(job: Any, counted: Counted | None) -> GivenPairs:
     else:
         words = table_words(table, job.counts.words)
         n_words = 2 * table.n_cells if words is None else len(words)
-    if "cooccurrence" in done:
-        n_nonzero = int(done["cooccurrence"].facts["n_nonzero"])
+    if stage in done:
+        n_nonzero = int(done[stage].facts["n_nonzero"])
     corpus = CorpusSizes(
         table.n_bytes,
         len(table.pieces),
@@ -170,7 +170,8 @@ def given_pairs(job: Any, counted: Counted | None) -> GivenPairs:
         Sampled(NO_SAMPLE, 1.0),
     )
     n_blocks = max(1, round(n_nonzero / _block_cells(job)))
-    return GivenPairs(corpus, n_nonzero, RunSizes(RUN_CELL_BYTES * n_nonzero, n_blocks), table.n_bytes)
+    runs = RunSizes(RUN_CELL_BYTES * n_nonzero, n_blocks)
+    return GivenPairs(corpus, n_nonzero, runs, table.n_bytes, stage in done)
 
 
 RUN_CELL_BYTES = 12
@@ -364,13 +365,22 @@ def plan_given_counts(job: Any, sizes: Any) -> Cost:
 
 
 def run_given_counts(ctx: Context) -> dict[str, Any]:
-    """Join the runs of all pieces, row block by row block: whole numbers as such, others as float32."""
+    """Join the runs of all pieces, row block by row block."""
+    output = replace(outputs.COOCCURRENCE, meaning=GIVEN_MEANING)
+    stored = ctx.store(output, given_array(ctx))
+    row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
+    ctx.store_table(outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
+    return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
+
+
+def given_array(ctx: Context) -> da.Array:
+    """Return the table that a job starts from, lazily, in row blocks: whole numbers as such, others as float32."""
     bounds = ctx.workspace.stages()[outputs.PARTIAL_COUNTS.name].facts["row_blocks"]
     items = outputs.PARTIAL_COUNTS.read(ctx.workspace)
     whole = all(item.summary["is_whole"] for item in items)
     largest = max(item.summary["largest"] for item in items)
     kind = np.dtype((np.int32 if largest < 2**31 else np.int64) if whole else np.float32)
-    counts = map_blocks(
+    return map_blocks(
         _join_block,
         chunks=(tuple(int(n) for n in np.diff(bounds)), (bounds[-1],)),
         dtype=kind,
@@ -380,11 +390,6 @@ def run_given_counts(ctx: Context) -> dict[str, Any]:
         bounds=bounds,
         kind=kind,
     )
-    output = replace(outputs.COOCCURRENCE, meaning=GIVEN_MEANING)
-    stored = ctx.store(output, counts)
-    row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
-    ctx.store_table(outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
-    return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
 
 
 GIVEN_MEANING = "How often two words stand near each other, as the table that the job starts from says."

@@ -177,3 +177,43 @@ def test_glove_takes_no_blanks_in_words(tiny: Path) -> None:
     assert "'new york' has one: give --space _" in done.output
     succeed(*export, "--space", "_")
     assert "new_york 5" in (tiny / "vocab.txt").read_text()
+
+
+SPACES = """
+[job]
+system = "wordspaces"
+workspace = "{workspace}"
+{source}
+[vocabulary]
+min_count = 1
+[contexts]
+window = 2
+[recipes.lsa]
+of = "ppmi"
+method = "lsa"
+n_components = 3
+[recipes.ppmi]
+of = "contexts"
+method = "ppmi"
+[wordspaces]
+vectors = "lsa"
+[resources]
+workers = 1
+"""
+
+
+def test_word_spaces_of_exported_contexts_are_those_of_the_text(tiny: Path) -> None:
+    text = '[corpus]\npaths = ["text/*.txt"]\nnumbers = true'
+    (tiny / "text.toml").write_text(SPACES.format(workspace="spaces", source=text))
+    succeed("run", tiny / "text.toml", "--until", "vectors")
+    succeed("export", tiny / "spaces", "--what", "counts", "--to", tiny / "contexts.parquet")
+    table = '[counts]\npath = "contexts.parquet"'
+    (tiny / "counts.toml").write_text(SPACES.format(workspace="again", source=table))
+    assert "plan" not in succeed("plan", tiny / "counts.toml").stderr
+    succeed("run", tiny / "counts.toml")
+    first, again = (de.Workspace.open(str(tiny / name)) for name in ("spaces", "again"))
+    for output in ("contexts", "spaces/ppmi", "vectors"):
+        assert again.describe(output).digest == first.describe(output).digest, output
+    wrong = run("run", tiny / "counts.toml", "--set", "recipes.hal={of='hal',method='counts'}")
+    assert wrong.exit_code == 2
+    assert "has contexts only" in wrong.output

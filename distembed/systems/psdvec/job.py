@@ -22,6 +22,7 @@ from distembed.job.model import (
     Only,
     ReportSection,
     Section,
+    later,
     section_of,
 )
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
@@ -48,11 +49,28 @@ class PSDVecSection(Section):
     batch_words: int = OPTION
     ridge: float | tuple[float, ...] = OPTION
     bands: tuple[int, ...] | None = OPTION
+    update: Literal["scratch", "warm", "frozen"] = later("scratch")
+    """What becomes of the vectors that the workspace has when its counts change: "scratch" solves all anew, "warm"
+    starts from them and stops when the objective falls no more, "frozen" leaves them and solves only new words.
+    """
+    core_vectors: InputPath | None = later(None)
+    """Finished vectors of core words: a file in any format, or a workspace. They stay as they are, and all other words
+    are solved against them.
+    """
 
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the estimator, as they are written in JSON."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"update", "core_vectors"})
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        if self.core_vectors is not None and self.update != "scratch":
+            raise ValueError(
+                f'update = "{self.update}" starts from the vectors of the workspace, and core_vectors names others: '
+                "leave one out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _a_ridge_for_each_band(self) -> Self:

@@ -27,7 +27,7 @@ from distembed.stages.words import (
     words_shown,
 )
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec import outputs, stages
+from distembed.systems.psdvec import outputs, stages, update
 from distembed.systems.psdvec.job import FileView, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
@@ -113,6 +113,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
         *_views(job, workspace, vectors),
+        *drift_sections(job, workspace),
         *bias_audit(job, vectors),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
@@ -181,6 +182,28 @@ def _parts(job: PSDVecJob, workspace: Workspace) -> tuple[list[da.Array], list[n
     parts = stages.parts_of(job, workspace)
     bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
     return parts, np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
+
+
+MOVED_WORDS = 20
+"""Words that the report names which moved most."""
+
+
+def drift_sections(job: PSDVecJob, workspace: Workspace) -> list[report.Section]:
+    """Show how far words moved since the vectors before, and those that moved most, where a job starts from them."""
+    facts = workspace.stages()[update.DRIFT].facts if job.psdvec.update != "scratch" else {}
+    if not facts.get("n_shared"):
+        return []
+    table = outputs.DRIFT.read(workspace)
+    moved = table.sort_by([("cosine", "ascending"), ("count", "descending")])[:MOVED_WORDS].to_pylist()
+    kept = facts["neighbors_kept"]
+    caption = (
+        f"{facts['n_shared']:,} words had a vector before, {facts['n_new']:,} are new, {facts['n_gone']:,} are gone. "
+        f"Of the {update.COMPARED_NEIGHBORS} nearest words of the most frequent {update.COMPARED_WORDS:,}, {kept:.1%} "
+        f"are the same. The objective was {facts['objective_before']:.6g} on the counts before and is "
+        f"{facts['objective']:.6g} now. The words that moved most come first: the cosine is that with the vector "
+        "before, after the rotation that brings both sets nearest."
+    )
+    return [report.table("Words that moved", moved, caption=caption)]
 
 
 def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
