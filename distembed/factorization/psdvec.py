@@ -274,8 +274,7 @@ class PSDVec(BaseEstimator):
         row_totals : (n_core,) array, optional
             Over the whole vocabulary, noncore words too.
         start : Dask array or array (n_core, d), optional
-            Vectors of nearly the same counts to start from: rounds are then made until the objective has stopped
-            falling, and `objective_` begins with that of the start.
+            Vectors to start from: rounds are made until the objective, of which the first is theirs, stops falling.
 
         Returns
         -------

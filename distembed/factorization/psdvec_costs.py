@@ -164,6 +164,15 @@ def core_cost(
     )
 
 
+KNOWN_COPIES = 4
+"""How often the vectors of all words are in memory where some are known: as read, sorted, completed and in blocks."""
+
+
+def with_known_vectors(cost: Cost, n_words: int, n_components: int) -> Cost:
+    """Return what core mode takes where words have vectors already, from the cost without them."""
+    return cost._replace(shared_bytes=cost.shared_bytes + KNOWN_COPIES * 4 * n_words * n_components)
+
+
 def _written_bytes(
     options: CoreOptions, n_core: int, memory: CoreMemory, kept: Kept, counts: int, one_matrix: int
 ) -> int:

@@ -22,11 +22,10 @@ from scipy.sparse import csr_array
 
 from distembed.corpus import Vocabulary
 from distembed.corpus.sample import CorpusSample
-from distembed.costs import PAIR_BYTES, Cost, Exchange
-from distembed.counting.costs import STORED_PAIR_BYTES, RunSizes
+from distembed.costs import Cost
+from distembed.counting.costs import RunSizes
 from distembed.counting.count_files import words_beside
 from distembed.counting.count_readers import (
-    CELL_BYTES,
     CountTable,
     CountTableError,
     kind_of,
@@ -36,6 +35,14 @@ from distembed.counting.count_readers import (
     table_words,
 )
 from distembed.counting.given_blocks import PairTwiceError, joined_runs, renumbered, sorted_runs
+from distembed.counting.given_costs import (
+    block_cells,
+    given_counts_cost,
+    given_parts_cost,
+    given_runs,
+    given_words_cost,
+    piece_cells,
+)
 from distembed.counting.runs import RunWriter, read_runs
 from distembed.display import format_bytes, plural
 from distembed.execution import compute, map_blocks, summed
@@ -169,27 +176,12 @@ def given_pairs(job: Any, counted: Counted | None, *, stage: str = "cooccurrence
         frozenset(done),
         Sampled(NO_SAMPLE, 1.0),
     )
-    n_blocks = max(1, round(n_nonzero / _block_cells(job)))
-    runs = RunSizes(RUN_CELL_BYTES * n_nonzero, n_blocks)
+    runs = given_runs(n_nonzero, job.resources.block_memory)
     return GivenPairs(corpus, n_nonzero, runs, table.n_bytes, stage in done)
-
-
-RUN_CELL_BYTES = 12
-"""Bytes of a cell in a file of runs: of its column, and of its count as a fraction."""
 
 
 def _table(job: Any) -> CountTable:
     return open_table(job.counts.path, block_memory=job.resources.block_memory)
-
-
-def _block_cells(job: Any) -> int:
-    """Return the cells of a row block: an eighth of the memory of a task, since they are sorted."""
-    return max(1, int(job.resources.block_memory) // 8 // PAIR_BYTES)
-
-
-def _piece_cells(job: Any) -> int:
-    """Return the cells that a task reads at a time."""
-    return max(1, int(job.resources.block_memory) // CELL_BYTES)
 
 
 # --- the stages ---------------------------------------------------------------------------------------------------
@@ -213,15 +205,9 @@ def check_given(job: Any) -> list[str]:
     return [f"counts: {table.kind} table, {format_bytes(table.n_bytes)}{listed}"]
 
 
-def plan_given_vocabulary(job: Any, sizes: Any) -> Cost:
+def plan_given_vocabulary(job: Any, sizes: Any) -> Cost:  # noqa: ARG001 - as all plans
     """Return the plan of reading the words of a table, from its cells if there is no list of them."""
-    del job
-    n_bytes, n_words = sizes.pairs.n_bytes, sizes.corpus.n_words
-    return Cost(1, n_bytes, LISTED_WORD_BYTES * n_words, WORD_BYTES * n_words, exact=False)
-
-
-WORD_BYTES, LISTED_WORD_BYTES = 200, 20
-"""Bytes of a word with its count in memory, while words are sorted, and in a table."""
+    return given_words_cost(sizes.pairs.n_bytes, sizes.corpus.n_words)
 
 
 def run_given_vocabulary(ctx: Context) -> dict[str, Any]:
@@ -236,7 +222,7 @@ def run_given_vocabulary(ctx: Context) -> dict[str, Any]:
     table = _table(ctx.job)
     words = table_words(table, section.words)
     if words is None:
-        array, sums = parquet_sums(table, _piece_cells(ctx.job))
+        array, sums = parquet_sums(table, piece_cells(ctx.job.resources.block_memory))
         words = Vocabulary(array, np.ceil(sums).astype(np.int64), np.full(len(array), -1, np.int64))
     rows = _chosen(words, options.min_count, options.max_size, options.keep)
     if not len(rows):
@@ -291,15 +277,17 @@ class GivenTable(NamedTuple):
 
 def _given_table(ctx: Context) -> GivenTable:
     section = ctx.job.counts
-    return GivenTable(_table(ctx.job), section.words, ctx.workspace.url, _piece_cells(ctx.job))
+    return GivenTable(
+        _table(ctx.job), section.words, ctx.workspace.url, piece_cells(ctx.job.resources.block_memory)
+    )
 
 
 def plan_given_parts(job: Any, sizes: Any) -> Cost:
-    """Return the plan of sorting the pieces of a table, which are read twice."""
-    pairs = sizes.pairs
-    n_pieces = pairs.corpus.n_partitions
-    task = int(job.resources.block_memory) + WORD_BYTES * pairs.corpus.n_words
-    return Cost(2 * n_pieces, 2 * pairs.n_bytes, pairs.runs.n_bytes, task, exchange=Exchange())
+    """Return the plan of sorting the pieces of a table."""
+    pairs, corpus = sizes.pairs, sizes.corpus
+    return given_parts_cost(
+        pairs.n_bytes, corpus.n_partitions, corpus.n_words, pairs.runs, job.resources.block_memory
+    )
 
 
 def run_given_parts(ctx: Context) -> dict[str, Any]:
@@ -320,7 +308,7 @@ def run_given_parts(ctx: Context) -> dict[str, Any]:
         given=given,
         n_words=n_words,
     )
-    chunks = balanced_chunks(np.asarray(compute(summed(rows))), _block_cells(ctx.job))
+    chunks = balanced_chunks(np.asarray(compute(summed(rows))), block_cells(ctx.job.resources.block_memory))
     bounds = [0, *accumulate(chunks)]
     make = partial(_write_piece, given=given, bounds=bounds)
     summaries = [item.summary for item in ctx.store_files(outputs.PARTIAL_COUNTS, n_pieces, make)]
@@ -359,9 +347,9 @@ def _write_piece(index: int, prefix: str, *, given: GivenTable, bounds: list[int
 def plan_given_counts(job: Any, sizes: Any) -> Cost:
     """Return the plan of joining the runs of each row block."""
     pairs = sizes.pairs
-    written = int(STORED_PAIR_BYTES * pairs.n_nonzero)
-    n_blocks, block_memory = pairs.runs.n_row_blocks, int(job.resources.block_memory)
-    return Cost(n_blocks, pairs.runs.n_bytes, written, block_memory, exact=pairs.exact, exchange=Exchange())
+    return given_counts_cost(pairs.n_nonzero, pairs.runs, job.resources.block_memory)._replace(
+        exact=pairs.exact
+    )
 
 
 def run_given_counts(ctx: Context) -> dict[str, Any]:

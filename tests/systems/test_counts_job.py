@@ -214,6 +214,6 @@ def test_word_spaces_of_exported_contexts_are_those_of_the_text(tiny: Path) -> N
     first, again = (de.Workspace.open(str(tiny / name)) for name in ("spaces", "again"))
     for output in ("contexts", "spaces/ppmi", "vectors"):
         assert again.describe(output).digest == first.describe(output).digest, output
-    wrong = run("run", tiny / "counts.toml", "--set", "recipes.hal={of='hal',method='counts'}")
+    wrong = run("run", tiny / "counts.toml", "--set", "recipes.next={of='hal',method='counts'}")
     assert wrong.exit_code == 2
     assert "has contexts only" in wrong.output

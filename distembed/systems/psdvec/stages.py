@@ -33,6 +33,7 @@ from distembed.factorization.psdvec_costs import (
     core_cost,
     core_memory,
     noncore_cost,
+    with_known_vectors,
 )
 from distembed.factorization.psdvec_inputs import check_core_size
 from distembed.factorization.subword_costs import joined_cost, subword_cost, table_bytes
@@ -79,7 +80,6 @@ from distembed.systems.psdvec.update import (
     solved_vectors,
     starts_from_vectors,
     store_frozen,
-    vectors_in_memory,
     warm_start,
 )
 from distembed.weighting.costs import pmi_cost
@@ -298,7 +298,7 @@ def plan_core(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     pair_bytes = stored_pair_bytes(counting_options(job))
     cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
     if starts_from_vectors(job):
-        cost = cost._replace(shared_bytes=cost.shared_bytes + vectors_in_memory(job, sizes))
+        cost = with_known_vectors(cost, sizes.corpus.n_words, job.psdvec.n_components)
     return cost._replace(exact=sizes.pairs.exact)
 
 

@@ -17,7 +17,7 @@ from distembed.corpus import Vocabulary
 from distembed.costs import Cost
 from distembed.display import plural
 from distembed.execution import compute
-from distembed.factorization import drift_blocks
+from distembed.factorization.drift import drift_cost, drift_of
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, objective_of
 from distembed.factorization.psdvec_update import KnownVectors, completed_vectors
@@ -39,9 +39,6 @@ PREVIOUS, DRIFT = "previous", "drift"
 
 WEIGHTS = ("noncore_cutoff", "noncore_scale")
 """What a fit knows of the weights of words that come later."""
-
-COMPARED_WORDS, COMPARED_NEIGHBORS = 1000, 10
-"""The most frequent words whose nearest words are compared, and how many of these."""
 
 
 def solved_vectors(workspace: Workspace) -> da.Array:
@@ -268,11 +265,6 @@ def starts_from_vectors(job: PSDVecJob) -> bool:
     return job.psdvec.update != "scratch" or job.psdvec.core_vectors is not None
 
 
-def vectors_in_memory(job: PSDVecJob, sizes: PSDVecSizes) -> int:
-    """Return the bytes of known vectors in memory: as read, sorted, completed and in blocks."""
-    return 4 * RowSizes(sizes.corpus.n_words, job.psdvec.n_components, itemsize=4).n_bytes
-
-
 def check_given_vectors(job: PSDVecJob) -> list[str]:
     """Open the finished vectors of core words, where a job names some, and return how long they are."""
     if job.psdvec.core_vectors is None:
@@ -286,15 +278,8 @@ def check_given_vectors(job: PSDVecJob) -> list[str]:
 
 
 def plan_drift(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
-    """Return the plan of comparing the vectors with those before, all of which are in memory."""
-    n_words, k = sizes.corpus.n_words, job.psdvec.n_components
-    n_bytes = RowSizes(n_words, k, itemsize=4).n_bytes
-    rows = 8 * min(drift_blocks.ROWS_AT_A_TIME, n_words) * n_words
-    return Cost(1, 2 * n_bytes, DRIFT_ROW_BYTES * n_words, 8 * n_bytes + 2 * rows, exact=False)
-
-
-DRIFT_ROW_BYTES = 40
-"""Bytes of a row of the table of the drift."""
+    """Return the plan of comparing the vectors with those before."""
+    return drift_cost(sizes.corpus.n_words, job.psdvec.n_components)
 
 
 def run_drift(ctx: Context) -> dict[str, Any]:
@@ -308,24 +293,14 @@ def run_drift(ctx: Context) -> dict[str, Any]:
     old = Vocabulary(table["word"].combine_chunks(), unknown, unknown)
     rows = old.index(now.array)
     shared = np.flatnonzero(rows >= 0)
-    first, second = (
-        drift_blocks.directions(np.asarray(compute(vectors))[places])
-        for vectors, places in (
-            (outputs.PREVIOUS_VECTORS.read(workspace), rows[shared]),
-            (solved_vectors(workspace), shared),
-        )
-    )
-    turned = first
-    if first.shape[1] == second.shape[1] and ctx.job.psdvec.update != "frozen":
-        turned = first @ drift_blocks.rotation(first, second)
-    kept = drift_blocks.neighbors_kept(first, second, COMPARED_WORDS, COMPARED_NEIGHBORS)
-    all_kept = np.full(len(shared), np.nan)
-    all_kept[: len(kept)] = kept
+    first = np.asarray(compute(outputs.PREVIOUS_VECTORS.read(workspace)))[rows[shared]]
+    second = np.asarray(compute(solved_vectors(workspace)))[shared]
+    found = drift_of(first, second, is_turned=ctx.job.psdvec.update != "frozen")
     columns = {
         "word": now.array.take(pa.array(shared)),
         "count": now.counts[shared],
-        "cosine": drift_blocks.cosines(turned, second),
-        "neighbors_kept": pa.array(all_kept, from_pandas=True),
+        "cosine": found.cosines,
+        "neighbors_kept": pa.array(found.neighbors_kept, from_pandas=True),
     }
     ctx.store_table(outputs.DRIFT, pa.table(columns))
     objective = outputs.OBJECTIVE.read(workspace)["weighted_squared_error"][-1].as_py()
@@ -333,7 +308,7 @@ def run_drift(ctx: Context) -> dict[str, Any]:
         "n_shared": len(shared),
         "n_new": len(now) - len(shared),
         "n_gone": len(old) - len(shared),
-        "neighbors_kept": float(kept.mean()) if len(kept) else None,
+        "neighbors_kept": found.share_kept,
         "objective_before": before["objective"],
         "objective": objective,
     }

@@ -11,6 +11,7 @@ import numpy as np
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute, map_blocks
+from distembed.factorization.drift import COMPARED_NEIGHBORS, COMPARED_WORDS
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.job.word_vectors import SUBWORDS
@@ -198,7 +199,7 @@ def drift_sections(job: PSDVecJob, workspace: Workspace) -> list[report.Section]
     kept = facts["neighbors_kept"]
     caption = (
         f"{facts['n_shared']:,} words had a vector before, {facts['n_new']:,} are new, {facts['n_gone']:,} are gone. "
-        f"Of the {update.COMPARED_NEIGHBORS} nearest words of the most frequent {update.COMPARED_WORDS:,}, {kept:.1%} "
+        f"Of the {COMPARED_NEIGHBORS} nearest words of the most frequent {COMPARED_WORDS:,}, {kept:.1%} "
         f"are the same. The objective was {facts['objective_before']:.6g} on the counts before and is "
         f"{facts['objective']:.6g} now. The words that moved most come first: the cosine is that with the vector "
         "before, after the rotation that brings both sets nearest."
