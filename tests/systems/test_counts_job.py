@@ -50,6 +50,8 @@ def test_vectors_of_exported_counts_are_those_of_the_text(tiny: Path, name: str)
         assert again.describe(output).digest == first.describe(output).digest, output
     succeed("run", tiny / "counts.toml")
     assert "nothing to do" in succeed("run", tiny / "counts.toml").output
+    done = run("infer", tiny / "again", tiny / "text" / "a.txt", "--to", tiny / "more.txt")
+    assert "does not say how texts become tokens" in done.output
 
 
 def test_pandas_scipy_and_glove_read_what_is_written(tiny: Path) -> None:

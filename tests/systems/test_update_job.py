@@ -124,6 +124,19 @@ def test_a_killed_update_ends_with_the_same_bytes(tiny: Path, update: str) -> No
         assert again.describe(name).digest == whole.describe(name).digest, name
 
 
+def test_a_damaged_copy_is_not_mended_from_other_vectors(tiny: Path) -> None:
+    with_more_text(tiny)
+    settings = ("--set", "psdvec.update=warm", "--set", "psdvec.solver=krylov", "--set", "psdvec.n_iter=3")
+    succeed("run", tiny / "job.toml", "--replace", *settings)
+    files = [path for path in (tiny / "w/arrays.zarr/previous_vectors").rglob("*") if "c" in path.parts]
+    chunk = next(path for path in files if path.is_file())
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    done = run("run", tiny / "job.toml", *settings)
+    assert done.exit_code == 2
+    assert "the copy of the earlier vectors" in done.output
+    assert 'set psdvec.update = "scratch"' in done.output
+
+
 def test_other_components_are_one_sentence(tiny: Path) -> None:
     with_more_text(tiny)
     settings = ("--replace", "--set", "psdvec.update=frozen", "--set", "psdvec.n_components=5")

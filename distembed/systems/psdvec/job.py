@@ -234,7 +234,10 @@ class PSDVecMatricesSection(WordMatricesSection):
 class PSDVecJob(CountsJob, CountingJob):
     """A job of `system = "psdvec"`: a corpus, or its counts, in, word vectors out."""
 
-    effects = (Only(("join",), "view_names", (), "a view, [views.NAME]"),)
+    effects = (
+        Only(("join",), "view_names", (), "a view, [views.NAME]"),
+        Only(("counting",), "counts", (None,), "a text, corpus.paths"),
+    )
 
     counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()

@@ -363,9 +363,12 @@ class SpaceMatricesSection(WordMatricesSection):
 class WordSpacesJob(CountsJob):
     """A job of `system = "wordspaces"`: a corpus or its counts in, many word spaces and their scores out."""
 
-    effects = tuple(
-        Only((table,), "tables", (table,), f"a recipe that is made of {table}")
-        for table in ("contexts", "bigrams", "hal")
+    effects = (
+        *(
+            Only((table,), "tables", (table,), f"a recipe that is made of {table}")
+            for table in ("contexts", "bigrams", "hal")
+        ),
+        Only(("contexts",), "counts", (None,), "a text, corpus.paths"),
     )
 
     contexts: CountingSection = CountingSection()
