@@ -22,9 +22,11 @@ from distembed.job.model import (
     Only,
     ReportSection,
     Section,
+    later,
     section_of,
 )
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
+from distembed.stages.given_counts import CountsJob
 from distembed.stages.kept_matrices import WordMatricesSection
 from distembed.vectors.ngram_blocks import check_lengths
 
@@ -47,11 +49,28 @@ class PSDVecSection(Section):
     batch_words: int = OPTION
     ridge: float | tuple[float, ...] = OPTION
     bands: tuple[int, ...] | None = OPTION
+    update: Literal["scratch", "warm", "frozen"] = later("scratch")
+    """What becomes of the vectors that the workspace has when its counts change: "scratch" solves all anew, "warm"
+    starts from them and stops when the objective falls no more, "frozen" leaves them and solves only new words.
+    """
+    core_vectors: InputPath | None = later(None)
+    """Finished vectors of core words: a file in any format, or a workspace. They stay as they are, and all other words
+    are solved against them.
+    """
 
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the estimator, as they are written in JSON."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"update", "core_vectors"})
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        if self.core_vectors is not None and self.update != "scratch":
+            raise ValueError(
+                f'update = "{self.update}" starts from the vectors of the workspace, and core_vectors names others: '
+                "leave one out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _a_ridge_for_each_band(self) -> Self:
@@ -212,10 +231,13 @@ class PSDVecMatricesSection(WordMatricesSection):
     """
 
 
-class PSDVecJob(CountingJob):
-    """A job of `system = "psdvec"`: a corpus in, word vectors out."""
+class PSDVecJob(CountsJob, CountingJob):
+    """A job of `system = "psdvec"`: a corpus, or its counts, in, word vectors out."""
 
-    effects = (Only(("join",), "view_names", (), "a view, [views.NAME]"),)
+    effects = (
+        Only(("join",), "view_names", (), "a view, [views.NAME]"),
+        Only(("counting",), "counts", (None,), "a text, corpus.paths"),
+    )
 
     counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
@@ -243,6 +265,16 @@ class PSDVecJob(CountingJob):
         if section["keep_pmi"] and isinstance(matrices, Mapping):
             matrices = {**matrices, "keep": ["pmi", *matrices.get("keep", ())]}
         return {**tree, "psdvec": rest, "matrices": matrices}
+
+    @model_validator(mode="after")
+    def _views_have_a_text(self) -> Self:
+        counted = [name for name, view in self.views.items() if isinstance(view, CountedView)]
+        if self.counts is not None and counted:
+            raise ValueError(
+                f"views.{counted[0]} counts a text, and a job that starts from counts.path has none: leave it out, or "
+                'give method = "vectors"'
+            )
+        return self
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

@@ -78,3 +78,23 @@ EIGENVALUES = TableOutput(
 OBJECTIVE = TableOutput(
     "objective", "The error after each round of the factorization.", columns=("weighted_squared_error",)
 )
+PREVIOUS_SOURCE = ArrayOutput(
+    "previous_source",
+    "The digest of the vectors that were there before, of which the workspace keeps a copy.",
+    dims=("byte",),
+    dtype="uint8",
+)
+PREVIOUS_WORDS = TableOutput(
+    "previous_words", "The words of the vectors that were there before.", columns=("word", "count")
+)
+PREVIOUS_VECTORS = ArrayOutput(
+    "previous_vectors",
+    "The vectors that were there before; row i is row i of previous_words.parquet.",
+    dims=("word", "component"),
+)
+DRIFT = TableOutput(
+    "drift",
+    "How far each word moved that had a vector before: its cosine with it, after the rotation that brings both sets "
+    "nearest, and the share of its nearest words that is the same.",
+    columns=("word", "count", "cosine", "neighbors_kept"),
+)

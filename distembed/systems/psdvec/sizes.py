@@ -7,13 +7,14 @@ from typing import NamedTuple
 from distembed.counting.costs import RunSizes
 from distembed.job.stage import Counted
 from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, estimated_pairs, pair_sizes
+from distembed.stages.given_counts import GivenPairs, given_pairs
 from distembed.systems.psdvec.job import CountedView, PSDVecJob
 
 
 class PSDVecSizes(NamedTuple):
     """The sizes of the counts that PSDVec factorizes, and of those of each view that counts the text."""
 
-    pairs: PairSizes
+    pairs: PairSizes | GivenPairs
     views: dict[str, PairSizes]
 
     @property
@@ -39,6 +40,8 @@ class PSDVecSizes(NamedTuple):
 
 def psdvec_sizes(job: PSDVecJob, counted: Counted | None) -> PSDVecSizes:
     """Return the sizes of a job; what the committed stages know is exact."""
+    if job.counts is not None:
+        return PSDVecSizes(given_pairs(job, counted), {})
     pairs = pair_sizes(job, counted)
     views = {
         name: _view_sizes(job, name, view, pairs.corpus, counted)

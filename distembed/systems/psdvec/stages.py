@@ -33,6 +33,7 @@ from distembed.factorization.psdvec_costs import (
     core_cost,
     core_memory,
     noncore_cost,
+    with_known_vectors,
 )
 from distembed.factorization.psdvec_inputs import check_core_size
 from distembed.factorization.subword_costs import joined_cost, subword_cost, table_bytes
@@ -61,6 +62,7 @@ from distembed.stages.corpus import (
     vocabulary_of,
 )
 from distembed.stages.corpus_sections import counting_options
+from distembed.stages.given_counts import GIVEN_COUNTS, GIVEN_PARTS, GIVEN_VOCABULARY
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
@@ -69,6 +71,17 @@ from distembed.systems.psdvec.job import PSDVecJob
 from distembed.systems.psdvec.presets import PRESETS
 from distembed.systems.psdvec.sizes import PSDVecSizes, psdvec_sizes, vectors_stage
 from distembed.systems.psdvec.text_views import view_stages, width_of
+from distembed.systems.psdvec.update import (
+    DRIFT_STAGE,
+    PREVIOUS,
+    PREVIOUS_STAGE,
+    check_given_vectors,
+    known_vectors,
+    solved_vectors,
+    starts_from_vectors,
+    store_frozen,
+    warm_start,
+)
 from distembed.weighting.costs import pmi_cost
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
@@ -123,13 +136,13 @@ def unspelled_vectors(ctx: Context) -> da.Array:
     """Return the vectors of all words, lazily, before their spelling is added: joined where the job has views."""
     if ctx.job.views:
         return outputs.JOINED_VECTORS.read(ctx.workspace)
-    return solved_vectors(ctx.job, ctx.workspace)
+    return solved_vectors(ctx.workspace)
 
 
 def parts_of(job: PSDVecJob, workspace: Workspace) -> list[da.Array]:
     """Return the vectors that a job with views joins, lazily: those of PSDVec, and those of each view."""
     views = (outputs.VIEW_VECTORS.read(workspace, view=name) for name in job.views)
-    return [solved_vectors(job, workspace), *views]
+    return [solved_vectors(workspace), *views]
 
 
 def weights_of(job: PSDVecJob) -> list[float]:
@@ -168,14 +181,6 @@ def n_dimensions(job: PSDVecJob) -> int:
     """Return the dimensions of the vectors of a job, those of its views included."""
     whole = job.psdvec.n_components + sum(map(width_of, job.views.values()))
     return min(whole, job.join.n_components or whole)
-
-
-def solved_vectors(job: PSDVecJob, workspace: Workspace) -> da.Array:
-    """Return the vectors of all words as core and regression gave them, lazily."""
-    core = outputs.CORE_VECTORS.read(workspace)
-    if not (solves_noncore_first(job) and workspace.stages()[NONCORE].facts["n_noncore"]):
-        return core
-    return da.concatenate([core, outputs.NONCORE_VECTORS.read(workspace)])
 
 
 def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
@@ -224,8 +229,13 @@ NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight", "bat
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return the options of the factorization that its core depends on."""
-    options = job.psdvec.options
-    return {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
+    options, section = job.psdvec.options, job.psdvec
+    chosen = {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
+    if section.update != "scratch":
+        return {**chosen, "update": section.update}
+    if section.core_vectors is not None:
+        return {**chosen, "psdvec": options, "core_vectors": section.core_vectors}
+    return chosen
 
 
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
@@ -287,14 +297,16 @@ def plan_core(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
     pair_bytes = stored_pair_bytes(counting_options(job))
     cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
+    if starts_from_vectors(job):
+        cost = with_known_vectors(cost, sizes.corpus.n_words, job.psdvec.n_components)
     return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
-    """Solve the core words jointly."""
+    """Solve the core words jointly, from the start or from the vectors before; or take vectors that are there."""
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
-    word_counts = vocabulary_of(ctx.workspace).counts
-    row_totals = marginals(counts).rows
+    vocabulary, row_totals = vocabulary_of(ctx.workspace), marginals(counts).rows
+    word_counts = vocabulary.counts.astype(float)
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
     row_nonzeros = np.asarray(corpus_outputs.ROW_NONZEROS.read(ctx.workspace)["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
@@ -303,9 +315,15 @@ def run_core(ctx: Context) -> dict[str, Any]:
     if kept == Kept.ALL:
         core_counts = core_counts.persist()
     model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
-    model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
-    ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
     ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
+    known = known_vectors(ctx, vocabulary, n_core)
+    if known is not None and ctx.job.psdvec.update != "warm":
+        return store_frozen(ctx, psdvec_of(ctx), counts, core_counts, row_totals, known)
+    words, start = (word_counts[:n_core], row_totals[:n_core]), None
+    if known is not None:
+        start = warm_start(psdvec_of(ctx), core_counts, *words, known)
+    model.fit_core(core_counts, *words, start=start)
+    ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
     ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": model.eigenvalues_}))
     ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": model.objective_}))
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
@@ -378,7 +396,8 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     core, counts = outputs.CORE_VECTORS.read(ctx.workspace), corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     n_core, n_words = len(core), len(counts)
     if n_core == n_words:
-        return None, {"n_noncore": 0}
+        facts = ctx.workspace.stages()["core"].facts
+        return None, {"n_noncore": 0, **{name: facts[name] for name in LEARNED if name in facts}}
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"])
     model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
@@ -447,17 +466,25 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         SUBWORDS, (*joined, "vocabulary"), subword_parameters, run_subwords, plan_subwords
     )
     made_of = (*joined, SUBWORDS) if job.subwords.enabled else joined
+    text = (TOKENS, VOCABULARY, PARTIAL_COUNTS, COOCCURRENCE)
+    is_updated = job.psdvec.update != "scratch"
     return (
-        TOKENS,
-        VOCABULARY,
-        PARTIAL_COUNTS,
-        COOCCURRENCE,
+        *((PREVIOUS_STAGE,) if is_updated else ()),
+        *(text if job.counts is None else (GIVEN_VOCABULARY, GIVEN_PARTS, GIVEN_COUNTS)),
         *kept_stages(job, KEPT_PMI),
-        StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
+        StageSpec(
+            "core",
+            ("cooccurrence", "vocabulary", *((PREVIOUS,) if is_updated else ())),
+            core_parameters,
+            run_core,
+            plan_core,
+            check_given_vectors,
+        ),
         *((noncore,) if NONCORE in solved else ()),
         *_joining_stages(job, solved),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
+        *((DRIFT_STAGE,) if is_updated else ()),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
             "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets

@@ -12,6 +12,7 @@ from distembed.display import MAX_ROWS, plural
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute, map_blocks
+from distembed.factorization.drift import COMPARED_NEIGHBORS, COMPARED_WORDS
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.job.word_vectors import SUBWORDS
@@ -28,7 +29,7 @@ from distembed.stages.words import (
     words_shown,
 )
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec import outputs, stages
+from distembed.systems.psdvec import outputs, stages, update
 from distembed.systems.psdvec.job import FileView, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
@@ -77,7 +78,8 @@ def neighbors(
 
 def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
     done = workspace.stages()
-    tokens, vocabulary, counts = (done[name].facts for name in ("tokens", "vocabulary", "cooccurrence"))
+    tokens = done["tokens"].facts if job.counts is None else {}
+    vocabulary, counts = (done[name].facts for name in ("vocabulary", "cooccurrence"))
     return {
         "documents": tokens.get("n_documents", 0),
         "tokens": tokens.get("n_tokens", 0),
@@ -115,6 +117,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
         *_views(job, workspace, vectors),
+        *drift_sections(job, workspace),
         *bias_audit(job, vectors),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
@@ -183,6 +186,28 @@ def _parts(job: PSDVecJob, workspace: Workspace) -> tuple[list[da.Array], list[n
     parts = stages.parts_of(job, workspace)
     bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
     return parts, np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
+
+
+MOVED_WORDS = 20
+"""Words that the report names which moved most."""
+
+
+def drift_sections(job: PSDVecJob, workspace: Workspace) -> list[report.Section]:
+    """Show how far words moved since the vectors before, and those that moved most, where a job starts from them."""
+    facts = workspace.stages()[update.DRIFT].facts if job.psdvec.update != "scratch" else {}
+    if not facts.get("n_shared"):
+        return []
+    table = outputs.DRIFT.read(workspace)
+    moved = table.sort_by([("cosine", "ascending"), ("count", "descending")])[:MOVED_WORDS].to_pylist()
+    kept = facts["neighbors_kept"]
+    caption = (
+        f"{facts['n_shared']:,} words had a vector before, {facts['n_new']:,} are new, {facts['n_gone']:,} are gone. "
+        f"Of the {COMPARED_NEIGHBORS} nearest words of the most frequent {COMPARED_WORDS:,}, {kept:.1%} "
+        f"are the same. The objective was {facts['objective_before']:.6g} on the counts before and is "
+        f"{facts['objective']:.6g} now. The words that moved most come first: the cosine is that with the vector "
+        "before, after the rotation that brings both sets nearest."
+    )
+    return [report.table("Words that moved", moved, caption=caption)]
 
 
 def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
