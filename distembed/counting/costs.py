@@ -257,3 +257,22 @@ def reading_cost(sizes: TextSizes, n_words: int, n_tasks: int, written_bytes: in
     """Return what tasks take that read token ids and look each up in the vocabulary."""
     task = block_memory + LOOKUP_BYTES * n_words
     return Cost(n_tasks, int(TOKEN_BYTES * sizes.n_tokens), written_bytes, task, exchange=Exchange())
+
+
+GROUP_BYTES = 100
+"""Bytes that a document takes while it is dealt into a group: its id, its part, and its chance."""
+
+
+def dealt_groups_cost(sizes: TextSizes) -> Cost:
+    """Return what dealing the documents of a corpus into groups takes."""
+    n_bytes = GROUP_BYTES * sizes.n_documents
+    return Cost(1, n_bytes, 4 * sizes.n_documents, n_bytes, exchange=Exchange())
+
+
+def group_sums_cost(
+    n_group_pairs: int, n_pairs: int, n_blocks: int, n_groups: int, pair_bytes: float
+) -> Cost:
+    """Return what adding the counts of groups of documents takes, where a stored pair takes so many bytes."""
+    task = 2 * PAIR_BYTES * n_group_pairs // max(1, n_blocks)
+    read, written = int(pair_bytes * n_group_pairs), int(pair_bytes * n_pairs)
+    return Cost(n_blocks * n_groups, read, written, task, exchange=Exchange())

@@ -35,6 +35,15 @@ class PartialCounts(NamedTuple):
     n_positions: int = 1  # columns of each word, one for each distance that is counted apart
 
 
+class DocumentGroups(NamedTuple):
+    """Groups of the documents of a partition."""
+
+    of: NDArray[np.int32]
+    """The group of each document, from 0. Int32 array (documents,)."""
+    n_groups: int
+    """The groups of the whole corpus."""
+
+
 def count_partition(
     partition: str,
     vocabulary: Vocabulary,
@@ -45,6 +54,7 @@ def count_partition(
     number: int = 0,
     storage_options: dict[str, Any] | None = None,
     memory: ThreadMemory | None = None,
+    groups: DocumentGroups | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
 
@@ -70,6 +80,9 @@ def count_partition(
         The options of fsspec for `partition`.
     memory : ThreadMemory, optional
         The memory in which pairs are counted, which the next partitions of the same thread then use again.
+    groups : DocumentGroups, optional
+        Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i, and so
+        have the row boundaries.
 
     Returns
     -------
@@ -91,9 +104,10 @@ def count_partition(
     """
     lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
-    rules = _stream_rules(options, vocabulary, lookup, number)
+    groups = groups or DocumentGroups(np.empty(0, np.int32), 1)
+    rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=groups.of * len(vocabulary))
     rows = token_rows(partition, options.block_memory // 64, storage_options)
-    own, n_runs = (memory or ThreadMemory()).of(options, len(vocabulary)), 0
+    own, n_runs = (memory or ThreadMemory()).of(options, groups.n_groups * len(vocabulary)), 0
     with RunWriter(target, len(row_blocks) - 1) as writer:
         for run in _spilled_runs(_windowed_stream(rows, rules, options.window, own.n_places), options, own):
             _write_run(writer, run, row_blocks, own.spare() if options.direction == "symmetric" else None)
@@ -162,7 +176,8 @@ def _stream_rules(
     drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
     draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
     draw = 0 if options.draw is None else options.window
-    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key)
+    no_shift = np.empty(0, np.int32)
+    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key, no_shift)
 
 
 def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:

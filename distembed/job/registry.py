@@ -12,6 +12,7 @@ SYSTEMS = {
     "topics": "distembed.systems.topics.stages",
     "transfer": "distembed.systems.transfer.stages",
     "neighbors": "distembed.systems.neighbors.stages",
+    "comparison": "distembed.systems.comparison.stages",
 }
 """The module of each system, by the name that a job gives as `job.system`."""
 

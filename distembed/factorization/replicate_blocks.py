@@ -1,0 +1,293 @@
+"""The vectors of words in several samples of documents, on one block of words.
+
+Documents lie in groups whose counts are known. A *sample* takes each group a whole number of times: once each is the
+text itself, half of the groups are a half of it, and groups drawn with replacement are a draw of the bootstrap. The
+counts of a sample are sums of those of its groups, so that nothing is counted again.
+
+Symbols as in `distembed.factorization.blocks`: the vector of a word in a sample solves ``A v = V1ᵀ m``,
+``A = E + mu I + sum w_j v_j v_jᵀ`` over its pairs, ``E = 2 a V1ᵀV1``. The systems of all samples are near that of the
+text, whose factor preconditions them: conjugate gradients for all samples at once take few products of the word's
+core vectors, where a factor of each would take the rank times as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.sparse import csr_array, hstack
+
+from distembed.factorization.blocks import PairWeighting
+from distembed.linalg.csr import canonical_csr
+from distembed.weighting.blocks import excess_of_pair
+
+Floats = NDArray[np.floating]
+
+_jit = numba.njit(cache=True, nogil=True)
+
+MOST_STEPS, TOLERANCE = 30, 1e-8
+"""Steps of conjugate gradients, and the part of a solution's squared length, in the norm of A, that may be missing.
+
+A tenth of a thousandth of the length is a hundredth of what the noise of a word with thousands of occurrences moves it.
+"""
+
+
+class Totals(NamedTuple):
+    """What is known of words in each group of documents, beside their pairs."""
+
+    pairs: NDArray[Any]
+    """The pairs with the word on the left. Array (words, groups)."""
+    counts: NDArray[Any]
+    """Its occurrences. Array (words, groups)."""
+
+    def in_samples(self, samples: Floats, n_all: Floats) -> tuple[Floats, Floats]:
+        """Return the pairs and the share of all occurrences in each sample, (words, samples) float64."""
+        return self.pairs @ samples, self.counts @ samples / np.maximum(n_all, 1.0)
+
+
+class Regression(NamedTuple):
+    """What all words of a job are solved by."""
+
+    weighting: PairWeighting
+    ridge: float
+    uniform_weight: float
+
+
+def sample_vectors(
+    groups: Sequence[Any],
+    transposed: Sequence[Any] | None,
+    words: Totals,
+    core_words: Totals,
+    samples: Floats,
+    core: Floats,
+    core_gram: Floats,
+    rules: Regression,
+    *,
+    wanted: NDArray[np.bool_],
+    n_all: Floats,
+) -> Iterator[tuple[int, Floats]]:
+    """Yield the number of each wanted word of a block, and its vectors (samples, d) in all samples.
+
+    Parameters
+    ----------
+    groups : sequence of csr_array (words, c)
+        The counts with core words of each group of documents.
+    transposed : sequence of csr_array (words, c), optional
+        The counts with the core word on the left; None where pairs are counted in both orders, which are then equal.
+    words, core_words : Totals
+        Those of the words of the block, and of the core words.
+    samples : (groups, samples) float64
+        How often each sample takes each group; the first takes every group once.
+    core : (c, d) float32
+        V1.
+    core_gram : (d, d) float64
+        V1ᵀV1.
+    rules : Regression
+        How counts become weights, and the ridge.
+    wanted : (words,) bool
+        The words that are solved.
+    n_all : (samples,) float64
+        The occurrences of all words in each sample.
+    """
+    weighting, ridge, uniform = rules
+    own, facing = words.in_samples(samples, n_all), core_words.in_samples(samples, n_all)
+    sides = [_beside(groups), *([] if transposed is None else [_beside(transposed)])]
+    system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
+    place, single = np.full(len(core), -1, np.int32), samples.astype(np.float32)
+    for word in np.flatnonzero(wanted):
+        support, *counts = _row_of_groups(sides, word, place, len(groups), single)
+        if not support.size:
+            yield int(word), np.zeros((samples.shape[1], core.shape[1]), np.float32)
+            continue
+        weights, moments = _weights_and_moments(
+            counts[0], counts[-1], support, *(side[word] for side in own), *facing, uniform, *weighting
+        )
+        yield int(word), _solve_samples(core[support], weights, moments, system).T
+
+
+def _beside(blocks: Sequence[Any]) -> csr_array:
+    """Return the blocks of all groups side by side."""
+    return canonical_csr(csr_array(hstack([canonical_csr(block) for block in blocks], format="csr")))
+
+
+def _row_of_groups(
+    sides: Sequence[csr_array], word: int, place: NDArray[np.int32], n_groups: int, samples: Floats
+) -> list[Any]:
+    """Return the core words that a word has pairs with in any group, and its counts in each sample, for each side."""
+    n_core, rows = len(place), [slice(side.indptr[word], side.indptr[word + 1]) for side in sides]
+    columns = [side.indices[row] for side, row in zip(sides, rows, strict=True)]
+    support = np.unique(np.concatenate(columns) % n_core)
+    place[support] = np.arange(len(support), dtype=np.int32)
+    found: list[Any] = [support]
+    for side, row, column in zip(sides, rows, columns, strict=True):
+        counts = np.zeros((len(support), n_groups), np.float32)
+        counts[place[column % n_core], column // n_core] = side.data[row]
+        found.append(counts @ samples)
+    return found
+
+
+@_jit
+def _weights_and_moments(  # type: ignore[no-untyped-def]
+    forward, backward, support, n_i, u_i, n_j, u_j, uniform, smoothing, cutoff, scale
+):
+    weights, moments = np.zeros(forward.shape, np.float32), np.zeros(forward.shape, np.float32)
+    base = np.log(smoothing)
+    for entry in range(len(support)):
+        j = support[entry]
+        for sample in range(forward.shape[1]):
+            x, y = forward[entry, sample], backward[entry, sample]
+            if x > 0 or y > 0:
+                w, v = min(np.sqrt(x), cutoff) / scale, min(np.sqrt(y), cutoff) / scale
+                g = base + excess_of_pair(x, n_i[sample], u_j[j, sample], smoothing)
+                h = base + excess_of_pair(y, n_j[j, sample], u_i[sample], smoothing)
+                weights[entry, sample] = w + v
+                moments[entry, sample] = (w + uniform) * g + (v + uniform) * h
+    return weights, moments
+
+
+def _solve_samples(rows: Floats, weights: Floats, moments: Floats, system: Floats) -> Floats:
+    """Return the solutions (d, samples), float32, of ``(B + Pᵀ diag(w) P) v = Pᵀ m`` for each column of w and m."""
+    half = rows * np.sqrt(weights[:, :1])
+    factor = np.linalg.cholesky(system + (half.T @ half).astype(np.float64)).T
+    right = (rows.T @ moments).astype(np.float64)
+
+    def product(vectors: Floats) -> Floats:
+        own = rows.T @ (weights * (rows @ vectors.astype(np.float32)))
+        return system @ vectors + own
+
+    solution = lapack.dpotrs(factor, right)[0]
+    size = np.maximum((right * solution).sum(axis=0), 1e-300)
+    left = right - product(solution)
+    inner = step = lapack.dpotrs(factor, left)[0]
+    gain = (left * inner).sum(axis=0)
+    for _ in range(MOST_STEPS):
+        if (gain <= TOLERANCE * size).all():
+            break
+        forward = product(step)
+        length = gain / np.maximum((step * forward).sum(axis=0), 1e-300)
+        solution = solution + length * step
+        left = left - length * forward
+        inner, before = lapack.dpotrs(factor, left)[0], gain
+        gain = (left * inner).sum(axis=0)
+        step = inner + gain / np.maximum(before, 1e-300) * step
+    return solution.astype(np.float32)
+
+
+def cosine_distances(first: Floats, second: Floats) -> NDArray[np.float64]:
+    """Return ``1 - cos`` of the rows of two arrays, (rows,); NaN where a row is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.factorization.replicate_blocks import cosine_distances
+    >>> cosine_distances(np.eye(2), np.array([[1.0, 0.0], [1.0, 0.0]])).tolist()
+    [0.0, 1.0]
+    """
+    one, other = first.astype(np.float64), second.astype(np.float64)
+    lengths = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
+    cosines = np.divide((one * other).sum(axis=1), lengths, out=np.full(len(one), np.nan), where=lengths > 0)
+    return np.clip(1 - cosines, 0, 2)
+
+
+# --- differences between parts ---------------------------------------------------------------------------------
+
+
+class Design(NamedTuple):
+    """The samples of each part: the whole, pairs of random halves, and draws of the bootstrap."""
+
+    n_halves: int
+    n_draws: int
+    confidence: float
+
+    @property
+    def n_samples(self) -> int:
+        """The samples of a part."""
+        return 1 + 2 * self.n_halves + self.n_draws
+
+    def first_halves(self, vectors: Floats) -> Floats:
+        """Return the rows of the first of each two halves, of those of all samples."""
+        return vectors[1 : 1 + self.n_halves]
+
+    def second_halves(self, vectors: Floats) -> Floats:
+        """Return the rows of the second of each two halves."""
+        return vectors[1 + self.n_halves : 1 + 2 * self.n_halves]
+
+    def draws(self, vectors: Floats) -> Floats:
+        """Return the rows of the draws."""
+        return vectors[1 + 2 * self.n_halves :]
+
+
+def group_samples(n_groups: int, design: Design, seed: Sequence[int]) -> Floats:
+    """Return how often each sample of a part takes each of its groups, (groups, samples) float64.
+
+    Examples
+    --------
+    >>> from distembed.factorization.replicate_blocks import Design, group_samples
+    >>> samples = group_samples(4, Design(1, 2, 0.95), [0])
+    >>> samples[:, 0].tolist(), samples[:, 1:3].sum(axis=1).tolist()
+    ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0])
+    >>> samples[:, 3:].sum(axis=0).tolist()
+    [4.0, 4.0]
+    """
+    rng = np.random.default_rng(seed)
+    halves = np.zeros((n_groups, design.n_halves))
+    for column in halves.T:
+        column[rng.permutation(n_groups)[: n_groups // 2]] = 1
+    draws = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), design.n_draws).T
+    return np.concatenate([np.ones((n_groups, 1)), halves, 1 - halves, draws], axis=1)
+
+
+PAIR_MEASURES = ("distance", "low", "high", "distance_of_halves")
+"""What is measured of a word between two parts, beside the noise in each."""
+
+
+def differences(vectors: Sequence[Floats | None], design: Design) -> NDArray[np.float64]:
+    """Return the noise of a word in each part, and `PAIR_MEASURES` of each two parts.
+
+    The *noise* is the mean cosine distance between random halves of the part. The distance of halves is that between a
+    half of one part and a half of the other, so that its excess over the noise is that of texts of equal size. The
+    interval is that of the basic bootstrap, ``2 d - q``: a draw has noise of its own, by which its distance is too
+    large.
+
+    Parameters
+    ----------
+    vectors : sequence of (samples, d) array or None
+        Those of the word in all samples of each part; None where it cannot be judged there.
+    design : Design
+        What the samples are.
+    """
+    noise = [np.nan if one is None else _noise(one, design) for one in vectors]
+    pairs = [
+        _pair(first, second, design) for place, first in enumerate(vectors) for second in vectors[place + 1 :]
+    ]
+    return np.concatenate([noise, *pairs])
+
+
+def _noise(vectors: Floats, design: Design) -> float:
+    return _mean(cosine_distances(design.first_halves(vectors), design.second_halves(vectors)))
+
+
+def _pair(first: Floats | None, second: Floats | None, design: Design) -> NDArray[np.float64]:
+    if first is None or second is None:
+        return np.full(len(PAIR_MEASURES), np.nan)
+    distance = cosine_distances(first[:1], second[:1])[0]
+    drawn = cosine_distances(design.draws(first), design.draws(second))
+    drawn = drawn[np.isfinite(drawn)]
+    tail = (1 - design.confidence) / 2
+    ends = np.quantile(drawn, [1 - tail, tail]) if drawn.size else np.full(2, np.nan)
+    low, high = np.clip(2 * distance - ends, 0, 2)
+    sides = [(one, other) for one in _halves(first, design) for other in _halves(second, design)]
+    return np.array([distance, low, high, _mean(np.concatenate([cosine_distances(*side) for side in sides]))])
+
+
+def _halves(vectors: Floats, design: Design) -> tuple[Floats, Floats]:
+    return design.first_halves(vectors), design.second_halves(vectors)
+
+
+def _mean(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else np.nan

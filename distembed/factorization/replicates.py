@@ -1,0 +1,194 @@
+"""Words solved in parts of a text, and in samples of each part, against one core, over row blocks of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.execution import map_blocks, shared
+from distembed.factorization import replicate_blocks as blocks
+from distembed.factorization.replicate_blocks import PAIR_MEASURES, Design, Regression, Totals
+from distembed.linalg.chunks import batches
+from distembed.linalg.operators import dense_blocks, gathered, gram
+
+Floats = NDArray[np.floating]
+
+
+class Part(NamedTuple):
+    """A part of a text: the counts of its groups of documents."""
+
+    groups: Sequence[da.Array]
+    """The counts of each group in both orders. Dask arrays (words, c) of csr_array row blocks."""
+    words: Totals
+    """Of all words, in memory."""
+    samples: Floats
+    """How often each sample takes each group, (groups, samples); the first takes each once."""
+
+
+class _PartOfBlock(NamedTuple):
+    """What a task needs of a part beside the rows of its words."""
+
+    n_groups: int
+    core: Totals
+    samples: Floats
+    n_all: Floats
+
+
+def part_vectors(part: Part, core: da.Array, rules: Regression, *, batch_words: int = 500) -> da.Array:
+    """Return the vectors of all words in a part, lazily, (words, d) float32; zero without pairs.
+
+    Parameters
+    ----------
+    part : Part
+        Its first sample alone is used.
+    core : Dask array (c, d)
+        Vectors of the first c words, from all text.
+    rules : Regression
+    batch_words : int
+        The words of a task.
+    """
+    own = part._replace(samples=part.samples[:, :1])
+    wanted = np.ones((part.words.counts.shape[0], 1), bool)
+    return _lift(_vectors_block, [own], core, rules, wanted, core.shape[1], batch_words)
+
+
+def word_differences(
+    parts: Sequence[Part],
+    core: da.Array,
+    rules: Regression,
+    design: Design,
+    judged: NDArray[np.bool_],
+    *,
+    batch_words: int = 200,
+) -> da.Array:
+    """Return the noise of each word in each part, and its differences between each two, lazily.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    core : Dask array (c, d)
+        Vectors of the first c words, from all text.
+    rules : Regression
+    design : Design
+        What the samples of the parts are.
+    judged : bool array (words, parts)
+        Where a word occurs often enough.
+    batch_words : int
+        The words of a task.
+
+    Returns
+    -------
+    Dask array (words, measures) float32
+        The columns of `measures_of`; NaN where a word is not judged.
+    """
+    width = len(measures_of(len(parts)))
+    return _lift(_differences_block, parts, core, rules, judged, width, batch_words, design=design)
+
+
+def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
+    """Return the columns of `word_differences`: what is measured, and the numbers of the parts, the second -1 for none.
+
+    Examples
+    --------
+    >>> from distembed.factorization.replicates import measures_of
+    >>> measures_of(2)[:3]
+    [('noise', 0, -1), ('noise', 1, -1), ('distance', 0, 1)]
+    """
+    pairs = [(one, other) for one in range(n_parts) for other in range(one + 1, n_parts)]
+    noise = [("noise", part, -1) for part in range(n_parts)]
+    return noise + [(name, *pair) for pair in pairs for name in PAIR_MEASURES]
+
+
+def _lift(
+    function: Any,
+    parts: Sequence[Part],
+    core: da.Array,
+    rules: Regression,
+    judged: NDArray[np.bool_],
+    width: int,
+    batch_words: int,
+    **options: Any,
+) -> da.Array:
+    n_words, n_core = judged.shape[0], core.shape[0]
+    rows = batches(n_words, batch_words)
+    counts = [group.rechunk((rows, -1)) for part in parts for group in part.groups]
+    totals = [np.concatenate([part.words[side] for part in parts], axis=1) for side in (0, 1)]
+    of_block = [
+        _PartOfBlock(
+            len(part.groups),
+            Totals(*(side[:n_core] for side in part.words)),
+            part.samples,
+            part.words.counts.sum(axis=0) @ part.samples,
+        )
+        for part in parts
+    ]
+    vectors = gathered(core)
+    return map_blocks(
+        partial(function, **options),
+        dense_blocks(judged, rows),
+        *(dense_blocks(side, rows) for side in totals),
+        vectors,
+        gram(vectors, vectors),
+        *counts,
+        chunks=(rows, (width,)),
+        dtype=np.float32,
+        meta=np.empty((0, 0), np.float32),
+        parts=shared(of_block),
+        rules=rules,
+        step=function.__name__.strip("_"),
+    )
+
+
+def _solved(
+    judged: NDArray[np.bool_], pairs: Floats, counts: Floats, arrays: Any, parts: Any, rules: Regression
+) -> list[Iterator[tuple[int, Floats]]]:
+    """Return an iterator over the words of each part that are judged, and their vectors in all samples."""
+    core, core_gram, *groups = arrays
+    bounds = np.cumsum([0, *(part.n_groups for part in parts)])
+    return [
+        blocks.sample_vectors(
+            groups[first:last],
+            None,
+            Totals(pairs[:, first:last], counts[:, first:last]),
+            part.core,
+            part.samples,
+            core,
+            core_gram,
+            rules,
+            wanted=judged[:, place],
+            n_all=part.n_all,
+        )
+        for place, (part, first, last) in enumerate(zip(parts, bounds[:-1], bounds[1:], strict=True))
+    ]
+
+
+def _vectors_block(
+    judged: NDArray[np.bool_], pairs: Floats, counts: Floats, *arrays: Any, parts: Any, rules: Regression
+) -> Floats:
+    found = np.zeros((len(judged), arrays[0].shape[1]), np.float32)
+    for word, vectors in _solved(judged, pairs, counts, arrays, parts, rules)[0]:
+        found[word] = vectors[0]
+    return found
+
+
+def _differences_block(
+    judged: NDArray[np.bool_],
+    pairs: Floats,
+    counts: Floats,
+    *arrays: Any,
+    parts: Any,
+    rules: Regression,
+    design: Design,
+) -> Floats:
+    judged = judged & (judged.sum(axis=1, keepdims=True) > 1)
+    solved = _solved(judged, pairs, counts, arrays, parts, rules)
+    found = np.full((len(judged), len(measures_of(len(parts)))), np.nan, np.float32)
+    for word in np.flatnonzero(judged.any(axis=1)):
+        vectors = [next(own)[1] if judged[word, place] else None for place, own in enumerate(solved)]
+        found[word] = blocks.differences(vectors, design)
+    return found
