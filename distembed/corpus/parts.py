@@ -1,4 +1,4 @@
-"""Parts of a corpus: which part each document is of, by a label, a date with bins or a path, and groups to draw from."""
+"""Parts of a corpus: which each document is of, by a label, a date with bins or a path, and groups to draw from."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def parts_by_date(values: Sequence[str | None], edges: Sequence[str], where: Seq
     (('1800-1849', '1850-1899'), [0, 1, -1])
     """
     bounds = [day_of(edge, "parts.bins") for edge in edges]
-    for (first, second), names in zip(pairwise(bounds), pairwise(edges), strict=True):
+    for (first, second), (one, other) in zip(pairwise(bounds), pairwise(edges), strict=True):
         if first >= second:
-            raise ValueError(f"parts.bins has {names[0]} before {names[1]}: give dates that rise, each once")
+            raise ValueError(f"parts.bins has {one} before {other}: give dates that rise, each once")
     days = [day_of(value, place) if value else None for value, place in zip(values, where, strict=True)]
     names = tuple(_bin_name(*pair) for pair in pairwise(edges))
     place = np.array(
@@ -263,8 +263,8 @@ def values_of_table(
     unknown = [name for name, _ in known if name not in places]
     if unknown:
         raise ValueError(
-            f"{table} names {plural(len(unknown), 'document')} that the corpus does not have, the first {unknown[0]!r}; "
-            f"the first document of the corpus is {ids[0]!r}"
+            f"{table} names {plural(len(unknown), 'document')} that the corpus does not have, the first "
+            f"{unknown[0]!r}; the first document of the corpus is {ids[0]!r}"
         )
     for name, value in known:
         if name in seen:

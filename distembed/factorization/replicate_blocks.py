@@ -98,15 +98,15 @@ def sample_vectors(
     sides = [_beside(groups), *([] if transposed is None else [_beside(transposed)])]
     system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
     place, single = np.full(len(core), -1, np.int32), samples.astype(np.float32)
-    for word in np.flatnonzero(wanted):
+    for word in np.flatnonzero(wanted).tolist():
         support, *counts = _row_of_groups(sides, word, place, len(groups), single)
         if not support.size:
-            yield int(word), np.zeros((samples.shape[1], core.shape[1]), np.float32)
+            yield word, np.zeros((samples.shape[1], core.shape[1]), np.float32)
             continue
         weights, moments = _weights_and_moments(
             counts[0], counts[-1], support, *(side[word] for side in own), *facing, uniform, *weighting
         )
-        yield int(word), _solve_samples(core[support], weights, moments, system).T
+        yield word, _solve_samples(core[support], weights, moments, system).T
 
 
 def _beside(blocks: Sequence[Any]) -> csr_array:
@@ -197,61 +197,85 @@ def cosine_distances(first: Floats, second: Floats) -> NDArray[np.float64]:
 
 
 class Design(NamedTuple):
-    """The samples of each part: the whole, pairs of random halves, and draws of the bootstrap."""
+    """The samples of each part: the whole, random halves, random halves of two fixed halves (quarters), and draws.
+
+    Quarters are to the fixed halves of one part what halves are to two parts.
+    """
 
     n_halves: int
+    """Random divisions."""
     n_draws: int
     confidence: float
 
     @property
     def n_samples(self) -> int:
         """The samples of a part."""
-        return 1 + 2 * self.n_halves + self.n_draws
+        return 1 + 6 * self.n_halves + self.n_draws
 
-    def first_halves(self, vectors: Floats) -> Floats:
-        """Return the rows of the first of each two halves, of those of all samples."""
-        return vectors[1 : 1 + self.n_halves]
-
-    def second_halves(self, vectors: Floats) -> Floats:
-        """Return the rows of the second of each two halves."""
-        return vectors[1 + self.n_halves : 1 + 2 * self.n_halves]
+    def sides(self, vectors: Floats) -> tuple[Floats, ...]:
+        """Return the vectors of the two halves of each division, and of the quarters of either fixed half."""
+        n = self.n_halves
+        return tuple(vectors[first : first + n] for first in range(1, 1 + 6 * n, n))
 
     def draws(self, vectors: Floats) -> Floats:
-        """Return the rows of the draws."""
-        return vectors[1 + 2 * self.n_halves :]
+        """Return the vectors of the draws."""
+        return vectors[1 + 6 * self.n_halves :]
+
+
+FEWEST_GROUPS = 4
+"""Groups that quarters of a part need."""
 
 
 def group_samples(n_groups: int, design: Design, seed: Sequence[int]) -> Floats:
     """Return how often each sample of a part takes each of its groups, (groups, samples) float64.
 
+    Of fewer than `FEWEST_GROUPS` groups, quarters are empty.
+
     Examples
     --------
     >>> from distembed.factorization.replicate_blocks import Design, group_samples
     >>> samples = group_samples(4, Design(1, 2, 0.95), [0])
-    >>> samples[:, 0].tolist(), samples[:, 1:3].sum(axis=1).tolist()
-    ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0])
-    >>> samples[:, 3:].sum(axis=0).tolist()
+    >>> samples[:, 0].tolist(), samples[:, 1:3].sum(axis=1).tolist(), samples[:, 3:7].sum(axis=1).tolist()
+    ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0])
+    >>> samples[:, 7:].sum(axis=0).tolist()
     [4.0, 4.0]
     """
     rng = np.random.default_rng(seed)
-    halves = np.zeros((n_groups, design.n_halves))
-    for column in halves.T:
-        column[rng.permutation(n_groups)[: n_groups // 2]] = 1
+    every = rng.permutation(n_groups)
+    fixed = every[: n_groups // 2], every[n_groups // 2 :]
+    halves = [_halved(every, n_groups, design.n_halves, rng)]
+    for own in fixed:
+        few = n_groups < FEWEST_GROUPS
+        halves.append(_halved(own[:0] if few else own, n_groups, design.n_halves, rng))
     draws = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), design.n_draws).T
-    return np.concatenate([np.ones((n_groups, 1)), halves, 1 - halves, draws], axis=1)
+    return np.concatenate([np.ones((n_groups, 1)), *halves, draws], axis=1)
 
 
-PAIR_MEASURES = ("distance", "low", "high", "distance_of_halves")
-"""What is measured of a word between two parts, beside the noise in each."""
+def _halved(own: NDArray[np.int64], n_groups: int, n_times: int, rng: np.random.Generator) -> Floats:
+    """Return the first and then the second halves of some groups, divided at random so many times."""
+    first, second = np.zeros((n_groups, n_times)), np.zeros((n_groups, n_times))
+    for number in range(n_times):
+        mixed = rng.permutation(own)
+        first[mixed[: len(own) // 2], number] = 1
+        second[mixed[len(own) // 2 :], number] = 1
+    return np.concatenate([first, second], axis=1)
+
+
+PART_MEASURES = ("noise", "chance")
+"""What is measured of a word in a part."""
+
+PAIR_MEASURES = ("distance", "change", "low", "high")
+"""What is measured of a word between two parts."""
 
 
 def differences(vectors: Sequence[Floats | None], design: Design) -> NDArray[np.float64]:
-    """Return the noise of a word in each part, and `PAIR_MEASURES` of each two parts.
+    """Return `PART_MEASURES` of a word in each part, and `PAIR_MEASURES` of each two parts.
 
-    The *noise* is the mean cosine distance between random halves of the part. The distance of halves is that between a
-    half of one part and a half of the other, so that its excess over the noise is that of texts of equal size. The
-    interval is that of the basic bootstrap, ``2 d - q``: a draw has noise of its own, by which its distance is too
-    large.
+    The *noise* is the mean cosine distance between random halves of a part. The *change* between two parts is the mean
+    distance between a half of one and a half of the other, less the mean noise of both: texts of equal size are
+    compared, so that a word that does not differ has a change of 0 on average. *Chance* is the change between two fixed
+    halves of one part, over the noise: no change at all, whose distribution over the words says how large a change must
+    be. The interval is that of the bootstrap, whose draws deviate from their mean as the change does from the true one.
 
     Parameters
     ----------
@@ -260,34 +284,55 @@ def differences(vectors: Sequence[Floats | None], design: Design) -> NDArray[np.
     design : Design
         What the samples are.
     """
-    noise = [np.nan if one is None else _noise(one, design) for one in vectors]
+    parts = [_of_part(one, design) for one in vectors]
     pairs = [
-        _pair(first, second, design) for place, first in enumerate(vectors) for second in vectors[place + 1 :]
+        _of_pair(first, second, design)
+        for place, first in enumerate(vectors)
+        for second in vectors[place + 1 :]
     ]
-    return np.concatenate([noise, *pairs])
+    return np.concatenate([*parts, *pairs])
 
 
-def _noise(vectors: Floats, design: Design) -> float:
-    return _mean(cosine_distances(design.first_halves(vectors), design.second_halves(vectors)))
+def _of_part(vectors: Floats | None, design: Design) -> NDArray[np.float64]:
+    if vectors is None:
+        return np.full(len(PART_MEASURES), np.nan)
+    first, second, *quarters = design.sides(vectors)
+    noise = _mean([cosine_distances(first, second)])
+    change, inner = _excess(quarters[:2], quarters[2:])
+    return np.array([noise, change / inner if inner > 0 else np.nan])
 
 
-def _pair(first: Floats | None, second: Floats | None, design: Design) -> NDArray[np.float64]:
+def _of_pair(first: Floats | None, second: Floats | None, design: Design) -> NDArray[np.float64]:
     if first is None or second is None:
         return np.full(len(PAIR_MEASURES), np.nan)
     distance = cosine_distances(first[:1], second[:1])[0]
-    drawn = cosine_distances(design.draws(first), design.draws(second))
-    drawn = drawn[np.isfinite(drawn)]
+    change, _ = _excess(design.sides(first)[:2], design.sides(second)[:2])
+    drawn = [_with_next(design.draws(side)) for side in (first, second)]
+    each = _excesses(*drawn)
+    known = each[np.isfinite(each)]
     tail = (1 - design.confidence) / 2
-    ends = np.quantile(drawn, [1 - tail, tail]) if drawn.size else np.full(2, np.nan)
-    low, high = np.clip(2 * distance - ends, 0, 2)
-    sides = [(one, other) for one in _halves(first, design) for other in _halves(second, design)]
-    return np.array([distance, low, high, _mean(np.concatenate([cosine_distances(*side) for side in sides]))])
+    ends = np.quantile(known - known.mean(), [tail, 1 - tail]) if known.size else np.full(2, np.nan)
+    return np.array([distance, change, *(change + ends)])
 
 
-def _halves(vectors: Floats, design: Design) -> tuple[Floats, Floats]:
-    return design.first_halves(vectors), design.second_halves(vectors)
+def _with_next(draws: Floats) -> tuple[Floats, Floats]:
+    """Return draws, and beside each the next one, which is independent of it."""
+    return draws, np.roll(draws, 1, axis=0)
 
 
-def _mean(values: Floats) -> float:
-    known = values[np.isfinite(values)]
+def _excesses(one: Sequence[Floats], other: Sequence[Floats]) -> NDArray[np.float64]:
+    """Return the mean distance across two pairs of samples, less that within them, row by row."""
+    across = [cosine_distances(first, second) for first in one for second in other]
+    within = [cosine_distances(*one), cosine_distances(*other)]
+    return np.asarray(np.mean(across, axis=0) - np.mean(within, axis=0))
+
+
+def _excess(one: Sequence[Floats], other: Sequence[Floats]) -> tuple[float, float]:
+    """Return the mean of `_excesses`, and the mean distance within the pairs."""
+    return _mean([_excesses(one, other)]), _mean([cosine_distances(*one), cosine_distances(*other)])
+
+
+def _mean(values: Sequence[Floats]) -> float:
+    every = np.concatenate(values)
+    known = every[np.isfinite(every)]
     return float(known.mean()) if known.size else np.nan

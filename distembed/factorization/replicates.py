@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from distembed.execution import map_blocks, shared
 from distembed.factorization import replicate_blocks as blocks
-from distembed.factorization.replicate_blocks import PAIR_MEASURES, Design, Regression, Totals
+from distembed.factorization.replicate_blocks import PAIR_MEASURES, PART_MEASURES, Design, Regression, Totals
 from distembed.linalg.chunks import batches
 from distembed.linalg.operators import dense_blocks, gathered, gram
 
@@ -97,11 +97,11 @@ def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
     --------
     >>> from distembed.factorization.replicates import measures_of
     >>> measures_of(2)[:3]
-    [('noise', 0, -1), ('noise', 1, -1), ('distance', 0, 1)]
+    [('noise', 0, -1), ('chance', 0, -1), ('noise', 1, -1)]
     """
     pairs = [(one, other) for one in range(n_parts) for other in range(one + 1, n_parts)]
-    noise = [("noise", part, -1) for part in range(n_parts)]
-    return noise + [(name, *pair) for pair in pairs for name in PAIR_MEASURES]
+    alone = [(name, part, -1) for part in range(n_parts) for name in PART_MEASURES]
+    return alone + [(name, *pair) for pair in pairs for name in PAIR_MEASURES]
 
 
 def _lift(

@@ -1,9 +1,9 @@
 """Planted changes: how many a comparison finds, and how many it reports where there are none, beside Procrustes.
 
-Simple English Wikipedia is divided at random into two parts of documents, so that no word differs. Then words of similar
-counts change places in the second part, each in a share of its occurrences. `plant` writes the text, a job and the truth;
-`distembed run` compares the parts; `score` prints power and false alarms, and `rivals` those of vectors of each part that
-are rotated onto each other: positive PMI with a singular value decomposition, and skip-gram of gensim.
+Simple English Wikipedia is divided at random into two parts of documents, so that no word differs. Then words of
+similar counts change places in the second part, each in a share of its occurrences. `plant` writes the text, a job and
+the truth; `distembed run` compares the parts; `score` prints power and false alarms, and those of vectors of each part
+that are rotated onto each other: positive PMI with a singular value decomposition, and skip-gram of gensim.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.linalg import orthogonal_procrustes
-from scipy.stats import rankdata
 
 import distembed as de
-from distembed.factorization.replicate_blocks import cosine_distances
 
 SHARES = (0.1, 0.25, 0.5, 1.0)
 BANDS = ((50, 150), (150, 500), (500, 2500))
@@ -74,10 +71,17 @@ def plant(options: argparse.Namespace) -> None:
     rng = np.random.default_rng(options.seed)
     texts = documents(Path(options.text), options.tokens)
     is_second = rng.random(len(texts)) < options.second
-    counts = [_counts([text for text, second in zip(texts, is_second, strict=True) if second == part]) for part in (0, 1)]
+    counts = [
+        _counts([text for text, second in zip(texts, is_second, strict=True) if second == part])
+        for part in (0, 1)
+    ]
     swaps, truth = {}, []
     for low, high in BANDS:
-        words = [w for w, n in counts[1].items() if low <= n < high and low <= counts[0].get(w, 0) < high and len(w) > 2]
+        words = [
+            w
+            for w, n in counts[1].items()
+            if low <= n < high and low <= counts[0].get(w, 0) < high and len(w) > 2
+        ]
         words.sort(key=lambda word: (counts[1][word], word))
         starts = rng.permutation(len(words) // 2)[: options.pairs * len(SHARES)]
         for number, start in enumerate(starts):
@@ -96,7 +100,9 @@ def plant(options: argparse.Namespace) -> None:
     with (folder / "text.jsonl").open("w") as file:
         for number, (text, second) in enumerate(zip(texts, is_second, strict=True)):
             own = WORD.sub(swapped, text) if second else text
-            file.write(json.dumps({"id": f"d{number}", "part": "two" if second else "one", "text": own}) + "\n")
+            file.write(
+                json.dumps({"id": f"d{number}", "part": "two" if second else "one", "text": own}) + "\n"
+            )
     with (folder / "truth.csv").open("w") as file:
         csv.writer(file).writerows([("word", "share", "band"), *truth])
     (folder / "job.toml").write_text(JOB)

@@ -144,6 +144,8 @@ class ComparisonSection(Section):
     """How often the groups of each part are drawn again, with replacement, for the intervals."""
     confidence: float = Field(default=0.95, gt=0, lt=1)
     """The share of draws that an interval holds."""
+    false_alarms: float = Field(default=0.01, gt=0, lt=1)
+    """The share of the words of one text that may seem to differ between random halves of it: how high the floor is."""
     random_state: int = Field(default=0, ge=0)
     """The seed of the groups, halves and draws."""
 

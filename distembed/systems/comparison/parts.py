@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -138,10 +139,10 @@ def _rows_of_table(section: PartsSection) -> list[tuple[str, str | None]]:
 
 
 def _text(value: Any) -> str | None:
-    """Return a value of a table as text, None for one that is missing; a year that a program wrote as 1843.0 is 1843."""
-    if value is None or value != value or value == "":
-        return None
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    """Return a value of a table as text, None for one that is missing; a year that was written as 1843.0 is 1843."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else f"{value:g}" if value.is_integer() else str(value)
+    return None if value in (None, "") else str(value)
 
 
 def _files_of(ids: Sequence[str]) -> list[str]:

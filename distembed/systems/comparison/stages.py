@@ -8,6 +8,7 @@ and draws of documents, whose distances are an interval.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -45,7 +46,7 @@ from distembed.factorization.psdvec_costs import (
     core_cost,
     core_memory,
 )
-from distembed.factorization.replicate_blocks import Design, Regression, Totals, group_samples
+from distembed.factorization.replicate_blocks import FEWEST_GROUPS, Design, Regression, Totals, group_samples
 from distembed.factorization.replicate_costs import part_vectors_cost, word_differences_cost
 from distembed.factorization.replicates import Part, measures_of, part_vectors, word_differences
 from distembed.job.outputs import declared_in
@@ -366,14 +367,44 @@ def run_differences(ctx: Context) -> dict[str, Any]:
     names = outputs.PARTS.read(ctx.workspace)["part"].to_pylist()
     measures = measures_of(len(parts))
     found = word_differences(parts, core, rules, design_of(ctx.job), judged, batch_words=BATCH_WORDS)
-    ctx.store(outputs.DIFFERENCES, found)
+    stored = ctx.store(outputs.DIFFERENCES, found)
     table = {
         "measure": [name for name, _, _ in measures],
         "part": [names[part] for _, part, _ in measures],
         "other": [None if other < 0 else names[other] for _, _, other in measures],
     }
     ctx.store_table(outputs.MEASURES, pa.table(table))
-    return {"n_judged": int((judged.sum(axis=1) > 1).sum())}
+    share, n_known = chance_share(compute(stored), measures, ctx.job)
+    return {"n_judged": int((judged.sum(axis=1) > 1).sum()), "floor": share, "n_chances": n_known}
+
+
+def chance_share(
+    found: NDArray[np.float32], measures: Sequence[tuple[str, int, int]], job: ComparisonJob
+) -> tuple[float, int]:
+    """Return how many times the noise a change must be, and from how many words of how many parts that is known.
+
+    Only so many words as the job allows seem to change more between the fixed halves of one part.
+
+    Raises
+    ------
+    ValueError
+        If no part has documents enough, or no word can be judged.
+    """
+    chances = found[:, [column for column, (name, *_) in enumerate(measures) if name == "chance"]]
+    known = chances[np.isfinite(chances)]
+    if not known.size:
+        least = job.comparison
+        raise ValueError(
+            f"no word can be judged: each part needs {FEWEST_GROUPS} documents or files, and a word {least.min_count} "
+            f"occurrences in {least.min_documents} documents of two parts (comparison.min_count and min_documents): "
+            "make the parts larger, or lower these"
+        )
+    return float(np.quantile(known.astype(np.float64), 1 - least_share(job, known.size))), int(known.size)
+
+
+def least_share(job: ComparisonJob, n_known: int) -> float:
+    """Return the share of false alarms that so many words can tell: at least that of one of them."""
+    return max(job.comparison.false_alarms, 1 / (n_known + 1))
 
 
 def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
