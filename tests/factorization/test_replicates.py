@@ -80,13 +80,19 @@ def test_every_sample_is_solved_as_if_it_were_the_text(core, transposed):
         np.testing.assert_allclose(found[:, column], alone, atol=2e-3)
 
 
-def test_halves_are_halves_and_draws_take_as_many_groups_as_there_are():
-    samples = group_samples(7, DESIGN, [1, 2])
-    assert samples.shape == (7, DESIGN.n_samples)
-    np.testing.assert_array_equal(samples[:, 1:4] + samples[:, 4:7], 1)
-    assert set(samples[:, 1:4].sum(axis=0)) == {3}
-    assert set(samples[:, 7:].sum(axis=0)) == {7}
-    np.testing.assert_array_equal(samples, group_samples(7, DESIGN, [1, 2]))
+def test_halves_quarters_and_draws_take_the_groups_they_should():
+    samples = group_samples(9, DESIGN, [1, 2])
+    assert samples.shape == (9, DESIGN.n_samples)
+    first, second, *quarters = (side.T for side in DESIGN.sides(samples.T))
+    np.testing.assert_array_equal(first + second, 1)
+    assert set(first.sum(axis=0)) == {4}
+    fixed = quarters[0] + quarters[1]
+    assert (fixed == fixed[:, :1]).all()
+    np.testing.assert_array_equal(sum(quarters), 1)
+    assert set(DESIGN.draws(samples.T).sum(axis=1)) == {9}
+    np.testing.assert_array_equal(samples, group_samples(9, DESIGN, [1, 2]))
+    few = group_samples(3, DESIGN, [0])
+    assert not few[:, 7:19].any()
 
 
 def test_equal_parts_differ_by_no_more_than_their_noise():
@@ -97,15 +103,17 @@ def test_equal_parts_differ_by_no_more_than_their_noise():
         noise = rng.standard_normal((DESIGN.n_samples, 20))
         return (mean + 0.1 * noise * np.sqrt(n_times)).astype(np.float32)
 
-    one, other, absent = differences([sampled(1), sampled(1), None], DESIGN)[:3]
-    assert np.isnan(absent)
-    assert 0 < one < 0.1
-    assert 0 < other < 0.1
-    measured = differences([sampled(1), -sampled(1)], DESIGN)
-    distance, low, high, of_halves = measured[2:]
+    measured = differences([sampled(1), sampled(1), None], DESIGN)
+    noise, chance, distance, change = measured[[0, 1, 6, 7]]
+    assert np.isnan(measured[4:6]).all()
+    assert np.isnan(measured[10:]).all()
+    assert 0 < noise < 0.1
+    assert abs(chance) < 0.5
+    assert distance > 0
+    assert abs(change) < 0.5 * noise
+    distance, change, low, high = differences([sampled(1), -sampled(1)], DESIGN)[4:]
     assert distance > 1.9
-    assert 1.9 < low <= high
-    assert of_halves > 1.8
+    assert 1.7 < low < change < high
 
 
 def test_a_word_that_is_judged_in_one_part_alone_has_no_difference(core):
@@ -127,7 +135,7 @@ def test_a_word_that_is_judged_in_one_part_alone_has_no_difference(core):
     assert np.isnan(found[3]).all()
     assert np.isfinite(np.delete(found, 3, axis=0)).all()
     swapped = compute(word_differences(parts[::-1], vectors, RULES, DESIGN, judged[:, ::-1], batch_words=40))
-    np.testing.assert_allclose(swapped[:, 2:4], found[:, 2:4], atol=1e-5)
+    np.testing.assert_allclose(swapped[:, 4:], found[:, 4:], atol=1e-5)
     whole = [compute(part_vectors(part, vectors, RULES, batch_words=11)) for part in parts]
     distances = cosine_distances(*whole)
-    np.testing.assert_allclose(np.delete(found[:, 2], 3), np.delete(distances, 3), atol=1e-3)
+    np.testing.assert_allclose(np.delete(found[:, 4], 3), np.delete(distances, 3), atol=1e-3)

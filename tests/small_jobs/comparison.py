@@ -23,7 +23,7 @@ window = 3
 n_components = 4
 n_iter = 2
 [comparison]
-min_count = 20
+min_count = 30
 groups = 8
 halves = 4
 bootstrap = 10

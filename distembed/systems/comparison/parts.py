@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,12 +112,22 @@ def _values(job: ComparisonJob, documents: pa.Table, files: Sequence[str]) -> li
         return list(values_of_paths(_urls_of(corpus_of(job.corpus), files), section.path, section.column))
     if section.metadata is None:
         labels: list[str | None] = documents["label"].to_pylist()
+        if job.corpus.label_field is not None and not any(labels):
+            raise ValueError(
+                f"no document has a value of {job.corpus.label_field!r} (corpus.label_field): name the field that "
+                "tells the parts apart"
+            )
         return labels
-    rows_of_file: dict[str, list[int]] = {}
+    return values_of_table(ids, _rows_of_table(section), _rows_of_files(files), str(section.metadata))
+
+
+def _rows_of_files(files: Sequence[str]) -> dict[str, list[int]]:
+    """Return the documents of each file, by its name, and by that without folders and extension where one has it."""
+    found: dict[str, list[int]] = {}
     for row, file in enumerate(files):
-        rows_of_file.setdefault(file, []).append(row)
-        rows_of_file.setdefault(_stem(file), rows_of_file[file])
-    return values_of_table(ids, _rows_of_table(section), rows_of_file, str(section.metadata))
+        found.setdefault(file, []).append(row)
+    stems = Counter(map(_stem, found))
+    return {_stem(file): rows for file, rows in found.items() if stems[_stem(file)] == 1} | found
 
 
 def _rows_of_table(section: PartsSection) -> list[tuple[str, str | None]]:
