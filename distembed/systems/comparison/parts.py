@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus import Corpus
+from distembed.corpus.partitions import read_partition
 from distembed.corpus.parts import (
     Parts,
     chosen_parts,
@@ -57,9 +57,10 @@ def run_parts(ctx: Context) -> dict[str, Any]:
     """Tell which part each document is of, and deal the documents of each part into groups."""
     job: ComparisonJob = ctx.job
     documents = documents_of(tokens_of(ctx.workspace))
-    files = _files_of(documents["id"].to_pylist())
+    ids = documents["id"].to_pylist()
+    files = _files_of(ids) if job.parts.path is None else _urls_of(ctx)
     parts = parts_of(job, documents, files)
-    units = files if job.parts.drawn == "file" else documents["id"].to_pylist()
+    units = files if job.parts.drawn == "file" else ids
     groups, sizes = deal_groups(parts, units, job.comparison.groups, job.comparison.random_state)
     ctx.store_table(outputs.DOCUMENT_GROUPS, pa.table({"group": groups}))
     n_tokens = documents["n_tokens"].to_numpy()
@@ -109,7 +110,7 @@ def _values(job: ComparisonJob, documents: pa.Table, files: Sequence[str]) -> li
     """Return the value of each document by which it is of a part."""
     section, ids = job.parts, documents["id"].to_pylist()
     if section.path is not None and section.column is not None:
-        return list(values_of_paths(_urls_of(corpus_of(job.corpus), files), section.path, section.column))
+        return list(values_of_paths(files, section.path, section.column))
     if section.metadata is None:
         labels: list[str | None] = documents["label"].to_pylist()
         if job.corpus.label_field is not None and not any(labels):
@@ -166,22 +167,28 @@ def _stem(file: str) -> str:
     return file.rsplit("/", 1)[-1].split(".", 1)[0]
 
 
-def _urls_of(corpus: Corpus, files: Sequence[str]) -> list[str]:
-    """Return where the file of each document lies.
+def _urls_of(ctx: Context) -> list[str]:
+    """Return where the file of each document lies: that of its partition, or of its id where a task read several files.
 
     Raises
     ------
     ValueError
-        If documents have ids of their own, which do not say in which file they are.
+        If documents of several files that were read together have ids of their own.
     """
-    urls = {partition.name: partition.url for partition in corpus.partitions}
-    strange = next((file for file in files if file not in urls), None)
-    if strange is not None:
-        raise ValueError(
-            f"parts.path needs documents that are named after their files, and there is one of the id {strange!r}: "
-            "leave out corpus.id_field, or give the parts by corpus.label_field or parts.metadata"
-        )
-    return [urls[file] for file in files]
+    corpus = corpus_of(ctx.job.corpus)
+    named = {partition.name: partition.url for partition in corpus.partitions}
+    found: list[str] = []
+    for bundle, prefix in zip(corpus.bundles, tokens_of(ctx.workspace).partitions, strict=True):
+        ids = read_partition(prefix, "documents")["id"].to_pylist()
+        urls = {partition.url for partition in bundle}
+        each = [*urls] * len(ids) if len(urls) == 1 else [named.get(file, "") for file in _files_of(ids)]
+        if "" in each:
+            raise ValueError(
+                f"parts.path cannot tell which of {len(urls)} small files the document {ids[each.index('')]!r} is of: "
+                "leave out corpus.id_field, or give the parts by corpus.label_field or parts.metadata"
+            )
+        found += each
+    return found
 
 
 def groups_of_documents(workspace: Workspace) -> NDArray[np.int32]:
