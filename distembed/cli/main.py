@@ -64,6 +64,10 @@ def end_on_signals() -> None:
 
 
 COMMANDS = {
+    "compare": (
+        "comparing",
+        "Print how far each word lies apart in two sets of vectors, with its neighbors on both sides.",
+    ),
     "completion": ("start", "Print the lines by which SHELL completes commands, options, systems and files."),
     "demo": ("start", "Run the small real example of SYSTEM, on files that installed packages carry."),
     "doctor": (

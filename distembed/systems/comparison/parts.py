@@ -113,9 +113,10 @@ def _values(job: ComparisonJob, documents: pa.Table, files: Sequence[str]) -> li
         return list(values_of_paths(files, section.path, section.column))
     if section.metadata is None:
         labels: list[str | None] = documents["label"].to_pylist()
-        if job.corpus.label_field is not None and not any(labels):
+        field = job.corpus.model_dump()["label_field"]
+        if field is not None and not any(labels):
             raise ValueError(
-                f"no document has a value of {job.corpus.label_field!r} (corpus.label_field): name the field that "
+                f"no document has a value of {field!r} (corpus.label_field): name the field that "
                 "tells the parts apart"
             )
         return labels
