@@ -1,6 +1,6 @@
 """The systems that a job can ask for: each is a module that exports one `SYSTEM` and is imported on demand.
 
-A command thus waits for the estimators of one system, and not for those of six.
+A command thus waits for the estimators of one system, and not for those of all.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class ComparisonSection(Section):
     min_count: int = Field(default=50, ge=1)
     """The fewest occurrences in each of two parts with which a word can be judged."""
     min_documents: int = Field(default=5, ge=2)
-    """The fewest documents of each of two parts that must have the word."""
+    """The fewest documents of each of two parts that must have the word. It must also be in four groups of each."""
     groups: int = Field(default=20, ge=2)
     """Groups that the documents of a part are dealt into at random. Halves and draws are made of them."""
     halves: int = Field(default=10, ge=1)

@@ -314,9 +314,12 @@ def counts_of_parts(workspace: Workspace) -> NDArray[np.int64]:
 
 
 def judged_words(job: ComparisonJob, workspace: Workspace) -> NDArray[np.bool_]:
-    """Return where a word can be judged, (words, parts)."""
+    """Return where a word can be judged, (words, parts): where it is frequent, and spread over groups of documents."""
     counts, documents = counts_of_parts(workspace)
-    return (counts >= job.comparison.min_count) & (documents >= job.comparison.min_documents)
+    in_groups = compute(outputs.WORDS.read(workspace))[0] > 0
+    spread = [in_groups[own.start : own.stop].sum(axis=0) for own in groups_of_parts(workspace)]
+    is_frequent = (counts >= job.comparison.min_count) & (documents >= job.comparison.min_documents)
+    return is_frequent & (np.stack(spread, axis=1) >= FEWEST_GROUPS)
 
 
 def vectors_parameters(job: ComparisonJob) -> dict[str, Any]:
