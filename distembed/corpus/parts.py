@@ -84,7 +84,8 @@ def parts_by_value(values: Sequence[str | None]) -> Parts:
 def parts_by_date(values: Sequence[str | None], edges: Sequence[str], where: Sequence[str]) -> Parts:
     """Return a part for each two consecutive edges: documents from the first on, and before the second.
 
-    Documents without a date, or with one outside of all bins, are in no part.
+    One edge makes two parts, before and after it. Documents without a date, or with one outside of all bins, are in no
+    part.
 
     Parameters
     ----------
@@ -112,6 +113,9 @@ def parts_by_date(values: Sequence[str | None], edges: Sequence[str], where: Seq
         if first >= second:
             raise ValueError(f"parts.bins has {one} before {other}: give dates that rise, each once")
     days = [day_of(value, place) if value else None for value, place in zip(values, where, strict=True)]
+    if len(bounds) == 1:
+        after = [NO_PART if day is None else int(day >= bounds[0]) for day in days]
+        return Parts((f"before {edges[0]}", f"from {edges[0]} on"), np.array(after, np.int32))
     names = tuple(_bin_name(*pair) for pair in pairwise(edges))
     place = np.array(
         [NO_PART if day is None else sum(day >= bound for bound in bounds) - 1 for day in days], np.int32

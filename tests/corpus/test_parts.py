@@ -48,6 +48,9 @@ def test_bins_take_their_first_day_and_not_their_last():
     assert parts.of.tolist() == [NO_PART, 0, 0, 1, NO_PART, NO_PART]
     days = parts_by_date(["1914-09-01"], ["1914-08-01", "1918-11-12"], WHERE[:1])
     assert days.names == ("1914-08-01 to before 1918-11-12",)
+    once = parts_by_date(["1913", "1914-08-01", None], ["1914-08-01"], WHERE[:3])
+    assert once.names == ("before 1914-08-01", "from 1914-08-01 on")
+    assert once.of.tolist() == [0, 1, NO_PART]
     assert even_edges(["1843", "1869"], 10, WHERE[:2]) == ["1840", "1850", "1860", "1870"]
     decades = parts_by_date(["1843", "1869"], ["1840", "1850", "1860", "1870"], WHERE[:2])
     assert without_empty(decades).names == ("1840-1849", "1860-1869")

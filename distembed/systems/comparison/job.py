@@ -43,7 +43,7 @@ class PartsSection(Section):
     """The column of the table, or the word of `path`, whose values are the parts."""
     bins: tuple[Edge, ...] = ()
     """Dates between which the parts lie, where the values are dates: `[1800, 1850, 1900]` makes two parts. A bin takes
-    its first day and not its last.
+    its first day and not its last. One date makes two parts as well, before it and from it on.
     """
     every: int | None = Field(default=None, ge=1)
     """Years of each part, in place of `bins`; 10 makes decades."""
@@ -74,8 +74,6 @@ class PartsSection(Section):
             )
         if self.bins and self.every is not None:
             raise ValueError("bins and every both divide the dates: give one of them")
-        if len(self.bins) == 1:
-            raise ValueError("bins has one date: give two or more, which are the ends of bins")
         return self
 
 
