@@ -259,6 +259,35 @@ def reading_cost(sizes: TextSizes, n_words: int, n_tasks: int, written_bytes: in
     return Cost(n_tasks, int(TOKEN_BYTES * sizes.n_tokens), written_bytes, task, exchange=Exchange())
 
 
+GROUPED_WORD_BYTES = 64
+"""Bytes of a word in each group of documents in a task that counts them apart: its sum, where its pairs begin, and the
+ends of its row in the runs that are held, eight bytes each.
+"""
+
+
+def grouped_counts_cost(
+    sizes: TextSizes, n_words: int, n_groups: int, runs: RunSizes, options: CooccurrenceOptions
+) -> Cost:
+    """Return what `count_partition` takes where the counts of so many groups of documents are kept apart."""
+    cost = partial_counts_cost(sizes, n_words, runs, options)
+    return cost._replace(task_bytes=cost.task_bytes + GROUPED_WORD_BYTES * n_words * n_groups)
+
+
+def group_words_cost(sizes: TextSizes, n_words: int, n_terms: int, n_groups: int, block_memory: int) -> Cost:
+    """Return what counting the words of each group of documents takes: each task makes the table of all groups."""
+    cost = document_terms_cost(sizes, n_words, n_terms, block_memory=block_memory)
+    table = 2 * SUM_BYTES * n_groups * n_words
+    return cost._replace(written_bytes=table, task_bytes=cost.task_bytes + 3 * table)
+
+
+def group_counts_cost(
+    n_partitions: int, n_pairs: int, n_words: int, n_groups: int, runs: RunSizes, options: CooccurrenceOptions
+) -> Cost:
+    """Return what adding up the runs of groups of documents takes, with a row of sums over all of their words."""
+    sums = runs._replace(sums_bytes=SUM_BYTES * n_words * n_groups)
+    return merged_counts_cost(n_partitions, n_pairs, sums, options)
+
+
 GROUP_BYTES = 100
 """Bytes that a document takes while it is dealt into a group: its id, its part, and its chance."""
 

@@ -23,17 +23,29 @@ class Part(NamedTuple):
     """A part of a text: the counts of its groups of documents."""
 
     groups: Sequence[da.Array]
-    """The counts of each group in both orders. Dask arrays (words, c) of csr_array row blocks."""
+    """The counts of each group with core words. Dask arrays (words, c) of csr_array row blocks."""
     words: Totals
     """Of all words, in memory."""
     samples: Floats
     """How often each sample takes each group, (groups, samples); the first takes each once."""
+    core: Totals | None = None
+    """Of the core words, where they are not the first of all words."""
+    transposed: Sequence[da.Array] = ()
+    """The counts with the core word on the left; none where pairs are counted in both orders."""
+    occurrences: Floats | None = None
+    """Of all words in each group, where `words` has not all of them. Array (groups,)."""
+
+    @property
+    def n_all(self) -> Floats:
+        """The occurrences of all words in each group, (groups,)."""
+        return self.words.counts.sum(axis=0) if self.occurrences is None else self.occurrences
 
 
 class _PartOfBlock(NamedTuple):
     """What a task needs of a part beside the rows of its words."""
 
     n_groups: int
+    n_transposed: int
     core: Totals
     samples: Floats
     n_all: Floats
@@ -90,6 +102,23 @@ def word_differences(
     return _lift(_differences_block, parts, core, rules, judged, width, batch_words, design=design)
 
 
+def all_samples(part: Part, core: da.Array, rules: Regression, *, batch_words: int = 200) -> da.Array:
+    """Return the vectors of words in all samples of a part, lazily, (words, samples x d) float32.
+
+    Parameters
+    ----------
+    part : Part
+    core : Dask array (c, d)
+        Vectors of the core words.
+    rules : Regression
+    batch_words : int
+        The words of a task.
+    """
+    wanted = np.ones((part.words.counts.shape[0], 1), bool)
+    width = part.samples.shape[1] * core.shape[1]
+    return _lift(_samples_block, [part], core, rules, wanted, width, batch_words)
+
+
 def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
     """Return the columns of `word_differences`: what is measured, and the numbers of the parts, the second -1 for none.
 
@@ -116,14 +145,15 @@ def _lift(
 ) -> da.Array:
     n_words, n_core = judged.shape[0], core.shape[0]
     rows = batches(n_words, batch_words)
-    counts = [group.rechunk((rows, -1)) for part in parts for group in part.groups]
+    counts = [group.rechunk((rows, -1)) for part in parts for group in (*part.groups, *part.transposed)]
     totals = [np.concatenate([part.words[side] for part in parts], axis=1) for side in (0, 1)]
     of_block = [
         _PartOfBlock(
             len(part.groups),
-            Totals(*(side[:n_core] for side in part.words)),
+            len(part.transposed),
+            part.core or Totals(*(side[:n_core] for side in part.words)),
             part.samples,
-            part.words.counts.sum(axis=0) @ part.samples,
+            part.n_all @ part.samples,
         )
         for part in parts
     ]
@@ -149,22 +179,36 @@ def _solved(
 ) -> list[Iterator[tuple[int, Floats]]]:
     """Return an iterator over the words of each part that are judged, and their vectors in all samples."""
     core, core_gram, *groups = arrays
-    bounds = np.cumsum([0, *(part.n_groups for part in parts)])
-    return [
-        blocks.sample_vectors(
-            groups[first:last],
-            None,
-            Totals(pairs[:, first:last], counts[:, first:last]),
-            part.core,
-            part.samples,
-            core,
-            core_gram,
-            rules,
-            wanted=judged[:, place],
-            n_all=part.n_all,
+    solved, first, start = [], 0, 0
+    for place, part in enumerate(parts):
+        middle, last = start + part.n_groups, start + part.n_groups + part.n_transposed
+        own = slice(first, first + part.n_groups)
+        solved.append(
+            blocks.sample_vectors(
+                groups[start:middle],
+                groups[middle:last] or None,
+                Totals(pairs[:, own], counts[:, own]),
+                part.core,
+                part.samples,
+                core,
+                core_gram,
+                rules,
+                wanted=judged[:, place],
+                n_all=part.n_all,
+            )
         )
-        for place, (part, first, last) in enumerate(zip(parts, bounds[:-1], bounds[1:], strict=True))
-    ]
+        first, start = own.stop, last
+    return solved
+
+
+def _samples_block(
+    judged: NDArray[np.bool_], pairs: Floats, counts: Floats, *arrays: Any, parts: Any, rules: Regression
+) -> Floats:
+    width = parts[0].samples.shape[1] * arrays[0].shape[1]
+    found = np.zeros((len(judged), width), np.float32)
+    for word, vectors in _solved(judged, pairs, counts, arrays, parts, rules)[0]:
+        found[word] = vectors.ravel()
+    return found
 
 
 def _vectors_block(

@@ -54,7 +54,7 @@ def check_parts(job: ComparisonJob) -> list[str]:
 
 
 def run_parts(ctx: Context) -> dict[str, Any]:
-    """Tell which part each document is of, and deal the documents of each part into groups."""
+    """Find which part each document is of, and deal the documents of each part into groups."""
     job: ComparisonJob = ctx.job
     documents = documents_of(tokens_of(ctx.workspace))
     ids = documents["id"].to_pylist()

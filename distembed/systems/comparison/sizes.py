@@ -28,6 +28,11 @@ class ComparisonSizes(NamedTuple):
     group_runs: RunSizes
 
     @property
+    def n_row_blocks(self) -> int:
+        """The row blocks of each group."""
+        return max(1, self.group_runs.n_row_blocks // self.n_groups)
+
+    @property
     def corpus(self) -> CorpusSizes:
         """The sizes of the corpus."""
         return self.pairs.corpus
@@ -77,7 +82,7 @@ def sample_sizes(job: ComparisonJob, sizes: ComparisonSizes) -> SampleSizes:
         sizes.n_parts,
         n_groups,
         sizes.group_pairs,
-        max(1, sizes.group_runs.n_row_blocks // sizes.n_groups),
+        sizes.n_row_blocks,
     )
 
 

@@ -21,10 +21,10 @@ from distembed.costs import Cost
 from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
 from distembed.counting.costs import (
     dealt_groups_cost,
-    document_terms_cost,
+    group_counts_cost,
     group_sums_cost,
-    merged_counts_cost,
-    partial_counts_cost,
+    group_words_cost,
+    grouped_counts_cost,
     stored_pair_bytes,
 )
 from distembed.counting.document_groups import (
@@ -98,11 +98,8 @@ def block_parameters(job: ComparisonJob) -> dict[str, Any]:
 def plan_words(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
     """Return the plan of counting the words of each group of documents."""
     corpus, block = sizes.corpus, job.resources.block_memory
-    cost = document_terms_cost(corpus.text, corpus.n_words, corpus.n_terms, block_memory=block)
-    table = 2 * 8 * sizes.n_groups * corpus.n_words
-    return cost._replace(
-        written_bytes=table, task_bytes=cost.task_bytes + 3 * table, exact="parts" in corpus.counted
-    )
+    cost = group_words_cost(corpus.text, corpus.n_words, corpus.n_terms, sizes.n_groups, block)
+    return cost._replace(exact="parts" in corpus.counted)
 
 
 def run_words(ctx: Context) -> dict[str, Any]:
@@ -129,8 +126,10 @@ def counting_parameters(job: ComparisonJob) -> dict[str, Any]:
 
 def plan_runs(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
     """Return the plan of counting the partitions, with a row for each word of each group."""
-    n_rows = sizes.corpus.n_words * sizes.n_groups
-    cost = partial_counts_cost(sizes.corpus.text, n_rows, sizes.group_runs, counting_options(job))
+    corpus = sizes.corpus
+    cost = grouped_counts_cost(
+        corpus.text, corpus.n_words, sizes.n_groups, sizes.group_runs, counting_options(job)
+    )
     return cost._replace(exact="parts" in sizes.corpus.counted)
 
 
@@ -193,8 +192,15 @@ def _count_groups(
 
 def plan_group_counts(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
     """Return the plan of adding up the runs of all partitions."""
-    runs = sizes.group_runs._replace(sums_bytes=8 * sizes.corpus.n_words * sizes.n_groups)
-    return merged_counts_cost(sizes.corpus.n_partitions, sizes.group_pairs, runs, counting_options(job))
+    corpus = sizes.corpus
+    return group_counts_cost(
+        corpus.n_partitions,
+        sizes.group_pairs,
+        corpus.n_words,
+        sizes.n_groups,
+        sizes.group_runs,
+        counting_options(job),
+    )
 
 
 def run_group_counts(ctx: Context) -> dict[str, Any]:
@@ -208,9 +214,10 @@ def run_group_counts(ctx: Context) -> dict[str, Any]:
 
 def plan_cooccurrence(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
     """Return the plan of adding up the counts of all groups."""
-    n_blocks = max(1, sizes.group_runs.n_row_blocks // sizes.n_groups)
     pair_bytes = stored_pair_bytes(counting_options(job))
-    return group_sums_cost(sizes.group_pairs, sizes.pairs.n_nonzero, n_blocks, sizes.n_groups, pair_bytes)
+    return group_sums_cost(
+        sizes.group_pairs, sizes.pairs.n_nonzero, sizes.n_row_blocks, sizes.n_groups, pair_bytes
+    )
 
 
 def run_cooccurrence(ctx: Context) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from distembed.job.model import (
     Only,
     ReportSection,
     Section,
+    later,
     section_of,
 )
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
@@ -201,6 +202,8 @@ class EvaluationSection(Section):
     """Whether the mean vector is subtracted before the evaluation."""
     n_components_removed: int = Field(default=0, ge=0)
     """How many of the first principal components are removed before the evaluation."""
+    bootstrap: int = later(0, ge=0)
+    """How often documents are drawn again, with replacement, for intervals of scores and of neighbors in the report."""
 
 
 class PSDVecMatricesSection(WordMatricesSection):

@@ -64,6 +64,7 @@ from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_word
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
+from distembed.systems.psdvec.bootstrap import bootstrap_stages
 from distembed.systems.psdvec.job import PSDVecJob
 from distembed.systems.psdvec.presets import PRESETS
 from distembed.systems.psdvec.sizes import PSDVecSizes, psdvec_sizes, vectors_stage
@@ -389,6 +390,11 @@ def plan_evaluation(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     )
 
 
+def evaluation_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return the sets, and how they are judged."""
+    return {"evaluation": job.evaluation.model_dump(mode="json", exclude={"bootstrap"})}
+
+
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
     scores = []
@@ -434,8 +440,9 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
-            "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
+            "evaluation", ("vectors",), evaluation_parameters, run_evaluation, plan_evaluation, check_sets
         ),
+        *bootstrap_stages(job),
     )
 
 
