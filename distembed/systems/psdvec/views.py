@@ -134,8 +134,8 @@ def _error_bars(job: PSDVecJob, workspace: Workspace) -> list[report.Section]:
     near = outputs.BOOTSTRAP_NEIGHBORS.read(workspace).to_pylist()
     caption = (
         f"95 % of {plural(job.evaluation.bootstrap, 'draw')} of documents with replacement; the vectors are those of "
-        "[psdvec], solved against its core, before views and spelling are joined. Share of draws: how often a neighbor is "
-        "that near. What changes from draw to draw is no finding (Antoniak and Mimno 2018)."
+        "[psdvec], solved against its core, before views and spelling are joined. Share of draws: how often it is that "
+        "near. What changes from draw to draw is no finding (Antoniak and Mimno 2018)."
     )
     formats = dict.fromkeys(("value", "cosine"), report.three_decimals)
     shown = [_with_interval(row) for row in scores if row["low"] is not None]
