@@ -44,9 +44,19 @@ class Totals(NamedTuple):
     counts: NDArray[Any]
     """Its occurrences. Array (words, groups)."""
 
-    def in_samples(self, samples: Floats, n_all: Floats) -> tuple[Floats, Floats]:
-        """Return the pairs and the share of all occurrences in each sample, (words, samples) float64."""
-        return self.pairs @ samples, self.counts @ samples / np.maximum(n_all, 1.0)
+
+class Samples(NamedTuple):
+    """How often samples of a part take each of its groups, in several sizes."""
+
+    of_sizes: tuple[Floats, ...]
+    """Arrays (groups, samples); the first sample of each takes every group once."""
+    n_all: Floats
+    """The occurrences of all words in each group. Array (groups,)."""
+
+    @property
+    def n_samples(self) -> int:
+        """The samples of each size."""
+        return int(self.of_sizes[0].shape[1])
 
 
 class Regression(NamedTuple):
@@ -62,15 +72,18 @@ def sample_vectors(
     transposed: Sequence[Any] | None,
     words: Totals,
     core_words: Totals,
-    samples: Floats,
+    samples: Samples,
     core: Floats,
     core_gram: Floats,
     rules: Regression,
     *,
     wanted: NDArray[np.bool_],
-    n_all: Floats,
+    sizes: NDArray[np.int64],
 ) -> Iterator[tuple[int, Floats]]:
     """Yield the number of each wanted word of a block, and its vectors (samples, d) in all samples.
+
+    The shares of the context words are those of the part, and their pairs are in proportion to the size of a sample:
+    of frequent words a sample has hardly others, and a word that is rare has them from few documents.
 
     Parameters
     ----------
@@ -80,8 +93,8 @@ def sample_vectors(
         The counts with the core word on the left; None where pairs are counted in both orders, which are then equal.
     words, core_words : Totals
         Those of the words of the block, and of the core words.
-    samples : (groups, samples) float64
-        How often each sample takes each group; the first takes every group once.
+    samples : Samples
+        How often each sample takes each group.
     core : (c, d) float32
         V1.
     core_gram : (d, d) float64
@@ -90,22 +103,26 @@ def sample_vectors(
         How counts become weights, and the ridge.
     wanted : (words,) bool
         The words that are solved.
-    n_all : (samples,) float64
-        The occurrences of all words in each sample.
+    sizes : (words,) int64
+        Which of the sizes of samples is that of each word.
     """
     weighting, ridge, uniform = rules
-    own, facing = words.in_samples(samples, n_all), core_words.in_samples(samples, n_all)
+    n_all = np.array([samples.n_all @ one for one in samples.of_sizes])
+    shares = n_all / samples.n_all.sum()
+    facing = core_words.pairs.sum(axis=1), core_words.counts.sum(axis=1) / max(samples.n_all.sum(), 1.0)
     sides = [_beside(groups), *([] if transposed is None else [_beside(transposed)])]
     system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
-    place, single = np.full(len(core), -1, np.int32), samples.astype(np.float32)
+    place = np.full(len(core), -1, np.int32)
+    single = [one.astype(np.float32) for one in samples.of_sizes]
     for word in np.flatnonzero(wanted).tolist():
-        support, *counts = _row_of_groups(sides, word, place, len(groups), single)
+        size = sizes[word]
+        support, *counts = _row_of_groups(sides, word, place, len(groups), single[size])
         if not support.size:
-            yield word, np.zeros((samples.shape[1], core.shape[1]), np.float32)
+            yield word, np.zeros((samples.n_samples, core.shape[1]), np.float32)
             continue
-        weights, moments = _weights_and_moments(
-            counts[0], counts[-1], support, *(side[word] for side in own), *facing, uniform, *weighting
-        )
+        own = words.pairs[word] @ samples.of_sizes[size], words.counts[word] @ samples.of_sizes[size]
+        totals = own[0], own[1] / np.maximum(n_all[size], 1.0), *facing, shares[size]
+        weights, moments = _weights_and_moments(counts[0], counts[-1], support, *totals, uniform, *weighting)
         yield word, _solve_samples(core[support], weights, moments, system).T
 
 
@@ -132,7 +149,7 @@ def _row_of_groups(
 
 @_jit
 def _weights_and_moments(  # type: ignore[no-untyped-def]
-    forward, backward, support, n_i, u_i, n_j, u_j, uniform, smoothing, cutoff, scale
+    forward, backward, support, n_i, u_i, n_j, u_j, share, uniform, smoothing, cutoff, scale
 ):
     weights, moments = np.zeros(forward.shape, np.float32), np.zeros(forward.shape, np.float32)
     base = np.log(smoothing)
@@ -142,8 +159,8 @@ def _weights_and_moments(  # type: ignore[no-untyped-def]
             x, y = forward[entry, sample], backward[entry, sample]
             if x > 0 or y > 0:
                 w, v = min(np.sqrt(x), cutoff) / scale, min(np.sqrt(y), cutoff) / scale
-                g = base + excess_of_pair(x, n_i[sample], u_j[j, sample], smoothing)
-                h = base + excess_of_pair(y, n_j[j, sample], u_i[sample], smoothing)
+                g = base + excess_of_pair(x, n_i[sample], u_j[j], smoothing)
+                h = base + excess_of_pair(y, n_j[j] * share[sample], u_i[sample], smoothing)
                 weights[entry, sample] = w + v
                 moments[entry, sample] = (w + uniform) * g + (v + uniform) * h
     return weights, moments
@@ -226,39 +243,80 @@ FEWEST_GROUPS = 4
 """Groups that quarters of a part need."""
 
 
-def group_samples(n_groups: int, design: Design, seed: Sequence[int]) -> Floats:
-    """Return how often each sample of a part takes each of its groups, (groups, samples) float64.
+def group_samples(n_groups: int, design: Design, seed: Sequence[int]) -> tuple[Floats, ...]:
+    """Return how often each sample of a part takes each of its groups, in rising sizes, (groups, samples) float64.
 
-    Of fewer than `FEWEST_GROUPS` groups, quarters are empty.
+    Halves of size number k have k + 1 groups, and draws twice as many, with replacement; halves of the last size are
+    halves of the part. The smaller are for words that the other parts have less often. Quarters have the same size in
+    all, and are empty where there are fewer than `FEWEST_GROUPS` groups.
 
     Examples
     --------
     >>> from distembed.factorization.replicate_blocks import Design, group_samples
-    >>> samples = group_samples(4, Design(1, 2, 0.95), [0])
-    >>> samples[:, 0].tolist(), samples[:, 1:3].sum(axis=1).tolist(), samples[:, 3:7].sum(axis=1).tolist()
+    >>> small, large = group_samples(4, Design(1, 2, 0.95), [0])
+    >>> large[:, 0].tolist(), large[:, 1:3].sum(axis=1).tolist(), large[:, 3:7].sum(axis=1).tolist()
     ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0])
-    >>> samples[:, 7:].sum(axis=0).tolist()
-    [4.0, 4.0]
+    >>> small[:, 1:3].sum(axis=0).tolist(), small[:, 7:].sum(axis=0).tolist(), large[:, 7:].sum(axis=0).tolist()
+    ([1.0, 1.0], [2.0, 2.0], [4.0, 4.0])
     """
-    rng = np.random.default_rng(seed)
+    rng, half = np.random.default_rng(seed), n_groups // 2
     every = rng.permutation(n_groups)
-    fixed = every[: n_groups // 2], every[n_groups // 2 :]
-    halves = [_halved(every, n_groups, design.n_halves, rng)]
-    for own in fixed:
-        few = n_groups < FEWEST_GROUPS
-        halves.append(_halved(own[:0] if few else own, n_groups, design.n_halves, rng))
-    draws = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), design.n_draws).T
-    return np.concatenate([np.ones((n_groups, 1)), *halves, draws], axis=1)
+    fixed = [own[:0] if n_groups < FEWEST_GROUPS else own for own in (every[:half], every[half:])]
+    mixed = [rng.permutation(n_groups) for _ in range(design.n_halves)]
+    quarters = [_taken(n_groups, side) for own in fixed for side in _quartered(own, design.n_halves, rng)]
+    drawn = rng.integers(0, n_groups, (design.n_draws, n_groups))
+    found = []
+    for k in range(1, half + 1):
+        last = n_groups if k == half else 2 * k
+        halves = [
+            _taken(n_groups, [one[:k] for one in mixed]),
+            _taken(n_groups, [one[k:last] for one in mixed]),
+        ]
+        draws = _taken(n_groups, [one[:last] for one in drawn])
+        found.append(np.concatenate([np.ones((n_groups, 1)), *halves, *quarters, draws], axis=1))
+    return tuple(found)
 
 
-def _halved(own: NDArray[np.int64], n_groups: int, n_times: int, rng: np.random.Generator) -> Floats:
+def _quartered(
+    own: NDArray[np.int64], n_times: int, rng: np.random.Generator
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
     """Return the first and then the second halves of some groups, divided at random so many times."""
-    first, second = np.zeros((n_groups, n_times)), np.zeros((n_groups, n_times))
-    for number in range(n_times):
-        mixed = rng.permutation(own)
-        first[mixed[: len(own) // 2], number] = 1
-        second[mixed[len(own) // 2 :], number] = 1
-    return np.concatenate([first, second], axis=1)
+    mixed = [rng.permutation(own) for _ in range(n_times)]
+    return [one[: len(own) // 2] for one in mixed], [one[len(own) // 2 :] for one in mixed]
+
+
+def _taken(n_groups: int, samples: Sequence[NDArray[np.int64]]) -> Floats:
+    """Return how often each of some samples has each group, (groups, samples)."""
+    return np.stack([np.bincount(one, minlength=n_groups) for one in samples], axis=1).astype(np.float64)
+
+
+def equal_sizes(
+    counts: NDArray[np.int64], judged: NDArray[np.bool_], n_groups: Sequence[int]
+) -> NDArray[np.int64]:
+    """Return which size of samples each word has in each part, so that all samples of it are of about equal counts.
+
+    A vector from few occurrences differs from one of many, of the same usage, so that a word is compared by as many of
+    its occurrences in each part as it has in the part where it is rarest.
+
+    Parameters
+    ----------
+    counts : int64 array (words, parts)
+    judged : bool array (words, parts)
+        Where a word can be judged: the others do not count.
+    n_groups : sequence of int
+        The groups of each part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.factorization.replicate_blocks import equal_sizes
+    >>> equal_sizes(np.array([[400, 100], [100, 100]]), np.ones((2, 2), bool), [20, 20]).tolist()
+    [[1, 9], [9, 9]]
+    """
+    rarest = np.where(judged, counts, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+    share = np.minimum(rarest / np.maximum(counts, 1), 1.0)
+    halves = np.asarray(n_groups) // 2
+    return np.clip(np.rint(share * np.asarray(n_groups) / 2).astype(np.int64), 1, halves) - 1
 
 
 PART_MEASURES = ("noise", "chance")

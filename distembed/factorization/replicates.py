@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from distembed.execution import map_blocks, shared
 from distembed.factorization import replicate_blocks as blocks
-from distembed.factorization.replicate_blocks import PAIR_MEASURES, PART_MEASURES, Design, Regression, Totals
+from distembed.factorization.replicate_blocks import (
+    PAIR_MEASURES,
+    PART_MEASURES,
+    Design,
+    Regression,
+    Samples,
+    Totals,
+)
 from distembed.linalg.chunks import batches
 from distembed.linalg.operators import dense_blocks, gathered, gram
 
@@ -26,19 +33,12 @@ class Part(NamedTuple):
     """The counts of each group with core words. Dask arrays (words, c) of csr_array row blocks."""
     words: Totals
     """Of all words, in memory."""
-    samples: Floats
-    """How often each sample takes each group, (groups, samples); the first takes each once."""
+    samples: Samples
+    """How often each sample takes each group."""
     core: Totals | None = None
-    """Of the core words, where they are not the first of all words."""
+    """Of the core words in all groups together, (c, 1), where they are not the first of all words."""
     transposed: Sequence[da.Array] = ()
     """The counts with the core word on the left; none where pairs are counted in both orders."""
-    occurrences: Floats | None = None
-    """Of all words in each group, where `words` has not all of them. Array (groups,)."""
-
-    @property
-    def n_all(self) -> Floats:
-        """The occurrences of all words in each group, (groups,)."""
-        return self.words.counts.sum(axis=0) if self.occurrences is None else self.occurrences
 
 
 class _PartOfBlock(NamedTuple):
@@ -47,8 +47,7 @@ class _PartOfBlock(NamedTuple):
     n_groups: int
     n_transposed: int
     core: Totals
-    samples: Floats
-    n_all: Floats
+    samples: Samples
 
 
 def part_vectors(part: Part, core: da.Array, rules: Regression, *, batch_words: int = 500) -> da.Array:
@@ -64,9 +63,11 @@ def part_vectors(part: Part, core: da.Array, rules: Regression, *, batch_words: 
     batch_words : int
         The words of a task.
     """
-    own = part._replace(samples=part.samples[:, :1])
-    wanted = np.ones((part.words.counts.shape[0], 1), bool)
-    return _lift(_vectors_block, [own], core, rules, wanted, core.shape[1], batch_words)
+    whole_part = part.samples._replace(of_sizes=(part.samples.of_sizes[0][:, :1],))
+    own, wanted = part._replace(samples=whole_part), np.ones((part.words.counts.shape[0], 1), bool)
+    return _lift(
+        _vectors_block, [own], core, rules, wanted, np.zeros_like(wanted, int), core.shape[1], batch_words
+    )
 
 
 def word_differences(
@@ -75,6 +76,7 @@ def word_differences(
     rules: Regression,
     design: Design,
     judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
     *,
     batch_words: int = 200,
 ) -> da.Array:
@@ -90,6 +92,8 @@ def word_differences(
         What the samples of the parts are.
     judged : bool array (words, parts)
         Where a word occurs often enough.
+    sizes : int64 array (words, parts)
+        The size of the samples of each word in each part (`equal_sizes`).
     batch_words : int
         The words of a task.
 
@@ -99,7 +103,7 @@ def word_differences(
         The columns of `measures_of`; NaN where a word is not judged.
     """
     width = len(measures_of(len(parts)))
-    return _lift(_differences_block, parts, core, rules, judged, width, batch_words, design=design)
+    return _lift(_differences_block, parts, core, rules, judged, sizes, width, batch_words, design=design)
 
 
 def all_samples(part: Part, core: da.Array, rules: Regression, *, batch_words: int = 200) -> da.Array:
@@ -115,8 +119,8 @@ def all_samples(part: Part, core: da.Array, rules: Regression, *, batch_words: i
         The words of a task.
     """
     wanted = np.ones((part.words.counts.shape[0], 1), bool)
-    width = part.samples.shape[1] * core.shape[1]
-    return _lift(_samples_block, [part], core, rules, wanted, width, batch_words)
+    width = part.samples.n_samples * core.shape[1]
+    return _lift(_samples_block, [part], core, rules, wanted, np.zeros_like(wanted, int), width, batch_words)
 
 
 def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
@@ -139,6 +143,7 @@ def _lift(
     core: da.Array,
     rules: Regression,
     judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
     width: int,
     batch_words: int,
     **options: Any,
@@ -151,9 +156,8 @@ def _lift(
         _PartOfBlock(
             len(part.groups),
             len(part.transposed),
-            part.core or Totals(*(side[:n_core] for side in part.words)),
+            part.core or Totals(*(side[:n_core].sum(axis=1, keepdims=True) for side in part.words)),
             part.samples,
-            part.n_all @ part.samples,
         )
         for part in parts
     ]
@@ -161,6 +165,7 @@ def _lift(
     return map_blocks(
         partial(function, **options),
         dense_blocks(judged, rows),
+        dense_blocks(sizes, rows),
         *(dense_blocks(side, rows) for side in totals),
         vectors,
         gram(vectors, vectors),
@@ -175,7 +180,13 @@ def _lift(
 
 
 def _solved(
-    judged: NDArray[np.bool_], pairs: Floats, counts: Floats, arrays: Any, parts: Any, rules: Regression
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    pairs: Floats,
+    counts: Floats,
+    arrays: Any,
+    parts: Any,
+    rules: Regression,
 ) -> list[Iterator[tuple[int, Floats]]]:
     """Return an iterator over the words of each part that are judged, and their vectors in all samples."""
     core, core_gram, *groups = arrays
@@ -194,7 +205,7 @@ def _solved(
                 core_gram,
                 rules,
                 wanted=judged[:, place],
-                n_all=part.n_all,
+                sizes=sizes[:, place],
             )
         )
         first, start = own.stop, last
@@ -202,26 +213,39 @@ def _solved(
 
 
 def _samples_block(
-    judged: NDArray[np.bool_], pairs: Floats, counts: Floats, *arrays: Any, parts: Any, rules: Regression
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    pairs: Floats,
+    counts: Floats,
+    *arrays: Any,
+    parts: Any,
+    rules: Regression,
 ) -> Floats:
-    width = parts[0].samples.shape[1] * arrays[0].shape[1]
+    width = parts[0].samples.n_samples * arrays[0].shape[1]
     found = np.zeros((len(judged), width), np.float32)
-    for word, vectors in _solved(judged, pairs, counts, arrays, parts, rules)[0]:
+    for word, vectors in _solved(judged, sizes, pairs, counts, arrays, parts, rules)[0]:
         found[word] = vectors.ravel()
     return found
 
 
 def _vectors_block(
-    judged: NDArray[np.bool_], pairs: Floats, counts: Floats, *arrays: Any, parts: Any, rules: Regression
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    pairs: Floats,
+    counts: Floats,
+    *arrays: Any,
+    parts: Any,
+    rules: Regression,
 ) -> Floats:
     found = np.zeros((len(judged), arrays[0].shape[1]), np.float32)
-    for word, vectors in _solved(judged, pairs, counts, arrays, parts, rules)[0]:
+    for word, vectors in _solved(judged, sizes, pairs, counts, arrays, parts, rules)[0]:
         found[word] = vectors[0]
     return found
 
 
 def _differences_block(
     judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
     pairs: Floats,
     counts: Floats,
     *arrays: Any,
@@ -230,7 +254,7 @@ def _differences_block(
     design: Design,
 ) -> Floats:
     judged = judged & (judged.sum(axis=1, keepdims=True) > 1)
-    solved = _solved(judged, pairs, counts, arrays, parts, rules)
+    solved = _solved(judged, sizes, pairs, counts, arrays, parts, rules)
     found = np.full((len(judged), len(measures_of(len(parts)))), np.nan, np.float32)
     for word in np.flatnonzero(judged.any(axis=1)):
         vectors = [next(own)[1] if judged[word, place] else None for place, own in enumerate(solved)]

@@ -211,7 +211,7 @@ def ppmi_svd(folder: Path, part: str) -> de.WordVectors:
     )
     association = ppmi(whole, context_smoothing=0.75)
     association.eliminate_zeros()
-    vectors = de.LSA(100, exponent=0.5, n_passes=4).fit_transform(association)
+    vectors = de.LSA(100, exponent=0.5, n_passes=12).fit_transform(association)
     return de.WordVectors(words, np.asarray(vectors, np.float32))
 
 

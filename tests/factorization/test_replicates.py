@@ -13,9 +13,11 @@ from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.replicate_blocks import (
     Design,
     Regression,
+    Samples,
     Totals,
     cosine_distances,
     differences,
+    equal_sizes,
     group_samples,
     sample_vectors,
 )
@@ -41,11 +43,15 @@ def counted(seed: int, n_tokens: int = 4000) -> tuple[list[sp.csr_array], Totals
 
 
 def solved_alone(groups, totals, core, weights):
-    """Return the vectors of all words from the sum of the groups, by the solver of noncore words."""
+    """Return the vectors of all words from the sum of the groups, by the solver of noncore words.
+
+    The context words have the shares of all text, and their pairs in proportion.
+    """
     counts = sp.csr_array(sum(weight * group for weight, group in zip(weights, groups, strict=True)))
     pairs, words = totals.pairs @ weights, totals.counts @ weights
-    share = words / words.sum()
-    found = blocks.weigh_pairs(counts, counts, pairs, share, pairs, share, weighting=RULES.weighting)
+    share, everywhere = words / words.sum(), totals.counts.sum(axis=1) / totals.counts.sum()
+    facing = totals.pairs.sum(axis=1) * words.sum() / totals.counts.sum()
+    found = blocks.weigh_pairs(counts, counts, pairs, share, facing, everywhere, weighting=RULES.weighting)
     ridge = np.full(N_WORDS, RULES.ridge)
     return blocks.solve_words(
         found, core, core.T @ core, ridge, background_weight=0, uniform_weight=RULES.uniform_weight
@@ -60,8 +66,9 @@ def core() -> np.ndarray:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_every_sample_is_solved_as_if_it_were_the_text(core, transposed):
     groups, totals = counted(0)
-    samples = group_samples(N_GROUPS, DESIGN, [3])
-    found = np.zeros((N_WORDS, samples.shape[1], D))
+    samples = Samples(group_samples(N_GROUPS, DESIGN, [3]), totals.counts.sum(axis=0).astype(float))
+    sizes = np.arange(N_WORDS) % len(samples.of_sizes)
+    found = np.zeros((N_WORDS, samples.n_samples, D))
     for word, vectors in sample_vectors(
         groups,
         [sp.csr_array(group.T) for group in groups] if transposed else None,
@@ -72,26 +79,32 @@ def test_every_sample_is_solved_as_if_it_were_the_text(core, transposed):
         (core.T @ core).astype(float),
         RULES,
         wanted=np.ones(N_WORDS, bool),
-        n_all=totals.counts.sum(axis=0) @ samples,
+        sizes=sizes,
     ):
         found[word] = vectors
-    for column in range(samples.shape[1]):
-        alone = solved_alone(groups, totals, core, samples[:, column])
-        np.testing.assert_allclose(found[:, column], alone, atol=2e-3)
+    assert len(samples.of_sizes) == 2
+    for size, of_size in enumerate(samples.of_sizes):
+        for column in range(samples.n_samples):
+            alone = solved_alone(groups, totals, core, of_size[:, column])
+            own = sizes == size
+            np.testing.assert_allclose(found[own, column], alone[own], atol=2e-3)
 
 
 def test_halves_quarters_and_draws_take_the_groups_they_should():
-    samples = group_samples(9, DESIGN, [1, 2])
-    assert samples.shape == (9, DESIGN.n_samples)
-    first, second, *quarters = (side.T for side in DESIGN.sides(samples.T))
-    np.testing.assert_array_equal(first + second, 1)
-    assert set(first.sum(axis=0)) == {4}
-    fixed = quarters[0] + quarters[1]
-    assert (fixed == fixed[:, :1]).all()
-    np.testing.assert_array_equal(sum(quarters), 1)
-    assert set(DESIGN.draws(samples.T).sum(axis=1)) == {9}
-    np.testing.assert_array_equal(samples, group_samples(9, DESIGN, [1, 2]))
-    few = group_samples(3, DESIGN, [0])
+    sizes = group_samples(9, DESIGN, [1, 2])
+    assert [one.shape for one in sizes] == [(9, DESIGN.n_samples)] * 4
+    for k, samples in enumerate(sizes, start=1):
+        first, second, *quarters = (side.T for side in DESIGN.sides(samples.T))
+        last = 9 if k == 4 else 2 * k
+        assert set(first.sum(axis=0)) == {k}
+        assert set(second.sum(axis=0)) == {last - k}
+        assert (first + second).max() == 1
+        fixed = quarters[0] + quarters[1]
+        assert (fixed == fixed[:, :1]).all()
+        np.testing.assert_array_equal(sum(quarters), 1)
+        assert set(DESIGN.draws(samples.T).sum(axis=1)) == {last}
+    np.testing.assert_array_equal(sizes, group_samples(9, DESIGN, [1, 2]))
+    few = group_samples(3, DESIGN, [0])[0]
     assert not few[:, 7:19].any()
 
 
@@ -122,19 +135,21 @@ def test_a_word_that_is_judged_in_one_part_alone_has_no_difference(core):
         Part(
             [da.from_array(group.toarray(), chunks=(7, -1)).map_blocks(sp.csr_array) for group in groups],
             totals,
-            group_samples(N_GROUPS, DESIGN, [seed]),
+            Samples(group_samples(N_GROUPS, DESIGN, [seed]), totals.counts.sum(axis=0).astype(float)),
         )
         for seed, (groups, totals) in enumerate(made)
     ]
     vectors = da.from_array(core, chunks=(9, D))
     judged = np.ones((N_WORDS, 2), bool)
     judged[3, 1] = False
-    found = compute(word_differences(parts, vectors, RULES, DESIGN, judged, batch_words=11))
+    sizes = equal_sizes(np.stack([part.words.counts.sum(axis=1) for part in parts], axis=1), judged, [5, 5])
+    found = compute(word_differences(parts, vectors, RULES, DESIGN, judged, sizes, batch_words=11))
     columns = measures_of(2)
     assert found.shape == (N_WORDS, len(columns))
     assert np.isnan(found[3]).all()
     assert np.isfinite(np.delete(found, 3, axis=0)).all()
-    swapped = compute(word_differences(parts[::-1], vectors, RULES, DESIGN, judged[:, ::-1], batch_words=40))
+    turned = parts[::-1], vectors, RULES, DESIGN, judged[:, ::-1], sizes[:, ::-1]
+    swapped = compute(word_differences(*turned, batch_words=40))
     np.testing.assert_allclose(swapped[:, 4:], found[:, 4:], atol=1e-5)
     whole = [compute(part_vectors(part, vectors, RULES, batch_words=11)) for part in parts]
     distances = cosine_distances(*whole)

@@ -46,7 +46,15 @@ from distembed.factorization.psdvec_costs import (
     core_cost,
     core_memory,
 )
-from distembed.factorization.replicate_blocks import FEWEST_GROUPS, Design, Regression, Totals, group_samples
+from distembed.factorization.replicate_blocks import (
+    FEWEST_GROUPS,
+    Design,
+    Regression,
+    Samples,
+    Totals,
+    equal_sizes,
+    group_samples,
+)
 from distembed.factorization.replicate_costs import part_vectors_cost, word_differences_cost
 from distembed.factorization.replicates import Part, measures_of, part_vectors, word_differences
 from distembed.job.outputs import declared_in
@@ -307,7 +315,10 @@ def parts_with_counts(job: ComparisonJob, workspace: Workspace) -> list[Part]:
         Part(
             groups[own.start : own.stop],
             Totals(pairs[:, own.start : own.stop], counts[:, own.start : own.stop]),
-            group_samples(len(own), design, [seed, zlib.crc32(name.encode())]),
+            Samples(
+                group_samples(len(own), design, [seed, zlib.crc32(name.encode())]),
+                counts[:, own.start : own.stop].sum(axis=0).astype(np.float64),
+            ),
         )
         for name, own in zip(names, groups_of_parts(workspace), strict=True)
     ]
@@ -376,7 +387,8 @@ def run_differences(ctx: Context) -> dict[str, Any]:
     parts, judged = parts_with_counts(ctx.job, ctx.workspace), judged_words(ctx.job, ctx.workspace)
     names = outputs.PARTS.read(ctx.workspace)["part"].to_pylist()
     measures = measures_of(len(parts))
-    found = word_differences(parts, core, rules, design_of(ctx.job), judged, batch_words=BATCH_WORDS)
+    sizes = equal_sizes(counts_of_parts(ctx.workspace)[0], judged, [len(part.groups) for part in parts])
+    found = word_differences(parts, core, rules, design_of(ctx.job), judged, sizes, batch_words=BATCH_WORDS)
     stored = ctx.store(outputs.DIFFERENCES, found)
     table = {
         "measure": [name for name, _, _ in measures],

@@ -33,7 +33,7 @@ from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of
 from distembed.execution import compute
 from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
-from distembed.factorization.replicate_blocks import Regression, Totals
+from distembed.factorization.replicate_blocks import Regression, Samples, Totals
 from distembed.factorization.replicate_costs import SampleSizes, word_differences_cost
 from distembed.factorization.replicates import Part, all_samples
 from distembed.job.stage import Context, StageSpec
@@ -223,10 +223,9 @@ def _solve(ctx: Context, core: da.Array, rows: list[int]) -> Solved:
     part = Part(
         forward,
         Totals(pairs[rows], counted[rows]),
-        _draws(job.evaluation.bootstrap),
-        Totals(pairs[:n_core], counted[:n_core]),
+        Samples((_draws(job.evaluation.bootstrap),), counted.sum(axis=0).astype(np.float64)),
+        Totals(*(side[:n_core].sum(axis=1, keepdims=True) for side in (pairs, counted))),
         backward,
-        counted.sum(axis=0).astype(np.float64),
     )
     found = compute(all_samples(part, core, _rules(ctx, n_core)))
     words = np.array(vocabulary.words, object)[rows].tolist()
