@@ -1,4 +1,4 @@
-"""The commands that draw figures into files: `distembed plot map|topics`."""
+"""The commands that draw figures into files: `distembed plot map|topics|changes`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from distembed.cli.command_line import PLACE, choice, command, examples, number,
 from distembed.files import read_small
 from distembed.job.opening import open_job, parse_source
 from distembed.job.terminal import shown, write
+from distembed.views.change_drawings import draw_changes
 from distembed.views.drawings import Drawn, draw_map, draw_topics
 from distembed.views.report.maps import MapMethod
 
@@ -20,6 +21,7 @@ TARGET = target("The figure: its name ends in .pdf, .svg or .png.")
     epilog=examples(
         "distembed plot map runs/psdvec --to map.pdf",
         "distembed plot topics runs/topics --to topics.pdf",
+        "distembed plot changes runs/comparison --to changes.pdf",
     )
 )
 def plot() -> None:
@@ -91,3 +93,21 @@ def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) 
     WORKSPACE is that of a finished topics job, or its job file.
     """
     write(shown(draw_topics(open_job(workspace), target, topics=numbers, n_words=n_words)))
+
+
+@command(
+    "distembed plot changes runs/comparison --to changes.pdf",
+    "distembed plot changes runs/comparison bank fire --to two.svg",
+    group=plot,
+)
+@click.argument("workspace", type=PLACE)
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@TARGET
+@number("How many are drawn where none is named.", default=20, name="n_words")
+def changes(workspace: str, words: tuple[str, ...], target: str, n_words: int) -> None:
+    """Draw how words differ between parts of a corpus, with intervals and the noise floor.
+
+    WORKSPACE is that of a finished comparison, or its job file. Of two parts each word has a line, of more a curve: its
+    change from the first part to each later one.
+    """
+    write(shown(draw_changes(open_job(workspace), target, words=words, n_words=n_words)))

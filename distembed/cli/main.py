@@ -98,6 +98,7 @@ COMMANDS = {
     "Check them": {
         "verify": ("jobs", "Check that every block of a job holds its digest."),
         "evaluate": ("vectors", "Score word vectors on evaluation sets, in one table."),
+        "compare": ("comparing", "Print how far each word lies apart in two sets of vectors."),
         "weat": ("vectors", "Measure bias: which words names and others are nearer to."),
     },
 }

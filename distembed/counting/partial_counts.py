@@ -48,6 +48,15 @@ class PartialCounts(NamedTuple):
     source: int = -1  # the number of the earlier counts that hold the other pairs of this partition
 
 
+class DocumentGroups(NamedTuple):
+    """Groups of the documents of a partition."""
+
+    of: NDArray[np.int32]
+    """The group of each document, from 0. Int32 array (documents,)."""
+    n_groups: int
+    """The groups of the whole corpus."""
+
+
 def count_partition(
     partition: str,
     vocabulary: Vocabulary,
@@ -61,6 +70,7 @@ def count_partition(
     memory: ThreadMemory | None = None,
     part: Part = ALL,
     gained: NDArray[np.bool_] | None = None,
+    groups: DocumentGroups | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
 
@@ -92,6 +102,9 @@ def count_partition(
         Which pairs are counted, and whether they are to be added or subtracted.
     gained : bool array (n_words,), optional
         Which words are new, where not all pairs are counted.
+    groups : DocumentGroups, optional
+        Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i, and so
+        have the row boundaries.
 
     Returns
     -------
@@ -113,14 +126,15 @@ def count_partition(
     """
     if part.largest_cell >= 0:
         return _nothing_new(target, len(row_blocks) - 1, options, part, span)
-    own = (memory or ThreadMemory()).of(options, len(vocabulary))
+    groups = groups or DocumentGroups(np.empty(0, np.int32), 1)
+    own = (memory or ThreadMemory()).of(options, groups.n_groups * len(vocabulary))
     lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
     new = np.zeros(len(vocabulary), np.bool_) if gained is None else gained
     if part.pairs == "others":
         lookup = np.where((lookup >= 0) & new[lookup], np.int32(blocks.OUTSIDE), lookup)
     is_empty = part.pairs == "gained" and not new[lookup[lookup >= 0]].any()
-    rules = _stream_rules(options, vocabulary, lookup, number)
+    rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=groups.of * len(vocabulary))
     documents, before = (None, 0) if span.n_ranges == 1 else range_documents(partition, span, storage_options)
     batch = options.block_memory // 64
     rows = () if is_empty else token_rows(partition, batch, storage_options, documents=documents)
@@ -222,7 +236,8 @@ def _stream_rules(
     drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
     draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
     draw = 0 if options.draw is None else options.window
-    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key)
+    no_shift = np.empty(0, np.int32)
+    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key, no_shift)
 
 
 def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:

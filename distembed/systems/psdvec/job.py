@@ -220,6 +220,8 @@ class EvaluationSection(Section):
     """Whether the mean vector is subtracted before the evaluation."""
     n_components_removed: int = Field(default=0, ge=0)
     """How many of the first principal components are removed before the evaluation."""
+    bootstrap: int = later(0, ge=0)
+    """How often documents are drawn again, with replacement, for intervals of scores and of neighbors in the report."""
 
 
 class PSDVecMatricesSection(WordMatricesSection):
@@ -273,6 +275,15 @@ class PSDVecJob(CountsJob, CountingJob):
             raise ValueError(
                 f"views.{counted[0]} counts a text, and a job that starts from counts.path has none: leave it out, or "
                 'give method = "vectors"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _documents_are_drawn_of_a_text(self) -> Self:
+        if self.counts is not None and self.evaluation.bootstrap:
+            raise ValueError(
+                "evaluation.bootstrap draws documents again, and a job that starts from counts.path has none: leave it "
+                "out"
             )
         return self
 
