@@ -6,6 +6,7 @@ estimated from a sample of the text, or of the token partitions once there are s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -121,6 +122,33 @@ class PairSizes(NamedTuple):
         """The sizes in words."""
         pairs = _number(self.n_nonzero, exact=self.exact)
         return with_source(f"{self.corpus.sentence}, {pairs} pairs", self.corpus)
+
+
+@dataclass(frozen=True)
+class SizesWithPairs:
+    """The sizes of a job whose pairs of words are counted, to which a job adds those that it alone has."""
+
+    pairs: PairSizes
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of the corpus."""
+        return self.pairs.corpus
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
+        return self.pairs.n_nonzero
+
+    @property
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
+        return self.pairs.runs
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        return self.pairs.sentence
 
 
 def with_source(sentence: str, corpus: CorpusSizes) -> str:
