@@ -176,6 +176,12 @@ def test_explain_says_which_view_makes_two_words_near(folder: Path, tmp_path: Pa
     assert any(f"{largest} makes the words nearest" in sentence for sentence in record["sentences"])
 
 
+def test_explain_says_that_its_parts_are_those_before_components_were_left_out(own: Path) -> None:
+    succeed("run", own / "job.toml", "--replace", "--set", "join.n_components=6")
+    done = succeed("explain", own / "w", "word2", "word4")
+    assert "of all 19 components, of which [join] n_components keeps 6" in " ".join(done.output.split())
+
+
 def test_a_weight_is_changed_without_counting_again(own: Path) -> None:
     done = succeed("run", own / "job.toml", "--replace", "--set", "views.sides.weight=0.3")
     assert "view_sides_parts" not in done.output.replace("done before", "")
