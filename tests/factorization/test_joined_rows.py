@@ -301,12 +301,19 @@ with dask.config.set(scheduler="threads", pool=ThreadPoolExecutor(2)):
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory in use is read from Linux's /proc")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the memory in use is read from Linux's /proc"
+)
 def test_views_larger_than_the_memory_are_joined(tmp_path):
     """A process that may take 48 MiB more joins views of 110 MiB to 12 MiB of principal components, row by row."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, "-c", LARGER], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", LARGER],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     rows = np.memmap(tmp_path / "rows", np.float32, "r", shape=(400_000, 8))

@@ -89,6 +89,10 @@ class SubwordsSection(Section):
     min_n: int = OPTION
     max_n: int = OPTION
     buckets: int | None = OPTION
+    regularization: float = OPTION
+    """Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero. The
+    components of a view may have another.
+    """
 
     @model_validator(mode="after")
     def _lengths_rise(self) -> Self:
@@ -103,6 +107,8 @@ class ViewSection(Section):
     """How its vectors are made."""
     weight: float = Field(default=0.7, gt=0)
     """The weight of the directions of its vectors in the joined ones; those of `[psdvec]` have weight 1."""
+    regularization: float | None = Field(default=None, gt=0)
+    """`subwords.regularization` for the components of this view; by default as there."""
 
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 2, "direction": "left"})
@@ -251,4 +257,21 @@ class PSDVecJob(CountingJob):
                 'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled = true, or '
                 'evaluation.unknown = "skip"'
             )
+        return self
+
+    @model_validator(mode="after")
+    def _regularized_components_are_those_of_a_view(self) -> Self:
+        for name, view in self.views.items():
+            if view.regularization is None:
+                continue
+            if not self.subwords.enabled:
+                raise ValueError(
+                    f"views.{name}.regularization is of the map of n-grams: give subwords.enabled = true, or leave it "
+                    "out"
+                )
+            if self.join.n_components:
+                raise ValueError(
+                    f"views.{name}.regularization is of the components of one view, and join.n_components mixes those "
+                    "of all: leave one of them out"
+                )
         return self

@@ -180,7 +180,22 @@ def solved_vectors(job: PSDVecJob, workspace: Workspace) -> da.Array:
 
 def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
     """Return the map of n-grams of a job."""
-    return SubwordMap(**job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=checkpoint)
+    options = job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
+    if own := _own_regularization(job):
+        widths = {
+            "psdvec": job.psdvec.n_components,
+            **{name: width_of(view) for name, view in job.views.items()},
+        }
+        of_all = options["regularization"]
+        options["regularization"] = [
+            own.get(name, of_all) for name, width in widths.items() for _ in range(width)
+        ]
+    return SubwordMap(**options, checkpoint=checkpoint)
+
+
+def _own_regularization(job: PSDVecJob) -> dict[str, float]:
+    """Return the regularization of the views that have one of their own."""
+    return {name: view.regularization for name, view in job.views.items() if view.regularization is not None}
 
 
 def _table_bytes(job: PSDVecJob, n_words: int) -> int:
@@ -192,7 +207,11 @@ def _table_bytes(job: PSDVecJob, n_words: int) -> int:
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the stage."""
-    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP)}
+    own = _own_regularization(job)
+    return {
+        SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP),
+        **({"regularization": own} if own else {}),
+    }
 
 
 def plan_subwords(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
