@@ -202,12 +202,23 @@ def test_a_view_may_have_a_regularization_of_its_own(own: Path) -> None:
     np.testing.assert_allclose(found[:, ~is_of_sides], shared[:, ~is_of_sides], atol=1e-2)
     lengths = np.linalg.norm(found, axis=0) / np.linalg.norm(shared, axis=0)
     assert (lengths[is_of_sides] < 0.5).all()
+    mixed = succeed(
+        "run",
+        own / "job.toml",
+        *common,
+        "--set",
+        "views.sides.regularization=5.0",
+        "--set",
+        "join.n_components=6",
+    )
+    assert "has no effect: it needs a job without join.n_components" in mixed.output
 
 
 @pytest.mark.parametrize(
     ("setting", "code", "message"),
     [
-        ("views.sides.regularization=0.1", 2, "is of the map of n-grams"),
+        ("views.sides.regularization=0.0", 2, "views.sides.regularization"),
+        ("views.sides.regularization=0.1", 0, "has no effect: it needs subwords.enabled = true"),
         ("views.sides.weight=0.0", 2, "views.sides.weight"),
         ("views.sides.weight=nan", 2, "views.sides.weight"),
         ("views.sides.method=svd", 2, "'svd'"),

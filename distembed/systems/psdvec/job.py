@@ -103,6 +103,11 @@ class SubwordsSection(Section):
 class ViewSection(Section):
     """`[views.NAME]`: one more view of the text, whose vectors are joined to those of `[psdvec]`."""
 
+    effects = (
+        Only(("regularization",), "subwords.enabled", (True,)),
+        Only(("regularization",), "join.n_components", (None,)),
+    )
+
     method: str
     """How its vectors are made."""
     weight: float = Field(default=0.7, gt=0)
@@ -114,6 +119,8 @@ class ViewSection(Section):
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 2, "direction": "left"})
 class CountedView(CountingSection, ViewSection):
     """A view that counts the text in its own way."""
+
+    effects = (*CountingSection.effects, *ViewSection.effects)
 
     n_components: int = Field(default=300, ge=1)
     """The dimensions of its vectors."""
@@ -257,21 +264,4 @@ class PSDVecJob(CountingJob):
                 'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled = true, or '
                 'evaluation.unknown = "skip"'
             )
-        return self
-
-    @model_validator(mode="after")
-    def _regularized_components_are_those_of_a_view(self) -> Self:
-        for name, view in self.views.items():
-            if view.regularization is None:
-                continue
-            if not self.subwords.enabled:
-                raise ValueError(
-                    f"views.{name}.regularization is of the map of n-grams: give subwords.enabled = true, or leave it "
-                    "out"
-                )
-            if self.join.n_components:
-                raise ValueError(
-                    f"views.{name}.regularization is of the components of one view, and join.n_components mixes those "
-                    "of all: leave one of them out"
-                )
         return self

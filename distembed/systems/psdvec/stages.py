@@ -194,8 +194,9 @@ def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
 
 
 def _own_regularization(job: PSDVecJob) -> dict[str, float]:
-    """Return the regularization of the views that have one of their own."""
-    return {name: view.regularization for name, view in job.views.items() if view.regularization is not None}
+    """Return the regularization of the views that have one of their own, and components of their own in the join."""
+    own = {name: view.regularization for name, view in job.views.items() if view.regularization is not None}
+    return {} if job.join.n_components else own
 
 
 def _table_bytes(job: PSDVecJob, n_words: int) -> int:
