@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -103,7 +103,7 @@ class SubwordsSection(Section):
 class ViewSection(Section):
     """`[views.NAME]`: one more view of the text, whose vectors are joined to those of `[psdvec]`."""
 
-    effects = (
+    effects: ClassVar[tuple[Only, ...]] = (
         Only(("regularization",), "subwords.enabled", (True,)),
         Only(("regularization",), "join.n_components", (None,)),
     )
