@@ -23,7 +23,10 @@ TARGET = target("The figure: its name ends in .pdf, .svg or .png.")
     )
 )
 def plot() -> None:
-    """Draw a figure of chosen words, documents or topics into a PDF, SVG or PNG file."""
+    """Draw chosen words, documents or topics into a figure.
+
+    It is a PDF, SVG or PNG file, by its name.
+    """
 
 
 @command(

@@ -41,10 +41,11 @@ def explain(
     json_file: str | None,
     html_file: str | None,
 ) -> None:
-    """Print why a result is so: terms that add up to it, and passages of the corpus.
+    """Print why a result is so, with passages of the corpus.
 
-    WORKSPACE is a finished workspace, or its job file. NAMES are two words of a psdvec job; one imputed name of an
-    imputation; or the id of a document of a topics job and, for another topic than its own, the number of a topic.
+    The reason is a list of terms that add up to the result. WORKSPACE is a finished workspace, or its job file. NAMES
+    are two words of a psdvec job; one imputed name of an imputation; or the id of a document of a topics job and, for
+    another topic than its own, the number of a topic.
     """
     found = explain_job(open_job(workspace), Asked(names, n, n_passages))
     write(as_text(found))

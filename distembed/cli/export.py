@@ -82,7 +82,7 @@ def export(
     escape: bool,
     **options: Any,
 ) -> None:
-    """Write a table of a finished job to one file that other tools read.
+    """Write a table of a finished job to a file for other tools.
 
     SOURCE is a workspace, a job file, or a file of word vectors, which is written in another format.
 

@@ -63,11 +63,12 @@ def tune(
     n_workers: int | None,
     allow_code: bool,
 ) -> None:
-    """Run JOB with every combination of some keys, and print which does best on an evaluation set.
+    """Compare every combination of some keys of a job.
 
-    Half of the items of the set, taken by a hash of their words, choose; the other half tells what the choice has
-    gained. Counts are made once for all candidates that share them. Stop it at any time: the same command
-    goes on where it was, and finished candidates are not made again.
+    JOB is run with each, and the one that does best on an evaluation set is printed. Half of the items of the set,
+    taken by a hash of their words, choose; the other half tells what the choice has gained. Counts are made once for
+    all candidates that share them. Stop it at any time: the same command goes on where it was, and finished candidates
+    are not made again.
     """
     chosen = table_format(target) if target else None
     if target and chosen in (None, "npy"):

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -121,6 +122,9 @@ class Corpus:
     def bundles(self) -> tuple[tuple[Partition, ...], ...]:
         """The partitions that each task reads: of a corpus of many small files several that follow each other.
 
+        A bundle ends where it is full, and before a file whose name says so. A corpus to which files are added,
+        wherever among the others they come, therefore keeps nearly all of its bundles, until it is twice as large.
+
         Examples
         --------
         >>> import distembed as de
@@ -129,11 +133,12 @@ class Corpus:
         [1]
         """
         n_bytes = sum(partition.n_bytes for partition in self.partitions)
-        room = min(self.partition_bytes, n_bytes // FEWEST_BUNDLES)
+        is_small = len(self.partitions) <= FEWEST_BUNDLES
+        room = 0 if is_small else min(self.partition_bytes, _power_of_two(n_bytes // FEWEST_BUNDLES))
         bundles: list[list[Partition]] = []
         held = room
         for partition in self.partitions:
-            if not bundles or held + partition.n_bytes > room:
+            if not bundles or held + partition.n_bytes > room or _begins_bundle(partition, room):
                 bundles.append([])
                 held = 0
             bundles[-1].append(partition)
@@ -189,6 +194,18 @@ class Corpus:
         if key not in self._cache:
             self._cache[key] = tokenize_partitions(self, key)
         return self._cache[key]
+
+
+def _power_of_two(n: int) -> int:
+    """Return the smallest power of two above n."""
+    return 1 << n.bit_length()
+
+
+def _begins_bundle(partition: Partition, room: int) -> bool:
+    """Return whether a bundle begins with a partition by its name: on average once in as many bytes as it has room."""
+    return crc32(f"{partition.name} {partition.start}".encode(errors="surrogateescape")) * room < (
+        partition.n_bytes << 32
+    )
 
 
 def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability, key_typ
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import BYTES_PER_TOKEN
 from distembed.counting.partial_counts import pairs_per_piece
+from distembed.counting.partition_rows import token_ranges
 from distembed.counting.runs import entry_bytes
 from distembed.linalg.chunks import BLOCK_MEMORY
 
@@ -157,15 +159,17 @@ class RunSizes(NamedTuple):
     """The bytes on disk of the runs of all partitions together, and the row blocks that each is divided by.
 
     `sums_bytes` are those of the sums of a row beyond one for each word, which distances that are counted apart take.
+    There are as many files as ranges that are counted.
     """
 
     n_bytes: int
     n_row_blocks: int
     sums_bytes: int = 0
+    n_files: int = 1
 
 
 def run_sizes(
-    model: PairModel, word_counts: NDArray[np.float64], n_partitions: int, options: CooccurrenceOptions
+    model: PairModel, word_counts: NDArray[np.float64], n_tokens: Sequence[int], options: CooccurrenceOptions
 ) -> RunSizes:
     """Return about how large the runs of all partitions are, and their row blocks.
 
@@ -175,13 +179,17 @@ def run_sizes(
         How the pairs lie.
     word_counts : float64 array (n_words,)
         How often each word occurs, by which the rows are divided into blocks.
-    n_partitions : int
-        The partitions of the corpus.
+    n_tokens : sequence of int
+        The tokens of each partition of the corpus.
     options : CooccurrenceOptions
         What counts as a pair, and the bytes a task may use.
     """
+    ranges = token_ranges(n_tokens)
+    n_filled = max(1, sum(n_tokens[number] > 0 for number, _ in ranges))
     if not len(word_counts):
-        return RunSizes(0, 1)  # of a sample without a word that is frequent enough; the text may have some
+        return RunSizes(
+            0, 1, n_files=len(ranges)
+        )  # of a sample without a word that is frequent enough; the text may have some
     row_blocks = cooccurrence_row_blocks(
         np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),
         window=options.window,
@@ -194,13 +202,14 @@ def run_sizes(
     largest = (
         model.window / n_positions * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
     )
-    units = largest / n_partitions * options.units.weights.mean()
+    units = largest / n_filled * options.units.weights.mean()
     of_entry = float(np.mean([entry_bytes(len(counts) * n_positions - 1, int(count)) for count in units]))
-    n_pairs = model.n_in_runs(n_partitions, run_pairs(options))
+    n_pairs = model.n_in_runs(n_filled, run_pairs(options))
     return RunSizes(
-        round(of_entry * n_pairs) + RUN_ROW_BYTES * len(counts) * n_partitions,
+        round(of_entry * n_pairs) + RUN_ROW_BYTES * len(counts) * n_filled,
         len(row_blocks) - 1,
         SUM_BYTES * len(counts) * (n_positions - 1),
+        len(ranges),
     )
 
 
@@ -225,14 +234,14 @@ def partial_counts_cost(sizes: TextSizes, n_words: int, runs: RunSizes, options:
     # A window of very many places has more pairs than a block has memory for: keys, columns and their counts.
     beyond = max(0, key_bytes * n_pairs - options.block_memory // 8) * (key_bytes + 12) // key_bytes
     kept = KEPT_SHARE_BYTES * n_words if options.subsample is not None else 0
-    reading = reading_cost(sizes, n_words, sizes.n_partitions, runs.n_bytes, options.block_memory)
+    reading = reading_cost(sizes, n_words, runs.n_files, runs.n_bytes, options.block_memory)
     return reading._replace(task_bytes=reading.task_bytes + beyond + kept + runs.sums_bytes)
 
 
-def merged_counts_cost(n_partitions: int, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
+def merged_counts_cost(n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
     """Return what adding up the runs to so many pairs takes; very many files are added in groups first."""
-    in_groups = runs.n_bytes if n_partitions > MERGED_FILES else 0
-    n_groups = -(-n_partitions // MERGED_FILES) if in_groups else 0
+    in_groups = runs.n_bytes if runs.n_files > MERGED_FILES else 0
+    n_groups = -(-runs.n_files // MERGED_FILES) if in_groups else 0
     return Cost(
         runs.n_row_blocks + n_groups,
         runs.n_bytes + in_groups,

@@ -335,18 +335,17 @@ def estimated_pairs(
     model = pair_model(
         options, counts, corpus.n_tokens, corpus.found.sample, corpus.found.wanted(job.vocabulary)
     )
-    return model, run_sizes(model, counts, n_filled(corpus, counted), options)
+    return model, run_sizes(model, counts, partition_tokens(corpus, counted), options)
 
 
-def n_filled(corpus: CorpusSizes, counted: Counted | None) -> int:
-    """Return how many partitions hold tokens, all where that is not counted.
+def partition_tokens(corpus: CorpusSizes, counted: Counted | None) -> list[int]:
+    """Return the tokens of each partition; equal shares of all where they are not counted.
 
-    Of a bz2 file that is one stream, only the first partition does.
+    Of a bz2 file that is one stream, only the first partition holds tokens.
     """
     if counted is None or "tokens" not in counted.stages:
-        return corpus.n_partitions
-    blocks = counted.stages["tokens"].outputs["tokens"].blocks
-    return max(1, sum(block.summary.get("n_tokens", 0) > 0 for block in blocks))
+        return [-(-corpus.n_tokens // max(corpus.n_partitions, 1))] * corpus.n_partitions
+    return [block.summary.get("n_tokens", 0) for block in counted.stages["tokens"].outputs["tokens"].blocks]
 
 
 def word_counts(job: CorpusJob, corpus: CorpusSizes, counted: Counted | None) -> NDArray[Any]:

@@ -141,10 +141,11 @@ def neighbors(folder: Path) -> Path:
 def imputation(folder: Path) -> Path:
     rows = drawn_rows(0)
     turned = rows @ np.linalg.qr(np.random.default_rng(1).standard_normal((N_COLUMNS, N_COLUMNS)))[0]
-    for name, table, step in (("domain", rows, 1), ("known", turned.astype(np.float32), 5)):
-        columns = {"name": [f"name{row}" for row in range(0, N_ROWS, step)]}
-        columns |= {f"c{place}": column for place, column in enumerate(table[::step].T)}
-        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    columns = {"name": np.arange(N_ROWS).astype(str)} | {f"c{place}": one for place, one in enumerate(rows.T)}
+    pq.write_table(pa.table(columns), folder / "domain.parquet")
+    known = turned[::5].astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(known.ravel()), N_COLUMNS)
+    pq.write_table(pa.table({"word": columns["name"][::5], "vector": vectors}), folder / "known.parquet")
     return written(folder, IMPUTATION)
 
 

@@ -64,7 +64,7 @@ def run_parts(ctx: Context, *, name: str) -> dict[str, Any]:
 def plan_counts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
     """Return the plan of adding up the runs of all parts."""
     view = sizes.views[name]
-    return merged_counts_cost(sizes.corpus.n_partitions, view.n_nonzero, view.runs, counting_of(job, name))
+    return merged_counts_cost(view.n_nonzero, view.runs, counting_of(job, name))
 
 
 def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from distembed.display import MAX_ROWS, plural
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute, map_blocks
@@ -54,7 +55,9 @@ def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbors of the job's words and the place of the report."""
     vectors = judged_vectors(job, workspace)
     scores = shown_scores(workspace, EVALUATION)
-    table = evaluation.format_scores(safe_scores(scores)) if scores else ""
+    table = evaluation.format_scores(safe_scores(scores[:MAX_ROWS])) if scores else ""
+    if len(scores) > MAX_ROWS:
+        table += f"\n{plural(len(scores) - MAX_ROWS, 'more score')} in the report"
     near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, workspace, vectors).items())
     parts = (table, near, lacking_line(job, workspace), report.ways_on(workspace, where))
     return "\n\n".join(part for part in parts if part)

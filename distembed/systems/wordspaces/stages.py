@@ -34,7 +34,6 @@ from distembed.job.stage import (
     kept_as,
     nothing_to_check,
     read_as,
-    sections,
 )
 from distembed.linalg.costs import copy_cost
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
@@ -87,7 +86,7 @@ from distembed.systems.wordspaces.sizes import (
 def vocabulary_parameters(job: WordSpacesJob) -> dict[str, Any]:
     """Return the section of the vocabulary, and the evaluation sets whose words it keeps."""
     kept = job.evaluation.sets if job.evaluation.keep_words else ()
-    return {**sections("vocabulary")(job), "keep_words_of": list(kept)}
+    return {**VOCABULARY.parameters(job), "keep_words_of": list(kept)}
 
 
 def counting_parameters(job: WordSpacesJob, *, table: str) -> dict[str, Any]:
@@ -166,7 +165,7 @@ def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
     """Return the plan of adding up the runs of all parts."""
     options = counting_options(job, table)
-    return merged_counts_cost(sizes.corpus.n_partitions, sizes.values[table], sizes.runs[table], options)
+    return merged_counts_cost(sizes.values[table], sizes.runs[table], options)
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
