@@ -200,11 +200,15 @@ NOT_COUNTED_BY = {
 COUNTING_OPTIONS = frozenset(options_of(CooccurrenceOptions)) - {"block_memory"}
 
 
+EFFECTS_OF_COUNTING: tuple[Only, ...] = (Only(("seed",), "subsample"),)
+"""The keys of counting that have an effect only under other settings."""
+
+
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
     """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
 
-    effects = (Only(("seed",), "subsample"),)
+    effects = EFFECTS_OF_COUNTING
 
     window: int = OPTION
     direction: Direction = OPTION

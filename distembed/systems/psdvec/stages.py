@@ -185,7 +185,23 @@ def n_dimensions(job: PSDVecJob) -> int:
 
 def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
     """Return the map of n-grams of a job."""
-    return SubwordMap(**job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=checkpoint)
+    options = job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
+    if own := _own_regularization(job):
+        widths = {
+            "psdvec": job.psdvec.n_components,
+            **{name: width_of(view) for name, view in job.views.items()},
+        }
+        of_all = options["regularization"]
+        options["regularization"] = [
+            own.get(name, of_all) for name, width in widths.items() for _ in range(width)
+        ]
+    return SubwordMap(**options, checkpoint=checkpoint)
+
+
+def _own_regularization(job: PSDVecJob) -> dict[str, float]:
+    """Return the regularization of the views that have one of their own, and components of their own in the join."""
+    own = {name: view.regularization for name, view in job.views.items() if view.regularization is not None}
+    return {} if job.join.n_components else own
 
 
 def _table_bytes(job: PSDVecJob, n_words: int) -> int:
@@ -197,7 +213,11 @@ def _table_bytes(job: PSDVecJob, n_words: int) -> int:
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the stage."""
-    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP)}
+    own = _own_regularization(job)
+    return {
+        SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP),
+        **({"regularization": own} if own else {}),
+    }
 
 
 def plan_subwords(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:

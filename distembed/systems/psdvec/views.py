@@ -269,6 +269,9 @@ def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
         f"Of the views that are joined, {nearest['view']} makes the words nearest: {nearest['part']:.3f} of a joined "
         f"cosine of {sum(row['part'] for row in rows):.3f}."
     )
+    if kept := job.join.n_components:
+        whole = sum(part.shape[1] for part in stages.parts_of(job, workspace))
+        sentence += f" These are parts of all {whole} components, of which [join] n_components keeps {kept} afterwards."
     total = {"view": "joined", "part": sum(row["part"] for row in rows)}
     caption = (
         "Each part is the cosine in a view times its weight squared over the sum of these; parts add up."

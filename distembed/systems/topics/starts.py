@@ -6,6 +6,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.costs import PAIR_BYTES, Cost, add_costs
-from distembed.counting.costs import RunSizes, document_blocks
+from distembed.counting.costs import document_blocks
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -44,7 +45,7 @@ from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
-from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
+from distembed.stages.corpus_sizes import SizesWithPairs, about, pair_sizes, with_source
 from distembed.storage.tasks import boxed, boxed_all, run_blocks
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
@@ -90,27 +91,12 @@ def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:
     return labels if len({label for label in labels if label is not None}) > 1 else None
 
 
-class TopicSizes(NamedTuple):
+@dataclass(frozen=True)
+class TopicSizes(SizesWithPairs):
     """Sizes of a collection: its pairs of words, the words of its documents, the pairs that are associated."""
 
-    pairs: PairSizes
     n_terms: int
     n_associated: int
-
-    @property
-    def corpus(self) -> CorpusSizes:
-        """The sizes of its corpus."""
-        return self.pairs.corpus
-
-    @property
-    def n_nonzero(self) -> int:
-        """The pairs that are counted."""
-        return self.pairs.n_nonzero
-
-    @property
-    def runs(self) -> RunSizes:
-        """The sizes of the runs that are added up to these pairs."""
-        return self.pairs.runs
 
     @property
     def sentence(self) -> str:
