@@ -232,7 +232,8 @@ def test_what_is_chosen_is_judged_by_names_that_did_not_choose_it(chosen: tuple[
     workspace = de.Workspace.open(chosen[0])
     rows = workspace.table("hold_out").to_pylist()
     assert rows[0]["method"] == stages.CHOSEN
-    assert {row["method"] for row in rows} == {*stages.OWN.values(), *stages.BASELINES, stages.SHUFFLED}
+    ways = stages.ways_of(open_job(str(chosen[0])).imputation)
+    assert {row["method"] for row in rows} == {*ways, *stages.BASELINES, stages.SHUFFLED}
     best = max(row["centered_cosine"] for row in workspace.table("choice").to_pylist())
     assert rows[0]["centered_cosine"] <= best + 1e-6
     mean = next(row for row in rows if row["method"] == stages.MEAN)
@@ -261,6 +262,77 @@ def test_a_map_of_kernel_features_is_that_of_the_estimator(job: Path, chosen: An
     np.testing.assert_allclose(
         arrays.array("vectors").compute()[:N_NAMES], model.vectors_, rtol=1e-3, atol=1e-4
     )
+
+
+@pytest.fixture(scope="module")
+def best(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the workspace of the job with the settings that `distembed new` writes, and what the run printed."""
+    return run_once(
+        tmp_path_factory, job, "--set", "imputation.method=auto", "--set", "imputation.kernel=auto"
+    )
+
+
+def test_the_settings_of_a_new_job_choose_among_both_kernels(best: tuple[Path, str], finished: Any) -> None:
+    workspace = de.Workspace.open(best[0])
+    rows = {row["method"]: row for row in workspace.table("hold_out").to_pylist()}
+    assert list(rows)[:2] == [stages.CHOSEN, stages.IMPUTATION]
+    assert {"linear map", "kernel map", "imputation and kernel map"} <= {*rows}
+    assert stages.KERNEL not in rows  # the job's own kernel map stands there
+    paper = de.Workspace.open(finished[0]).table("hold_out").to_pylist()[0]
+    assert rows[stages.IMPUTATION]["centered_cosine"] == pytest.approx(paper["centered_cosine"])
+    tried = workspace.table("choice").to_pylist()
+    facts = workspace.stages()["vectors"].facts
+    winner = max(tried, key=lambda row: row["centered_cosine"])
+    assert all(facts[key] == winner[key] for key in ("method", "ridge", "kernel"))
+    own = {
+        name: row["centered_cosine"]
+        for name, row in rows.items()
+        if name in stages.ways_of(open_job(str(best[0])).imputation) and name != stages.CHOSEN
+    }
+    name = max(own, key=lambda one: own[one])
+    gap = own[name] - own[stages.IMPUTATION]
+    assert f"{name.capitalize()} finds them best, {gap:.3f} above imputation alone" in best[1]
+
+
+@pytest.mark.parametrize("method", ["linear_map", "combined"])
+def test_a_kernel_map_is_never_called_linear(job: Path, best: Any, tmp_path: Path, method: str) -> None:
+    workspace = tmp_path / "w"
+    shutil.copytree(best[0], workspace)
+    settings = ("--set", f"imputation.method={method}", "--set", "imputation.kernel=rbf")
+    done = succeed("run", job, "--workspace", workspace, "--replace", *settings)
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    assert "a kernel map of the table" in done.output
+    for text in (done.output, page):
+        assert "linear map" not in text
+
+
+@pytest.mark.parametrize("method", ["linear_map", "combined"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_vector_of_a_map_is_explained_by_known_names_and_columns(
+    job: Path, best: Any, tmp_path: Path, method: str, kernel: str
+) -> None:
+    workspace, found = tmp_path / "w", tmp_path / "why.json"
+    shutil.copytree(best[0], workspace)
+    settings = ("--set", f"imputation.method={method}", "--set", f"imputation.kernel={kernel}")
+    succeed("run", job, "--workspace", workspace, "--replace", "--until", "vectors", *settings)
+    succeed("explain", workspace, "name 33", "-n", N_KNOWN, "--json", found)
+    record = json.loads(found.read_text())
+    *weights, total = record["tables"]["known names"]
+    assert total["weight %"] == pytest.approx(100)
+    opened = de.Workspace.open(workspace)
+    words = opened.table("vocabulary")["word"].to_pylist()
+    vectors = de.WordVectors(words, np.asarray(compute(opened.array("vectors"))))
+    summed = sum(row["weight %"] / 100 * vectors[row["known name"]].astype(float) for row in weights)
+    np.testing.assert_allclose(summed, vectors["name 33"], atol=1e-4)
+    assert record["difference"] < 1e-4
+    assert ("columns" in record["tables"]) == (kernel == "linear")
+    if kernel == "linear":
+        columns = {row["column"]: row["share %"] for row in record["tables"]["columns"]}
+        assert {*columns} == {"a", "b", "c"}
+        assert sum(columns.values()) == pytest.approx(100)
+    assert ("neighbors" in record["tables"]) == (method == "combined")
+    if method == "linear_map":
+        assert "linear map" in succeed("explain", workspace, "name 33").output or kernel == "rbf"
 
 
 def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
