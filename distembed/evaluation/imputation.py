@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve
+from scipy.linalg import eigh
 from sklearn.linear_model import RidgeCV
 from sklearn.metrics import pairwise_distances
 
@@ -349,20 +349,30 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
     kernel = kernel - kernel.mean(axis=1, keepdims=True)
     inside, targets = kernel[known], Y[known] - mean
     unit = inside.trace() / len(inside) or 1.0  # 0 where all known rows are equal
-    errors, solutions = zip(*(_leave_one_out(inside, ridge * unit, targets) for ridge in RIDGES), strict=True)
-    result: Floats = kernel[~known] @ solutions[int(np.argmin(errors))] + mean
+    values, basis = eigh(inside)
+    coordinates = basis.T @ targets
+    found = (_leave_one_out(values, basis, coordinates, ridge * unit) for ridge in RIDGES)
+    dual = min(found, key=lambda pair: pair[0])[1]
+    result: Floats = kernel[~known] @ dual + mean
     return result
 
 
-def _leave_one_out(kernel: Floats, ridge: float, targets: Floats) -> tuple[float, Floats]:
+def _leave_one_out(values: Floats, basis: Floats, coordinates: Floats, ridge: float) -> tuple[float, Floats]:
     """Return the squared leave-one-out error of a ridge, and its dual solution (K + ridge I)^-1 Y.
 
-    With C = (K + ridge I)^-1 and K centered, the hat matrix with its intercept is 11'/p + I - ridge C, and the
-    error of row i is its residual over 1 - hat_ii: no row has to be left out for it.
+    The eigenvalues and eigenvectors of K serve every ridge. With C = (K + ridge I)^-1 and K centered, the hat matrix
+    with its intercept is 11'/p + I - ridge C, and the error of row i is its residual over 1 - hat_ii: no row has to be
+    left out for it.
+
+    Parameters
+    ----------
+    values, basis : (p,) and (p, p) of the kernel K
+    coordinates : (p, s), the centered vectors Y in the basis
+    ridge : float
     """
-    inverse = solve(kernel + ridge * np.eye(len(kernel)), np.eye(len(kernel)), assume_a="pos")
-    dual = inverse @ targets
-    freedom = ridge * inverse.diagonal() - 1 / len(kernel)
+    inverse = 1 / (np.maximum(values, 0.0) + ridge)
+    dual = basis @ (inverse[:, None] * coordinates)
+    freedom = ridge * (basis**2 @ inverse) - 1 / len(values)
     return float(((ridge * dual / freedom[:, None]) ** 2).sum()), dual
 
 

@@ -343,6 +343,10 @@ def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "9 names matched a known vector" in done.output
     assert 'set imputation.method = "graph"' in done.output
+    auto = ("--set", "imputation.method=auto", "--set", "imputation.kernel=auto")
+    taken = succeed("run", job, "--workspace", tmp_path / "auto", "--set", few, *auto)
+    assert "9 names with a known vector are too few to choose a method by" in taken.output
+    assert de.Workspace.open(tmp_path / "auto").stages()["vectors"].facts["method"] == "graph"
     given = ("--until", "vectors", "--set", "imputation.ridge=1.0", "--set", "imputation.method=combined")
     succeed("run", job, "--workspace", tmp_path / "w", "--set", few, *given)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from distembed.display import format_number, plural
 from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, is_better
+from distembed.manifold.imputation_choice import LEAST_KNOWN
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob, ImputationSection
@@ -16,6 +17,7 @@ from distembed.systems.imputation.stages import (
     RIDGE,
     SHUFFLED,
     row_name,
+    too_few_to_choose,
     ways_of,
 )
 from distembed.views import report
@@ -80,10 +82,13 @@ def hold_out(job: ImputationJob, workspace: Workspace) -> str:
 
 
 def chosen_method(job: ImputationJob, workspace: Workspace) -> str:
-    """Return by which method the vectors were made, where it is not the graph alone, in a sentence."""
+    """Return by which method the vectors were made, where the job does not say that it is the graph, in a sentence."""
     facts = workspace.stages()["vectors"].facts
     if facts["method"] == "graph":
-        return ""
+        n_known, is_auto = workspace.stages()["join"].facts["n_known"], job.imputation.method == "auto"
+        if is_auto and n_known < LEAST_KNOWN:
+            return f"{too_few_to_choose(n_known)}."
+        return "The vectors are those of imputation by the graph alone." if is_auto else ""
     residuals = " with its residuals imputed" if facts["method"] == "combined" else ""
     return f"The vectors are those of a {map_name(job, workspace)} of the table{residuals}, ridge {facts['ridge']:g}."
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.execution import compute
+from distembed.execution import compute, one_blas_thread
 from distembed.job.stage import whole_sparse
 from distembed.manifold import imputation_blocks as blocks
 from distembed.manifold.imputation_maps import fit_ridge_path, rows_of_kernel
@@ -63,7 +63,8 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
     names = _Names.of(workspace)
     row = _imputed_row(asked.names[0], names, workspace)
     if workspace.stages()["vectors"].facts["method"] != "graph":
-        return _explain_map(job, workspace, names, row, asked.n)
+        with one_blas_thread():
+            return _explain_map(job, workspace, names, row, asked.n)
     shares = known_shares(names.weights, names.known, row)
     return Explanation(
         f"{names.words[row]}: a mixture of {plural(int((shares > 0).sum()), 'known name')}",

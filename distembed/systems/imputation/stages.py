@@ -220,6 +220,9 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
 def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
     options: HoldOutSection = ctx.job.evaluation
+    if ctx.job.imputation.method == "auto" and known.size < LEAST_KNOWN:
+        ctx.reporter.note(f"hold_out: nothing is hidden: {too_few_to_choose(known.size)}")
+        return []
     if min(known.size, options.max_names) < JUDGED_NAMES and not ctx.job.imputation.is_chosen:
         ctx.reporter.note(
             f"hold_out: nothing is hidden: fewer than {JUDGED_NAMES} names would judge the table"
@@ -230,9 +233,15 @@ def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     )
 
 
+def too_few_to_choose(n_known: int) -> str:
+    """Return why the graph is taken where `imputation.method` is "auto" and few names are known."""
+    names = f"{plural(n_known, 'name')} with a known vector {'is' if n_known == 1 else 'are'}"
+    return f"{names} too few to choose a method by, which takes {LEAST_KNOWN}: the graph was taken"
+
+
 def _check_choice(job: ImputationJob, n_known: int) -> None:
-    """Raise ValueError where there are too few known names to choose a method by."""
-    if job.imputation.is_chosen and n_known < LEAST_KNOWN:
+    """Raise ValueError where there are too few known names to choose a map by; "auto" then takes the graph."""
+    if job.imputation.method != "auto" and job.imputation.is_chosen and n_known < LEAST_KNOWN:
         raise ValueError(
             f"imputation.method is {job.imputation.method!r}, which is chosen on known names that are hidden, but "
             f'{plural(n_known, "name")} matched a known vector: set imputation.method = "graph", or give at least '
