@@ -273,6 +273,52 @@ def is_better(row: MethodRecovery) -> bool | None:
     return row.centered_gain_low > 0 or row.rank_gain_low > 0
 
 
+USEFUL_COSINE, USEFUL_RANK = 0.1, 0.25
+"""From which centered cosine on, and down to which median rank as a share of the known names, a table is useful: half
+of the hidden names then have their true vector among the nearest quarter."""
+
+CHANCE_COSINE, CHANCE_RANK = 0.05, 0.4
+"""Below which centered cosine, and above which rank, a table is useless though it beats the shuffled one."""
+
+
+class Verdict(NamedTuple):
+    """What a table is worth for some vectors."""
+
+    word: Literal["useful", "weak", "useless"]
+    reason: str
+    """A clause that goes on from "because"."""
+
+
+def judge(own: MethodRecovery, shuffled: MethodRecovery, *, n_known: int) -> Verdict | None:
+    """Return what a table is worth by its hidden names; None for too few names.
+
+    Parameters
+    ----------
+    own : the first method, whose vectors are taken
+    shuffled : the same names from the table with its rows in another order, with the gains of `own` over it
+    n_known : known vectors among which the truth is ranked
+    """
+    better = is_better(shuffled)
+    if better is None:
+        return None
+    if not better:
+        return Verdict(
+            "useless", "hidden names are found no better than from the table with its rows shuffled"
+        )
+    found = (
+        f"the centered cosine with the true vectors is {own.centered_cosine:.3f} and their median rank "
+        f"{own.median_rank:.0f} of {n_known:,}"
+    )
+    rank = own.median_rank / n_known
+    if own.centered_cosine < CHANCE_COSINE and rank > CHANCE_RANK:
+        return Verdict("useless", f"{found}, where chance has 0 and {n_known / 2:.0f}")
+    if own.centered_cosine >= USEFUL_COSINE and rank <= USEFUL_RANK:
+        return Verdict("useful", found)
+    return Verdict(
+        "weak", f"{found}: better than chance, but not {USEFUL_COSINE} and {USEFUL_RANK * n_known:.0f}"
+    )
+
+
 def _with_interval(values: Floats, statistic: Callable[..., Any], seed: int) -> tuple[float, float, float]:
     """Return a statistic of the values and the ends of its bootstrap interval, NaN for fewer than three."""
     interval = bootstrap_interval(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distembed.display import format_number, plural
-from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, is_better
+from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, judge
 from distembed.manifold.imputation_choice import LEAST_KNOWN
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
@@ -41,26 +41,24 @@ def method_rows(workspace: Workspace) -> dict[str, MethodRecovery]:
 
 
 def verdict(workspace: Workspace) -> str:
-    """Return in a sentence whether the table says anything of the vectors."""
-    methods = method_rows(workspace)
-    better = is_better(methods[SHUFFLED]) if methods else None
-    if better is None:
-        facts = workspace.stages()["hold_out"].facts
+    """Return in sentences whether the table is useful, weak or useless for the vectors, and why."""
+    methods, facts = method_rows(workspace), workspace.stages()["hold_out"].facts
+    own = next(iter(methods.values()), None)
+    found = own and judge(own, methods[SHUFFLED], n_known=facts["n_known"])
+    if found is None:
         n = min(facts["n_known"], facts["n_hidden"] or facts["n_known"])
         return (
             f"Whether the table predicts the vectors cannot be judged: {plural(n, 'name')} with a known "
             f"vector {'is' if n == 1 else 'are'} too few to hide, {JUDGED_NAMES} are needed."
         )
-    if not better:
-        return (
-            "Names imputed from this table are no better than names drawn at random: known names that were "
-            "hidden are found no better than from the same table with its rows shuffled."
-        )
+    sentence = f"The table is {found.word} for these vectors, because {found.reason}."
+    if found.word == "useless":
+        return f"{sentence} Names imputed from it are no better than names drawn at random."
     row = methods[SHUFFLED]
     return (
-        "The table predicts the vectors better than the same table with its rows shuffled. The gain is "
-        f"{row.centered_gain:.3f} [{row.centered_gain_low:.3f}, {row.centered_gain_high:.3f}] in centered cosine, and "
-        f"in rank {row.rank_gain:.1%} [{row.rank_gain_low:.1%}, {row.rank_gain_high:.1%}] of the known names."
+        f"{sentence} The gain over the same table with its rows shuffled is {row.centered_gain:.3f} "
+        f"[{row.centered_gain_low:.3f}, {row.centered_gain_high:.3f}] in centered cosine, and in rank "
+        f"{row.rank_gain:.1%} [{row.rank_gain_low:.1%}, {row.rank_gain_high:.1%}] of the known names."
     )
 
 
@@ -138,8 +136,6 @@ def hold_out_section(job: ImputationJob, workspace: Workspace) -> report.Section
             "method": row.method,
             "centered cosine": row.centered_cosine,
             "95 % interval": (row.centered_low, row.centered_high),
-            "cosine": row.cosine,
-            "95 % interval of the cosine": (row.cosine_low, row.cosine_high),
             "median rank": row.median_rank,
             "95 % interval of the rank": (row.rank_low, row.rank_high),
             "mean of 1/rank": row.reciprocal_rank,
