@@ -72,6 +72,8 @@ def _read_one(section: DomainSection, *, remedy: str = "set domain.decimal") -> 
         key="domain",
         problems=problems,
     )
+    left_out = [each._replace(name=domain.spellings.get(each.name, each.name)) for each in domain.left_out]
+    domain = domain._replace(left_out=left_out)
     features = section.transform == "none"
     standardizes = features if section.standardize is None else section.standardize
     return scaled(domain, standardize=standardizes) if features or standardizes else domain
@@ -98,8 +100,10 @@ def renamed(domain: Domain, section: DomainSection) -> Domain:
         given = _mapping(table, section.names_from, section.names_label)
         labels = [given.get(name, "") for name in domain.names]
     names = [new.get(name, name) for name in domain.names]
-    left_out = [each._replace(name=new.get(each.name, each.name)) for each in domain.left_out]
-    return domain._replace(names=names, labels=labels, left_out=left_out, notes=[*domain.notes, *table.notes])
+    own = {
+        name: before for name, before in reversed([*zip(names, domain.names, strict=True)]) if name != before
+    }
+    return domain._replace(names=names, labels=labels, notes=[*domain.notes, *table.notes], spellings=own)
 
 
 def _mapping(table: Table, key: str, value: str) -> dict[str, str]:
@@ -152,11 +156,16 @@ class Joined(NamedTuple):
         vectors[self.rows < 0] = np.nan
         return vectors
 
+    @property
+    def names(self) -> list[str]:
+        """The names as the table has them."""
+        return [self.domain.spellings.get(name, name) for name in self.domain.names]
+
     def vocabulary(self, *, with_others: bool) -> pa.Table:
         """Return word, name in the table, origin and label of each row of the vectors."""
         found = [self.words[row] if row >= 0 else "" for row in self.matched]
-        names, labels = list(self.domain.names), list(self.domain.labels)
-        words = [word or name for word, name in zip(found, names, strict=True)]
+        names, labels = self.names, list(self.domain.labels)
+        words = [word or name for word, name in zip(found, self.domain.names, strict=True)]
         origin = ["known" if row >= 0 else "imputed" for row in self.rows]
         if with_others:
             more = [self.words[row] for row in self.others]
@@ -173,7 +182,7 @@ class Joined(NamedTuple):
         return pa.table(
             {
                 "word": pa.array([self.words[row] for row in rows], pa.string()),
-                "name": pa.array([self.domain.names[name] for name in names], pa.string()),
+                "name": pa.array([self.names[name] for name in names], pa.string()),
                 "count": pa.array(counts, pa.int64()),
             }
         )

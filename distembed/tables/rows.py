@@ -65,6 +65,7 @@ class Domain(NamedTuple):
     holds_vectors : whether rows are vectors of words, which are compared by their directions
     decimal : the decimal sign of the cells, None where none has one; the comma where columns differ
     scales : how the columns came to one scale; None where they are no columns of one table
+    spellings : by name, how the table has it, where a table of names calls it otherwise
     """
 
     names: list[str]
@@ -77,6 +78,7 @@ class Domain(NamedTuple):
     holds_vectors: bool = False
     scales: Scales | None = None
     decimal: Literal[".", ","] | None = None
+    spellings: Mapping[str, str] = {}
 
 
 def refusal(path: str, problems: Sequence[str]) -> TableError:
@@ -380,10 +382,10 @@ def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ())
         notes,
         unread,
     )
-    return settled(_without_empty_rows(found), section, key=key, problems=[])
+    return settled(without_empty_rows(found), section, key=key, problems=[])
 
 
-def _without_empty_rows(values: Domain) -> Domain:
+def without_empty_rows(values: Domain) -> Domain:
     """Return the rows with at least one number."""
     filled = np.flatnonzero(~np.isnan(values.matrix).all(axis=1))
     n_empty = len(values.names) - filled.size

@@ -128,7 +128,7 @@ def test_a_company_table_with_all_its_faults_becomes_vectors_with_a_figure_of_th
     succeed("export", workspace, "--to", folder / "vectors.csv")
     with (folder / "vectors.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = {row["name"]: row for row in csv.DictReader(file)}
-    assert rows["3M"]["origin"] == "known"
+    assert (rows["3M Company"]["matched"], rows["3M Company"]["origin"]) == ("3M", "known")
     assert rows["A.O. Smith Corp"]["origin"] == "imputed"
     assert rows["A.O. Smith Corp"]["vector_299"]
     assert [row["reason"][:10] for name, row in rows.items() if not name] == ["row 488 ha"]

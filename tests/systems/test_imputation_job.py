@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
@@ -22,6 +23,8 @@ from distembed.job.stage import whole_sparse
 from distembed.manifold import imputation_rows
 from distembed.systems.imputation import solving as labels_stage
 from distembed.systems.imputation import stages, views
+from distembed.tables.known import read_known
+from distembed.tables.sections import KnownSection
 from tests.commands import job_fixtures, run, run_once, succeed, untimed
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
 
@@ -266,6 +269,66 @@ def test_a_map_of_kernel_features_is_that_of_the_estimator(job: Path, chosen: An
     np.testing.assert_allclose(
         arrays.array("vectors").compute()[:N_NAMES], model.vectors_, rtol=1e-3, atol=1e-4
     )
+
+
+@pytest.fixture(scope="module")
+def renamed(job: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the workspace of a job in which a table of names calls two names otherwise, one of them known.
+
+    One row of the table has no number, and is left out.
+    """
+    folder = tmp_path_factory.mktemp("renamed")
+    rows = (
+        (job.parent / "domain.csv")
+        .read_text()
+        .replace("name 3,", "Third Inc.,")
+        .replace("name 33,", "Late AG,")
+    )
+    lines = rows.splitlines()
+    lines[51] = lines[51].rsplit(",", 1)[0] + ","
+    (folder / "domain.csv").write_text("\n".join(lines) + "\n")
+    (folder / "names.csv").write_text("name,like\nThird Inc.,name_3\nLate AG,late\n")
+    options = {"path": folder / "domain.csv", "names": folder / "names.csv", "missing": "drop_row"}
+    options |= {"names_from": "name", "names_to": "like"}
+    settings = [word for key, value in options.items() for word in ("--set", f"domain.{key}='{value}'")]
+    succeed("run", job, "--workspace", folder / "w", "--until", "vectors", *settings)
+    return folder / "w"
+
+
+def test_the_export_joins_to_the_table_by_its_own_spelling(renamed: Path, tmp_path: Path) -> None:
+    succeed("export", renamed, "--to", tmp_path / "names.parquet")
+    rows = {row["name"]: row for row in pq.read_table(tmp_path / "names.parquet").to_pylist()}
+    of_table = [line.split(",")[0] for line in (renamed.parent / "domain.csv").read_text().splitlines()[1:]]
+    assert sorted(rows) == sorted(of_table)
+    keys = ("matched", "word", "origin")
+    assert [rows["Third Inc."][key] for key in keys] == ["name_3", "name_3", "known"]
+    assert [rows["Late AG"][key] for key in keys] == [None, "late", "imputed"]
+    assert rows["name 50"]["origin"] == "left out"
+
+
+def test_exported_names_are_loaded_again(job: Path, renamed: Path, tmp_path: Path) -> None:
+    """Rows that were left out have no vector, and were refused."""
+    for name in ("names.parquet", "names.csv"):
+        succeed("export", renamed, "--to", tmp_path / name)
+    own = de.WordVectors(
+        de.Workspace.open(renamed).table("vocabulary")["word"].to_pylist(),
+        np.asarray(compute(de.Workspace.open(renamed).array("vectors"))),
+    )
+    loaded = de.WordVectors.load(tmp_path / "names.parquet")
+    assert len(loaded) == N_NAMES - 1
+    assert loaded["late"].tobytes() == own["late"].tobytes()
+    known = read_known(KnownSection(path=str(tmp_path / "names.csv")))
+    assert len(known.vectors) == N_NAMES - 1
+    assert "1 row without any number" in known.notes
+    np.testing.assert_allclose(known.vectors["Late AG"], own["late"], rtol=1e-5)
+
+
+def test_neighbors_and_explain_take_the_names_of_the_table(renamed: Path) -> None:
+    by_table, by_word = (succeed("neighbors", renamed, name).output for name in ("Third Inc.", "name_3"))
+    assert by_table.startswith("Third Inc. (in the vectors 'name_3'): ")
+    assert by_table.partition("): ")[2] == by_word.partition(": ")[2]
+    assert succeed("explain", renamed, "Late AG").output.startswith("late: a mixture of")
+    assert run("neighbors", renamed, "Fourth Inc.").exit_code == 1
 
 
 @pytest.fixture(scope="module")

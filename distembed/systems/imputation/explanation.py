@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute, one_blas_thread
-from distembed.job.stage import whole_sparse
+from distembed.job.stage import names_in_table, whole_sparse
 from distembed.manifold import imputation_blocks as blocks
 from distembed.manifold.imputation_maps import fit_ridge_path, rows_of_kernel
 from distembed.manifold.imputation_shares import known_shares, strongest_paths
@@ -75,6 +75,7 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
 
 
 def _imputed_row(name: str, names: _Names, workspace: Workspace) -> int:
+    name = name if name in names.words else names_in_table(workspace).get(name, name)
     if name not in names.words:
         left_out = {one["name"]: one["reason"] for one in outputs.LEFT_OUT.read(workspace).to_pylist()}
         if name in left_out:

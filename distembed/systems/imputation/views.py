@@ -271,7 +271,9 @@ def _spread(rows: list[int], n_shown: int) -> list[int]:
     return [rows[i] for i in evenly_spaced(len(rows), n_shown)]
 
 
-NAME_COLUMNS = ("name", "word", "origin", "label", "like")
+NAME_COLUMNS = ("name", "matched", "word", "origin", "label", "like")
+"""The name as the table has it, the known word that it matched, and the word under which the workspace has its vector:
+the matched one, or the name, as the table of names calls it."""
 LEFT_OUT = "left out"
 COUNT = pa.field("replaced_count", pa.int64())
 """How often a name was seen whose known vector was replaced, where the job replaces those of rare names."""
@@ -325,8 +327,12 @@ def _names(
         is_name = pc.not_equal(piece.columns["origin"], "other")
         if piece.numbers is not None and pc.any(is_name).as_py():
             kept, width = piece.columns.filter(is_name), piece.numbers.shape[1]
-            names = kept["name"].to_pylist()
-            kept = kept.append_column("like", pa.array([like.get(name) for name in names], pa.string()))
+            names, words = kept["name"].to_pylist(), kept["word"]
+            is_known = pc.equal(kept["origin"], "known")
+            kept = kept.append_column("matched", pc.if_else(is_known, words, pa.scalar(None, pa.string())))
+            kept = kept.append_column(
+                "like", pa.array([like.get(word) for word in words.to_pylist()], pa.string())
+            )
             if replaced is not None:
                 counts = pa.array([replaced.get(name) for name in names], COUNT.type)
                 kept = kept.append_column(COUNT.name, counts)
