@@ -38,6 +38,7 @@ from distembed.manifold.imputation_choice import (
     kernels_of,
     mean_scores,
 )
+from distembed.manifold.imputation_frames import aligned, in_frame, same_columns
 from distembed.manifold.imputation_maps import (
     OPTIONS_OF_FIT,
     fit_ridge_path,
@@ -123,7 +124,7 @@ class LatentSemanticImputation(BaseEstimator):
 
     Attributes
     ----------
-    vectors_ : shape (n, s), of the kind and dtype of Y; known rows are Y's, bit for bit
+    vectors_ : shape (n, s), of the kind and dtype of Y, a frame for frames; known rows are Y's, bit for bit
     graph_ : csr_array (n, n), distances from a row to those it is rebuilt from; a Dask array of CSR row blocks where
         `set_graph` was given one of more than `block_memory`
     weights_ : csr_array (n, n), float64, rows sum to one; a Dask array of CSR row blocks where the graph is one
@@ -169,6 +170,8 @@ class LatentSemanticImputation(BaseEstimator):
     (True, (4, 4))
     """
 
+    vectors_: Any
+
     def __init__(
         self,
         *,
@@ -211,8 +214,9 @@ class LatentSemanticImputation(BaseEstimator):
 
         Parameters
         ----------
-        X : NumPy or Dask array, shape (n, d), no NaN
-        Y : NumPy or Dask array, shape (n, s), floats; a row is known, or NaN throughout
+        X : NumPy or Dask array or data frame, shape (n, d), no NaN
+        Y : NumPy or Dask array, shape (n, s), floats; a row is known, or NaN throughout. Where X and Y are data frames,
+            Y has a row for each known name: rows are matched by the index, and `vectors_` is a frame with that of X
         graph : sparse (n, n), optional: row i's stored entries are the rows that i is rebuilt from,
             in place of the MST-kNN graph
 
@@ -220,7 +224,8 @@ class LatentSemanticImputation(BaseEstimator):
         ------
         ValueError
             If X holds NaN; if Y has rows that are NaN in part or infinite, or none that is known; if X and Y
-            differ in rows; if min_degree is not less than n; if an option has an unknown value.
+            differ in rows, or an index has a name twice; if min_degree is not less than n; if an option has an
+            unknown value.
         UnreachedRowsError
             If rows to impute are joined to no known one; its `rows` names them.
 
@@ -240,14 +245,14 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_options(self)
         matrix = self._training_matrix(X)
-        known_rows(array_of(Y, "Y"), matrix.shape[0])  # before the long work
+        known_rows(array_of(aligned(X, Y), "Y"), matrix.shape[0])  # before the long work
         rows = self._domain_rows(matrix)
         if graph is None:
             self._learn_graph(rows)
         else:
             self.set_graph(graph)
         self._learn_weights(rows)
-        return self.fit_vectors(Y, matrix)
+        return self.fit_vectors(Y, X)
 
     def fit_graph(self, X: DenseMatrix, *, distances: da.Array | None = None) -> LatentSemanticImputation:
         """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
@@ -393,7 +398,7 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_options(self)
         check_is_fitted(self, "weights_")
-        Y = array_of(Y, "Y")
+        frames, Y = (X, Y), array_of(aligned(X, Y), "Y")
         known = known_rows(Y, self.weights_.shape[0])
         if self.method != "graph" and X is None:
             raise ValueError(f"method is {self.method!r}, which reads the rows of X: call fit_vectors(Y, X)")
@@ -405,6 +410,7 @@ class LatentSemanticImputation(BaseEstimator):
                 self._solve(Y, known)
             else:
                 self._fit_by_choice(Y, known, X)
+        self.vectors_ = in_frame(self.vectors_, *frames)
         return self
 
     def _draw_seed(self) -> int:
@@ -434,7 +440,7 @@ class LatentSemanticImputation(BaseEstimator):
     @overload
     def fit_transform(self, X: DenseMatrix, Y: DenseInMemory) -> Floats: ...
 
-    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Floats | da.Array:
+    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Any:
         """Fit and return `vectors_`.
 
         Examples
@@ -457,7 +463,7 @@ class LatentSemanticImputation(BaseEstimator):
 
         Parameters
         ----------
-        X_new : array (m, d)
+        X_new : array or data frame (m, d)
             The new rows, in the columns and units of X.
         X, Y : arrays (n, d) and (n, s)
             What `fit` was given.
@@ -483,16 +489,14 @@ class LatentSemanticImputation(BaseEstimator):
         check_is_fitted(self, "vectors_")
         if not hasattr(self, "seed_"):  # the vectors are those of a job
             self.seed_ = self._draw_seed()
-        matrix = self._training_matrix(X)
-        known = known_rows(Y := array_of(Y, "Y"), matrix.shape[0])
+        matrix, given = self._training_matrix(X), (X_new, Y)
+        known = known_rows(Y := array_of(aligned(X, Y), "Y"), matrix.shape[0])
         with one_blas_thread():
-            return infer_vectors(self, X_new, matrix, Y, known)
+            return in_frame(infer_vectors(self, same_columns(X_new, X), matrix, Y, known), *given)
 
     def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
-        if self.min_degree >= rows.shape[0]:
-            raise ValueError(
-                f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it"
-            )
+        if self.min_degree >= (n := rows.shape[0]):
+            raise ValueError(f"min_degree = {self.min_degree} needs more rows than the {n} of X: lower it")
         self.recall_ = 1.0
         # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
         if self.neighbors == "exact":

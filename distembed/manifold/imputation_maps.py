@@ -168,9 +168,10 @@ def infer_vectors(model: Any, X_new: Any, X: Any, Y: Any, known: blocks.Bools) -
     model = copy(model).set_params(**getattr(model, "options_", {}))
     rows = domain_rows(X, metric=model.metric, block_memory=model.block_memory)
     new = domain_rows(_new_rows(X_new, rows), metric=model.metric, block_memory=model.block_memory)
-    dtype = model.vectors_.dtype
+    fitted = array_of(model.vectors_, "vectors_")
+    dtype = fitted.dtype
     if model.method_ == "graph":
-        mixed = _mixtures(_new_weights(model, new, rows), model.vectors_, model.block_memory)
+        mixed = _mixtures(_new_weights(model, new, rows), fitted, model.block_memory)
         return mixed.astype(dtype)
     of_table, of_new = _map_rows(model, new, rows, known)
     path = fit_ridge_path(of_table, Y, known, block_memory=model.block_memory)
@@ -179,9 +180,7 @@ def infer_vectors(model: Any, X_new: Any, X: Any, Y: Any, known: blocks.Bools) -
     if model.method_ == "linear_map":
         return blocks.map_rows(values, path, slopes).astype(dtype)
     weights = _new_weights(model, new, rows)
-    mixed, departures = (
-        _mixtures(weights, array, model.block_memory) for array in (model.vectors_, of_table)
-    )
+    mixed, departures = (_mixtures(weights, array, model.block_memory) for array in (fitted, of_table))
     return (mixed + (values - departures) @ slopes).astype(dtype)
 
 
