@@ -79,7 +79,7 @@ def _the_table(job: ImputationJob, new: NewFiles) -> str:
         raise ValueError(
             "an imputation job infers the vectors of all new names of a table: leave out --words and --min-count"
         )
-    if job.domain.transform != "none":
+    if job.domain.transform == "return_correlation":
         raise ValueError(
             f"domain.transform is {job.domain.transform!r}: the names are compared by prices on the same days, so that "
             "a new series changes the table. Add it to domain.path and run the job again"
@@ -102,7 +102,7 @@ def columns_of(job: ImputationJob, workspace: Workspace) -> list[str]:
         names: list[str] = outputs.DOMAIN_COLUMNS.read(workspace)["column"].to_pylist()
         return names
     n_columns = outputs.DOMAIN.read(workspace).shape[1]
-    if job.domain.transform != "none":
+    if job.domain.transform == "return_correlation":
         return [str(name) for name in outputs.VOCABULARY.read(workspace)["word"].to_pylist()[:n_columns]]
     return [f"component {number}" for number in range(n_columns)]
 
