@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -43,6 +44,7 @@ from distembed.corpus.streams import (
     Partition,
     option_text,
 )
+from distembed.corpus.texts import TEXT_FILE, TextColumn, Texts, texts_on_disk
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
@@ -257,7 +259,7 @@ BadRecords = Literal["error", "skip"]
 
 
 def read_corpus(
-    paths: str | Path | Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path] | TextColumn,
     *,
     format: Format = "auto",  # noqa: A002 - the field's word
     tokenizer: Tokenizer | None = None,
@@ -282,9 +284,10 @@ def read_corpus(
 
     Parameters
     ----------
-    paths : str, Path or sequence of them
+    paths : str, Path, sequence of them, or a column of texts
         Files, folders, globs or fsspec URLs. The files of a folder or a glob come in the order of their names.
-        A folder stands for the files in it and in its folders, without hidden ones.
+        A folder stands for the files in it and in its folders, without hidden ones. A column of a data frame holds a
+        document in each cell, whose id is its index; of the options, tokenizer, partition_bytes and scratch count.
     format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
         .zst). A file with an unknown extension is read as text.
@@ -367,6 +370,8 @@ def read_corpus(
     Tom | cat | The cat sat.
     Rex | dog | A dog barked.
     """
+    if isinstance(paths, TextColumn):
+        return corpus_of_texts(paths, tokenizer=tokenizer, partition_bytes=partition_bytes, scratch=scratch)
     options = tuple(sorted((storage_options or {}).items()))
     template = Partition(
         url="",
@@ -398,6 +403,22 @@ def read_corpus(
         warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
     return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, partition_bytes)
+
+
+def corpus_of_texts(texts: Texts, *, scratch: str | Path | None = None, **options: Any) -> Corpus:
+    """Return texts in memory as a corpus, by a temporary file that is removed with it."""
+    folder = texts_on_disk(texts, scratch)
+    path = Path(folder.url) / TEXT_FILE
+    corpus = read_corpus(path, text_field="text", id_field="id", scratch=scratch, **options)
+    weakref.finalize(corpus, str, folder)  # which holds the folder as long as there is the corpus
+    return corpus
+
+
+def tokenized(docs: Corpus | Tokens | Texts, scratch: str | Path | None = None) -> Tokens:
+    """Return the tokens of a corpus, or of texts in memory."""
+    if isinstance(docs, Tokens):
+        return docs
+    return (docs if isinstance(docs, Corpus) else corpus_of_texts(docs, scratch=scratch)).tokenize()
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.corpus.texts import Texts
 from distembed.counting import blocks
 from distembed.counting.blocks import Run
 from distembed.counting.cooccurrence_options import (
@@ -40,7 +41,7 @@ from distembed.scratch import Scratch
 
 
 def count_cooccurrences(
-    docs: Corpus | Tokens,
+    docs: Corpus | Tokens | Texts,
     vocabulary: Vocabulary,
     *,
     window: PositiveInt = 5,
@@ -62,8 +63,8 @@ def count_cooccurrences(
 
     Parameters
     ----------
-    docs : Corpus or Tokens
-        The corpus, or its tokens.
+    docs : Corpus, Tokens, column or sequence of texts
+        The corpus, its tokens, or the text of each document.
     vocabulary : Vocabulary
         The words to count.
     window : int
