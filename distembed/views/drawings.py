@@ -187,9 +187,16 @@ def _topic_rows(job: Job | None, source: str) -> dict[int, list[dict[str, Any]]]
 
 def _topic_names(job: Job | None, source: str) -> dict[int, str]:
     return {
-        topic: f"{topic}: {' '.join(row['word'] for row in rows[:3])}"
+        topic: f"{topic}: {' '.join(row['word'] for row in rows[:2])}{_telling(rows, ' | ', 2)}"
         for topic, rows in _topic_rows(job, source).items()
     }
+
+
+def _telling(rows: list[dict[str, Any]], before: str, n: int) -> str:
+    """Return the words that set a topic apart, other than its first ones; "" where none are known."""
+    first = {row["word"] for row in rows[:n]}
+    words = [word for row in rows if (word := row.get("telling_word")) and word not in first][:n]
+    return f"{before}{' '.join(words)}" if words else ""
 
 
 def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: int = 10) -> str:
@@ -246,11 +253,13 @@ def _bars(panels: dict[int, list[dict[str, Any]]], n_words: int) -> Drawing:
 
 
 def _panel(axes: Any, number: int, rows: list[dict[str, Any]], longest: float) -> None:
+    telling = _telling(rows, "\ntelling: ", 4)
+    title = f"topic {number}: {plural(rows[0]['n_documents'], 'document')}{telling}"
     axes.barh(
         range(len(rows)), [row["weight"] for row in rows], height=0.66, color=COLORS[number % len(COLORS)]
     )
     axes.set_yticks(range(len(rows)), [short(row["word"]) for row in rows], color=INK)
-    axes.set(xlim=(0, 1.05 * longest), title=f"topic {number}: {plural(rows[0]['n_documents'], 'document')}")
+    axes.set(xlim=(0, 1.05 * longest), title=title)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)

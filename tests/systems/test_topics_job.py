@@ -141,6 +141,35 @@ def test_a_topic_has_one_number_everywhere(finished: tuple[Path, str], tmp_path:
         assert f"{topic}: {word} " in page
 
 
+def test_a_topic_says_what_its_documents_have_in_common(finished: tuple[Path, str], tmp_path: Path) -> None:
+    """A label fills one topic: the last lines, the report and the table say so, beside the telling words."""
+    output, page = finished[1], (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    succeed("export", finished[0], "--what", "topics", "--to", tmp_path / "t.csv")
+    rows = pacsv.read_csv(tmp_path / "t.csv").to_pylist()
+    for kind, words in CLASSES.items():
+        said = re.search(rf"(\d+)% have kind {kind} \(of all (3\d)%\)", output)
+        assert said, output
+        assert int(said[1]) > 90
+        assert kind in page
+        topic = next(row["topic"] for row in rows if said[0] in row["stands_out"])
+        telling = {row["telling_word"] for row in rows if row["topic"] == topic and row["telling_word"]}
+        assert len(telling & set(words)) >= 6
+        assert not telling & {"said", "people", "made"}
+    assert len(re.findall(r"found again 1\.00", output)) == 3
+    assert "telling words" in page
+
+
+def test_labels_are_no_truth_unless_the_job_says_so(job: Path, copy: Path) -> None:
+    """Without `report.score_labels` nothing scores the topics by their labels, and nothing is computed again."""
+    done = succeed("run", job, "--workspace", copy, "--set", "report.score_labels=false")
+    page = (copy / "report" / "index.html").read_text(encoding="utf-8")
+    assert "evaluation " not in done.output
+    assert "NMI 0." not in done.output
+    assert "Agreement with labels" not in page
+    assert "Cosines of documents of one class" not in page
+    assert "The same map by label" in page
+
+
 def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_path: Path) -> None:
     succeed("export", finished[0], "--what", "topics", "--to", tmp_path / "t.parquet")
     rows = pq.read_table(tmp_path / "t.parquet").to_pylist()

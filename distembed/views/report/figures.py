@@ -41,6 +41,7 @@ WIDE = (6.4, 3.7)  # inches; 1 inch is 72 units of the SVG's own coordinates
 FONT_SIZE = 10.0
 _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apart
 _MAX_MARKERS = 40  # longer lines are drawn without a marker at each value
+_MAX_BAR = 44  # characters of the name of a bar
 _MAX_KEY = 32  # characters of a name in the key of a line chart
 _MAX_INNER_KEY = 4  # lines of a key inside the axes; a longer one stands below them
 _NO_METADATA: dict[str, dict[str, None]] = {
@@ -389,7 +390,7 @@ def bar_chart(
         bars = axes.barh(range(len(names)), heights, height=0.62, color=COLORS[0])
         axes.bar_label(bars, [show(height) for height in heights], padding=4, color=INK)
         _dress(axes, xlabel, "", "linear", "linear")
-        axes.set_yticks(range(len(names)), [short(name) for name in names], color=INK)
+        axes.set_yticks(range(len(names)), [short(name, _MAX_BAR) for name in names], color=INK)
         axes.invert_yaxis()
         axes.margins(x=0.16)
         axes.grid(visible=False, axis="y")
