@@ -1,4 +1,4 @@
-"""The commands that draw figures into files: `distembed plot map|topics`."""
+"""The commands that draw figures into files: `distembed plot map|topics|shares`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distembed.cli.command_line import PLACE, choice, command, examples, number,
 from distembed.files import read_small
 from distembed.job.opening import open_job, parse_source
 from distembed.job.terminal import shown, write
-from distembed.views.drawings import Drawn, draw_map, draw_topics
+from distembed.views.drawings import Drawn, draw_map, draw_shares, draw_topics
 from distembed.views.report.maps import MapMethod
 
 TARGET = target("The figure: its name ends in .pdf, .svg or .png.")
@@ -20,6 +20,7 @@ TARGET = target("The figure: its name ends in .pdf, .svg or .png.")
     epilog=examples(
         "distembed plot map runs/psdvec --to map.pdf",
         "distembed plot topics runs/topics --to topics.pdf",
+        "distembed plot shares runs/topics --by decade --to decades.pdf",
     )
 )
 def plot() -> None:
@@ -88,3 +89,20 @@ def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) 
     WORKSPACE is that of a finished topics job, or its job file.
     """
     write(shown(draw_topics(open_job(workspace), target, topics=numbers, n_words=n_words)))
+
+
+@command(
+    "distembed plot shares runs/topics --to decades.pdf",
+    "distembed plot shares runs/topics --by author --to authors.png",
+    group=plot,
+)
+@click.argument("workspace", type=PLACE)
+@TARGET
+@click.option("--by", help="The column of the documents (default: the first that has 2 to 30 values).")
+def shares(workspace: str, target: str, by: str | None) -> None:
+    """Draw the mean share of each topic by a column of the documents, with 95 % intervals, a panel per topic.
+
+    WORKSPACE is that of a finished topics job, or its job file. Columns are corpus.label_field, corpus.carry_fields,
+    corpus.path_fields and those of corpus.metadata. `distembed export --what shares` writes the numbers.
+    """
+    write(shown(draw_shares(open_job(workspace), target, by=by)))

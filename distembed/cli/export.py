@@ -25,7 +25,7 @@ from distembed.views.static_model import export_static
 @click.option(
     "--what",
     metavar="WORD",
-    help="words, names, documents or topics (default: what the system of the job is for).",
+    help="words, names, documents, topics or shares (default: what the system of the job is for).",
 )
 @target(
     "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
@@ -88,7 +88,7 @@ def export(
 
     words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
     imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
-    topics: their words with weights.
+    topics: their words with weights. shares: the mean share of each topic by what is known of the documents.
 
     --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """

@@ -8,8 +8,9 @@ from contextlib import closing
 from dataclasses import replace
 from fnmatch import fnmatch
 
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.paths import name_files
-from distembed.corpus.streams import CorpusError, Partition, Progress, decompressed, option_text
+from distembed.corpus.streams import Partition, Progress, decompressed, option_text
 from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, is_binary, misread_as
 from distembed.formats.heads import Head, sniffed
 from distembed.formats.pieces import open_url

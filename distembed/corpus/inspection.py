@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distembed.corpus.documents import not_utf8_in
+from distembed.corpus.errors import BadRecord, RecordError
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.paths import has_known_extension, name_files
 from distembed.corpus.readers import Corpus
-from distembed.corpus.streams import BadRecord, Partition, Progress, RecordError, option_text
+from distembed.corpus.streams import Partition, Progress, option_text
 
 FORMAT_NAMES = {
     "mediawiki": "MediaWiki export",
@@ -50,7 +51,14 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
         check_beginning(partition)
     counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
     taken = ", ".join(f"{n:,} {name}" for name, n in counts.items())
-    return [f"files: {taken}", *_unknown_extensions(files), *corpus.notes]
+    return [f"files: {taken}", *_unknown_extensions(files), *_columns(files[0]), *corpus.notes]
+
+
+def _columns(first: Partition) -> list[str]:
+    """Return the columns that documents have of their own, with what the path of the first file gives them."""
+    constants = dict(first.constants)
+    names = [f"{name} ({constants[name]})" if name in constants else name for name in first.columns]
+    return [f"columns of documents, as of {first.name}: {', '.join(names)}"] if names else []
 
 
 def _unknown_extensions(files: Sequence[Partition]) -> list[str]:

@@ -18,7 +18,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from distembed.corpus.document_columns import further_columns
 from distembed.corpus.documents import stored_bytes, with_columns
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.heads import (
     Encodings,
     check_is_text,
@@ -28,6 +30,7 @@ from distembed.corpus.heads import (
     with_encoding,
 )
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
+from distembed.corpus.metadata import read_metadata
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.paths import (
     FORMATS,
@@ -37,11 +40,7 @@ from distembed.corpus.paths import (
     format_of,
     name_files,
 )
-from distembed.corpus.streams import (
-    CorpusError,
-    Partition,
-    option_text,
-)
+from distembed.corpus.streams import Partition, option_text
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
@@ -232,8 +231,8 @@ def documents_of(partition: Partition) -> Iterator[Document]:
                 held = []
 
 
-Layout = Literal["line", "blocks"]
-"""Of plain text: a document on each line, or documents between blank lines."""
+Layout = Literal["line", "blocks", "file"]
+"""Of plain text: a document on each line, documents between blank lines, or each file a document."""
 
 BadRecords = Literal["error", "skip"]
 """What a record that cannot be read does: it ends the reading, or it is left out and counted."""
@@ -251,6 +250,9 @@ def read_corpus(
     id_field: str | None = None,
     title_field: str | None = None,
     label_field: str | None = None,
+    carry_fields: Sequence[str] = (),
+    path_fields: Sequence[str] = (),
+    metadata: str | Path | None = None,
     encoding: str | Mapping[str, str] = "auto",
     errors: Literal["strict", "replace"] = "strict",
     delimiter: str = "auto",
@@ -283,7 +285,8 @@ def read_corpus(
         Whether redirects of a MediaWiki export are documents.
     text_field : str or sequence of str
         The field of JSON lines, or the column of CSV, TSV and Parquet, that holds the text. Several fields are
-        joined by line ends, without those that are null.
+        joined by line ends, without those that are null. A name with dots, as ``doc.body.text``, is that of a field
+        inside others, of JSON lines.
     id_field : str, optional
         The field with the id of a document; by default an id is made of the file's name and the document's
         place. Files of the same name have their folders before it, below the one that they have in common.
@@ -291,6 +294,15 @@ def read_corpus(
         The field with the title of a document; by default titles are empty.
     label_field : str, optional
         The field with the label of a document; by default documents have no label.
+    carry_fields : sequence of str
+        Further fields that documents keep as columns of text, such as "author" and "year".
+    path_fields : sequence of str
+        The names of the last folders of a file's path, which documents keep as columns: with ("author", "year") the
+        file ``novels/gaskell/1865/wives.txt`` is by the author gaskell and of the year 1865.
+    metadata : str or Path, optional
+        A table (CSV or Parquet) with further columns of documents. Its column "id", "file" or "path", or else its
+        first one, holds ids of documents, or names of files with or without folders and extension. A column "title"
+        or "label" gives documents their title or label.
     encoding : str or mapping of str to str
         The encoding of text, JSON lines, CSV and TSV. "auto" goes by the byte-order mark, takes for UTF-8 what has
         the form of it, and other files for Windows-1252 (with ``errors="replace"`` for UTF-8). A mapping gives an
@@ -304,9 +316,10 @@ def read_corpus(
     quotes : {"auto", "double", "none"}
         Whether double quotes enclose fields, which may then hold line breaks and delimiters, or are characters like
         others; "auto" is "double" for CSV and "none" for TSV.
-    layout : {"line", "blocks"}
-        The layout of plain text: one document per line, or documents between blank lines with the title in
-        their first line.
+    layout : {"line", "blocks", "file"}
+        The layout of plain text: one document per line; documents between blank lines with the title in their first
+        line; or one document per file, whose id is its path in the folder that was given, and whose title is its name
+        without the extension.
     bad_records : {"error", "skip"}
         "skip" leaves out the JSON lines, rows and pages of an export that cannot be read; they are counted, and
         listed beside the tokens. A null text or title counts as empty, not as bad. Of several files it also leaves
@@ -358,13 +371,16 @@ def read_corpus(
         delimiter=delimiter,
         quotes=check_choice("quotes", quotes, ("auto", "double", "none")),
         section=section,
-        layout=check_choice("layout", layout, ("line", "blocks")),
+        layout=check_choice("layout", layout, ("line", "blocks", "file")),
         fields=(
             (text_field,) if isinstance(text_field, str) else tuple(text_field),
             id_field,
             title_field,
             label_field,
         ),
+        carried=tuple(carry_fields),
+        constants=tuple((name, "") for name in path_fields),
+        metadata=None if metadata is None else read_metadata(str(metadata)),
         namespaces=None if namespaces is None else tuple(namespaces),
         redirects=redirects,
         bad_records=check_choice("bad_records", bad_records, ("error", "skip")),
@@ -372,6 +388,7 @@ def read_corpus(
     )
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
+    further_columns(template)
     files = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
     encodings = encoding_patterns(encoding)
     divide = all_partitions if options else _known_partitions  # options may hold what cannot be hashed
@@ -456,11 +473,17 @@ def plan_file(
     file: FoundFile, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
 ) -> list[Partition]:
     """Return the partitions of one file."""
-    url, size, _ = file
+    url, size, _, path = file
     kind = format_of(url) if template.format == "auto" else template.format
     compression = compression_of(url)
     partition = replace(
-        template, url=url, format=kind, compression=compression if kind != "parquet" else "", n_bytes=size
+        template,
+        url=url,
+        format=kind,
+        compression=compression if kind != "parquet" else "",
+        n_bytes=size,
+        path=path,
+        constants=path_values(url, template),
     )
     if size == 0:
         raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
@@ -471,10 +494,29 @@ def plan_file(
         is_divisible = partition.layout == "pages" and compression in {"", "bz2"}
     else:
         partition = with_encoding(partition, encodings)
-        is_divisible = not compression and is_utf8(partition.encoding) and kind not in ("csv", "tsv")
+        is_whole = kind in ("csv", "tsv") or (kind == "text" and partition.layout == "file")
+        is_divisible = not compression and is_utf8(partition.encoding) and not is_whole
     if kind in ("csv", "tsv"):
         partition = with_columns(partition)
     return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
+
+
+def path_values(url: str, template: Partition) -> tuple[tuple[str, str], ...]:
+    """Return the last folders of a file as columns of its documents.
+
+    Raises
+    ------
+    CorpusError
+        If the file lies in fewer folders.
+    """
+    names = [name for name, _ in template.constants]
+    folders = [folder for folder in url.split("/")[:-1] if folder not in ("", ".", "..")]
+    if len(folders) < len(names):
+        key = option_text(template.section, "path_fields")
+        raise CorpusError(
+            f"{url} lies in {plural(len(folders), 'folder')}, and {key} names {len(names)}: {names}."
+        )
+    return tuple(zip(names, folders[len(folders) - len(names) :], strict=True))
 
 
 def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:

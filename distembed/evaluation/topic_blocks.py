@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.sparse import csr_array
 
 Float64s = NDArray[np.float64]
@@ -65,3 +66,22 @@ def best_overlaps(labels: Int64s, other: Int64s, n_topics: int) -> Float64s:
     union = sizes[:, np.newaxis] + np.bincount(other[other >= 0], minlength=n_others) - joint
     best = (joint / np.maximum(union, 1)).max(axis=1)
     return np.where(sizes > 0, best, np.nan)
+
+
+def share_interval(sums: Float64s, sizes: Int64s) -> tuple[Float64s, Float64s]:
+    """Return the mean share of each topic, and half of its 95 % interval; NaN for one source.
+
+    Parameters
+    ----------
+    sums : (sources, topics)
+        The shares of a topic, added up over the documents of a source.
+    sizes : (sources,)
+        The documents of a source.
+    """
+    n = len(sizes)
+    mean = sums.sum(axis=0) / sizes.sum()
+    if n < 2:
+        return mean, np.full(len(mean), np.nan)
+    residuals = sums - mean * sizes[:, np.newaxis]
+    variance = n / (n - 1) * (residuals**2).sum(axis=0) / sizes.sum() ** 2
+    return mean, np.asarray(stats.t.ppf(0.975, n - 1) * np.sqrt(variance))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -9,7 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.evaluation.topic_blocks import best_overlaps, documents_with_word, standardized_log_odds
+from distembed.evaluation.topic_blocks import (
+    best_overlaps,
+    documents_with_word,
+    share_interval,
+    standardized_log_odds,
+)
 from distembed.execution import compute, map_blocks, summed
 from distembed.linalg.operators import whole_rows
 
@@ -98,6 +104,8 @@ def largest_parts(
     Examples
     --------
     >>> import numpy as np
+    >>> import pyarrow as pa
+    >>> from distembed.evaluation.topics import largest_parts
     >>> books = pa.array(["Emma", "Emma", "Persuasion", "Emma", "Emma"])
     >>> largest_parts("title", books, np.array([0, 0, 0, 1, -1]), 2)
     [LargestPart(column='title', value='Emma', share=0.6666666666666666, share_of_all=0.8), None]
@@ -114,6 +122,62 @@ def largest_parts(
         shares = float(counts[top] / max(members.size, 1)), float(totals[top] / len(codes))
         found.append(LargestPart(column, str(names[top]), *shares) if counts[top] > 1 else None)
     return found
+
+
+class MeanShares(NamedTuple):
+    """The mean share of each topic in the documents of each value of a column, with 95 % intervals.
+
+    Attributes
+    ----------
+    values : list of str
+        The values, sorted.
+    n_documents, n_sources : int64 arrays (values,)
+        The documents of a value, and the sources, such as books, that they come from.
+    means, errors : float64 arrays (values, topics)
+        The mean share over documents, and half the length of its interval; NaN where all documents are of one source.
+    """
+
+    values: list[str]
+    n_documents: NDArray[np.int64]
+    n_sources: NDArray[np.int64]
+    means: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+
+def mean_shares(
+    values: Sequence[str], sources: Sequence[str], blocks: Iterable[NDArray[Any]], n_topics: int
+) -> MeanShares:
+    """Return the mean share of each topic by the values of a column.
+
+    Documents of one source are not independent: pieces of one book are alike. The interval is that of a ratio of sums
+    over sources, with the t distribution of one degree of freedom less than there are sources.
+
+    Parameters
+    ----------
+    values, sources : sequences of str (documents,)
+        The value of each document, "" for none, and what it comes from.
+    blocks : iterable of (rows, topics) arrays
+        The shares of the topics in the documents, in their order.
+    n_topics : int
+
+    References
+    ----------
+    Cochran (1977), Sampling Techniques, section 9A: ratio estimates of clusters of unequal size.
+    """
+    keys = [f"{value}\0{source}" for value, source in zip(values, sources, strict=True)]
+    names, rows = np.unique(np.array(keys, object), return_inverse=True)
+    sums, first = np.zeros((len(names), n_topics)), 0
+    for block in blocks:
+        np.add.at(sums, rows[first : first + len(block)], np.asarray(block, np.float64))
+        first += len(block)
+    sizes = np.bincount(rows, minlength=len(names))
+    owners = np.array([name.partition("\0")[0] for name in names], object)
+    found = [value for value in np.unique(owners).tolist() if value]
+    groups = [np.flatnonzero(owners == value) for value in found]
+    parts = [share_interval(sums[group], sizes[group]) for group in groups]
+    means, errors = (np.array(part).reshape(len(found), n_topics) for part in zip(*parts, strict=True))
+    n_documents = np.array([sizes[group].sum() for group in groups])
+    return MeanShares(found, n_documents, np.array([group.size for group in groups]), means, errors)
 
 
 def found_again(labels: NDArray[np.int64], starts: NDArray[np.int64], n_topics: int) -> NDArray[np.float64]:

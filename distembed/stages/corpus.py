@@ -24,8 +24,10 @@ from distembed.corpus.costs import (
     vocabulary_cost,
     words_in_memory,
 )
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
+from distembed.corpus.metadata import metadata_rows, read_metadata
+from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, open_partition, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
@@ -35,6 +37,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccur
 from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
+from distembed.display import plural
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table
 from distembed.job.inputs import file_sizes
@@ -98,7 +101,31 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     totals = _totals(partition.summary for partition in partitions)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
+    if ctx.job.corpus.metadata is not None:
+        ctx.reporter.note(
+            f"tokens: {_joined(ctx.job.corpus.metadata, totals, Tokens(tuple(map(_prefix, partitions))))}"
+        )
     return totals
+
+
+def _joined(url: str, totals: Mapping[str, Any], tokens: Tokens) -> str:
+    """Return how many documents have a row in the table of metadata.
+
+    Raises
+    ------
+    CorpusError
+        If none has.
+    """
+    n_documents, n_without = totals["n_documents"], totals["n_without_metadata"]
+    if n_without < n_documents:
+        return f"{n_documents - n_without:,} of {plural(n_documents, 'document')} have a row in {url}"
+    metadata = read_metadata(url)
+    row = next(iter(metadata_rows(metadata)), "nothing")
+    document = next(iter(document_tables(tokens)))["id"][0].as_py()
+    raise CorpusError(
+        f'no document has a row in {url}: its column "{metadata.key}" begins with {row!r}, and the first document has '
+        f"the id {document!r}; give ids, or names of files."
+    )
 
 
 def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
@@ -192,7 +219,8 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     ctx.store_table(outputs.VOCABULARY, pa.table(table))
     n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
     documents = grouped_documents(tokens)
-    ctx.stage.store_batches(outputs.DOCUMENTS.name, DOCUMENTS_SCHEMA, documents, n_rows=n_documents)
+    schema = open_partition(tokens.partitions[0], "documents").schema_arrow
+    ctx.stage.store_batches(outputs.DOCUMENTS.name, schema, documents, n_rows=n_documents)
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 

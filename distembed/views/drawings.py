@@ -17,15 +17,21 @@ from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.views.report.figures import COLORS, INK, WIDE, Drawing, figure_format, save_figure
+from distembed.views.report.figures import (
+    COLORS,
+    INK,
+    WIDE,
+    Drawing,
+    Interval,
+    figure_format,
+    save_figure,
+)
 from distembed.views.report.maps import MapMethod, map_drawing, plane
 from distembed.views.report.page import Floats, short
+from distembed.views.report.panels import PANELS_ACROSS, panel_drawing
 
 Drawn = Literal["words", "documents"]
 """What the points of a map are."""
-
-PANELS_ACROSS = 3
-"""Topics side by side in a figure of topics."""
 
 WITH_VECTOR, COMPOSED = "has a vector", "composed from n-grams"
 """The groups of the words of a map, where some of them are composed."""
@@ -232,6 +238,42 @@ def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: i
     panels = {number: every[number][:n_words] for number in (topics or every)}
     save_figure(target, _bars(panels, n_words))
     return f"{plural(len(panels), 'topic')} with up to {plural(n_words, 'word')} each in {target}"
+
+
+def draw_shares(job: Job, target: str, *, by: str | None = None) -> str:
+    """Draw the mean share of each topic by the values of a column of the documents, and return what was drawn in words.
+
+    Parameters
+    ----------
+    job : Job
+        A finished topics job.
+    target : str
+        The figure: .pdf, .svg or .png. Equal input gives equal bytes.
+    by : str, optional
+        The column; by default the first that has 2 to 30 values.
+
+    Raises
+    ------
+    ValueError
+        If the format cannot be told, or the documents have no such column.
+    """
+    figure_format(target)
+    rows = [
+        row for piece in _table(job, job.job.workspace, "shares").pieces for row in piece.columns.to_pylist()
+    ]
+    columns = list(dict.fromkeys(row["column"] for row in rows))
+    if by is not None and by not in columns:
+        raise ValueError(f"no shares by {by!r} in {job.job.workspace}: give --by one of {', '.join(columns)}")
+    chosen = by or columns[0]
+    names = _topic_names(job, job.job.workspace)
+    panels: dict[str, list[Interval]] = {name: [] for name in names.values()}
+    for row in rows:
+        if row["column"] == chosen:
+            ends = None if row["low"] is None else (row["low"], row["high"])
+            panels[names[row["topic"]]].append(Interval(row["value"], row["share"], ends))
+    save_figure(target, panel_drawing(panels))
+    n_values = len({row["value"] for row in rows if row["column"] == chosen})
+    return f"{plural(len(panels), 'topic')} by {plural(n_values, 'value')} of {chosen} in {target}"
 
 
 def _bars(panels: dict[int, list[dict[str, Any]]], n_words: int) -> Drawing:

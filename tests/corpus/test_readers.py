@@ -30,10 +30,10 @@ from distembed.corpus import (
     readers,
     tokenize_partition,
 )
+from distembed.corpus.errors import BadRecord
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, read_partition, total
 from distembed.corpus.readers import documents_of
-from distembed.corpus.streams import BadRecord
 from tests.corpus.conftest import write
 from tests.references.tokens import ids_of
 

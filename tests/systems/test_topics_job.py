@@ -170,6 +170,58 @@ def test_labels_are_no_truth_unless_the_job_says_so(job: Path, copy: Path) -> No
     assert "The same map by label" in page
 
 
+def test_the_share_of_topics_by_what_is_known_of_documents(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    """A figure and a table in the report, a figure of its own, and an export: of every column of a few values."""
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.count("Topics by kind") >= 2
+    done = succeed("export", finished[0], "--what", "shares", "--to", tmp_path / "s.csv")
+    assert "9 shares of topics" in done.output
+    rows = pacsv.read_csv(tmp_path / "s.csv").to_pylist()
+    assert {row["value"]: row["n_documents"] for row in rows} == {"farm": 20, "music": 20, "sea": 21}
+    for kind in CLASSES:
+        shares = [row["share"] for row in rows if row["value"] == kind]
+        assert sum(shares) > 0.95
+        assert max(shares) > 0.6
+    assert all(row["low"] <= row["share"] <= row["high"] for row in rows)
+    succeed("plot", "shares", finished[0], "--to", tmp_path / "s.svg")
+    assert "farm" in (tmp_path / "s.svg").read_text(encoding="utf-8")
+    done = run("plot", "shares", finished[0], "--by", "year", "--to", tmp_path / "n.svg")
+    assert "no shares by 'year'" in done.stderr
+    assert "give --by one of kind" in done.stderr
+
+
+def test_columns_of_documents_go_into_exports_and_answers(job: Path, tmp_path: Path) -> None:
+    """A table of metadata by id: the export has its column, new documents too, and one that does not fit is an error."""
+    meta = tmp_path / "meta.csv"
+    meta.write_text("id,half\n" + "".join(f"d{n},{'first' if n < 30 else 'second'}\n" for n in range(60)))
+    changes = [
+        *(
+            "--set",
+            f"corpus.metadata={meta}",
+            "--set",
+            "topics.compare_with=[]",
+            "--set",
+            "topics.n_starts=1",
+        ),
+        *("--workspace", str(tmp_path / "w")),
+    ]
+    done = succeed("run", job, *changes)
+    assert "60 of 62 documents have a row in " in done.output
+    succeed("export", tmp_path / "w", "--to", tmp_path / "d.csv")
+    rows = pacsv.read_csv(tmp_path / "d.csv").to_pylist()
+    assert [row["half"] for row in rows] == ["first"] * 30 + ["second"] * 30 + ["", ""]
+    assert "Topics by half" in (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
+    succeed("infer", tmp_path / "w", job.parent / "collection.jsonl", "--to", tmp_path / "same.csv")
+    assert (tmp_path / "same.csv").read_bytes() == (tmp_path / "d.csv").read_bytes()
+    meta.write_text("id,half\nnobody,first\n")
+    done = run("run", job, *changes)
+    assert done.exit_code == 1
+    assert "no document has a row" in done.stderr
+    assert "'d0'" in done.stderr
+
+
 def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_path: Path) -> None:
     succeed("export", finished[0], "--what", "topics", "--to", tmp_path / "t.parquet")
     rows = pq.read_table(tmp_path / "t.parquet").to_pylist()

@@ -9,7 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.evaluation.topics import LargestPart, found_again, largest_parts, telling_words
-from distembed.execution import compute
+from distembed.execution import compute, one_blas_thread
+from distembed.factorization.document_factors import column_norms
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob
@@ -45,7 +46,7 @@ def described_topics(job: TopicsJob, workspace: Workspace, method: Method) -> li
     n_words = max((len(row["words"]) for row in rows), default=0)
     words = workspace.table("vocabulary")["word"].to_pylist()
     telling = telling_words(outputs.DOCUMENT_TERMS.read(workspace), labels, n_topics, n_words)
-    parts = _parts(_known_columns(job, workspace), labels, n_topics)
+    parts = _parts(known_columns(job, workspace), labels, n_topics)
     again = found_again(labels, _other_starts(workspace, method), n_topics)
     return [
         row
@@ -58,8 +59,11 @@ def described_topics(job: TopicsJob, workspace: Workspace, method: Method) -> li
     ]
 
 
-def _known_columns(job: TopicsJob, workspace: Workspace) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of documents that topics are compared with, by the names that their source gives them."""
+def known_columns(job: TopicsJob, workspace: Workspace) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of documents that topics are compared with, by the names that their source gives them.
+
+    The first is the title.
+    """
     documents = workspace.table("documents")
     named = {"title": job.corpus.title_field or "title", "label": job.corpus.label_field or "label"}
     columns = [name for name in documents.column_names if name not in ("id", "n_tokens")]
@@ -88,6 +92,14 @@ def _other_starts(workspace: Workspace, method: Method) -> NDArray[np.int64]:
     """Return the topics of the documents by the starts of a method that are not what is kept, (starts, documents)."""
     places = [place for place, row in rows_of(workspace, method).items() if not row.kept]
     return np.asarray(compute(outputs.LABELS.read(workspace)[places]))
+
+
+def document_norms(job: TopicsJob, workspace: Workspace) -> NDArray[np.float64]:
+    """Return the lengths that the factors of a document are divided by before they are compared, (topics,)."""
+    if job.topics.method == "spherical_kmeans":  # its factors are cosines
+        return np.ones(outputs.WORD_FACTORS.read(workspace, of="").shape[1])
+    with one_blas_thread():
+        return column_norms(outputs.DOCUMENT_FACTORS.read(workspace, of=""))
 
 
 def topic_name(row: dict[str, Any]) -> str:

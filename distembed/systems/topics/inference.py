@@ -24,8 +24,9 @@ from distembed.stages import corpus as corpus_stages
 from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
+from distembed.systems.topics.descriptions import document_norms
 from distembed.systems.topics.job import TopicsJob
-from distembed.systems.topics.views import document_norms, with_topic
+from distembed.systems.topics.views import with_topic
 from distembed.views.export import table_format, write_table
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import tf_idf

@@ -26,6 +26,7 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import described_topics, part_text, topic_name, topic_rows
 from distembed.systems.topics.job import Method, TopicsJob
+from distembed.systems.topics.shares import share_sections
 from distembed.systems.topics.stages import stages
 from distembed.systems.topics.starts import (
     classes_of,
@@ -315,6 +316,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
     found = [
         _topic_section(job, results),
         *_maps(job, workspace, own),
+        *share_sections(job, workspace, [topic_name(row) for row in own.topics]),
         _document_table(job, workspace, own),
         *number_sections(job, workspace),
         _score_table(job, workspace),

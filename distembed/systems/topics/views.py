@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.concordance import document_passages
 from distembed.display import plural
-from distembed.execution import compute, one_blas_thread
-from distembed.factorization.document_factors import column_norms
+from distembed.execution import compute
 from distembed.factorization.nmf_blocks import (
     WeightTerms,
     column_shares,
@@ -31,9 +30,10 @@ from distembed.linalg.chunks import evenly_spaced
 from distembed.stages import corpus as corpus_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
-from distembed.systems.topics.descriptions import described_topics, part_text, topic_name
+from distembed.systems.topics.descriptions import described_topics, document_norms, part_text, topic_name
 from distembed.systems.topics.job import TopicsJob
 from distembed.systems.topics.report import document_names, heaviest_words, kept_result
+from distembed.systems.topics.shares import shares_table
 from distembed.systems.topics.stages import tokens_of
 from distembed.systems.topics.starts import classes_of, kept_labels
 from distembed.views.explain import NO_TOKENS, Asked, Explanation, Passages, TermTable, refuse_unknown
@@ -54,14 +54,6 @@ def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
         paired(beside_topics(workspace.batches("documents"), labels), shares),
         f"{plural(n_documents, 'document')} and {plural(n_topics, 'topic')}",
     )
-
-
-def document_norms(job: TopicsJob, workspace: Workspace) -> NDArray[np.float64]:
-    """Return the lengths that the factors of a document are divided by before they are compared, (topics,)."""
-    if job.topics.method == "spherical_kmeans":  # its factors are cosines
-        return np.ones(outputs.WORD_FACTORS.read(workspace, of="").shape[1])
-    with one_blas_thread():
-        return column_norms(outputs.DOCUMENT_FACTORS.read(workspace, of=""))
 
 
 def with_topic(schema: pa.Schema) -> pa.Schema:
@@ -125,7 +117,12 @@ WORD_COLUMNS = pa.schema(
 )
 """What the words of a topic at a rank are known by."""
 
-TABLES: dict[str, MakeTable] = {"documents": documents_table, "topics": topics_table, "words": words_table}
+TABLES: dict[str, MakeTable] = {
+    "documents": documents_table,
+    "topics": topics_table,
+    "shares": shares_table,
+    "words": words_table,
+}
 """What a topics job gives away, by the name that `--what` takes."""
 
 
