@@ -9,11 +9,15 @@ import click
 from distembed.cli.command_line import PLACE, choice, command, examples, number, target
 from distembed.files import read_small
 from distembed.job.opening import open_job, parse_source
-from distembed.job.terminal import shown, write
+from distembed.job.terminal import write
 from distembed.views.drawings import Drawn, draw_map, draw_shares, draw_topics
 from distembed.views.report.maps import MapMethod
 
 TARGET = target("The figure: its name ends in .pdf, .svg or .png.")
+FONT = click.option(
+    "--font",
+    help="A file of a font, or the name of an installed one. Without it, fonts are chosen by the scripts of the names.",
+)
 
 
 @click.group(
@@ -51,6 +55,7 @@ def plot() -> None:
     help="t-SNE keeps neighbors together, principal components keep large distances.",
 )
 @number("How many are drawn where none is named.", default=100, name="n_points")
+@FONT
 def map_(
     source: str,
     names: tuple[str, ...],
@@ -59,19 +64,28 @@ def map_(
     what: Drawn | None,
     method: MapMethod,
     n_points: int,
+    font: str | None,
 ) -> None:
     """Draw words or documents on the plane, near ones together, with as many names as fit.
 
     WORKSPACE is a workspace or a job file; for words a vector file will do. Without names the most frequent content
-    words are drawn (English stop words and words of most documents left out), or documents from first to last. A word
-    that has no vector of its own is composed where there are vectors of n-grams, and drawn in another color.
+    words are drawn (stop words of their language and words of most documents left out), or documents from first to
+    last. A word that has no vector of its own is composed where there are vectors of n-grams, and drawn in another
+    color.
     """
     lines = read_small(Path(list_file)).decode("utf-8-sig").splitlines() if list_file else []
     listed = [line.strip() for line in lines if line.strip()]
-    drawn = draw_map(
-        parse_source(source), target, names=(*names, *listed), what=what, method=method, n_points=n_points
+    write(
+        draw_map(
+            parse_source(source),
+            target,
+            names=(*names, *listed),
+            what=what,
+            method=method,
+            n_points=n_points,
+            font=font,
+        )
     )
-    write(shown(drawn))
 
 
 @command(
@@ -83,12 +97,13 @@ def map_(
 @click.argument("numbers", nargs=-1, type=click.IntRange(min=0), metavar="[TOPIC]...")
 @TARGET
 @number("Words of each topic.", default=10, name="n_words")
-def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) -> None:
+@FONT
+def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int, font: str | None) -> None:
     """Draw the top words of topics as bars: those of the numbers given, by default all.
 
     WORKSPACE is that of a finished topics job, or its job file.
     """
-    write(shown(draw_topics(open_job(workspace), target, topics=numbers, n_words=n_words)))
+    write(draw_topics(open_job(workspace), target, topics=numbers, n_words=n_words, font=font))
 
 
 @command(
@@ -99,10 +114,11 @@ def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) 
 @click.argument("workspace", type=PLACE)
 @TARGET
 @click.option("--by", help="The column of the documents (default: the first that has 2 to 30 values).")
-def shares(workspace: str, target: str, by: str | None) -> None:
+@FONT
+def shares(workspace: str, target: str, by: str | None, font: str | None) -> None:
     """Draw the mean share of each topic by a column of the documents, with 95 % intervals, a panel per topic.
 
     WORKSPACE is that of a finished topics job, or its job file. Columns are corpus.label_field, corpus.carry_fields,
     corpus.path_fields and those of corpus.metadata. `distembed export --what shares` writes the numbers.
     """
-    write(shown(draw_shares(open_job(workspace), target, by=by)))
+    write(draw_shares(open_job(workspace), target, by=by, font=font))

@@ -54,6 +54,7 @@ def draw_map(
     what: Drawn | None = None,
     method: MapMethod = "tsne",
     n_points: int = 100,
+    font: str | None = None,
 ) -> str:
     """Draw words or documents on the plane, each with its name where it fits, and return what was drawn in words.
 
@@ -74,6 +75,8 @@ def draw_map(
         t-SNE keeps neighbors together; principal components keep large distances.
     n_points : int
         How many are drawn where no names are given.
+    font : str, optional
+        A file of a font, or the name of an installed one.
 
     Raises
     ------
@@ -97,11 +100,16 @@ def draw_map(
         )
     points, _ = plane(found.vectors, method, 0)
     placed = map_drawing(points, found.names, found.groups)
-    save_figure(target, placed.drawing)
+    warning = save_figure(target, placed.drawing, font=font)
     n_composed = found.groups.count(COMPOSED)
     composed = f", {n_composed:,} composed from n-grams" if n_composed else ""
     left_out = f"; not found: {', '.join(found.unknown)}" if found.unknown else ""
-    return f"{len(found.names):,} {what}{composed}, {len(placed.labels):,} labeled, in {target}{left_out}"
+    drawn = f"{len(found.names):,} {what}{composed}, {len(placed.labels):,} labeled, in {target}{left_out}"
+    return _with(drawn, warning)
+
+
+def _with(drawn: str, warning: str) -> str:
+    return f"{drawn}\n{warning}" if warning else drawn
 
 
 def _words(source: Source, job: Job | None, names: Sequence[str], n_points: int) -> Points:
@@ -205,7 +213,9 @@ def _telling(rows: list[dict[str, Any]], before: str, n: int) -> str:
     return f"{before}{' '.join(words)}" if words else ""
 
 
-def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: int = 10) -> str:
+def draw_topics(
+    job: Job, target: str, *, topics: Sequence[int] = (), n_words: int = 10, font: str | None = None
+) -> str:
     """Draw the top words of topics as bars of their weights, a panel per topic, and return what was drawn in words.
 
     Parameters
@@ -218,6 +228,8 @@ def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: i
         Their numbers, from 0 on; by default all.
     n_words : int
         Words of each.
+    font : str, optional
+        A file of a font, or the name of an installed one.
 
     Raises
     ------
@@ -236,11 +248,13 @@ def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: i
             f"there is no topic {unknown[0]} in {job.job.workspace}: give numbers from 0 to {max(every)}"
         )
     panels = {number: every[number][:n_words] for number in (topics or every)}
-    save_figure(target, _bars(panels, n_words))
-    return f"{plural(len(panels), 'topic')} with up to {plural(n_words, 'word')} each in {target}"
+    warning = save_figure(target, _bars(panels, n_words), font=font)
+    return _with(
+        f"{plural(len(panels), 'topic')} with up to {plural(n_words, 'word')} each in {target}", warning
+    )
 
 
-def draw_shares(job: Job, target: str, *, by: str | None = None) -> str:
+def draw_shares(job: Job, target: str, *, by: str | None = None, font: str | None = None) -> str:
     """Draw the mean share of each topic by the values of a column of the documents, and return what was drawn in words.
 
     Parameters
@@ -251,6 +265,8 @@ def draw_shares(job: Job, target: str, *, by: str | None = None) -> str:
         The figure: .pdf, .svg or .png. Equal input gives equal bytes.
     by : str, optional
         The column; by default the first that has 2 to 30 values.
+    font : str, optional
+        A file of a font, or the name of an installed one.
 
     Raises
     ------
@@ -271,9 +287,11 @@ def draw_shares(job: Job, target: str, *, by: str | None = None) -> str:
         if row["column"] == chosen:
             ends = None if row["low"] is None else (row["low"], row["high"])
             panels[names[row["topic"]]].append(Interval(row["value"], row["share"], ends))
-    save_figure(target, panel_drawing(panels))
+    warning = save_figure(target, panel_drawing(panels), font=font)
     n_values = len({row["value"] for row in rows if row["column"] == chosen})
-    return f"{plural(len(panels), 'topic')} by {plural(n_values, 'value')} of {chosen} in {target}"
+    return _with(
+        f"{plural(len(panels), 'topic')} by {plural(n_values, 'value')} of {chosen} in {target}", warning
+    )
 
 
 def _bars(panels: dict[int, list[dict[str, Any]]], n_words: int) -> Drawing:

@@ -63,7 +63,7 @@ def test_a_topic_is_found_again_by_the_overlap_of_its_documents() -> None:
 
 
 def test_mean_shares_count_the_documents_of_one_source_as_one() -> None:
-    """The mean is that of the documents; the interval is that of a regression without slope on sources of equal size."""
+    """The mean is that of the documents; the interval is that of the mean of sources of equal size."""
     shares = np.array([[0.2, 0.8], [0.4, 0.6], [0.9, 0.1], [0.7, 0.3], [0.5, 0.5], [1.0, 0.0]])
     values = ["a", "a", "a", "a", "b", ""]
     sources = ["x", "x", "y", "y", "z", "z"]

@@ -193,7 +193,7 @@ def test_the_share_of_topics_by_what_is_known_of_documents(
 
 
 def test_columns_of_documents_go_into_exports_and_answers(job: Path, tmp_path: Path) -> None:
-    """A table of metadata by id: the export has its column, new documents too, and one that does not fit is an error."""
+    """The export has the columns of a table, new documents too; a table that does not fit is an error."""
     meta = tmp_path / "meta.csv"
     meta.write_text("id,half\n" + "".join(f"d{n},{'first' if n < 30 else 'second'}\n" for n in range(60)))
     changes = [
@@ -240,7 +240,7 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
     [
         (
             ("--what", "names", "--to", "x.csv"),
-            "has no table of names: give --what documents or topics or words",
+            "has no table of names: give --what documents or topics or shares or words",
         ),
         (("--to", "x.xlsx"), "the format of x.xlsx cannot be told from its name: end it in .parquet, .csv"),
         (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),

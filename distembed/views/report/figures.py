@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from distembed.display import format_number, plural, with_typeset_sign
 from distembed.formats.streams import writing
+from distembed.views.report.fonts import fit_fonts
 from distembed.views.report.page import (
     THEME,
     Floats,
@@ -142,24 +143,30 @@ def figure_format(path: str) -> str:
     return suffix
 
 
-def save_figure(path: str, drawing: Drawing) -> None:
-    """Draw into a file or URL, which appears whole or not at all; equal drawings give equal bytes.
+def save_figure(path: str, drawing: Drawing, *, font: str | None = None) -> str:
+    """Draw into a file or URL, which appears whole or not at all; equal drawings and fonts give equal bytes.
+
+    Return a warning of characters that no font has, "" where all are drawn.
 
     Parameters
     ----------
     path : str
         The end of the name says the format: .pdf, .svg or .png (200 dots per inch, on white).
     drawing : Drawing
+    font : str, optional
+        A file of a font, or the name of an installed one; other fonts are taken for characters that it lacks.
 
     Raises
     ------
     ValueError
-        As `figure_format`.
+        As `figure_format`, or if there is no such font.
     """
     chosen = figure_format(path)
     background = "white" if chosen == "png" else "none"
     with writing(path) as file, _drawn(drawing, salt="distembed", background=background) as figure:
+        warning = fit_fonts(figure, font)
         figure.savefig(file, format=chosen, metadata=_NO_METADATA[chosen], dpi=200)
+    return warning
 
 
 def _inline_svg(document: str, *, alt: str, prefix: str) -> str:
