@@ -11,9 +11,12 @@ from fnmatch import fnmatch
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.paths import name_files
 from distembed.corpus.streams import Partition, Progress, decompressed, option_text
-from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, is_binary, misread_as
+from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, Guess, guess_encoding, is_binary, misread_as
 from distembed.formats.heads import Head, sniffed
 from distembed.formats.pieces import open_url
+
+GUESSED_FILES = 20
+"""Files whose encoding is guessed."""
 
 Encodings = tuple[tuple[str, str], ...]
 """Patterns of file names, each with the encoding of the files that match."""
@@ -112,7 +115,8 @@ def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: byte
 def doubts(partitions: Sequence[Partition], encodings: Encodings) -> Iterator[str]:
     """Yield a sentence on all files whose encoding is a guess, and one per file that seems to have another one."""
     guessed: dict[str, list[str]] = {}
-    for partition in {part.url: part for part in partitions}.values():
+    files = list({part.url: part for part in partitions}.values())
+    for partition in files:
         if partition.format in ("mediawiki", "parquet"):
             continue
         key = option_text(partition.section, "encoding")
@@ -126,3 +130,18 @@ def doubts(partitions: Sequence[Partition], encodings: Encodings) -> Iterator[st
         are, them = ("is", "it is") if one else ("are", "they are")
         names = urls[0] if one else f"{len(urls):,} files ({name_files(urls)})"
         yield f"{names} {are} not UTF-8 and {are} taken for Windows-1252 (western European); give {key} if {them} not"
+        yield from _guesses([part for part in files if part.url in set(urls)][:GUESSED_FILES])
+
+
+def _guesses(partitions: Sequence[Partition]) -> Iterator[str]:
+    """Yield, for each encoding that files seem to have in place of Windows-1252, a sentence with its evidence."""
+    found: dict[str, list[tuple[Partition, Guess]]] = {}
+    for partition in partitions:
+        if (guess := guess_encoding(read_beginning(partition))) is not None:
+            found.setdefault(guess.encoding, []).append((partition, guess))
+    for encoding, guesses in found.items():
+        partition, guess = guesses[0]
+        names = name_files(part.url for part, _ in guesses)
+        reads = f"{names} {'reads' if len(guesses) == 1 else 'read'} as text in {encoding}"
+        key = option_text(partition.section, "encoding", encoding)
+        yield f"{reads} ({guess.text!r}): if that is right, give {key}"

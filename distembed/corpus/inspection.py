@@ -11,7 +11,10 @@ from distembed.corpus.errors import BadRecord, RecordError
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.paths import has_known_extension, name_files
 from distembed.corpus.readers import Corpus
-from distembed.corpus.streams import Partition, Progress, option_text
+from distembed.corpus.segmentation import INSTALL, scripts_without_spaces
+from distembed.corpus.streams import Batch, Partition, Progress, option_text
+from distembed.corpus.tokenizer import scanner
+from distembed.linalg.chunks import evenly_spaced
 
 FORMAT_NAMES = {
     "mediawiki": "MediaWiki export",
@@ -24,6 +27,12 @@ FORMAT_NAMES = {
 
 BEGINNING_BYTES = 1 << 16
 """Bytes of text of each file that are read."""
+
+SAMPLE_BYTES = 1 << 14
+SAMPLED_FILES = 100
+SAMPLE_WORDS = 8
+WORD_CHARACTERS = 30
+"""What is read of each of the first files for their script, and the words that are shown, each cut."""
 
 MAX_BAD_RECORDS = 1000
 """So many bad records at the beginning of a file that leaves bad records out, and no good one, are an error."""
@@ -47,11 +56,41 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
     """
     files = list({partition.url: partition for partition in reversed(corpus.partitions)}.values())[::-1]
     step = -(-len(files) // MAX_FILES)
-    for partition in files[::step]:
-        check_beginning(partition)
+    beginnings = [check_beginning(partition) for partition in files[::step]]
     counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
     taken = ", ".join(f"{n:,} {name}" for name, n in counts.items())
-    return [f"files: {taken}", *_unknown_extensions(files), *_columns(files[0]), *corpus.notes]
+    words = _words_of(corpus, beginnings)
+    return [f"files: {taken}", *_unknown_extensions(files), *_columns(files[0]), *words, *corpus.notes]
+
+
+def _words_of(corpus: Corpus, beginnings: Sequence[Batch | None]) -> list[str]:
+    """Return some words of the beginnings, and a warning where the tokenizer needs spaces that their script lacks."""
+    filled = [batch for batch in beginnings if batch is not None and batch.data.size]
+    if not filled:
+        return []
+    text = "".join(
+        batch.data[:SAMPLE_BYTES].tobytes().decode("utf-8", "ignore") for batch in filled[:SAMPLED_FILES]
+    )
+    warning = _without_spaces(corpus, text)
+    if callable(corpus.tokenizer.pattern) or ":" in corpus.tokenizer.pattern:
+        return []  # a function of a user is not called before the run
+    words = scanner(replace(corpus.tokenizer, phrases_file=None, min_border_tokens=1), errors="replace")
+    words.scan(filled[0])
+    rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
+    shown = ", ".join(words.texts(int(row), int(row) + 1)[0].as_py()[:WORD_CHARACTERS] for row in rows)
+    return [f"words: {shown}", *warning] if shown else warning
+
+
+def _without_spaces(corpus: Corpus, text: str) -> list[str]:
+    """Return a warning for text without spaces, with the tokenizers that fit."""
+    if corpus.tokenizer.pattern not in ("unicode", "ascii"):
+        return []
+    key = option_text(corpus.partitions[0].section, "pattern", "icu")
+    return [
+        f"{share:.0%} of the letters are {script.name}, which is written without spaces, so that words are whole "
+        f"clauses: give {key} ({INSTALL}) or a function of a package ({script.packages})"
+        for script, share in scripts_without_spaces(text)
+    ]
 
 
 def _columns(first: Partition) -> list[str]:
@@ -70,8 +109,8 @@ def _unknown_extensions(files: Sequence[Partition]) -> list[str]:
     return [f"{names}: no known extension, taken for text ({key} sets the format)"]
 
 
-def check_beginning(partition: Partition) -> None:
-    """Read the first documents of a file.
+def check_beginning(partition: Partition) -> Batch | None:
+    """Return the first documents of a file; None where it has none.
 
     Raises
     ------
@@ -94,3 +133,4 @@ def check_beginning(partition: Partition) -> None:
         except UnicodeDecodeError as error:
             place, byte = batch.offset + error.start, int(batch.data[error.start])
             raise not_utf8_in(partition, place, byte) from error
+    return batch

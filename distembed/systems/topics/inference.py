@@ -66,7 +66,12 @@ def inferred_table(job: TopicsJob, workspace: Workspace, paths: Iterable[str]) -
     CorpusError, FileNotFoundError
         If a file cannot be read as the job's `[corpus]` says.
     """
-    corpus = corpus_of(job.corpus.model_copy(update={"paths": tuple(paths)}))
+    own = {
+        "paths": tuple(paths),
+        "metadata": None,
+        "path_fields": (),
+    }  # the others are those of the job's own files
+    corpus = corpus_of(job.corpus.model_copy(update=own))
     model = _model(job, workspace)
     with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
         tokens = corpus.tokenize(folder)
