@@ -10,8 +10,17 @@ from fnmatch import fnmatch
 
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.paths import name_files
-from distembed.corpus.streams import Partition, Progress, decompressed, option_text
-from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, Guess, guess_encoding, is_binary, misread_as
+from distembed.corpus.streams import Partition, Progress, decompressed, not_utf8, option_text
+from distembed.formats.encodings import (
+    HEAD_BYTES,
+    ONE_BYTE,
+    Guess,
+    declared_encoding,
+    guess_encoding,
+    is_binary,
+    is_utf8,
+    misread_as,
+)
 from distembed.formats.heads import Head, sniffed
 from distembed.formats.pieces import open_url
 
@@ -48,8 +57,10 @@ def asked_encoding(url: str, encodings: Encodings) -> str:
     return next((e for pattern, e in encodings if fnmatch(url, pattern) or fnmatch(name, pattern)), "auto")
 
 
-def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
+def with_encoding(partition: Partition, encodings: Encodings, *, is_guessed: bool = False) -> Partition:
     """Return a partition of text with the encoding that was asked for, or that its beginning shows.
+
+    Text whose format is guessed becomes HTML where it begins as a page does.
 
     Raises
     ------
@@ -59,6 +70,8 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
     data = read_beginning(partition)
     head = sniffed(data, partition.url)
     check_is_text(partition, head)
+    if is_guessed and head.is_html and partition.format == "text":
+        partition = replace(partition, format="html")
     encoding = asked_encoding(partition.url, encodings)
     if encoding == "auto":
         if is_binary(data):
@@ -67,10 +80,29 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
                 f"{option_text(partition.section, 'encoding')}."
             )
         encoding = head.encoding
+        if partition.format == "html" and encoding == ONE_BYTE:
+            encoding = declared_encoding(data) or encoding
         if encoding == ONE_BYTE and partition.errors == "replace":
             encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8
     check_line_ends(partition, data.decode(encoding, "replace"))
-    return replace(partition, encoding=encoding)
+    partition = replace(partition, encoding=encoding)
+    if partition.bad_records == "skip":
+        _check_decodes(partition, data)
+    return partition
+
+
+def _check_decodes(partition: Partition, data: bytes) -> None:
+    """Check that the beginning of text or HTML, which is left out as a whole if at all, is in its encoding."""
+    if partition.format not in ("text", "html") or partition.errors != "strict":
+        return
+    try:
+        codecs.getincrementaldecoder(partition.encoding)("strict").decode(data)
+    except UnicodeDecodeError as error:
+        if is_utf8(partition.encoding):
+            raise not_utf8(partition.url, error.start, data[error.start], partition.section) from error
+        raise CorpusError(
+            f"{partition.url} is not {partition.encoding}: {error.reason} at {error.start}"
+        ) from error
 
 
 def check_is_text(partition: Partition, head: Head) -> None:

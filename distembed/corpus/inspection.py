@@ -14,6 +14,7 @@ from distembed.corpus.readers import Corpus
 from distembed.corpus.segmentation import INSTALL, scripts_without_spaces
 from distembed.corpus.streams import Batch, Partition, Progress, option_text
 from distembed.corpus.tokenizer import scanner
+from distembed.formats.names import suffix_of
 from distembed.linalg.chunks import evenly_spaced
 
 FORMAT_NAMES = {
@@ -23,6 +24,7 @@ FORMAT_NAMES = {
     "csv": "CSV",
     "tsv": "TSV",
     "parquet": "Parquet",
+    "html": "HTML",
 }
 
 BEGINNING_BYTES = 1 << 16
@@ -75,7 +77,7 @@ def _words_of(corpus: Corpus, beginnings: Sequence[Batch | None]) -> list[str]:
     if callable(corpus.tokenizer.pattern) or ":" in corpus.tokenizer.pattern:
         return []  # a function of a user is not called before the run
     words = scanner(replace(corpus.tokenizer, phrases_file=None, min_border_tokens=1), errors="replace")
-    words.scan(filled[0])
+    words.scan(max(filled, key=lambda batch: batch.data.size))
     rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
     shown = ", ".join(words.texts(int(row), int(row) + 1)[0].as_py()[:WORD_CHARACTERS] for row in rows)
     return [f"words: {shown}", *warning] if shown else warning
@@ -104,9 +106,15 @@ def _unknown_extensions(files: Sequence[Partition]) -> list[str]:
     unknown = [part for part in files if part.format == "text" and not has_known_extension(part.url)]
     if not unknown:
         return []
-    names = name_files(part.url.rsplit("/", 1)[-1] for part in unknown)
+    kinds: dict[str, list[str]] = {}
+    for part in unknown:
+        kinds.setdefault(suffix_of(part.url), []).append(part.url.rsplit("/", 1)[-1])
+    by_count = sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
+    listed = ", ".join(
+        f"{len(names):,} {suffix or 'without extension'} ({name_files(names)})" for suffix, names in by_count
+    )
     key = option_text(unknown[0].section, "format")
-    return [f"{names}: no known extension, taken for text ({key} sets the format)"]
+    return [f"no known extension, taken for text ({key} sets the format): {listed}"]
 
 
 def check_beginning(partition: Partition) -> Batch | None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from distembed.corpus.document_columns import further_columns
 from distembed.corpus.documents import stored_bytes, with_columns
-from distembed.corpus.errors import CorpusError
+from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.heads import (
     Encodings,
     check_is_text,
@@ -94,6 +94,8 @@ class Corpus:
     """The folder in which `tokenize` creates its temporary folder; None means the system's."""
     notes: tuple[str, ...] = ()
     """What is doubtful about the encodings of the files, a sentence per file."""
+    refused: tuple[BadRecord, ...] = ()
+    """The files that were left out, each with the reason."""
     partition_bytes: int = PARTITION_BYTES
     """The most bytes of several small files that one task reads."""
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
@@ -114,7 +116,8 @@ class Corpus:
         return f"{plural(len(self._files()), 'file')}, {plural(len(self.partitions), 'partition')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Corpus, (self.partitions, self.tokenizer, self.scratch, self.notes, self.partition_bytes)
+        options = (self.scratch, self.notes, self.refused, self.partition_bytes)
+        return Corpus, (self.partitions, self.tokenizer, *options)
 
     @cached_property
     def bundles(self) -> tuple[tuple[Partition, ...], ...]:
@@ -270,9 +273,10 @@ def read_corpus(
     paths : str, Path or sequence of them
         Files, folders, globs or fsspec URLs. The files of a folder or a glob come in the order of their names.
         A folder stands for the files in it and in its folders, without hidden ones.
-    format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"}
+    format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet", "html"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
-        .zst). A file with an unknown extension is read as text.
+        .zst). A file with an unknown extension is read as text, or as HTML where it begins as a page does. A page is
+        one document: its text without markup, with its path as id.
     tokenizer : Tokenizer, optional
         How text becomes tokens; by default ``Tokenizer()``.
     partition_bytes : int
@@ -393,11 +397,11 @@ def read_corpus(
     encodings = encoding_patterns(encoding)
     divide = all_partitions if options else _known_partitions  # options may hold what cannot be hashed
     partitions, refused = divide(files, template, partition_bytes, encodings)
-    notes = (*(f"left out: {error}" for error in refused), *doubts(partitions, encodings))
+    notes = (*(f"left out: {record.reason}" for record in refused), *doubts(partitions, encodings))
     for note in () if section else notes:
         warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
-    return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, partition_bytes)
+    return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes)
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
@@ -409,7 +413,7 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
 
 def all_partitions(
     files: Sequence[FoundFile], template: Partition, partition_bytes: int, encodings: Encodings
-) -> tuple[tuple[Partition, ...], tuple[CorpusError, ...]]:
+) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
     """Return the partitions of all files, and why others are left out where bad records are.
 
     Raises
@@ -418,22 +422,22 @@ def all_partitions(
         No file can be read, or some cannot and bad records are an error; the message names them together.
     """
     partitions: list[Partition] = []
-    refused: list[CorpusError] = []
+    refused: dict[str, CorpusError] = {}
     for file in files:
         try:
             with failures_told(file.url):
                 partitions += plan_file(file, template, partition_bytes, encodings=encodings)
         except CorpusError as error:
-            refused.append(error)
+            refused[file.url] = error
     if refused and (len(refused) == len(files) or template.bad_records == "error"):
-        raise _refusal(refused, len(files), template.section)
-    return _tell_apart(partitions), tuple(refused)
+        raise _refusal(list(refused.values()), len(files), template.section)
+    return _tell_apart(partitions), tuple(BadRecord(url, "", str(why)) for url, why in refused.items())
 
 
 @lru_cache(maxsize=8)
 def _known_partitions(
     files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encodings: Encodings
-) -> tuple[tuple[Partition, ...], tuple[CorpusError, ...]]:
+) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
     """Return the partitions of files whose beginnings are read once, until a store says something else of one.
 
     A plan asks for them several times.
@@ -443,7 +447,7 @@ def _known_partitions(
 
 def _tell_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return partitions that tell files of one name apart by their folders, below the one that they have in common."""
-    names = Counter(url.rsplit("/", 1)[-1] for url in {partition.url for partition in partitions})
+    names = Counter({partition.url: partition.name for partition in partitions}.values())
     folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}
     levels = zip(*folders.values(), strict=False)
     n_common = sum(1 for _ in takewhile(lambda folder: len(set(folder)) == 1, levels))
@@ -493,8 +497,9 @@ def plan_file(
         partition = with_head(partition)
         is_divisible = partition.layout == "pages" and compression in {"", "bz2"}
     else:
-        partition = with_encoding(partition, encodings)
-        is_whole = kind in ("csv", "tsv") or (kind == "text" and partition.layout == "file")
+        partition = with_encoding(partition, encodings, is_guessed=template.format == "auto")
+        kind = partition.format
+        is_whole = kind in ("csv", "tsv") or partition.is_one_document
         is_divisible = not compression and is_utf8(partition.encoding) and not is_whole
     if kind in ("csv", "tsv"):
         partition = with_columns(partition)

@@ -44,7 +44,7 @@ class Partition:
     url: str
     """The file."""
     format: str
-    """The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv" or "parquet"."""
+    """The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv", "parquet" or "html"."""
     start: int = 0
     stop: int | None = None
     """The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the file."""
@@ -94,7 +94,13 @@ class Partition:
     @property
     def name(self) -> str:
         """The name of the file, with which the ids of its documents begin."""
-        return self.path if self.layout == "file" else self.folder + self.url.rsplit("/", 1)[-1]
+        inner = self.path.rpartition("/") if self.is_one_document else ("", "", "")
+        return (self.folder or inner[0] + inner[1]) + self.url.rsplit("/", 1)[-1]
+
+    @property
+    def is_one_document(self) -> bool:
+        """Whether the file is one document."""
+        return self.format == "html" or (self.format == "text" and self.layout == "file")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -125,6 +125,27 @@ def guess_encoding(head: bytes) -> Guess | None:
 SHOWN_CHARACTERS = 30
 
 
+CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+CHARSET_BYTES = 4096
+"""A page declares its encoding in its first bytes, if it does."""
+
+
+def declared_encoding(head: bytes) -> str | None:
+    """Return the encoding that a page declares; None where it declares none that Python knows.
+
+    Examples
+    --------
+    >>> from distembed.formats.encodings import declared_encoding
+    >>> declared_encoding(b'<html><meta charset="ISO-8859-2">')
+    'iso8859-2'
+    """
+    found = CHARSET.search(head[:CHARSET_BYTES])
+    try:
+        return codecs.lookup(found[1].decode()).name if found else None
+    except LookupError:
+        return None
+
+
 def is_utf8(encoding: str) -> bool:
     """Return whether text of this encoding can be scanned as it is."""
     return codecs.lookup(encoding).name in {"utf-8", "ascii"}

@@ -24,7 +24,7 @@ from distembed.corpus.costs import (
     vocabulary_cost,
     words_in_memory,
 )
-from distembed.corpus.errors import CorpusError
+from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.metadata import metadata_rows, read_metadata
 from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, open_partition, read_partition
@@ -97,8 +97,10 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer)
     partitions = ctx.store_files(outputs.TOKENS, len(corpus.bundles), make)
     if ctx.job.corpus.bad_records == "skip":
-        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions))
+        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions, corpus.refused))
     totals = _totals(partition.summary for partition in partitions)
+    if corpus.refused:
+        totals["n_files_left_out"] = len(corpus.refused)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
     if ctx.job.corpus.metadata is not None:
@@ -128,8 +130,8 @@ def _joined(url: str, totals: Mapping[str, Any], tokens: Tokens) -> str:
     )
 
 
-def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
-    """Return file, place and reason of the first bad records; a last row counts those that are not listed."""
+def _bad_records(partitions: Sequence[FileItem], refused: Sequence[BadRecord]) -> pa.Table:
+    """Return file, place and reason of files left out and of the first bad records; a last row counts the others."""
     suffix = ".skipped.parquet"
     prefixes = (
         path.removesuffix(suffix)
@@ -144,12 +146,15 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
             break
     left = sum(partition.summary["n_bad_records"] for partition in partitions) - found.num_rows
     more = [{"file": "", "place": "", "reason": f"{left:,} more bad records are not listed"}] if left else []
-    return pa.concat_tables([found, pa.Table.from_pylist(more, SKIPPED_SCHEMA)])
+    files = [record._asdict() for record in refused]
+    first, last = (pa.Table.from_pylist(rows, SKIPPED_SCHEMA) for rows in (files, more))
+    return pa.concat_tables([first, found, last])
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
     """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
     kinds = {
+        "n_files_left_out": "files that cannot be read (see the table bad_records)",
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
         "n_replaced": "bytes that are not UTF-8",

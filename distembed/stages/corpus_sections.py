@@ -47,7 +47,12 @@ READ_OF_FORMATS = (
     Only(("layout",), "formats", ("text",), "plain text"),
     Only(("delimiter",), "formats", ("csv",), "CSV"),
     Only(("quotes",), "formats", ("csv", "tsv"), "CSV or TSV"),
-    Only(("encoding",), "formats", ("text", "jsonl", "csv", "tsv"), "text, JSON lines, CSV or TSV"),
+    Only(
+        ("encoding",),
+        "formats",
+        ("text", "jsonl", "csv", "tsv", "html"),
+        "text, JSON lines, CSV, TSV or HTML",
+    ),
     Only(
         ("text_field", "id_field", "title_field", "label_field", "carry_fields"),
         "formats",
