@@ -107,6 +107,10 @@ COMMANDS = {
     "report": ("jobs", "Write the HTML report of a finished job and print where it is."),
     "run": ("jobs", "Run a job, or finish one that was stopped."),
     "search": ("texts", "Print the texts that are nearest to QUERY by the cosine of their vectors."),
+    "similarity": (
+        "pairs",
+        "Write a list of word pairs with the cosine, the counts and the unknown words of each.",
+    ),
     "status": ("jobs", "Print which stages of a job are done, how far the others are, and who is writing."),
     "tune": (
         "tuning",
