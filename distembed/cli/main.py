@@ -65,6 +65,10 @@ def end_on_signals() -> None:
 
 COMMANDS = {
     "completion": ("start", "Print the lines by which SHELL completes commands, options, systems and files."),
+    "concordance": (
+        "explain",
+        "Print every place of WORD in the files of a job, as it is written there, with the text around it.",
+    ),
     "demo": ("start", "Run the small real example of SYSTEM, on files that installed packages carry."),
     "doctor": (
         "start",

@@ -160,14 +160,15 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
     """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file.
 
     A word that has no vector of its own is composed from its character n-grams where VECTORS has them, and its line
-    says so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit
-    code is then 1.
+    says so. A word that is known in other letters only, as tabelle for Tabelle, is taken, and a line says so. Words
+    that have no vector at all are listed at the end, with words that are spelt like them; the exit code is then 1.
     """
     model, unknown = load_vectors(parse_source(vectors)), list[str]()
     found: dict[str, list[Neighbor]] = {}
     for word in words:
         try:
-            found[word] = model.most_similar(word, n=n)
+            known = _known(model, word)
+            found[known] = model.most_similar(known, n=n)
         except UnknownWordError as error:
             unknown.append(str(error))
     if target:
@@ -177,6 +178,15 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
             write(neighbor_line(word, near, origin="" if word in model else model.describe(word)))
     if unknown:
         fail("; ".join(unknown), code=1)
+
+
+def _known(model: WordVectors, word: str) -> str:
+    """Return a word, or the one that the vectors have in its place, which differs in case alone."""
+    row = -1 if word in model else int(model.index([word], ignore_case=True)[0])
+    if row < 0:
+        return word
+    write(shown(f"{word} has no vector, and {model.words[row]} is taken for it"), err=True)
+    return model.words[row]
 
 
 def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
