@@ -183,10 +183,10 @@ def _columns(
     names = {name.lower(): place for place, name in enumerate(header) if place not in words}
     named = [names[name] for name in SCORE_NAMES if name in names]
     others = [place for name, place in names.items() if place in numbers and name not in INDEX_NAMES]
-    if not named and len(others) > 1:
+    if not named and len(others) > 1 and _word_columns(header) is not None:
         asked = ", ".join(header[place] for place in others)
         raise PairsError(*lines[0], f"one column of scores; rename one of {asked} to score")
-    return Columns(*words, (named or others)[0], len(header)) if named or others else None
+    return Columns(*words, (named or others)[0], len(header)) if named or len(others) == 1 else None
 
 
 def _word_columns(header: Sequence[str]) -> tuple[int, int] | None:
