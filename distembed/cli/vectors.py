@@ -162,15 +162,17 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
 
     VECTORS is a vector file, a workspace or a job file. The names of a table may be given as the table has them or as
     the vectors do. A word that has no vector of its own is composed from its character n-grams where VECTORS has them,
-    and its line says so. Words that have no vector at all are listed at the end, with words that are spelt like them;
-    the exit code is then 1.
+    and its line says so. A word that is known in other letters only, as tabelle for Tabelle, is taken, and a line says
+    so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit code is
+    then 1.
     """
     source, unknown = parse_source(vectors), list[str]()
     model, in_table = load_vectors(source), names_of(source)
     found: dict[str, list[Neighbor]] = {}
     for word in words:
         try:
-            found[word] = model.most_similar(word if word in model else in_table.get(word, word), n=n)
+            known = word if word in in_table else _known(model, word)
+            found[known] = model.most_similar(known if known in model else in_table.get(known, known), n=n)
         except UnknownWordError as error:
             unknown.append(str(error))
     if target:
@@ -187,6 +189,15 @@ def _origin(word: str, model: WordVectors, in_table: dict[str, str]) -> str:
     if word in model:
         return ""
     return f"in the vectors {in_table[word]!r}" if word in in_table else model.describe(word)
+
+
+def _known(model: WordVectors, word: str) -> str:
+    """Return a word, or the one that the vectors have in its place, which differs in case alone."""
+    row = -1 if word in model else int(model.index([word], ignore_case=True)[0])
+    if row < 0:
+        return word
+    write(shown(f"{word} has no vector, and {model.words[row]} is taken for it"), err=True)
+    return model.words[row]
 
 
 def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:

@@ -83,9 +83,10 @@ class CorpusSizes(NamedTuple):
         """The sizes in words."""
         tokens = _number(self.n_tokens, exact="tokens" in self.counted)
         words = _number(self.n_words, exact="vocabulary" in self.counted)
+        documents = _number(self.n_documents, exact="tokens" in self.counted)
         return (
             f"{format_bytes(self.input_bytes)} of input in {plural(self.n_partitions, 'partition')}; "
-            f"{tokens} tokens, {words} words"
+            f"{documents} documents, {tokens} tokens, {words} words"
         )
 
 
