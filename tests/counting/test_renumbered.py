@@ -17,8 +17,8 @@ from distembed.counting.renumbering_blocks import near_gained, renumber_rows, se
 from tests.counting.partitions import vocabulary_of, write_partition
 
 WORDS = "abcdefgh"
-DOCUMENTS = st.lists(st.lists(st.sampled_from([*WORDS, None]), max_size=12), min_size=1, max_size=4)
-SUBSETS = st.lists(st.sampled_from(WORDS), min_size=1, unique=True)
+DOCUMENTS = st.lists(st.lists(st.sampled_from([*WORDS, None]), min_size=6, max_size=16), min_size=1, max_size=3)
+SUBSETS = st.lists(st.sampled_from(WORDS), min_size=4, unique=True)
 
 
 def near_by_hand(words: Sequence[int], gained: Sequence[bool], window: int) -> list[int]:
