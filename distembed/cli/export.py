@@ -26,8 +26,8 @@ from distembed.views.static_model import export_static
 @click.option(
     "--what",
     metavar="WORD",
-    help="words, names, documents or topics (default: what the system of the job is for); counts, pmi, document_terms, "
-    "distances.",
+    help="words, names, documents, topics or shares (default: what the system of the job is for); counts, pmi, "
+    "document_terms, distances.",
 )
 @target(
     "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
@@ -97,8 +97,9 @@ def export(
 
     words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
     imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
-    topics: their words with weights. counts: how often each word stood near each other, as (word, context, count);
-    pmi, document_terms and distances likewise, where the job has them. Beside counts stand their words and a manifest.
+    topics: their words with weights. shares: the mean share of each topic by what is known of the documents. counts:
+    how often each word stood near each other, as (word, context, count); pmi, document_terms and distances likewise,
+    where the job has them. Beside counts stand their words and a manifest.
 
     --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """

@@ -88,6 +88,8 @@ COMMANDS = {
         "neighbors": ("vectors", "Print the nearest words by cosine."),
         "explore": ("explorer", "Write a page with a map, a search and exact neighbors."),
         "explain": ("explain", "Print why a result is so, with passages of the corpus."),
+        "concordance": ("explain", "Print every place of WORD in the files of a job."),
+        "similarity": ("pairs", "Write a list of word pairs with the cosine of each."),
         "plot": ("drawings", "Draw chosen words, documents or topics into a figure."),
         "export": ("export", "Write a table of a finished job to a file for other tools."),
         "join": ("joining", "Join the word vectors of several files or jobs into one file."),
@@ -98,6 +100,7 @@ COMMANDS = {
     "Check them": {
         "verify": ("jobs", "Check that every block of a job holds its digest."),
         "evaluate": ("vectors", "Score word vectors on evaluation sets, in one table."),
+        "compare": ("comparing", "Print how far each word lies apart in two sets of vectors."),
         "weat": ("vectors", "Measure bias: which words names and others are nearer to."),
     },
 }

@@ -86,7 +86,7 @@ def keys(system: str, form: str | None) -> None:
 @click.option(
     "--preset",
     metavar="NAME",
-    help="Settings that belong together: psdvec has best (the default), fast and paper.",
+    help="Settings that belong together: psdvec has best (the default), fast and paper; imputation best and paper.",
 )
 def new(system: str, files: tuple[str, ...], target: str | None, preset: str | None) -> None:
     """Write a commented job file for SYSTEM and your files.

@@ -22,7 +22,7 @@ from distembed.evaluation.tagging import compare_tagging
 from distembed.evaluation.words import case_advice
 from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
 from distembed.job.model import locate
-from distembed.job.opening import load_vectors, parse_source
+from distembed.job.opening import load_vectors, names_of, parse_source
 from distembed.job.tables import neighbors_table
 from distembed.job.terminal import neighbor_line, safe_scores, shown, write
 from distembed.vectors import WordVectors
@@ -160,24 +160,44 @@ def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Polic
 def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
     """Print the nearest words by cosine.
 
-    VECTORS is a vector file, a workspace or a job file. A word that has no vector of its own is composed from its
-    character n-grams where VECTORS has them, and its line says so. Words that have no vector at all are listed at the
-    end, with words that are spelt like them; the exit code is then 1.
+    VECTORS is a vector file, a workspace or a job file. The names of a table may be given as the table has them or as
+    the vectors do. A word that has no vector of its own is composed from its character n-grams where VECTORS has them,
+    and its line says so. A word that is known in other letters only, as tabelle for Tabelle, is taken, and a line says
+    so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit code is
+    then 1.
     """
-    model, unknown = load_vectors(parse_source(vectors)), list[str]()
+    source, unknown = parse_source(vectors), list[str]()
+    model, in_table = load_vectors(source), names_of(source)
     found: dict[str, list[Neighbor]] = {}
     for word in words:
         try:
-            found[word] = model.most_similar(word, n=n)
+            known = word if word in in_table else _known(model, word)
+            found[known] = model.most_similar(known if known in model else in_table.get(known, known), n=n)
         except UnknownWordError as error:
             unknown.append(str(error))
     if target:
         _write_neighbors(target, found)
     else:
         for word, near in found.items():
-            write(neighbor_line(word, near, origin="" if word in model else model.describe(word)))
+            write(neighbor_line(word, near, origin=_origin(word, model, in_table)))
     if unknown:
         fail("; ".join(unknown), code=1)
+
+
+def _origin(word: str, model: WordVectors, in_table: dict[str, str]) -> str:
+    """Return where the vector of a word comes from, "" where it has its own."""
+    if word in model:
+        return ""
+    return f"in the vectors {in_table[word]!r}" if word in in_table else model.describe(word)
+
+
+def _known(model: WordVectors, word: str) -> str:
+    """Return a word, or the one that the vectors have in its place, which differs in case alone."""
+    row = -1 if word in model else int(model.index([word], ignore_case=True)[0])
+    if row < 0:
+        return word
+    write(shown(f"{word} has no vector, and {model.words[row]} is taken for it"), err=True)
+    return model.words[row]
 
 
 def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:

@@ -112,6 +112,7 @@ class StreamRules(NamedTuple):
     drop_key: np.uint64
     draw: int  # 0, or the largest window to draw
     draw_key: np.uint64
+    shift: NDArray[np.int32]  # what is added to the words of each document; empty: nothing
 
 
 class Stream(NamedTuple):
@@ -131,6 +132,7 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
             document = documents[row]
             words[out] = BORDER
             out += 1
+        shift = rules.shift[document] if len(rules.shift) else np.int32(0)
         for place in range(offsets[row], offsets[row + 1]):
             word = np.int32(BORDER)
             if ids[place] >= 0:
@@ -143,7 +145,7 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
                     continue
                 if rules.draw:
                     reach[out] = 1 + np.int32(_uniform(rules.draw_key, number) * rules.draw)
-            words[out] = word
+            words[out] = word + shift if word >= 0 else word
             out += 1
     return out, document, position
 
@@ -414,62 +416,6 @@ def slice_rows(run: Run, first: int, last: int) -> Run:
     """Return rows first..last-1 of a run, as views where possible."""
     start, stop = run.indptr[first], run.indptr[last]
     return Run(run.indptr[first : last + 1] - start, run.indices[start:stop], run.values[start:stop])
-
-
-@_jit
-def _take_rows(indptr, indices, values, rows, columns, out_indptr, out_indices, out_values):  # type: ignore[no-untyped-def]
-    """Copy the entries of some rows whose columns stay; with no room they are only counted."""
-    storing, out = len(out_indices) > 0, np.int64(0)
-    for place in range(len(rows)):
-        out_indptr[place] = out
-        if rows[place] < 0:
-            continue
-        for entry in range(indptr[rows[place]], indptr[rows[place] + 1]):
-            column = columns[indices[entry]]
-            if column >= 0:
-                if storing:
-                    out_indices[out] = column
-                    out_values[out] = values[entry]
-                out += 1
-    out_indptr[len(rows)] = out
-    return out
-
-
-def renumber_rows(run: Run, rows: NDArray[np.integer[Any]], columns: NDArray[np.int32]) -> Run:
-    """Return the rows of a run in another order, -1 for an empty one, with the new number of each column.
-
-    Entries of columns whose new number is -1 are left out. The entries of a row keep their order, so that their columns
-    need not rise.
-
-    Raises
-    ------
-    ValueError
-        If the run is not one, as only a forged file holds: the kernel would read beside its arrays.
-    """
-    n_entries = int(run.indptr[-1])
-    is_run = np.all(np.diff(run.indptr) >= 0) and run.indptr[0] == 0 and n_entries <= len(run.indices)
-    if not is_run or (n_entries and not 0 <= run.indices.min() <= run.indices.max() < len(columns)):
-        raise ValueError(f"a block of counts has rows or columns that are not there, of {len(columns)} words")
-    indptr = np.empty(len(rows) + 1, np.int64)
-    nothing = (np.empty(0, np.int32), np.empty(0, run.values.dtype))
-    old = (run.indptr, run.indices, run.values)
-    n = _take_rows(*old, rows, columns, indptr, *nothing)
-    taken = Run(indptr, np.empty(n, np.int32), np.empty(n, run.values.dtype))
-    _take_rows(*old, rows, columns, *taken)
-    return taken
-
-
-def select_pairs(run: Run, gained: NDArray[np.bool_]) -> Run:
-    """Return the entries of a run of all rows of whose two words one at least is new."""
-    rows = np.repeat(gained, np.diff(run.indptr))
-    chosen = rows | gained[run.indices]
-    return select_entries(run, chosen)
-
-
-def select_entries(run: Run, chosen: NDArray[np.bool_]) -> Run:
-    """Return the chosen entries of a run."""
-    before = np.concatenate([[0], np.cumsum(chosen, dtype=np.int64)])
-    return Run(before[run.indptr], run.indices[chosen], run.values[chosen])
 
 
 @_jit

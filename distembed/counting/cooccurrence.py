@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.corpus.texts import Texts
 from distembed.counting import blocks
 from distembed.counting.blocks import Run
 from distembed.counting.cooccurrence_options import (
@@ -31,6 +32,7 @@ from distembed.counting.cooccurrence_options import (
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import token_ranges, tokens_of
 from distembed.counting.renumbered import RenumberedCounts
+from distembed.counting.renumbering_blocks import select_entries
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -39,7 +41,7 @@ from distembed.scratch import Scratch
 
 
 def count_cooccurrences(
-    docs: Corpus | Tokens,
+    docs: Corpus | Tokens | Texts,
     vocabulary: Vocabulary,
     *,
     window: PositiveInt = 5,
@@ -61,8 +63,8 @@ def count_cooccurrences(
 
     Parameters
     ----------
-    docs : Corpus or Tokens
-        The corpus, or its tokens.
+    docs : Corpus, Tokens, column or sequence of texts
+        The corpus, its tokens, or the text of each document.
     vocabulary : Vocabulary
         The words to count.
     window : int
@@ -312,7 +314,7 @@ def _without_zeros(total: Run) -> Run:
             f"a count would be {total.values.min()} without what is gone: the earlier counts are not those of these "
             "tokens; count again with --replace in another workspace."
         )
-    return blocks.select_entries(total, total.values > 0)
+    return select_entries(total, total.values > 0)
 
 
 def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:

@@ -266,3 +266,51 @@ def reading_cost(sizes: TextSizes, n_words: int, n_tasks: int, written_bytes: in
     """Return what tasks take that read token ids and look each up in the vocabulary."""
     task = block_memory + LOOKUP_BYTES * n_words
     return Cost(n_tasks, int(TOKEN_BYTES * sizes.n_tokens), written_bytes, task, exchange=Exchange())
+
+
+GROUPED_WORD_BYTES = 64
+"""Bytes of a word in each group of documents in a task that counts them apart: its sum, where its pairs begin, and the
+ends of its row in the runs that are held, eight bytes each.
+"""
+
+
+def grouped_counts_cost(
+    sizes: TextSizes, n_words: int, n_groups: int, runs: RunSizes, options: CooccurrenceOptions
+) -> Cost:
+    """Return what `count_partition` takes where the counts of so many groups of documents are kept apart."""
+    cost = partial_counts_cost(sizes, n_words, runs, options)
+    return cost._replace(task_bytes=cost.task_bytes + GROUPED_WORD_BYTES * n_words * n_groups)
+
+
+def group_words_cost(sizes: TextSizes, n_words: int, n_terms: int, n_groups: int, block_memory: int) -> Cost:
+    """Return what counting the words of each group of documents takes: each task makes the table of all groups."""
+    cost = document_terms_cost(sizes, n_words, n_terms, block_memory=block_memory)
+    table = 2 * SUM_BYTES * n_groups * n_words
+    return cost._replace(written_bytes=table, task_bytes=cost.task_bytes + 3 * table)
+
+
+def group_counts_cost(
+    n_pairs: int, n_words: int, n_groups: int, runs: RunSizes, options: CooccurrenceOptions
+) -> Cost:
+    """Return what adding up the runs of groups of documents takes, with a row of sums over all of their words."""
+    sums = runs._replace(sums_bytes=SUM_BYTES * n_words * n_groups)
+    return merged_counts_cost(n_pairs, sums, options)
+
+
+GROUP_BYTES = 100
+"""Bytes that a document takes while it is dealt into a group: its id, its part, and its chance."""
+
+
+def dealt_groups_cost(sizes: TextSizes) -> Cost:
+    """Return what dealing the documents of a corpus into groups takes."""
+    n_bytes = GROUP_BYTES * sizes.n_documents
+    return Cost(1, n_bytes, 4 * sizes.n_documents, n_bytes, exchange=Exchange())
+
+
+def group_sums_cost(
+    n_group_pairs: int, n_pairs: int, n_blocks: int, n_groups: int, pair_bytes: float
+) -> Cost:
+    """Return what adding the counts of groups of documents takes, where a stored pair takes so many bytes."""
+    task = 2 * PAIR_BYTES * n_group_pairs // max(1, n_blocks)
+    read, written = int(pair_bytes * n_group_pairs), int(pair_bytes * n_pairs)
+    return Cost(n_blocks * n_groups, read, written, task, exchange=Exchange())

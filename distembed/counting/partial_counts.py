@@ -25,7 +25,8 @@ from distembed.counting.partition_rows import (
     range_documents,
     token_rows,
 )
-from distembed.counting.renumbered import ALL, Part, near
+from distembed.counting.renumbered import ALL, Part
+from distembed.counting.renumbering_blocks import near_gained, select_pairs
 from distembed.counting.runs import RunWriter, run_bytes
 
 Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
@@ -47,6 +48,15 @@ class PartialCounts(NamedTuple):
     source: int = -1  # the number of the earlier counts that hold the other pairs of this partition
 
 
+class DocumentGroups(NamedTuple):
+    """Groups of the documents of a partition."""
+
+    of: NDArray[np.int32]
+    """The group of each document, from 0. Int32 array (documents,)."""
+    n_groups: int
+    """The groups of the whole corpus."""
+
+
 def count_partition(
     partition: str,
     vocabulary: Vocabulary,
@@ -60,6 +70,7 @@ def count_partition(
     memory: ThreadMemory | None = None,
     part: Part = ALL,
     gained: NDArray[np.bool_] | None = None,
+    groups: DocumentGroups | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
 
@@ -91,6 +102,9 @@ def count_partition(
         Which pairs are counted, and whether they are to be added or subtracted.
     gained : bool array (n_words,), optional
         Which words are new, where not all pairs are counted.
+    groups : DocumentGroups, optional
+        Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i, and so
+        have the row boundaries.
 
     Returns
     -------
@@ -110,14 +124,17 @@ def count_partition(
     >>> partial.n_tokens, partial.n_runs, partial.largest_cell
     (25, 1, 9)
     """
-    own = (memory or ThreadMemory()).of(options, len(vocabulary))
+    if part.largest_cell >= 0:
+        return _nothing_new(target, len(row_blocks) - 1, options, part, span)
+    groups = groups or DocumentGroups(np.empty(0, np.int32), 1)
+    own = (memory or ThreadMemory()).of(options, groups.n_groups * len(vocabulary))
     lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
     new = np.zeros(len(vocabulary), np.bool_) if gained is None else gained
     if part.pairs == "others":
         lookup = np.where((lookup >= 0) & new[lookup], np.int32(blocks.OUTSIDE), lookup)
     is_empty = part.pairs == "gained" and not new[lookup[lookup >= 0]].any()
-    rules = _stream_rules(options, vocabulary, lookup, number)
+    rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=groups.of * len(vocabulary))
     documents, before = (None, 0) if span.n_ranges == 1 else range_documents(partition, span, storage_options)
     batch = options.block_memory // 64
     rows = () if is_empty else token_rows(partition, batch, storage_options, documents=documents)
@@ -127,13 +144,24 @@ def count_partition(
     n_runs = 0
     with RunWriter(target, len(row_blocks) - 1) as writer:
         for run in _spilled_runs(pieces, options, own):
-            chosen = blocks.select_pairs(run, new) if part.pairs == "gained" else run
+            chosen = select_pairs(run, new) if part.pairs == "gained" else run
             _write_run(writer, chosen, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
     n_tokens = int(known_counts.sum())
     if span.place:
         largest = n_tokens = 0
     facts = (options.units.denominator, largest, n_tokens, n_runs, options.n_positions)
+    return PartialCounts(target, *facts, part.sign, part.source)
+
+
+def _nothing_new(
+    target: str, n_blocks: int, options: CooccurrenceOptions, part: Part, span: TokenRange
+) -> PartialCounts:
+    """Write the file of a range of which the earlier counts hold every pair."""
+    with RunWriter(target, n_blocks):
+        pass
+    largest, n_tokens = (0, 0) if span.place else (part.largest_cell, part.n_tokens)
+    facts = (options.units.denominator, largest, n_tokens, 0, options.n_positions)
     return PartialCounts(target, *facts, part.sign, part.source)
 
 
@@ -208,7 +236,8 @@ def _stream_rules(
     drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
     draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
     draw = 0 if options.draw is None else options.window
-    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key)
+    no_shift = np.empty(0, np.int32)
+    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key, no_shift)
 
 
 def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
@@ -243,8 +272,8 @@ def _near_gained(
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Yield what of a stream lies near a word that is new; a piece holds both words of each of its pairs."""
     for words, reach in pieces:
-        left = near(words, gained, window)
-        if (left >= 0).any():
+        left = near_gained(words, gained, window)
+        if left is not None:
             yield left, reach
 
 

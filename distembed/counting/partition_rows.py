@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
+from distembed.corpus.readers import tokenized
+from distembed.corpus.texts import Texts
 from distembed.counting.blocks import TokenRows
 from distembed.formats.parquet import ParquetFile, read_batches
 
@@ -71,9 +73,9 @@ def range_documents(
     return range(first, last), before
 
 
-def tokens_of(docs: Corpus | Tokens) -> Tokens:
-    """Return the tokens of a corpus, tokenizing it if that has not been done."""
-    tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
+def tokens_of(docs: Corpus | Tokens | Texts) -> Tokens:
+    """Return the tokens of a corpus or of texts, tokenizing them if that has not been done."""
+    tokens = tokenized(docs)
     if not tokens.partitions:
         raise ValueError("There are no tokens to count: the corpus has no partitions.")
     return tokens

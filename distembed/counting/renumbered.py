@@ -8,15 +8,15 @@ that the vocabulary did not have before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Vocabulary
-from distembed.counting import blocks
 from distembed.counting.blocks import Run
+from distembed.counting.renumbering_blocks import renumber_rows
 
 
 class RenumberedCounts(NamedTuple):
@@ -38,6 +38,11 @@ class RenumberedCounts(NamedTuple):
         return self.rows < 0
 
     @property
+    def has_same_words(self) -> bool:
+        """Whether no word is new and none is lost."""
+        return bool((self.rows >= 0).all()) and self.n_lost == 0
+
+    @property
     def n_lost(self) -> int:
         """How many old words the new vocabulary does not have."""
         return int((self.columns < 0).sum())
@@ -52,7 +57,7 @@ class RenumberedCounts(NamedTuple):
         for block in np.unique(block_of[wanted >= 0]).tolist():
             here = np.where(block_of == block, wanted - self.starts[block], -1)
             matrix = self.read(block)
-            yield blocks.renumber_rows(Run(matrix.indptr, matrix.indices, matrix.data), here, self.columns)
+            yield renumber_rows(Run(matrix.indptr, matrix.indices, matrix.data), here, self.columns)
 
 
 def renumbered(
@@ -80,22 +85,16 @@ def renumbered(
 class Part(NamedTuple):
     """How a partition is counted: all its pairs, or of words that are new only those, or only the others; and its sign.
 
-    `source` is the number of the counts, among those that are added up, which hold the other pairs already.
+    `source` is the number of the counts, among those that are added up, which hold the other pairs already. Where these
+    have the same words, `largest_cell` and `n_tokens` of the partition are known, and nothing of it is read.
     """
 
     pairs: str = "all"  # "all", "gained" or "others"
     source: int = -1
     sign: int = 1
+    largest_cell: int = -1
+    n_tokens: int = 0
 
 
 ALL = Part()
 """A partition all of whose pairs are counted and added."""
-
-
-def near(words: NDArray[np.int32], gained: NDArray[Any], window: int) -> NDArray[np.int32]:
-    """Return a stream in which only words within a window of a word that is new are left; borders stay."""
-    is_new = (words >= 0) & gained[words]
-    sums = np.concatenate([[0], np.cumsum(is_new)])
-    places = np.arange(len(words))
-    reach = sums[np.minimum(places + window + 1, len(words))] - sums[np.maximum(places - window, 0)]
-    return np.where((reach > 0) | (words == blocks.BORDER), words, np.int32(blocks.OUTSIDE))

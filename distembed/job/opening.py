@@ -12,7 +12,7 @@ from distembed.formats.names import vector_format
 from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
-from distembed.job.stage import read_vectors
+from distembed.job.stage import names_in_table, read_vectors
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 from distembed.urls import (
@@ -245,6 +245,13 @@ def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors
         return WordVectors.load(source.path, max_words=max_words)
     place = source if isinstance(source, Workspace) else Workspace.open(source.job.workspace)
     return read_vectors(place, max_words=max_words)
+
+
+def names_of(source: Source) -> dict[str, str]:
+    """Return the word of each name that the table of a workspace spells otherwise; nothing for a vector file."""
+    if isinstance(source, VectorFile):
+        return {}
+    return names_in_table(source if isinstance(source, Workspace) else Workspace.open(source.job.workspace))
 
 
 def _refuse_folder(source: str) -> None:

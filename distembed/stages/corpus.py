@@ -24,8 +24,10 @@ from distembed.corpus.costs import (
     vocabulary_cost,
     words_in_memory,
 )
+from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
+from distembed.corpus.metadata import metadata_rows, read_metadata
+from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, open_partition, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
@@ -123,21 +125,50 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
         kept=kept,
         withdrawals=ctx.job.corpus.withdrawals,
     )
-    return token_facts(ctx, ctx.store_files(outputs.TOKENS, len(corpus.bundles), make), keys)
+    partitions = ctx.store_files(outputs.TOKENS, len(corpus.bundles), make)
+    facts = token_facts(ctx, partitions, keys, refused=corpus.refused)
+    if ctx.job.corpus.metadata is not None:
+        read = Tokens(tuple(map(_prefix, partitions)))
+        ctx.reporter.note(f"tokens: {_joined(ctx.job.corpus.metadata, facts, read)}")
+    return facts
 
 
-def token_facts(ctx: Context, partitions: Sequence[FileItem], keys: Sequence[str]) -> dict[str, Any]:
+def token_facts(
+    ctx: Context, partitions: Sequence[FileItem], keys: Sequence[str], *, refused: Sequence[BadRecord] = ()
+) -> dict[str, Any]:
     """Store the bad records of partitions, and return their numbers and what each was made from."""
     if ctx.job.corpus.bad_records == "skip":
-        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions))
+        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions, refused))
     totals = _totals(partition.summary for partition in partitions)
+    if refused:
+        totals["n_files_left_out"] = len(refused)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
     return {**totals, KEYS: list(keys)}
 
 
-def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
-    """Return file, place and reason of the first bad records; a last row counts those that are not listed."""
+def _joined(url: str, totals: Mapping[str, Any], tokens: Tokens) -> str:
+    """Return how many documents have a row in the table of metadata.
+
+    Raises
+    ------
+    CorpusError
+        If none has.
+    """
+    n_documents, n_without = totals["n_documents"], totals["n_without_metadata"]
+    if n_without < n_documents:
+        return f"{n_documents - n_without:,} of {plural(n_documents, 'document')} have a row in {url}"
+    metadata = read_metadata(url)
+    row = next(iter(metadata_rows(metadata)), "nothing")
+    document = next(iter(document_tables(tokens)))["id"][0].as_py()
+    raise CorpusError(
+        f'no document has a row in {url}: its column "{metadata.key}" begins with {row!r}, and the first document has '
+        f"the id {document!r}; give ids, or names of files."
+    )
+
+
+def _bad_records(partitions: Sequence[FileItem], refused: Sequence[BadRecord]) -> pa.Table:
+    """Return file, place and reason of files left out and of the first bad records; a last row counts the others."""
     suffix = ".skipped.parquet"
     prefixes = (
         path.removesuffix(suffix)
@@ -152,12 +183,15 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
             break
     left = sum(partition.summary["n_bad_records"] for partition in partitions) - found.num_rows
     more = [{"file": "", "place": "", "reason": f"{left:,} more bad records are not listed"}] if left else []
-    return pa.concat_tables([found, pa.Table.from_pylist(more, SKIPPED_SCHEMA)])
+    files = [record._asdict() for record in refused]
+    first, last = (pa.Table.from_pylist(rows, SKIPPED_SCHEMA) for rows in (files, more))
+    return pa.concat_tables([first, found, last])
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
     """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
     kinds = {
+        "n_files_left_out": "files that cannot be read (see the table bad_records)",
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
         "n_replaced": "bytes that are not UTF-8",
@@ -237,7 +271,8 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     store_vocabulary(ctx, vocabulary)
     n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
     documents = grouped_documents(tokens)
-    ctx.stage.store_batches(outputs.DOCUMENTS.name, DOCUMENTS_SCHEMA, documents, n_rows=n_documents)
+    schema = open_partition(tokens.partitions[0], "documents").schema_arrow
+    ctx.stage.store_batches(outputs.DOCUMENTS.name, schema, documents, n_rows=n_documents)
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
@@ -405,9 +440,13 @@ def store_runs(
 def _to_count(workspace: Workspace, tokens: FilesOutput, growth: Growth | None) -> list[ToCount]:
     """Return the ranges of the partitions of tokens, and of those after them that are counted to be subtracted."""
     partitions = to_count(workspace, workspace.describe(tokens.name).blocks)
-    if growth is not None:
-        kept = zip(partitions, growth.parts, strict=True)
-        partitions = [*(one._replace(part=part) for one, part in kept), *growth.gone]
+    if growth is None:
+        return _in_ranges(partitions)
+    kept = [one._replace(part=part) for one, part in zip(partitions, growth.parts, strict=True)]
+    return [*_in_ranges(kept), *_in_ranges(growth.gone)]
+
+
+def _in_ranges(partitions: Sequence[ToCount]) -> list[ToCount]:
     ranges = token_ranges([one.n_tokens for one in partitions])
     return [partitions[number]._replace(span=span) for number, span in ranges]
 

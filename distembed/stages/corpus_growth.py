@@ -19,7 +19,7 @@ from distembed.corpus import Corpus, Tokenizer, Vocabulary
 from distembed.corpus.partitions import TOKENS_VERSION, read_partition
 from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.counting.partition_rows import WHOLE, TokenRange
+from distembed.counting.partition_rows import WHOLE, TokenRange, token_ranges
 from distembed.counting.renumbered import ALL, Part, RenumberedCounts, renumbered
 from distembed.display import plural
 from distembed.job.growth import changes_corpus
@@ -134,7 +134,12 @@ class ToCount(NamedTuple):
 def to_count(workspace: Workspace, blocks: Iterable[BlockRecord], part: Part = ALL) -> list[ToCount]:
     """Return the partitions of a workspace as they are to be counted."""
     return [
-        ToCount(_prefix(workspace, block), random_key(block), block.summary.get("n_tokens", 0), part)
+        ToCount(
+            _kept(workspace, block, linked=False).prefix,
+            random_key(block),
+            block.summary.get("n_tokens", 0),
+            part,
+        )
         for block in blocks
     ]
 
@@ -165,21 +170,38 @@ def growth_of(
     for workspace in ctx.earlier:
         if not _is_counted(workspace, ctx, tokens):
             continue
-        if not is_checked and not workspace.is_whole([*COUNTED, tokens.name]):
-            continue
-        old = workspace.describe(tokens.name).blocks
+        old, counts = workspace.describe(tokens.name).blocks, _renumbered(workspace, vocabulary)
         numbers = {block.index: free[block.digest].pop() for block in old if free.get(block.digest)}
         left = [block for block in old if block.index not in numbers]
-        counts = _renumbered(workspace, vocabulary)
-        if _n_tokens(left) >= _n_tokens(blocks[number] for number in numbers.values()) or why_not_kept(
-            options, n_changed=int(counts.gained.sum()) + counts.n_lost
-        ):
+        is_most = _n_tokens(left) < _n_tokens(blocks[number] for number in numbers.values())
+        n_changed = int(counts.gained.sum()) + counts.n_lost
+        if not is_most or why_not_kept(options, n_changed=n_changed):
             continue
-        for number in numbers.values():
-            parts[number] = Part("gained", len(earlier))
+        if not is_checked and not workspace.is_whole([*COUNTED, *([tokens.name] if left else [])]):
+            continue
+        for before, part in _kept_parts(workspace, counts, len(earlier), old).items():
+            if before in numbers:
+                parts[numbers[before]] = part
         gone += to_count(workspace, left, Part("others", len(earlier), -1))
         earlier.append(counts)
     return Growth(parts, gone, earlier) if earlier else None
+
+
+def _kept_parts(
+    workspace: Workspace, counts: RenumberedCounts, source: int, partitions: Sequence[BlockRecord]
+) -> dict[int, Part]:
+    """Return how each partition of a workspace is counted where it is kept; nothing of it is if no word has changed."""
+    part = Part("gained", source)
+    if not counts.has_same_words:
+        return {one.index: part for one in partitions}
+    ranges = token_ranges([one.summary.get("n_tokens", 0) for one in partitions])
+    facts = [block.summary for block in workspace.describe(outputs.PARTIAL_COUNTS.name).blocks]
+    # The first range of a partition has what is known of all.
+    known = {number: one for (number, span), one in zip(ranges, facts, strict=False) if span.place == 0}
+    return {
+        partitions[number].index: part._replace(largest_cell=one["largest_cell"], n_tokens=one["n_tokens"])
+        for number, one in known.items()
+    }
 
 
 def why_not_kept(options: CooccurrenceOptions, *, n_changed: int) -> str:
@@ -222,10 +244,6 @@ def _by_digest(blocks: Iterable[BlockRecord]) -> dict[str, list[int]]:
 
 def _n_tokens(blocks: Iterable[BlockRecord]) -> int:
     return sum(int(block.summary.get("n_tokens", 0)) for block in blocks)
-
-
-def _prefix(workspace: Workspace, block: BlockRecord) -> str:
-    return _kept(workspace, block, linked=False).prefix
 
 
 def _is_counted(workspace: Workspace, ctx: Context, tokens: FilesOutput) -> bool:

@@ -6,8 +6,9 @@ estimated from a sample of the text, or of the token partitions once there are s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -82,9 +83,10 @@ class CorpusSizes(NamedTuple):
         """The sizes in words."""
         tokens = _number(self.n_tokens, exact="tokens" in self.counted)
         words = _number(self.n_words, exact="vocabulary" in self.counted)
+        documents = _number(self.n_documents, exact="tokens" in self.counted)
         return (
             f"{format_bytes(self.input_bytes)} of input in {plural(self.n_partitions, 'partition')}; "
-            f"{tokens} tokens, {words} words"
+            f"{documents} documents, {tokens} tokens, {words} words"
         )
 
 
@@ -121,6 +123,57 @@ class PairSizes(NamedTuple):
         """The sizes in words."""
         pairs = _number(self.n_nonzero, exact=self.exact)
         return with_source(f"{self.corpus.sentence}, {pairs} pairs", self.corpus)
+
+
+class Pairs(Protocol):
+    """The sizes of pairs of words, whether a text or a table has them."""
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of the corpus."""
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
+
+    @property
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether all of them are counted."""
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+
+
+@dataclass(frozen=True)
+class SizesWithPairs:
+    """The sizes of a job whose pairs of words are counted, to which a job adds those that it alone has."""
+
+    pairs: Pairs
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of the corpus."""
+        return self.pairs.corpus
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
+        return self.pairs.n_nonzero
+
+    @property
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
+        return self.pairs.runs
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        return self.pairs.sentence
 
 
 def with_source(sentence: str, corpus: CorpusSizes) -> str:

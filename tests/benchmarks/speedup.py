@@ -76,7 +76,7 @@ n_starts = {n_starts}
 n_iter = 30
 tol = 0
 [resources]
-block_memory = "64MiB"
+block_memory = "{block_memory}"
 memory_limit = "6GiB"
 """
 NEIGHBORS = """
@@ -117,10 +117,10 @@ class Case(NamedTuple):
     stages: tuple[str, ...]
 
 
-def topics(paths: str, n_starts: int) -> Callable[[Path], Path]:
+def topics(paths: str, n_starts: int, block_memory: str) -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
         files = ", ".join(json.dumps(str(ROOT.parent / "shared/data/english" / one)) for one in paths.split())
-        return written(folder, TOPICS.format(paths=files, n_starts=n_starts))
+        return written(folder, TOPICS.format(paths=files, n_starts=n_starts, block_memory=block_memory))
 
     return write
 
@@ -159,8 +159,8 @@ SIMPLE = "simplewiki2021-0.txt.xz simplewiki2021-1.txt.xz"
 CASES = {
     "words": Case(lambda _: ENGLISH_ALL, (), "core", (*COUNTING, "core")),
     "noncore": Case(lambda _: ENGLISH_ALL, SPLIT, "vectors", ("core", "vectors")),
-    "topics": Case(topics(SIMPLE, 1), (), "topics", ("document_terms", "association", "topics")),
-    "starts": Case(topics("enwiki2018-0.txt.xz", 10), (), "topics", ("topics",)),
+    "topics": Case(topics(SIMPLE, 1, "8MiB"), (), "topics", ("document_terms", "association", "topics")),
+    "starts": Case(topics("enwiki2018-0.txt.xz", 10, "64MiB"), (), "topics", ("topics",)),
     "neighbors": Case(neighbors, (), "tree", ("rows", "search", "graph", "tree")),
     "imputation": Case(imputation, (), "vectors", ("join", "graph", "weights", "vectors")),
 }

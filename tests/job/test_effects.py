@@ -48,11 +48,13 @@ IDLE = [
         ["representation.kind='tf_idf'", "alignment.propagate=false"],
         ["representation.n_components=5", "representation.random_state=5"],
     ),
+    ("comparison", [], ["parts.column='year'", "parts.id_column='name'"]),
     ("wordspaces", [], ["hal.window=3", "bigrams.window=2", "evaluation.keep_words=false"]),
 ]  # fmt: skip
 """A system, settings, and keys that have no effect under them."""
 
 LEAST = {
+    "comparison": "[corpus]\npaths = ['text']",
     "psdvec": "[corpus]\npaths = ['text']",
     "topics": "[corpus]\npaths = ['text']",
     "neighbors": "[input]\npath = 'm.npy'",
@@ -176,6 +178,7 @@ def test_every_key_of_a_report_is_read_by_it(system: str) -> None:
 
 TABLES = "recipes.of_{0}={{of='{0}', method='counts'}}"
 WITH = {
+    "comparison": ("parts.column='year'",),
     "psdvec": (
         "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "views.a={method='ppmi'}",
     ),

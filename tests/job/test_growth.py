@@ -32,9 +32,9 @@ def read(monkeypatch):
     found = []
     real = corpus_stages.tokenize_partition
 
-    def tokenize(bundle, *arguments):
+    def tokenize(bundle, *arguments, **options):
         found.extend(Path(one.url).name for one in bundle)
-        return real(bundle, *arguments)
+        return real(bundle, *arguments, **options)
 
     monkeypatch.setattr(corpus_stages, "tokenize_partition", tokenize)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -108,6 +108,10 @@ class SubwordsSection(Section):
     min_n: int = OPTION
     max_n: int = OPTION
     buckets: int | None = OPTION
+    regularization: float = OPTION
+    """Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero. The
+    components of a view may have another.
+    """
 
     @model_validator(mode="after")
     def _lengths_rise(self) -> Self:
@@ -118,15 +122,24 @@ class SubwordsSection(Section):
 class ViewSection(Section):
     """`[views.NAME]`: one more view of the text, whose vectors are joined to those of `[psdvec]`."""
 
+    effects: ClassVar[tuple[Only, ...]] = (
+        Only(("regularization",), "subwords.enabled", (True,)),
+        Only(("regularization",), "join.n_components", (None,)),
+    )
+
     method: str
     """How its vectors are made."""
     weight: float = Field(default=0.7, gt=0)
     """The weight of the directions of its vectors in the joined ones; those of `[psdvec]` have weight 1."""
+    regularization: float | None = Field(default=None, gt=0)
+    """`subwords.regularization` for the components of this view; by default as there."""
 
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 2, "direction": "left"})
 class CountedView(CountingSection, ViewSection):
     """A view that counts the text in its own way."""
+
+    effects = (*CountingSection.effects, *ViewSection.effects)
 
     n_components: int = Field(default=300, ge=1)
     """The dimensions of its vectors."""
@@ -220,6 +233,8 @@ class EvaluationSection(Section):
     """Whether the mean vector is subtracted before the evaluation."""
     n_components_removed: int = Field(default=0, ge=0)
     """How many of the first principal components are removed before the evaluation."""
+    bootstrap: int = later(0, ge=0)
+    """How often documents are drawn again, with replacement, for intervals of scores and of neighbors in the report."""
 
 
 class PSDVecMatricesSection(WordMatricesSection):
@@ -273,6 +288,15 @@ class PSDVecJob(CountsJob, CountingJob):
             raise ValueError(
                 f"views.{counted[0]} counts a text, and a job that starts from counts.path has none: leave it out, or "
                 'give method = "vectors"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _documents_are_drawn_of_a_text(self) -> Self:
+        if self.counts is not None and self.evaluation.bootstrap:
+            raise ValueError(
+                "evaluation.bootstrap draws documents again, and a job that starts from counts.path has none: leave it "
+                "out"
             )
         return self
 

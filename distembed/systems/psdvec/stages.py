@@ -6,7 +6,6 @@ The estimator and the evaluation are imported by the stages that use them: sciki
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from distembed.execution import Checkpoint, compute, persist
 from distembed.factorization.join_costs import join_cost
 from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import ROUND_VECTORS, slice_rows_and_columns
+from distembed.factorization.psdvec_core import slice_rows_and_columns
 from distembed.factorization.psdvec_costs import (
     CoreOptions,
     CoreSizes,
@@ -51,9 +50,9 @@ from distembed.job.word_vectors import (
     read_subwords,
 )
 from distembed.linalg.chunks import balanced_chunks
-from distembed.linalg.eigen import BASIS, PRODUCT
 from distembed.neighbors.costs import RowSizes
 from distembed.stages import outputs as corpus_outputs
+from distembed.stages.core_states import kept_in_memory, storing
 from distembed.stages.corpus import (
     COOCCURRENCE,
     PARTIAL_COUNTS,
@@ -67,6 +66,7 @@ from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_word
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
+from distembed.systems.psdvec.bootstrap import bootstrap_stages
 from distembed.systems.psdvec.job import PSDVecJob
 from distembed.systems.psdvec.presets import PRESETS
 from distembed.systems.psdvec.sizes import PSDVecSizes, psdvec_sizes, vectors_stage
@@ -185,7 +185,23 @@ def n_dimensions(job: PSDVecJob) -> int:
 
 def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
     """Return the map of n-grams of a job."""
-    return SubwordMap(**job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=checkpoint)
+    options = job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
+    if own := _own_regularization(job):
+        widths = {
+            "psdvec": job.psdvec.n_components,
+            **{name: width_of(view) for name, view in job.views.items()},
+        }
+        of_all = options["regularization"]
+        options["regularization"] = [
+            own.get(name, of_all) for name, width in widths.items() for _ in range(width)
+        ]
+    return SubwordMap(**options, checkpoint=checkpoint)
+
+
+def _own_regularization(job: PSDVecJob) -> dict[str, float]:
+    """Return the regularization of the views that have one of their own, and components of their own in the join."""
+    own = {name: view.regularization for name, view in job.views.items() if view.regularization is not None}
+    return {} if job.join.n_components else own
 
 
 def _table_bytes(job: PSDVecJob, n_words: int) -> int:
@@ -197,7 +213,11 @@ def _table_bytes(job: PSDVecJob, n_words: int) -> int:
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the stage."""
-    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP)}
+    own = _own_regularization(job)
+    return {
+        SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP),
+        **({"regularization": own} if own else {}),
+    }
 
 
 def plan_subwords(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
@@ -241,31 +261,6 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     """Return the estimator of a job."""
     return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
-
-
-def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
-    """Return which intermediate arrays of core mode stay in the memory of the workers because there is room."""
-    resources = ctx.job.resources
-    memory = core_memory(CoreOptions.of(ctx.job.psdvec), n_core, n_pairs, resources.block_memory)
-    if limits := ctx.workers.memory_limits():
-        return memory.kept_in_cluster(list(limits.values()))
-    return memory.kept_in_process(resources.memory_limit, resources.n_workers)
-
-
-def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
-    """Return a checkpoint that stores all intermediate arrays except those that are kept in memory.
-
-    A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
-    held Dask computes again. The vectors of each round are always stored.
-    """
-
-    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
-        state, _, number = name.rsplit("/", maxsplit=1)[-1].partition("-")
-        is_basis = bool(number) and state in (BASIS, PRODUCT)
-        in_memory = {Kept.ALL: state != ROUND_VECTORS, Kept.BASES: is_basis, Kept.NONE: False}[kept]
-        return persist(name, make) if in_memory else stored(name, make)
-
-    return keep
 
 
 def _core_size(job: PSDVecJob, sizes: PSDVecSizes) -> int:
@@ -434,6 +429,11 @@ def plan_evaluation(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     )
 
 
+def evaluation_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return the sets, and how they are judged."""
+    return {"evaluation": job.evaluation.model_dump(mode="json", exclude={"bootstrap"})}
+
+
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
     scores = []
@@ -487,8 +487,9 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         *((DRIFT_STAGE,) if is_updated else ()),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
-            "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
+            "evaluation", ("vectors",), evaluation_parameters, run_evaluation, plan_evaluation, check_sets
         ),
+        *bootstrap_stages(job),
     )
 
 

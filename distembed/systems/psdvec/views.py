@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -116,6 +118,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.score_sections(shown_scores(workspace, EVALUATION)),
         *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
+        *_error_bars(job, workspace),
         *_views(job, workspace, vectors),
         *drift_sections(job, workspace),
         *bias_audit(job, vectors),
@@ -126,6 +129,38 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.stage_table(report.stage_rows(stages.stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
+
+
+def _error_bars(job: PSDVecJob, workspace: Workspace) -> list[report.Section]:
+    """Show the intervals of scores and of neighbors over draws of documents, if the job asks for draws."""
+    if not job.evaluation.bootstrap:
+        return []
+    scores = json.loads(workspace.read_bytes(outputs.BOOTSTRAP.name))
+    near = outputs.BOOTSTRAP_NEIGHBORS.read(workspace).to_pylist()
+    caption = (
+        f"95 % of {plural(job.evaluation.bootstrap, 'draw')} of documents with replacement; the vectors are those of "
+        "[psdvec], solved against its core, before views and spelling are joined. Share of draws: how often it is that "
+        "near. What changes from draw to draw is no finding (Antoniak and Mimno 2018)."
+    )
+    formats = dict.fromkeys(("value", "cosine"), report.three_decimals)
+    shown = [_with_interval(row) for row in scores if row["low"] is not None]
+    parts = [report.table("Scores", shown, formats=formats)] if shown else []
+    rows = [_with_interval(row) for row in near]
+    parts.append(
+        report.first_rows(rows, partial(_neighbor_bars, formats=formats, caption=caption), n_shown=20)
+    )
+    return [report.group("Error bars", parts)]
+
+
+def _with_interval(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with its ends as an interval."""
+    rest = {name: value for name, value in row.items() if name not in ("low", "high")}
+    return {**rest, "interval": (row["low"], row["high"])}
+
+
+def _neighbor_bars(rows: Sequence[Any], *, formats: Any, caption: str) -> report.Section:
+    shares = {"share_of_draws": "{:.0%}".format}
+    return report.table("Neighbors", rows, formats=formats | shares, caption=caption)
 
 
 def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
@@ -234,6 +269,9 @@ def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
         f"Of the views that are joined, {nearest['view']} makes the words nearest: {nearest['part']:.3f} of a joined "
         f"cosine of {sum(row['part'] for row in rows):.3f}."
     )
+    if kept := job.join.n_components:
+        whole = sum(part.shape[1] for part in stages.parts_of(job, workspace))
+        sentence += f" These are parts of all {whole} components, of which [join] n_components keeps {kept} afterwards."
     total = {"view": "joined", "part": sum(row["part"] for row in rows)}
     caption = (
         "Each part is the cosine in a view times its weight squared over the sum of these; parts add up."

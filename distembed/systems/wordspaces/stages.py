@@ -34,6 +34,7 @@ from distembed.job.stage import (
     kept_as,
     nothing_to_check,
     read_as,
+    sections,
 )
 from distembed.linalg.costs import copy_cost
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
