@@ -1,9 +1,10 @@
 """Vectors after a text grew: from scratch, from those before ("warm"), and those before with new words ("frozen").
 
-    python -m tests.benchmarks.vectors_after_change BEFORE AFTER SETS...
+    python -m tests.benchmarks.vectors_after_change BEFORE AFTER N_WORDS SETS...
 
-BEFORE is a finished psdvec workspace, AFTER one whose counts are made, of a larger text and by the same job; SETS are
-files or folders of word sets. Prints processor seconds, the objective, and the scores of each. See UPDATE.md.
+BEFORE and AFTER are psdvec workspaces whose counts are made, by the same job, AFTER of a larger text. The N_WORDS most
+frequent words of each are solved, all of them core; SETS are files or folders of word sets. Prints processor seconds,
+the objective after each round, and the scores of each. What it printed is in UPDATE.md.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from distembed.evaluation.wordsets import find_word_sets
 from distembed.execution import compute
 from distembed.factorization import drift_blocks
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import core_weighting, objective_of, refine
+from distembed.factorization.psdvec_core import core_weighting, objective_of, refine, slice_rows_and_columns
 from distembed.factorization.psdvec_update import KnownVectors, completed_vectors
 from distembed.job.opening import open_job
 from distembed.linalg.chunks import balanced_chunks
@@ -33,11 +34,14 @@ from distembed.weighting.pmi import marginals
 class Counted:
     """The counts of a workspace, in blocks as a run makes them, and in memory."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, n_words: int) -> None:
         workspace = de.Workspace.open(url)
-        self.words = de.Vocabulary.from_table(workspace.table("vocabulary"))
-        nonzeros = workspace.table("row_nonzeros")["n_nonzero"].to_numpy()
-        self.counts = workspace.array("cooccurrence").rechunk({0: balanced_chunks(nonzeros)}).persist()
+        whole = de.Vocabulary.from_table(workspace.table("vocabulary"))
+        self.words = whole.take(np.arange(min(n_words, len(whole))))
+        n = len(self.words)
+        counts = slice_rows_and_columns(workspace.array("cooccurrence"), (0, n), (0, n))
+        nonzeros = workspace.table("row_nonzeros")["n_nonzero"].to_numpy()[:n]
+        self.counts = counts.rechunk({0: balanced_chunks(nonzeros)}).persist()
         self.word_counts = self.words.counts.astype(float)
         self.totals = marginals(self.counts).rows
 
@@ -69,21 +73,20 @@ def show(
     )
 
 
-def main(before: str, after: str, *paths: str) -> None:
-    sets, now = find_word_sets(paths), Counted(after)
-    options = open_job(before).psdvec.options
-    old = de.Workspace.open(before)
-    previous = de.Vocabulary.from_table(old.table("vocabulary"))
-    rows = previous.index(now.words.array)
-    vectors = np.zeros((len(rows), options["n_components"]), np.float32)
-    vectors[rows >= 0] = old.array("vectors").compute()[rows[rows >= 0]]
-    known = KnownVectors(vectors, rows >= 0, rows >= 0)
+def main(before: str, after: str, n_words: str, *paths: str) -> None:
+    options, sets = open_job(before).psdvec.options, find_word_sets(paths)
+    old, now = (Counted(url, int(n_words)) for url in (before, after))
+    rows = old.words.index(now.words.array)
     print(f"{len(rows):,} words, {(rows < 0).sum():,} new", flush=True)
-    weights = core_weighting(old.array("cooccurrence"), options["smoothing"], options["weight_cutoff"])
-    learned = {"noncore_cutoff": weights.cutoff, "noncore_scale": weights.scale}
-    words = now.words.words
-    core = now.counts, now.word_counts, now.totals
+    words, core = now.words.words, (now.counts, now.word_counts, now.totals)
     with dask.config.set(scheduler="threads", num_workers=1):
+        seconds, first = timed(lambda: scratch(PSDVec(**options), old))
+        show("before", seconds, *first, old.words.words, sets)
+        vectors = np.zeros((len(rows), options["n_components"]), np.float32)
+        vectors[rows >= 0] = first[0][rows[rows >= 0]]
+        known = KnownVectors(vectors, rows >= 0, rows >= 0)
+        weights = core_weighting(old.counts, options["smoothing"], options["weight_cutoff"])
+        learned = {"noncore_cutoff": weights.cutoff, "noncore_scale": weights.scale}
         seconds, kept = timed(lambda: completed_vectors(PSDVec(**options), *core, known, learned=learned))
         objective, _ = objective_of(*core, dask.array.from_array(kept), PSDVec(**options))
         show("frozen", seconds, kept, [objective], words, sets)
@@ -92,9 +95,9 @@ def main(before: str, after: str, *paths: str) -> None:
             show("warm", seconds, *found, words, sets)
             seconds, fresh = timed(lambda: scratch(PSDVec(**options), now))
             show("scratch", seconds, *fresh, words, sets)
-    for name, ours in (("frozen", kept), ("warm", found[0]), ("before", vectors)):
-        first, second = (drift_blocks.directions(each) for each in (fresh[0], ours))
-        share = drift_blocks.neighbors_kept(first, second, 1000, 10).mean()
+    for name, ours in (("frozen", kept), ("warm", found[0])):
+        sides = (drift_blocks.directions(each) for each in (fresh[0], ours))
+        share = drift_blocks.neighbors_kept(*sides, 1000, 10).mean()
         print(f"{name} has {share:.1%} of the ten nearest words of scratch")
 
 

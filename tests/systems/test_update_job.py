@@ -14,6 +14,7 @@ import pytest
 
 import distembed as de
 from distembed.factorization import drift_blocks
+from distembed.storage.schema import NEXT
 from tests.commands import run, succeed, watched
 
 NEW_WORDS = ("novel", "modern")
@@ -55,6 +56,23 @@ def test_scratch_has_the_bits_of_a_run_that_saw_nothing_before(tiny: Path) -> No
     workspace, _ = run_again(with_more_text(tiny), "scratch")
     assert workspace.describe("vectors").digest == from_scratch(tiny).describe("vectors").digest
     assert "previous" not in workspace.stages()
+
+
+def test_an_update_may_give_way_to_scratch_when_the_text_changes(tiny: Path) -> None:
+    workspace, _ = run_again(tiny, "frozen")
+    assert "previous" in workspace.stages()
+    workspace, _ = run_again(with_more_text(tiny), "scratch")
+    assert workspace.describe("vectors").digest == from_scratch(tiny).describe("vectors").digest
+
+
+def test_nothing_is_kept_of_vectors_of_a_text_that_was_withdrawn(tiny: Path) -> None:
+    run_again(with_more_text(tiny), "warm")
+    done = succeed("withdraw", tiny / "w", "--files", tiny / "text" / "b.txt")
+    workspace = de.Workspace.open(str(tiny / "w"))
+    assert not set(NEW_WORDS) & set(workspace.table("vocabulary")["word"].to_pylist()), done.output
+    assert workspace.stages()["previous"].facts["n_words"] == 0
+    files = [path for path in (tiny / "w").rglob("*") if path.is_file()]
+    assert not [path for path in files if any(word.encode() in path.read_bytes() for word in NEW_WORDS)]
 
 
 def test_frozen_leaves_old_vectors_and_solves_new_words(tiny: Path) -> None:
@@ -110,14 +128,15 @@ def test_without_earlier_vectors_warm_solves_from_scratch(tiny: Path) -> None:
 @pytest.mark.parametrize("update", ["warm", "frozen"])
 def test_a_killed_update_ends_with_the_same_bytes(tiny: Path, update: str) -> None:
     killed = Path(shutil.copytree(tiny, tiny.parent / "killed"))
+    before = vectors_of(de.Workspace.open(str(tiny / "w")))
     whole, _ = run_again(with_more_text(tiny), update)
     with_more_text(killed)
     words = (killed / "job.toml", "--replace", "--set", f"psdvec.update={update}")
     for stage in ("previous", "cooccurrence", "core", "drift"):
-        commit = killed / "w" / "manifest" / f"{stage}.json"
+        commit = killed / "w" / NEXT / "manifest" / f"{stage}.json"
         code, output = watched(killed / f"{stage}.log", *words, kill=f"{commit}:1")
         assert code == -signal.SIGKILL, (stage, output)
-        assert not commit.exists()
+        pd.testing.assert_frame_equal(vectors_of(de.Workspace.open(str(killed / "w"))), before)
     succeed("run", *words)
     again = de.Workspace.open(str(killed / "w"))
     for name in ("previous_vectors", "core_vectors", "vectors", "drift"):

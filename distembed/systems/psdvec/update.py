@@ -22,12 +22,14 @@ from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, objective_of
 from distembed.factorization.psdvec_update import KnownVectors, completed_vectors
 from distembed.job.model import JobError
-from distembed.job.stage import Context, StageSpec, sections, vectors_at
+from distembed.job.stage import Context, StageSpec, vectors_at
+from distembed.job.withdrawals import read_withdrawals
 from distembed.linalg.costs import copy_cost
 from distembed.linalg.operators import column_powers
 from distembed.neighbors.costs import RowSizes
-from distembed.stages.corpus import vocabulary_of
-from distembed.stages.outputs import COOCCURRENCE, VOCABULARY
+from distembed.stages import outputs as corpus_outputs
+from distembed.stages.corpus import PARTIAL_COUNTS, TOKENS, VOCABULARY, vocabulary_of
+from distembed.stages.given_counts import GIVEN_PARTS, GIVEN_VOCABULARY
 from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
@@ -45,7 +47,7 @@ def solved_vectors(workspace: Workspace) -> da.Array:
     """Return the vectors of all words as core and regression gave them, before views or spelling are added, lazily."""
     stored = _stored(workspace)
     core = outputs.CORE_VECTORS.read(workspace)
-    if len(core) == VOCABULARY.read(workspace).num_rows:
+    if len(core) == corpus_outputs.VOCABULARY.read(workspace).num_rows:
         return core
     if outputs.NONCORE_VECTORS.name in stored:
         return da.concatenate([core, outputs.NONCORE_VECTORS.read(workspace)])
@@ -61,8 +63,8 @@ def _stored(workspace: Workspace) -> set[str]:
 
 def previous_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the counts: with other ones, the vectors that are there are those before."""
-    read = ("corpus", "counting") if job.counts is None else ("counts",)
-    return sections(*read, "vocabulary")(job)
+    counted = (TOKENS, VOCABULARY, PARTIAL_COUNTS) if job.counts is None else (GIVEN_VOCABULARY, GIVEN_PARTS)
+    return {name: value for spec in counted for name, value in spec.parameters(job).items()}
 
 
 def plan_previous(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
@@ -79,19 +81,32 @@ def run_previous(ctx: Context) -> dict[str, Any]:
     JobError
         If they have another number of components, or a copy is damaged whose original is gone.
     """
-    workspace = ctx.workspace
-    if not {outputs.VECTORS.name, outputs.CORE_VECTORS.name, VOCABULARY.name} <= _stored(workspace):
+    last = _workspace_before(ctx)
+    if last is None:
         return {"n_words": 0}
-    names = [outputs.VECTORS.name, VOCABULARY.name]
-    source = digest_of_json([workspace.describe(name).digest for name in names])
+    names = [outputs.VECTORS.name, corpus_outputs.VOCABULARY.name]
+    source = digest_of_json([last.describe(name).digest for name in names])
     _check_source(ctx, source)
-    vocabulary, vectors = vocabulary_of(workspace), solved_vectors(workspace)
+    vocabulary, vectors = vocabulary_of(last), solved_vectors(last)
     _check_width(ctx.job, vectors.shape[1], "the earlier vectors")
     ctx.store(outputs.PREVIOUS_SOURCE, da.from_array(np.frombuffer(source.encode(), np.uint8), chunks=-1))
     ctx.store_table(outputs.PREVIOUS_WORDS, pa.table({"word": vocabulary.array, "count": vocabulary.counts}))
     ctx.store(outputs.PREVIOUS_VECTORS, vectors)
-    objective = outputs.OBJECTIVE.read(workspace)["weighted_squared_error"][-1].as_py()
-    return {"n_words": len(vocabulary), "objective": objective, **_weights(ctx)}
+    objective = outputs.OBJECTIVE.read(last)["weighted_squared_error"][-1].as_py()
+    return {"n_words": len(vocabulary), "objective": objective, **_weights(ctx.job, last)}
+
+
+def _workspace_before(ctx: Context) -> Workspace | None:
+    """Return the workspace that holds the vectors before: that of the last content, or the one that is written.
+
+    None holds them where there are none, where several are merged, or where a text was withdrawn from which they were
+    learned: nothing of it may stay.
+    """
+    last = ctx.earlier[0] if len(ctx.earlier) == 1 else ctx.workspace
+    if read_withdrawals(last) != read_withdrawals(ctx.workspace):
+        return None
+    needed = {outputs.VECTORS.name, outputs.CORE_VECTORS.name, corpus_outputs.VOCABULARY.name}
+    return last if needed <= _stored(last) else None
 
 
 def _check_source(ctx: Context, source: str) -> None:
@@ -108,16 +123,16 @@ def _check_source(ctx: Context, source: str) -> None:
         )
 
 
-def _weights(ctx: Context) -> dict[str, str]:
+def _weights(job: PSDVecJob, last: Workspace) -> dict[str, str]:
     """Return how the fit weighs later words, as strings: as its noncore words, or as its core where it has none."""
-    done = ctx.workspace.stages()
-    learned = done["vectors"].facts
+    learned = last.stages()["vectors"].facts
     if all(name in learned for name in WEIGHTS):
         return {name: learned[name] for name in WEIGHTS}
-    if COOCCURRENCE.name not in _stored(ctx.workspace):
+    if corpus_outputs.COOCCURRENCE.name not in _stored(last):
         return {}
-    options = PSDVec(**ctx.job.psdvec.options)
-    found = core_weighting(COOCCURRENCE.read(ctx.workspace), options.smoothing, options.weight_cutoff)
+    options = PSDVec(**job.psdvec.options)
+    counts = corpus_outputs.COOCCURRENCE.read(last)
+    found = core_weighting(counts, options.smoothing, options.weight_cutoff)
     return dict(zip(WEIGHTS, (str(found.cutoff), str(found.scale)), strict=True))
 
 

@@ -139,7 +139,7 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
 
 def given_vocabulary_parameters(job: WordSpacesJob) -> dict[str, Any]:
     """Return the table of counts beside what decides the vocabulary of a text."""
-    return {**sections("counts")(job), **vocabulary_parameters(job)}
+    return {**GIVEN_VOCABULARY.parameters(job), **vocabulary_parameters(job)}
 
 
 def run_given_test_vocabulary(ctx: Context) -> dict[str, Any]:
