@@ -14,9 +14,12 @@ from distembed.storage.workspace import Workspace
 
 
 def changes_corpus(found: Sequence[Standing]) -> bool:
-    """Return whether other files are to be read than the workspace has read, in the same way, or words are unfrozen."""
+    """Return whether other files are to be read than the workspace has read, in the same way, or words are unfrozen.
+
+    The two collections of a transfer are computed anew.
+    """
     before, now = _parameters(found, "tokens")
-    if not before or _reading(before) != _reading(now):
+    if "corpus" not in before or _reading(before) != _reading(now):
         return False
     return before != now or _is_frozen_otherwise(*_parameters(found, "vocabulary"))
 
