@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from distembed.cli.command_line import PLACE, choice, command, number, target
+from distembed.cli.command_line import PLACE, choice, command, number, read_source, target
 from distembed.cli.failures import fail
 from distembed.display import plural
 from distembed.encoding.encoder import Weighting, Whitening
@@ -163,7 +163,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
     says so. A word that is known in other letters only, as tabelle for Tabelle, is taken, and a line says so. Words
     that have no vector at all are listed at the end, with words that are spelt like them; the exit code is then 1.
     """
-    model, unknown = load_vectors(parse_source(vectors)), list[str]()
+    model, unknown = load_vectors(read_source(vectors)), list[str]()
     found: dict[str, list[Neighbor]] = {}
     for word in words:
         try:

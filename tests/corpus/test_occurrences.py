@@ -28,7 +28,11 @@ def test_the_line_is_that_of_an_editor(tmp_path: Path, layout: str, partition_by
     """Whatever the layout and the partitions; the word has the letters of the text, and tablet is another word."""
     (tmp_path / "a.txt").write_text("\ufeff" + TEXT, encoding="utf-8")
     hits = found(tmp_path / "a.txt", layout=layout, partition_bytes=partition_bytes)
-    assert [(hit.word, hit.place) for hit in hits] == [("table", "line 2"), ("TABLE", "line 2"), ("table", "line 7")]
+    assert [(hit.word, hit.place) for hit in hits] == [
+        ("table", "line 2"),
+        ("TABLE", "line 2"),
+        ("table", "line 7"),
+    ]
     assert hits[0].left.endswith("The Tables, a ")
     assert hits[0].right.startswith("; TABLE!")
     assert {hit.file for hit in hits} == {str(tmp_path / "a.txt")}
@@ -36,7 +40,11 @@ def test_the_line_is_that_of_an_editor(tmp_path: Path, layout: str, partition_by
 
 def test_case_and_several_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("New York, new\tyork and newyork. NEW  YORK\n")
-    assert [hit.word for hit in found(tmp_path / "a.txt", "new york")] == ["New York", "new york", "NEW  YORK"]
+    assert [hit.word for hit in found(tmp_path / "a.txt", "new york")] == [
+        "New York",
+        "new york",
+        "NEW  YORK",
+    ]
     exact = de.Tokenizer(lowercase=False)
     assert [hit.word for hit in found(tmp_path / "a.txt", "New York", tokenizer=exact)] == ["New York"]
     (tmp_path / "zh.txt").write_text("今天天气很好\n", encoding="utf-8")
@@ -45,7 +53,9 @@ def test_case_and_several_words(tmp_path: Path) -> None:
 
 def test_records_have_lines_and_rows(tmp_path: Path) -> None:
     """Also where documents have ids of their own, and titles."""
-    records = [{"id": f"d{n}", "t": f"T{n}", "text": text} for n, text in enumerate(["x", "a Table", "y table"])]
+    records = [
+        {"id": f"d{n}", "t": f"T{n}", "text": text} for n, text in enumerate(["x", "a Table", "y table"])
+    ]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
     (tmp_path / "a.csv").write_text("id,t,text\nd0,T0,x\nd1,T1,a Table\nd2,T2,y table\n")
     pq.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet")
@@ -75,7 +85,9 @@ def test_the_place_of_a_document_follows_from_its_id(tmp_path: Path) -> None:
 def test_the_command_prints_and_writes(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     job = tmp_path / "job.toml"
-    job.write_text('[job]\nsystem = "topics"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\nlayout = "file"\n')
+    job.write_text(
+        '[job]\nsystem = "topics"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\nlayout = "file"\n'
+    )
     done = succeed("concordance", job, "table")
     assert len(done.output.splitlines()) == 3
     assert done.output.splitlines()[1].endswith("a.txt, line 2")
