@@ -1,4 +1,4 @@
-"""The commands that draw figures into files: `distembed plot map|topics|shares`."""
+"""The commands that draw figures into files: `distembed plot map|topics|shares|changes`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from distembed.cli.command_line import PLACE, choice, command, examples, number, read_job, read_source, target
 from distembed.files import read_small
 from distembed.job.terminal import write
+from distembed.views.change_drawings import draw_changes
 from distembed.views.drawings import Drawn, draw_map, draw_shares, draw_topics
 from distembed.views.report.maps import MapMethod
 
@@ -24,10 +25,14 @@ FONT = click.option(
         "distembed plot map runs/psdvec --to map.pdf",
         "distembed plot topics runs/topics --to topics.pdf",
         "distembed plot shares runs/topics --by decade --to decades.pdf",
+        "distembed plot changes runs/comparison --to changes.pdf",
     )
 )
 def plot() -> None:
-    """Draw a figure of chosen words, documents or topics into a PDF, SVG or PNG file."""
+    """Draw chosen words, documents or topics into a figure.
+
+    It is a PDF, SVG or PNG file, by its name.
+    """
 
 
 @command(
@@ -121,3 +126,21 @@ def shares(workspace: str, target: str, by: str | None, font: str | None) -> Non
     corpus.path_fields and those of corpus.metadata. `distembed export --what shares` writes the numbers.
     """
     write(draw_shares(read_job(workspace), target, by=by, font=font))
+
+
+@command(
+    "distembed plot changes runs/comparison --to changes.pdf",
+    "distembed plot changes runs/comparison bank fire --to two.svg",
+    group=plot,
+)
+@click.argument("workspace", type=PLACE)
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@TARGET
+@number("How many are drawn where none is named.", default=20, name="n_words")
+def changes(workspace: str, words: tuple[str, ...], target: str, n_words: int) -> None:
+    """Draw how words differ between parts of a corpus, with intervals and the noise floor.
+
+    WORKSPACE is that of a finished comparison, or its job file. Of two parts each word has a line, of more a curve: its
+    change from the first part to each later one.
+    """
+    write(draw_changes(read_job(workspace), target, words=words, n_words=n_words))

@@ -45,11 +45,12 @@ def explain(
     json_file: str | None,
     html_file: str | None,
 ) -> None:
-    """Print why a result is so: terms that add up to it, and passages of the corpus.
+    """Print why a result is so, with passages of the corpus.
 
-    WORKSPACE is a finished workspace, or its job file. NAMES are two words of a psdvec job; one imputed name of an
-    imputation; or the id of a document of a topics job and, for another topic than its own, the number of a topic.
-    Given the job file, it also prints the file and the line of each document.
+    The reason is a list of terms that add up to the result. WORKSPACE is a finished workspace, or its job file. NAMES
+    are two words of a psdvec job; one imputed name of an imputation; or the id of a document of a topics job and, for
+    another topic than its own, the number of a topic. Given the job file, it also prints the file and the line of each
+    document.
     """
     job = read_job(workspace)
     found = with_places(job, explain_job(job, Asked(names, n, n_passages)))

@@ -42,6 +42,7 @@ from distembed.corpus.mediawiki import page_spans
 from distembed.corpus.streams import Batch, Partition, Progress, Scanner
 from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
+from distembed.corpus.withdrawn import Withdrawal, withdrawn_numbers, without
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
 from distembed.formats.parquet import ParquetFile
@@ -58,6 +59,8 @@ READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "text": read_text,
     "parquet": read_parquet,
 }
+TOKENS_VERSION = 1
+"""Raised where the same text becomes other token files, so that none of an earlier version is taken over."""
 MAX_ROW_IDS = 1 << 16
 # Ids held before a row group is written: 4 MiB of them.
 ROW_GROUP_IDS = 1 << 20
@@ -135,16 +138,27 @@ def read_batches(partition: Partition, progress: Progress | None = None) -> Iter
             yield from READERS[partition.format](partition, progress)
 
 
+def _batches_left(
+    partition: Partition, progress: Progress, withdrawals: Sequence[Withdrawal]
+) -> Iterator[Batch]:
+    """Yield the batches of a partition without the documents that were withdrawn."""
+    batches = read_batches(partition, progress)
+    if not any(one.documents for one in withdrawals):
+        return batches
+    return without(batches, withdrawn_numbers(partition, read_batches(partition), withdrawals))
+
+
 def tokenize_partition(
     partition: Partition | Sequence[Partition],
     tokenizer: Tokenizer,
     target: str,
     *,
     storage_options: dict[str, Any] | None = None,
+    withdrawals: Sequence[Withdrawal] = (),
 ) -> PartitionSummary:
     """Tokenize a partition, or several as one, into three files.
 
-    They appear at the prefix `target` when they are complete.
+    They appear at the prefix `target` when they are complete. Documents that were withdrawn are left out.
 
     Raises
     ------
@@ -173,7 +187,7 @@ def tokenize_partition(
         n_bytes_text = 0
         for one in bundle:
             words.begin(one.url)
-            for batch in read_batches(one, progress):
+            for batch in _batches_left(one, progress, withdrawals):
                 n_bytes_text += int((batch.stops - batch.starts).sum())
                 rows.add(one, batch, words)
                 if max(rows.n_documents, rows.n_words + words.n_words) > LARGEST_ID:

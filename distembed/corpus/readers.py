@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,6 +16,7 @@ from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -41,6 +43,7 @@ from distembed.corpus.paths import (
     name_files,
 )
 from distembed.corpus.streams import Partition, option_text
+from distembed.corpus.texts import TEXT_FILE, TextColumn, Texts, texts_on_disk
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
@@ -123,6 +126,9 @@ class Corpus:
     def bundles(self) -> tuple[tuple[Partition, ...], ...]:
         """The partitions that each task reads: of a corpus of many small files several that follow each other.
 
+        A bundle ends where it is full, and before a file whose name says so. A corpus to which files are added,
+        wherever among the others they come, therefore keeps nearly all of its bundles, until it is twice as large.
+
         Examples
         --------
         >>> import distembed as de
@@ -131,11 +137,12 @@ class Corpus:
         [1]
         """
         n_bytes = sum(partition.n_bytes for partition in self.partitions)
-        room = min(self.partition_bytes, n_bytes // FEWEST_BUNDLES)
+        is_small = len(self.partitions) <= FEWEST_BUNDLES
+        room = 0 if is_small else min(self.partition_bytes, _power_of_two(n_bytes // FEWEST_BUNDLES))
         bundles: list[list[Partition]] = []
         held = room
         for partition in self.partitions:
-            if not bundles or held + partition.n_bytes > room:
+            if not bundles or held + partition.n_bytes > room or _begins_bundle(partition, room):
                 bundles.append([])
                 held = 0
             bundles[-1].append(partition)
@@ -193,6 +200,18 @@ class Corpus:
         return self._cache[key]
 
 
+def _power_of_two(n: int) -> int:
+    """Return the smallest power of two above n."""
+    return 1 << n.bit_length()
+
+
+def _begins_bundle(partition: Partition, room: int) -> bool:
+    """Return whether a bundle begins with a partition by its name: on average once in as many bytes as it has room."""
+    return crc32(f"{partition.name} {partition.start}".encode(errors="surrogateescape")) * room < (
+        partition.n_bytes << 32
+    )
+
+
 def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
     """Run one task per bundle, and return the partitions of tokens."""
     temporary = None
@@ -242,7 +261,7 @@ BadRecords = Literal["error", "skip"]
 
 
 def read_corpus(
-    paths: str | Path | Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path] | TextColumn,
     *,
     format: Format = "auto",  # noqa: A002 - the field's word
     tokenizer: Tokenizer | None = None,
@@ -270,9 +289,10 @@ def read_corpus(
 
     Parameters
     ----------
-    paths : str, Path or sequence of them
+    paths : str, Path, sequence of them, or a column of texts
         Files, folders, globs or fsspec URLs. The files of a folder or a glob come in the order of their names.
-        A folder stands for the files in it and in its folders, without hidden ones.
+        A folder stands for the files in it and in its folders, without hidden ones. A column of a data frame holds a
+        document in each cell, whose id is its index; of the options, tokenizer, partition_bytes and scratch count.
     format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet", "html"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
         .zst). A file with an unknown extension is read as text, or as HTML where it begins as a page does. A page is
@@ -367,6 +387,8 @@ def read_corpus(
     Tom | cat | The cat sat.
     Rex | dog | A dog barked.
     """
+    if isinstance(paths, TextColumn):
+        return corpus_of_texts(paths, tokenizer=tokenizer, partition_bytes=partition_bytes, scratch=scratch)
     options = tuple(sorted((storage_options or {}).items()))
     template = Partition(
         url="",
@@ -402,6 +424,22 @@ def read_corpus(
         warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
     return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes)
+
+
+def corpus_of_texts(texts: Texts, *, scratch: str | Path | None = None, **options: Any) -> Corpus:
+    """Return texts in memory as a corpus, by a temporary file that is removed with it."""
+    folder = texts_on_disk(texts, scratch)
+    path = Path(folder.url) / TEXT_FILE
+    corpus = read_corpus(path, text_field="text", id_field="id", scratch=scratch, **options)
+    weakref.finalize(corpus, str, folder)  # which holds the folder as long as there is the corpus
+    return corpus
+
+
+def tokenized(docs: Corpus | Tokens | Texts, scratch: str | Path | None = None) -> Tokens:
+    """Return the tokens of a corpus, or of texts in memory."""
+    if isinstance(docs, Tokens):
+        return docs
+    return (docs if isinstance(docs, Corpus) else corpus_of_texts(docs, scratch=scratch)).tokenize()
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:

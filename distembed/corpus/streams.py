@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -107,6 +107,12 @@ class Partition:
         """The columns that documents have beside id, title, label and the number of their tokens."""
         joined = () if self.metadata is None else self.metadata.columns
         return (*self.carried, *(name for name, _ in self.constants), *joined)
+
+    @property
+    def reading(self) -> list[Any]:
+        """The name of the file and how it is read: with the file's content, all that its documents depend on."""
+        others = {"url", "folder", "storage_options", "section", "n_bytes"}
+        return [self.name, *(getattr(self, one.name) for one in fields(self) if one.name not in others)]
 
 
 class Batch(NamedTuple):

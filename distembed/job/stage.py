@@ -36,13 +36,17 @@ from distembed.vectors import WordVectors
 
 
 class Context(NamedTuple):
-    """The context in which a stage runs; `job` is the `Job` of its own system."""
+    """The context in which a stage runs; `job` is the `Job` of its own system.
+
+    `earlier` are finished workspaces from which a stage may take over what it would make again.
+    """
 
     job: Any
     workspace: Workspace
     stage: Stage
     reporter: Reporter
     workers: Workers
+    earlier: tuple[Workspace, ...] = ()
 
     def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
         """Return a callable that reports how many of all blocks, or of other units, are done."""
@@ -220,6 +224,15 @@ def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordV
     words = workspace.table("vocabulary")["word"].to_pylist()
     found = WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
     return found if max_words is None else found.head(max_words)
+
+
+def names_in_table(workspace: Workspace) -> dict[str, str]:
+    """Return the word of each name that a table spells otherwise than the vectors; nothing without a table."""
+    if "name" not in workspace.schema("vocabulary").names:
+        return {}
+    both = workspace.table("vocabulary").select(["name", "word"]).to_pydict()
+    pairs = zip(both["name"], both["word"], strict=True)
+    return {name: word for name, word in pairs if name and name != word}
 
 
 def vectors_at(path: str, *, max_words: int | None = None) -> WordVectors:

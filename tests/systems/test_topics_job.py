@@ -24,7 +24,7 @@ from distembed.costs import Cost
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
-from distembed.systems.topics import views
+from distembed.systems.topics import starts, views
 from distembed.systems.topics.job import TopicsJob
 from tests.commands import job_fixtures, run, run_once, succeed, untimed, written_once
 from tests.small_jobs.topics import (
@@ -564,6 +564,32 @@ def test_the_starts_of_whole_matrices_are_tasks_of_one_graph(job: Path, tmp_path
         )
     (fits,) = [names for names in graphs if "start" in names]
     assert fits.count("start") == 2 * 3
+
+
+def test_the_start_that_is_kept_is_fitted_again_only_where_the_run_was_stopped(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again, fitted, digests = [], starts.fitted, []
+    monkeypatch.setattr(starts, "fitted", lambda *given: (again.append(given[1:]), fitted(*given))[1])
+
+    def run_to_topics(name: str) -> None:
+        options = {"compare_with": [], "n_starts": 3, "choose": "objective"}
+        de.run_job(job, workspace=tmp_path / name, until="topics", topics=options)
+        digests.append(de.Workspace.open(tmp_path / name).stages()["topics"].digest)
+
+    run_to_topics("fresh")
+    assert not again
+    with monkeypatch.context() as patch:
+        patch.setattr(starts, "_store_factors", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_to_topics("stopped")
+    run_to_topics("stopped")
+    assert len(again) == 1
+    assert digests[0] == digests[1]
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_the_plan_of_topics_counts_every_method_and_start(job: Path) -> None:
