@@ -9,11 +9,35 @@ import click
 
 from distembed.cli.failures import one_sentence
 from distembed.job.derived import check_outside
+from distembed.job.model import Job
+from distembed.job.opening import Source, open_job, parse_source
+from distembed.job.status import age_note
+from distembed.job.terminal import shown, write
 
 PLACE = click.Path(readable=False)
 """A file, a folder or a URL: a shell completes it, and the command itself says what is wrong with it."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def read_source(place: str) -> Source:
+    """Return what a reading command is given, after a warning where a workspace is older than its job's files."""
+    source = parse_source(place)
+    if isinstance(source, Job):
+        _warn_of_age(source)
+    return source
+
+
+def read_job(place: str) -> Job:
+    """Return the job that a reading command is given, after a warning as `read_source` gives it."""
+    job = open_job(place)
+    _warn_of_age(job)
+    return job
+
+
+def _warn_of_age(job: Job) -> None:
+    if note := age_note(job):
+        write(shown(note), err=True)
 
 
 class Outside(click.Path):

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import PLACE, choice, command, examples, number, target
+from distembed.cli.command_line import PLACE, choice, command, examples, number, read_job, read_source, target
 from distembed.files import read_small
-from distembed.job.opening import open_job, parse_source
 from distembed.job.terminal import write
 from distembed.views.change_drawings import draw_changes
 from distembed.views.drawings import Drawn, draw_map, draw_shares, draw_topics
@@ -82,7 +81,7 @@ def map_(
     listed = [line.strip() for line in lines if line.strip()]
     write(
         draw_map(
-            parse_source(source),
+            read_source(source),
             target,
             names=(*names, *listed),
             what=what,
@@ -108,7 +107,7 @@ def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int, 
 
     WORKSPACE is that of a finished topics job, or its job file.
     """
-    write(draw_topics(open_job(workspace), target, topics=numbers, n_words=n_words, font=font))
+    write(draw_topics(read_job(workspace), target, topics=numbers, n_words=n_words, font=font))
 
 
 @command(
@@ -126,7 +125,7 @@ def shares(workspace: str, target: str, by: str | None, font: str | None) -> Non
     WORKSPACE is that of a finished topics job, or its job file. Columns are corpus.label_field, corpus.carry_fields,
     corpus.path_fields and those of corpus.metadata. `distembed export --what shares` writes the numbers.
     """
-    write(draw_shares(open_job(workspace), target, by=by, font=font))
+    write(draw_shares(read_job(workspace), target, by=by, font=font))
 
 
 @command(
@@ -144,4 +143,4 @@ def changes(workspace: str, words: tuple[str, ...], target: str, n_words: int) -
     WORKSPACE is that of a finished comparison, or its job file. Of two parts each word has a line, of more a curve: its
     change from the first part to each later one.
     """
-    write(draw_changes(open_job(workspace), target, words=words, n_words=n_words))
+    write(draw_changes(read_job(workspace), target, words=words, n_words=n_words))

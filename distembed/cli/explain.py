@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import PLACE, command, number, target
+from distembed.cli.command_line import PLACE, command, number, read_job, target
 from distembed.job.opening import open_job
 from distembed.job.terminal import shown, write
 from distembed.views.concordance import show_concordance, with_places, write_concordance
@@ -52,7 +52,7 @@ def explain(
     another topic than its own, the number of a topic. Given the job file, it also prints the file and the line of each
     document.
     """
-    job = open_job(workspace)
+    job = read_job(workspace)
     found = with_places(job, explain_job(job, Asked(names, n, n_passages)))
     write(as_text(found))
     for file, written in ((json_file, as_json), (html_file, as_page)):

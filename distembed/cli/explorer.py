@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from distembed.cli.command_line import PLACE, command, number, target
-from distembed.job.opening import parse_source
+from distembed.cli.command_line import PLACE, command, number, read_source, target
 from distembed.job.terminal import shown, write
 from distembed.views.explorer.job import write_explorer
 
@@ -28,4 +27,4 @@ def explore(source: str, target: str | None, n_points: int) -> None:
     vector file. The page is one HTML file that any browser opens without a network. It needs pip install
     "distembed[explore]".
     """
-    write(shown(write_explorer(parse_source(source), target, n_points=n_points)))
+    write(shown(write_explorer(read_source(source), target, n_points=n_points)))

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from distembed.cli.command_line import PLACE, choice, command, target
+from distembed.cli.command_line import PLACE, choice, command, read_source, target
 from distembed.encoding.encoder import Weighting, Whitening
-from distembed.job.opening import parse_source
 from distembed.job.terminal import shown, write
 from distembed.views.export import ExportOptions, export_source
 from distembed.views.static_model import export_static
@@ -106,10 +105,10 @@ def export(
     encoding = {"weighting": weighting, "whitening": whitening}
     if target.startswith("static:"):
         _refuse(options, of="a table")
-        write(shown(export_static(parse_source(source), target, **encoding)))
+        write(shown(export_static(read_source(source), target, **encoding)))
         return
     _refuse(encoding, of="static:DIR")
-    write(shown(export_source(parse_source(source), target, ExportOptions(**options, escape=escape))))
+    write(shown(export_source(read_source(source), target, ExportOptions(**options, escape=escape))))
 
 
 def _refuse(options: Mapping[str, object], *, of: str) -> None:

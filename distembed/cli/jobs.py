@@ -269,12 +269,18 @@ def run(
 )
 @job_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with figures and scores.")
-def status(job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool) -> None:
+@click.option(
+    "--verbose", is_flag=True, help="Print memory, arrays and versions as well, and when it was verified."
+)
+def status(
+    job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool, verbose: bool
+) -> None:
     """Print which stages of a job are done, and how far others are.
 
     It says who is writing, too. JOB is a job file, or a workspace, whose own job is taken. A stage that a run would
-    compute again says why, and the last lines say which versions made the stages that are done. The exit code is 0 if
-    the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and 2 are failures of the command itself.
+    compute again says why; where the last run had other keys, as by --set, the last line is the command that goes on
+    with them. The exit code is 0 if the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and 2 are
+    failures of the command itself.
     """
     job = load(job_file, settings, workspace)
     given = [option for setting in settings for option in ("--set", setting)]
@@ -285,7 +291,7 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None, *, a
         write(json.dumps(record, indent=1))
         state = str(record["state"])
     else:
-        text, state = status_and_state(job, command=same_options)
+        text, state = status_and_state(job, command=same_options, verbose=verbose)
         write(text)
     sys.exit(STATUS_CODES[state])
 

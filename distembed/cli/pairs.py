@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from distembed.cli.command_line import PLACE, command, target
-from distembed.job.opening import parse_source
+from distembed.cli.command_line import PLACE, command, read_source, target
 from distembed.job.terminal import write
 from distembed.views.pairs import write_similarities
 
@@ -31,7 +30,7 @@ def similarity(vectors: str, pairs: str, target: str, columns: str) -> None:
     words) and unknown (the words without a vector) are added. The command says what each column was taken for.
     """
     named = dict(_role(part) for part in columns.split(",") if part)
-    write(write_similarities(parse_source(vectors), pairs, target, named))
+    write(write_similarities(read_source(vectors), pairs, target, named))
 
 
 def _role(part: str) -> tuple[str, str]:

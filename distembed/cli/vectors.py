@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from distembed.cli.command_line import PLACE, choice, command, number, target
+from distembed.cli.command_line import PLACE, choice, command, number, read_source, target
 from distembed.cli.failures import fail
 from distembed.display import plural
 from distembed.encoding.encoder import Weighting, Whitening
@@ -166,7 +166,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
     so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit code is
     then 1.
     """
-    source, unknown = parse_source(vectors), list[str]()
+    source, unknown = read_source(vectors), list[str]()
     model, in_table = load_vectors(source), names_of(source)
     found: dict[str, list[Neighbor]] = {}
     for word in words:

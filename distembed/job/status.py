@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
+import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from distembed.display import format_bytes, format_seconds, measured, plural
 from distembed.job import derived
+from distembed.job.keys import toml_value
 from distembed.job.model import Job
-from distembed.job.opening import existing_workspace
+from distembed.job.opening import JOB_FILE, existing_workspace
 from distembed.job.stage import system_of
 from distembed.job.state import Standing, standings
 from distembed.job.terminal import shown
@@ -31,22 +35,73 @@ def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
     return status_and_state(job, command=command)[0]
 
 
-def status_and_state(job: Job, *, command: str) -> tuple[str, str]:
-    """Return the lines of `job_status`, and the state of the job: finished, unfinished or empty."""
+def status_and_state(job: Job, *, command: str, verbose: bool = True) -> tuple[str, str]:
+    """Return the lines of `job_status`, and the state of the job: finished, unfinished or empty.
+
+    Without `verbose` they leave out memory, arrays, versions, and when the files were verified.
+    """
     workspace = existing_workspace(job.job.workspace)
     if workspace is None:
         return f"{job.job.workspace}: nothing there yet; type: {command}", EMPTY
     owner, found = workspace.writer(), standings(job, workspace)
     state = state_of_all(found)
     n_done = sum(standing.is_done for standing in found)
-    words = FINISHED if state == FINISHED else f"{state}, {n_done} of {len(found)} stages are done"
+    words = (
+        FINISHED if state == FINISHED else f"{state}, {n_done} of {len(found)} stages are done{_took(found)}"
+    )
     lines = [
         shown(f"{workspace.url}: {words}; {f'being written by {owner}' if owner else 'no run is writing'}")
     ]
-    lines += [shown(f"  {standing.spec.name:<16}{state_of(standing, workspace)}") for standing in found]
+    stated = (state_of(standing, workspace, verbose=verbose) for standing in found)
+    lines += [shown(f"  {one.spec.name:<16}{text}") for one, text in zip(found, stated, strict=True)]
+    if state == UNFINISHED and not job.is_recorded and (settings := other_settings(job, workspace)):
+        lines.append(
+            shown(f"the last run here had other keys; to go on with them, type: {command} {settings}")
+        )
     if job.is_recorded:
         lines.append("the inputs were not looked at: name the job file to see whether they have changed")
-    return "\n".join([*lines, _verified_line(workspace), *map(shown, _provenance_lines(found))]), state
+    internals = [_verified_line(workspace), *map(shown, _provenance_lines(found))] if verbose else []
+    return "\n".join([*lines, *internals]), state
+
+
+def _took(found: Sequence[Standing]) -> str:
+    """Return how long the stages took that would be computed again, "" where none was finished."""
+    commits = [one.before for one in found if not one.is_done]
+    times = [
+        measured(commit.facts, "wall_seconds") for commit in commits if isinstance(commit, StageManifest)
+    ]
+    seconds = sum(time for time in times if time is not None)
+    return f", and what is outdated took {format_seconds(seconds)}" if seconds else ""
+
+
+def _differs(section: Any, key: str, value: Any) -> bool:
+    """Return whether a section has another value of a key than TOML holds; a section without the key has none."""
+    own = getattr(section, key, value)
+    return not isinstance(value, dict) and json.loads(json.dumps(own, default=str)) != value
+
+
+NOT_OF_RESULTS = ("job", "resources", "report", "plan")
+"""Sections whose keys change no result."""
+
+
+def other_settings(job: Job, workspace: Workspace) -> str:
+    """Return the options that give a job the keys that the last run in a workspace had otherwise, "" where none.
+
+    Such a run had ``--set`` options, or a job file that was changed since.
+    """
+    try:
+        recorded = tomllib.loads((workspace.read_file(JOB_FILE) or b"").decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return ""
+    now = job.model_dump(mode="json")
+    options = [
+        ("--set", f"{section}.{key}={toml_value(value)}")
+        for section, keys in recorded.items()
+        if section not in NOT_OF_RESULTS and isinstance(keys, dict) and section in now
+        for key, value in keys.items()
+        if _differs(getattr(job, section), key, value)
+    ]
+    return shlex.join(option for pair in options for option in pair)
 
 
 def state_of_all(found: Sequence[Standing]) -> str:
@@ -65,6 +120,25 @@ def state_in_a_word(standing: Standing) -> str:
     return "done" if standing.is_done else "outdated"
 
 
+def age_note(job: Job) -> str:
+    """Return why finished work of a job is older than its files or its keys; "" where it is not.
+
+    A job that was found in a workspace says nothing of its inputs, which are not looked at.
+    """
+    workspace = None if job.is_recorded else existing_workspace(job.job.workspace)
+    if workspace is None:
+        return ""
+    found = standings(job, workspace)
+    outdated = [one for one in found if one.changes and isinstance(one.before, StageManifest)]
+    if not outdated:
+        return ""
+    first = outdated[0]
+    return (
+        f"{workspace.url} is older than the job: {first.spec.name} would be computed again because {first.why}; this "
+        "is the result of the last run, and distembed run makes it new"
+    )
+
+
 def _verified_line(workspace: Workspace) -> str:
     """Return when every file was last found as it was written: a reading command compares only what is small."""
     found = workspace.verified()
@@ -76,10 +150,11 @@ def _verified_line(workspace: Workspace) -> str:
     return f"verified as a whole on {time:%Y-%m-%d %H:%M} UTC, {age} ago{since}"
 
 
-def state_of(standing: Standing, workspace: Workspace) -> str:
+def state_of(standing: Standing, workspace: Workspace, *, verbose: bool = True) -> str:
     """Return whether a stage is finished, and with what it took; or how far it is, or why it is computed again."""
     if standing.is_done and isinstance(standing.before, StageManifest):
-        return spent_text(standing.before.facts) + _kept(standing.before)
+        spent = spent_text(standing.before.facts)
+        return spent + _kept(standing.before) if verbose else spent.partition("   peak")[0]
     if standing.changes:
         state = "outdated" if isinstance(standing.before, StageManifest) else "not finished"
         return f"{state}: will be computed again because {standing.why}"

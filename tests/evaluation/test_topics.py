@@ -18,17 +18,19 @@ from distembed.evaluation.topics import found_again, largest_parts, mean_shares,
 @pytest.mark.parametrize("rows", [(9,), (4, 5), (1, 1, 7)])
 def test_telling_words_are_those_that_other_documents_lack(rows: tuple[int, ...]) -> None:
     """A word of all documents tells nothing, however often it occurs; a document without a topic is left out."""
-    counts = np.zeros((9, 5), np.int32)
+    counts = np.zeros((9, 6), np.int32)
     counts[:, 0] = 50
     counts[:4, 1] = 1
     counts[4:8, 2] = 1
     counts[0, 3] = counts[4, 3] = 7
     counts[8, 4] = 1
+    counts[0, 5] = 1
+    counts[4:7, 5] = 1  # a word of both topics tells of that which holds it more often
     matrix = da.from_array(counts, chunks=(rows, -1)).map_blocks(
         csr_array, meta=csr_array((0, 0), dtype=np.int32)
     )
     labels = np.array([0] * 4 + [1] * 4 + [-1])
-    assert telling_words(matrix, labels, 2, 3) == [[1], [2]]
+    assert telling_words(matrix, labels, 2, 3) == [[1], [2, 5]]
     assert telling_words(matrix, labels, 3, 3)[2] == []
 
 

@@ -327,7 +327,7 @@ def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(
     assert "distances" not in {name for stage in remade.stages().values() for name in stage.outputs}
     asked = (job, "--set", f"resources.distance_disk={budget}")
     assert "distances keeps distances in the workspace: 14.1 KiB on disk" in run("plan", *asked).output
-    assert "; keeps distances " in run("status", *asked, "--workspace", tmp_path / "fits").output
+    assert "; keeps distances " in run("status", "--verbose", *asked, "--workspace", tmp_path / "fits").output
     assert "keeps distances" not in run("plan", job).output
 
 
