@@ -4,7 +4,7 @@
 
 BEFORE and AFTER are psdvec workspaces whose counts are made, by the same job, AFTER of a larger text. The N_WORDS most
 frequent words of each are solved, all of them core; SETS are files or folders of word sets. Prints processor seconds,
-the objective after each round, and the scores of each. What it printed is in UPDATE.md.
+the objective after each round, and the scores of each.
 """
 
 from __future__ import annotations

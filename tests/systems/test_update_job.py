@@ -83,6 +83,10 @@ def test_frozen_leaves_old_vectors_and_solves_new_words(tiny: Path) -> None:
     assert set(after.index) - set(before.index) == set(NEW_WORDS)
     assert (np.linalg.norm(after.loc[list(NEW_WORDS)], axis=1) > 0).all()
     assert "core: 40 words known, 2 words new" in output
+    previous, core = (workspace.stages()[name].facts for name in ("previous", "core"))
+    assert (
+        core["noncore_scale"] == previous["noncore_scale"]
+    )  # the weights of the fit, and not of the new words
     drift = workspace.table("drift").to_pandas()
     np.testing.assert_allclose(drift["cosine"], 1, atol=1e-6)
     assert (drift["neighbors_kept"] == 1).all()
