@@ -17,7 +17,9 @@ from distembed.counting.renumbering_blocks import near_gained, renumber_rows, se
 from tests.counting.partitions import vocabulary_of, write_partition
 
 WORDS = "abcdefgh"
-DOCUMENTS = st.lists(st.lists(st.sampled_from([*WORDS, None]), min_size=6, max_size=16), min_size=1, max_size=3)
+DOCUMENTS = st.lists(
+    st.lists(st.sampled_from([*WORDS, None]), min_size=6, max_size=16), min_size=1, max_size=3
+)
 SUBSETS = st.lists(st.sampled_from(WORDS), min_size=4, unique=True)
 
 

@@ -266,7 +266,9 @@ def test_what_left_the_corpus_is_nowhere_in_the_workspace(tiny: Path) -> None:
     assert {derived.REPORT, derived.EXPLORER, "vocabulary.parquet"} < set(holders(tiny / "w", "zyzzyva"))
     (tiny / "text" / "b.txt").unlink()
     run("run", tiny / "job.toml", "--until", "tokens")
-    assert {derived.REPORT, derived.EXPLORER} < set(holders(tiny / "w", "zyzzyva"))  # the last results stay as a whole
+    assert {derived.REPORT, derived.EXPLORER} < set(
+        holders(tiny / "w", "zyzzyva")
+    )  # the last results stay as a whole
     done = succeed("run", tiny / "job.toml")
     assert "report/explore.html is removed" in done.output
     assert holders(tiny / "w", "zyzzyva") == []
