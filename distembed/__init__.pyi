@@ -34,6 +34,8 @@ from .views.finished_job import run_job as run_job
 from .views.matrices import read_distances as read_distances
 from .views.matrices import read_neighbors as read_neighbors
 from .views.matrices import read_pmi as read_pmi
+from .views.memory_jobs import impute as impute
+from .views.memory_jobs import topics as topics
 from .weighting.documents import log_entropy as log_entropy
 from .weighting.documents import tf_idf as tf_idf
 from .weighting.pmi import pmi as pmi

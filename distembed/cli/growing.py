@@ -43,11 +43,12 @@ def withdraw(
     *,
     allow_code: bool,
 ) -> None:
-    """Make WORKSPACE again without some documents or files, and remove all else that it holds of them.
+    """Make WORKSPACE again without some documents or files.
 
-    Tokens and counts of the other texts are kept, and the result has the bits of a run that never read them. Whatever
-    else lies in WORKSPACE is removed, also files that were put there by hand. The workspace records when this was done,
-    and digests by which later runs leave out what was withdrawn. Files outside of WORKSPACE are yours to remove.
+    All else that it holds of them is removed. Tokens and counts of the other texts are kept, and the result has the
+    bits of a run that never read them. Whatever else lies in WORKSPACE is removed, also files that were put there by
+    hand. The workspace records when this was done, and digests by which later runs leave out what was withdrawn. Files
+    outside of WORKSPACE are yours to remove.
     """
     with terminal_reporter(allow_code=allow_code) as reporter:
         outcome = withdraw_from(
@@ -72,11 +73,12 @@ def withdraw(
     "--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: one per core)."
 )
 def merge(workspaces: tuple[str, ...], target: str, until: str | None, n_workers: int | None) -> None:
-    """Merge WORKSPACES that were counted apart into one, with the bits of counting their corpora together.
+    """Merge WORKSPACES that were counted apart into one.
 
-    Each keeps all its words, so that min_count applies to the sums. The texts need not be here. The sections corpus,
-    vocabulary and counting of the jobs must say the same; later stages are computed as the first of WORKSPACES says.
-    Stop it at any time and give the same command again: it goes on where it was.
+    It has the bits of counting their corpora together. Each keeps all its words, so that min_count applies to the sums.
+    The texts need not be here. The sections corpus, vocabulary and counting of the jobs must say the same; later stages
+    are computed as the first of WORKSPACES says. Stop it at any time and give the same command again: it goes on where
+    it was.
     """
     with terminal_reporter() as reporter:
         outcome = merge_workspaces(

@@ -25,10 +25,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.corpus.dictionary_blocks import word_buckets
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import WORDS_SCHEMA, Tokens, open_partition
-from distembed.corpus.readers import Corpus
+from distembed.corpus.readers import Corpus, tokenized
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.texts import Texts
 from distembed.corpus.vocabulary_files import read_table, read_text
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing
@@ -269,7 +270,7 @@ class Vocabulary:
 
 
 def build_vocabulary(
-    docs: Corpus | Tokens,
+    docs: Corpus | Tokens | Texts,
     *,
     min_count: PositiveInt = 1,
     max_size: PositiveInt | None = None,
@@ -284,8 +285,8 @@ def build_vocabulary(
 
     Parameters
     ----------
-    docs : Corpus or Tokens
-        The corpus, which is tokenized first if that has not been done.
+    docs : Corpus, Tokens, column or sequence of texts
+        The corpus, which is tokenized first if that has not been done; or the text of each document.
     min_count : int
         Smallest number of tokens of a word; rarer words are left out.
     max_size : int, optional
@@ -326,7 +327,7 @@ def build_vocabulary(
     """
     if min_count < 1 or (max_size is not None and max_size < 1):
         raise ValueError(f"min_count is {min_count} and max_size {max_size}; give 1 or more.")
-    tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
+    tokens = tokenized(docs, scratch)
     kept = pa.array(sorted(set(keep)), pa.string())
     stop_words = stop_words_of(stop_words)
     is_plain = min_documents <= 1 and max_share >= 1 and not stop_words

@@ -121,7 +121,12 @@ def without(batches: Iterable[Batch], numbers: frozenset[int]) -> Iterator[Batch
 
 def _taken(batch: Batch, stays: NDArray[np.bool_], begins: NDArray[np.bool_]) -> Batch:
     mask = pa.array(begins)
-    ids, titles, labels = (column.filter(mask) for column in (batch.ids, batch.titles, batch.labels))
-    n_closed = int(stays[: batch.n_closed].sum())
-    starts, stops = batch.starts[stays], batch.stops[stays]
-    return Batch(batch.data, starts, stops, n_closed, ids, titles, labels, batch.offset)
+    return batch._replace(
+        starts=batch.starts[stays],
+        stops=batch.stops[stays],
+        n_closed=int(stays[: batch.n_closed].sum()),
+        ids=batch.ids.filter(mask),
+        titles=batch.titles.filter(mask),
+        labels=batch.labels.filter(mask),
+        carried=tuple(column.filter(mask) for column in batch.carried),
+    )

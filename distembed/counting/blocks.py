@@ -112,6 +112,7 @@ class StreamRules(NamedTuple):
     drop_key: np.uint64
     draw: int  # 0, or the largest window to draw
     draw_key: np.uint64
+    shift: NDArray[np.int32]  # what is added to the words of each document; empty: nothing
 
 
 class Stream(NamedTuple):
@@ -131,6 +132,7 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
             document = documents[row]
             words[out] = BORDER
             out += 1
+        shift = rules.shift[document] if len(rules.shift) else np.int32(0)
         for place in range(offsets[row], offsets[row + 1]):
             word = np.int32(BORDER)
             if ids[place] >= 0:
@@ -143,7 +145,7 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
                     continue
                 if rules.draw:
                     reach[out] = 1 + np.int32(_uniform(rules.draw_key, number) * rules.draw)
-            words[out] = word
+            words[out] = word + shift if word >= 0 else word
             out += 1
     return out, document, position
 

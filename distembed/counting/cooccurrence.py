@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.corpus.texts import Texts
 from distembed.counting import blocks
 from distembed.counting.blocks import Run
 from distembed.counting.cooccurrence_options import (
@@ -29,7 +30,7 @@ from distembed.counting.cooccurrence_options import (
     cooccurrence_row_blocks,
 )
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
-from distembed.counting.partition_rows import tokens_of
+from distembed.counting.partition_rows import token_ranges, tokens_of
 from distembed.counting.renumbered import RenumberedCounts
 from distembed.counting.renumbering_blocks import select_entries
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
@@ -40,7 +41,7 @@ from distembed.scratch import Scratch
 
 
 def count_cooccurrences(
-    docs: Corpus | Tokens,
+    docs: Corpus | Tokens | Texts,
     vocabulary: Vocabulary,
     *,
     window: PositiveInt = 5,
@@ -62,8 +63,8 @@ def count_cooccurrences(
 
     Parameters
     ----------
-    docs : Corpus or Tokens
-        The corpus, or its tokens.
+    docs : Corpus, Tokens, column or sequence of texts
+        The corpus, its tokens, or the text of each document.
     vocabulary : Vocabulary
         The words to count.
     window : int
@@ -155,18 +156,21 @@ def _count_partitions(
     shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
     boundaries = delayed(tuple(row_blocks), traverse=False)
     reach, memory = dict(tokens.storage_options), ThreadMemory()
+    # Where these are not known, each partition is one range.
+    n_tokens = [summary.n_tokens for summary in tokens.summaries] or [0] * len(tokens.partitions)
     tasks = [
         task(
-            partition,
+            tokens.partitions[number],
             shared,
             options,
             boundaries,
-            f"{folder}/part-{number:05d}.counts",
+            f"{folder}/part-{file:05d}.counts",
             number=number,
+            span=span,
             storage_options=reach,
             memory=memory,
         )
-        for number, partition in enumerate(tokens.partitions)
+        for file, (number, span) in enumerate(token_ranges(n_tokens))
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
     partials: list[PartialCounts] = compute(delayed(list)(tasks))

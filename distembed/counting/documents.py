@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, get_index_dtype
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
+from distembed.corpus.texts import Texts
 from distembed.counting.blocks import TermCounter
 from distembed.counting.partition_rows import DictionaryRows, token_rows, tokens_of
 from distembed.execution import map_blocks
@@ -95,14 +96,14 @@ def count_document_block(
 
 
 def count_document_terms(
-    docs: Corpus | Tokens, vocabulary: Vocabulary, *, block_memory: int = BLOCK_MEMORY
+    docs: Corpus | Tokens | Texts, vocabulary: Vocabulary, *, block_memory: int = BLOCK_MEMORY
 ) -> da.Array:
     """Count how often each word of the vocabulary occurs in each document.
 
     Parameters
     ----------
-    docs : Corpus or Tokens
-        The corpus, or its tokens.
+    docs : Corpus, Tokens, column or sequence of texts
+        The corpus, its tokens, or the text of each document.
     vocabulary : Vocabulary
         The words to count.
     block_memory : int

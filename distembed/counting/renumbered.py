@@ -94,3 +94,7 @@ class Part(NamedTuple):
     sign: int = 1
     largest_cell: int = -1
     n_tokens: int = 0
+
+
+ALL = Part()
+"""A partition all of whose pairs are counted and added."""

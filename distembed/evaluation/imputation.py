@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve
+from scipy.linalg import eigh
 from sklearn.linear_model import RidgeCV
 from sklearn.metrics import pairwise_distances
 
@@ -273,6 +273,52 @@ def is_better(row: MethodRecovery) -> bool | None:
     return row.centered_gain_low > 0 or row.rank_gain_low > 0
 
 
+USEFUL_COSINE, USEFUL_RANK = 0.1, 0.25
+"""From which centered cosine on, and down to which median rank as a share of the known names, a table is useful: half
+of the hidden names then have their true vector among the nearest quarter."""
+
+CHANCE_COSINE, CHANCE_RANK = 0.05, 0.4
+"""Below which centered cosine, and above which rank, a table is useless though it beats the shuffled one."""
+
+
+class Verdict(NamedTuple):
+    """What a table is worth for some vectors."""
+
+    word: Literal["useful", "weak", "useless"]
+    reason: str
+    """A clause that goes on from "because"."""
+
+
+def judge(own: MethodRecovery, shuffled: MethodRecovery, *, n_known: int) -> Verdict | None:
+    """Return what a table is worth by its hidden names; None for too few names.
+
+    Parameters
+    ----------
+    own : the first method, whose vectors are taken
+    shuffled : the same names from the table with its rows in another order, with the gains of `own` over it
+    n_known : known vectors among which the truth is ranked
+    """
+    better = is_better(shuffled)
+    if better is None:
+        return None
+    if not better:
+        return Verdict(
+            "useless", "hidden names are found no better than from the table with its rows shuffled"
+        )
+    found = (
+        f"the centered cosine with the true vectors is {own.centered_cosine:.3f} and their median rank "
+        f"{own.median_rank:.0f} of {n_known:,}"
+    )
+    rank = own.median_rank / n_known
+    if own.centered_cosine < CHANCE_COSINE and rank > CHANCE_RANK:
+        return Verdict("useless", f"{found}, where chance has 0 and {n_known / 2:.0f}")
+    if own.centered_cosine >= USEFUL_COSINE and rank <= USEFUL_RANK:
+        return Verdict("useful", found)
+    return Verdict(
+        "weak", f"{found}: better than chance, but not {USEFUL_COSINE} and {USEFUL_RANK * n_known:.0f}"
+    )
+
+
 def _with_interval(values: Floats, statistic: Callable[..., Any], seed: int) -> tuple[float, float, float]:
     """Return a statistic of the values and the ends of its bootstrap interval, NaN for fewer than three."""
     interval = bootstrap_interval(
@@ -349,20 +395,30 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
     kernel = kernel - kernel.mean(axis=1, keepdims=True)
     inside, targets = kernel[known], Y[known] - mean
     unit = inside.trace() / len(inside) or 1.0  # 0 where all known rows are equal
-    errors, solutions = zip(*(_leave_one_out(inside, ridge * unit, targets) for ridge in RIDGES), strict=True)
-    result: Floats = kernel[~known] @ solutions[int(np.argmin(errors))] + mean
+    values, basis = eigh(inside)
+    coordinates = basis.T @ targets
+    found = (_leave_one_out(values, basis, coordinates, ridge * unit) for ridge in RIDGES)
+    dual = min(found, key=lambda pair: pair[0])[1]
+    result: Floats = kernel[~known] @ dual + mean
     return result
 
 
-def _leave_one_out(kernel: Floats, ridge: float, targets: Floats) -> tuple[float, Floats]:
+def _leave_one_out(values: Floats, basis: Floats, coordinates: Floats, ridge: float) -> tuple[float, Floats]:
     """Return the squared leave-one-out error of a ridge, and its dual solution (K + ridge I)^-1 Y.
 
-    With C = (K + ridge I)^-1 and K centered, the hat matrix with its intercept is 11'/p + I - ridge C, and the
-    error of row i is its residual over 1 - hat_ii: no row has to be left out for it.
+    The eigenvalues and eigenvectors of K serve every ridge. With C = (K + ridge I)^-1 and K centered, the hat matrix
+    with its intercept is 11'/p + I - ridge C, and the error of row i is its residual over 1 - hat_ii: no row has to be
+    left out for it.
+
+    Parameters
+    ----------
+    values, basis : (p,) and (p, p) of the kernel K
+    coordinates : (p, s), the centered vectors Y in the basis
+    ridge : float
     """
-    inverse = solve(kernel + ridge * np.eye(len(kernel)), np.eye(len(kernel)), assume_a="pos")
-    dual = inverse @ targets
-    freedom = ridge * inverse.diagonal() - 1 / len(kernel)
+    inverse = 1 / (np.maximum(values, 0.0) + ridge)
+    dual = basis @ (inverse[:, None] * coordinates)
+    freedom = ridge * (basis**2 @ inverse) - 1 / len(values)
     return float(((ridge * dual / freedom[:, None]) ** 2).sum()), dual
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from distembed.job.inputs import FILES
@@ -34,9 +34,9 @@ def only_adds(found: Sequence[Standing]) -> bool:
     return before != now and all(stamp in now for stamp in before)
 
 
-def is_whole(following: Workspace, last: Workspace) -> bool:
-    """Return whether the next content has every stage that the last has."""
-    return following.stages().keys() >= last.stages().keys()
+def is_whole(following: Workspace, last: Workspace, asked: Collection[str]) -> bool:
+    """Return whether the next content has every stage that the last has and a job still asks for."""
+    return following.stages().keys() >= last.stages().keys() & set(asked)
 
 
 def _parameters(found: Sequence[Standing], stage: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -12,7 +12,7 @@ from distembed.formats.names import vector_format
 from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
-from distembed.job.stage import read_vectors
+from distembed.job.stage import names_in_table, read_vectors
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 from distembed.urls import (
@@ -48,8 +48,11 @@ def parse_source(text: str) -> Source:
     """
     if place := existing_workspace(text):
         return place
-    is_vectors = vector_format(text) is not None or "://" in text or Path(text).is_file()
-    return VectorFile(text) if is_vectors and not text.endswith(".toml") else open_job(text)
+    if ("://" in text or Path(text).is_file()) and not text.endswith(".toml"):
+        return VectorFile(text)
+    if vector_format(text) and not Path(text).exists():
+        raise FileNotFoundError(f"there is no file {text}: name a vector file, a workspace or a job file")
+    return open_job(text)
 
 
 def open_job(
@@ -242,6 +245,13 @@ def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors
         return WordVectors.load(source.path, max_words=max_words)
     place = source if isinstance(source, Workspace) else Workspace.open(source.job.workspace)
     return read_vectors(place, max_words=max_words)
+
+
+def names_of(source: Source) -> dict[str, str]:
+    """Return the word of each name that the table of a workspace spells otherwise; nothing for a vector file."""
+    if isinstance(source, VectorFile):
+        return {}
+    return names_in_table(source if isinstance(source, Workspace) else Workspace.open(source.job.workspace))
 
 
 def _refuse_folder(source: str) -> None:

@@ -221,7 +221,7 @@ def _run_beside(run: Run, specs: Sequence[StageSpec], withdraw: Withdraw | None)
     every = {standing.spec.name: standing for standing in found}
     beside = run._replace(job=job, workspace=following, standings=every, earlier=(last,))
     ran = [standing.spec.name for standing in found if _run_watched(standing, beside)]
-    if growth.is_whole(following, last):
+    if growth.is_whole(following, last, [spec.name for spec in system_of(job).stages(job)]):
         _record(job, following)
         last.take_place(alone=withdraw is not None)
     return ran

@@ -226,6 +226,15 @@ def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordV
     return found if max_words is None else found.head(max_words)
 
 
+def names_in_table(workspace: Workspace) -> dict[str, str]:
+    """Return the word of each name that a table spells otherwise than the vectors; nothing without a table."""
+    if "name" not in workspace.schema("vocabulary").names:
+        return {}
+    both = workspace.table("vocabulary").select(["name", "word"]).to_pydict()
+    pairs = zip(both["name"], both["word"], strict=True)
+    return {name: word for name, word in pairs if name and name != word}
+
+
 def vectors_at(path: str, *, max_words: int | None = None) -> WordVectors:
     """Return the first word vectors of a workspace, or of a file in any format.
 

@@ -29,19 +29,21 @@ from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
     Candidate,
     HiddenFold,
+    Kernel,
     best_candidate,
+    candidates_of,
     fold_of,
     fold_scores,
     hold_out_folds,
+    kernels_of,
     mean_scores,
 )
+from distembed.manifold.imputation_frames import aligned, in_frame, same_columns
 from distembed.manifold.imputation_maps import (
-    KERNEL_FEATURES,
     OPTIONS_OF_FIT,
-    fit_kernel,
     fit_ridge_path,
     infer_vectors,
-    kernel_features,
+    rows_of_kernel,
     with_departures,
     with_mapped_rows,
 )
@@ -65,7 +67,6 @@ from distembed.validation import array_of, seed_of, training_matrix
 
 Solver = Literal["krylov", "power"]
 Method = Literal["graph", "linear_map", "combined", "auto"]
-Kernel = Literal["linear", "rbf"]
 
 CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
 """Number of folds of known rows that are hidden to choose a method, and the largest number of hidden rows."""
@@ -111,18 +112,19 @@ class LatentSemanticImputation(BaseEstimator):
         "combined" imputes the residuals of that map and adds them to it; "auto" hides some known rows and takes the
         method that finds their vectors best, by the cosine after the mean of the known vectors is subtracted.
     ridge : float, optional
-        The ridge of the linear map, in units of the mean squared length of a known row of X less the mean. By default,
-        the value that finds hidden known rows best.
-    kernel : "linear" or "rbf"
+        The ridge of the map, in units of the mean squared length of a known row of X less the mean. By default, the
+        value that finds hidden known rows best.
+    kernel : "linear", "rbf" or "auto"
         "linear": the map is linear in the rows of X. "rbf": a kernel ridge regression with the kernel exp(-‖x - z‖² /
-        scale), whose scale is the median squared distance of known rows that differ.
+        scale), whose scale is the median squared distance of known rows that differ. "auto": the one of both that
+        finds hidden known rows best; with `method="auto"` it is chosen with the method.
     random_state : int, None, Generator or RandomState
         The seed of the known rows that are hidden for a choice, and of those that span the kernel's features. None and
         a generator draw one for each fit; the checkpoint keeps it as "seed", so that a fit that resumes has the same.
 
     Attributes
     ----------
-    vectors_ : shape (n, s), of the kind and dtype of Y; known rows are Y's, bit for bit
+    vectors_ : shape (n, s), of the kind and dtype of Y, a frame for frames; known rows are Y's, bit for bit
     graph_ : csr_array (n, n), distances from a row to those it is rebuilt from; a Dask array of CSR row blocks where
         `set_graph` was given one of more than `block_memory`
     weights_ : csr_array (n, n), float64, rows sum to one; a Dask array of CSR row blocks where the graph is one
@@ -135,9 +137,9 @@ class LatentSemanticImputation(BaseEstimator):
         step where there were more than `columns.RECORDED_STEPS`
     seed_, options_ : the seed of the fit, and its options by which `infer` finds new rows
     recall_ : share of true neighbors in a sample of the approximate lists; 1.0 for exact ones
-    method_, ridge_ : the method and the ridge that were used; the graph has no ridge, which is 0
-    choice_ : the mean score of each `Candidate`, where `method_` or `ridge_` was chosen. The best one's is
-        optimistic, since it was chosen by it
+    method_, ridge_, kernel_ : the method, and the ridge and kernel of its map; the graph has no map: 0 and "linear"
+    choice_ : the mean score of each `Candidate`, where one was chosen. The best one's is optimistic, since it was
+        chosen by it
 
     Notes
     -----
@@ -167,6 +169,8 @@ class LatentSemanticImputation(BaseEstimator):
     >>> model.converged_, model.weights_.shape
     (True, (4, 4))
     """
+
+    vectors_: Any
 
     def __init__(
         self,
@@ -210,8 +214,9 @@ class LatentSemanticImputation(BaseEstimator):
 
         Parameters
         ----------
-        X : NumPy or Dask array, shape (n, d), no NaN
-        Y : NumPy or Dask array, shape (n, s), floats; a row is known, or NaN throughout
+        X : NumPy or Dask array or data frame, shape (n, d), no NaN
+        Y : NumPy or Dask array, shape (n, s), floats; a row is known, or NaN throughout. Where X and Y are data frames,
+            Y has a row for each known name: rows are matched by the index, and `vectors_` is a frame with that of X
         graph : sparse (n, n), optional: row i's stored entries are the rows that i is rebuilt from,
             in place of the MST-kNN graph
 
@@ -219,7 +224,8 @@ class LatentSemanticImputation(BaseEstimator):
         ------
         ValueError
             If X holds NaN; if Y has rows that are NaN in part or infinite, or none that is known; if X and Y
-            differ in rows; if min_degree is not less than n; if an option has an unknown value.
+            differ in rows, or an index has a name twice; if min_degree is not less than n; if an option has an
+            unknown value.
         UnreachedRowsError
             If rows to impute are joined to no known one; its `rows` names them.
 
@@ -239,14 +245,14 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_options(self)
         matrix = self._training_matrix(X)
-        known_rows(array_of(Y, "Y"), matrix.shape[0])  # before the long work
+        known_rows(array_of(aligned(X, Y), "Y"), matrix.shape[0])  # before the long work
         rows = self._domain_rows(matrix)
         if graph is None:
             self._learn_graph(rows)
         else:
             self.set_graph(graph)
         self._learn_weights(rows)
-        return self.fit_vectors(Y, matrix)
+        return self.fit_vectors(Y, X)
 
     def fit_graph(self, X: DenseMatrix, *, distances: da.Array | None = None) -> LatentSemanticImputation:
         """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
@@ -392,7 +398,7 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_options(self)
         check_is_fitted(self, "weights_")
-        Y = array_of(Y, "Y")
+        frames, Y = (X, Y), array_of(aligned(X, Y), "Y")
         known = known_rows(Y, self.weights_.shape[0])
         if self.method != "graph" and X is None:
             raise ValueError(f"method is {self.method!r}, which reads the rows of X: call fit_vectors(Y, X)")
@@ -400,10 +406,11 @@ class LatentSemanticImputation(BaseEstimator):
         self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
         with one_blas_thread():
             if self.method == "graph":
-                self.method_, self.ridge_ = Candidate("graph", 0.0)
+                self.method_, self.ridge_, self.kernel_ = Candidate("graph", 0.0)
                 self._solve(Y, known)
             else:
                 self._fit_by_choice(Y, known, X)
+        self.vectors_ = in_frame(self.vectors_, *frames)
         return self
 
     def _draw_seed(self) -> int:
@@ -413,24 +420,19 @@ class LatentSemanticImputation(BaseEstimator):
             return seed
         return int(compute(self.checkpoint("seed", lambda: da.from_array(np.array([seed]))))[0])
 
-    def _map_rows(self, X: Any, known: Any) -> da.Array:
-        """Return what the map is linear in: the rows of X, or features of them."""
+    def _map_rows(self, X: Any, known: Any) -> dict[str, da.Array]:
+        """Return by kernel what the map is linear in: the rows of X, or features of them."""
         rows = self._domain_rows(self._training_matrix(X))
-        if self.kernel == "linear":
-            return rows
-
-        def make() -> da.Array:
-            return kernel_features(rows, fit_kernel(rows, known, random_state=self.seed_))
-
-        return self.checkpoint(KERNEL_FEATURES, make)
+        options: dict[str, Any] = {"seed": self.seed_, "checkpoint": self.checkpoint}
+        return {kernel: rows_of_kernel(rows, known, kernel, **options) for kernel in kernels_of(self.kernel)}
 
     def _fit_by_choice(self, Y: Any, known: Any, X: Any) -> None:
         rows = self._map_rows(X, known)
-        self.method_, self.ridge_ = self._choose(Y, known, rows)
+        self.method_, self.ridge_, self.kernel_ = self._choose(Y, known, rows)
         if self.method_ == "graph":
             self._solve(Y, known)
         else:
-            self._map(Y, known, rows)
+            self._map(Y, known, rows[self.kernel_])
 
     @overload
     def fit_transform(self, X: DenseMatrix, Y: da.Array) -> da.Array: ...
@@ -438,7 +440,7 @@ class LatentSemanticImputation(BaseEstimator):
     @overload
     def fit_transform(self, X: DenseMatrix, Y: DenseInMemory) -> Floats: ...
 
-    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Floats | da.Array:
+    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Any:
         """Fit and return `vectors_`.
 
         Examples
@@ -457,11 +459,11 @@ class LatentSemanticImputation(BaseEstimator):
 
         A new row is rebuilt from its `min_degree` nearest rows of X, which have their vectors, with weights as `fit`
         learns them. Its vector is the same mixture of theirs; "combined" adds the linear map of what the row differs
-        from the mixture of rows, and "linear_map" is the map alone.
+        from the mixture of rows, and "linear_map" is the map alone, of the kernel `kernel_`.
 
         Parameters
         ----------
-        X_new : array (m, d)
+        X_new : array or data frame (m, d)
             The new rows, in the columns and units of X.
         X, Y : arrays (n, d) and (n, s)
             What `fit` was given.
@@ -487,16 +489,14 @@ class LatentSemanticImputation(BaseEstimator):
         check_is_fitted(self, "vectors_")
         if not hasattr(self, "seed_"):  # the vectors are those of a job
             self.seed_ = self._draw_seed()
-        matrix = self._training_matrix(X)
-        known = known_rows(Y := array_of(Y, "Y"), matrix.shape[0])
+        matrix, given = self._training_matrix(X), (X_new, Y)
+        known = known_rows(Y := array_of(aligned(X, Y), "Y"), matrix.shape[0])
         with one_blas_thread():
-            return infer_vectors(self, X_new, matrix, Y, known)
+            return in_frame(infer_vectors(self, same_columns(X_new, X), matrix, Y, known), *given)
 
     def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
-        if self.min_degree >= rows.shape[0]:
-            raise ValueError(
-                f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it"
-            )
+        if self.min_degree >= (n := rows.shape[0]):
+            raise ValueError(f"min_degree = {self.min_degree} needs more rows than the {n} of X: lower it")
         self.recall_ = 1.0
         # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
         if self.neighbors == "exact":
@@ -532,10 +532,11 @@ class LatentSemanticImputation(BaseEstimator):
             vectors = with_departures(self.vectors_, rows, mixtures, path, self.ridge_, **options)
         self.vectors_ = vectors if isinstance(Y, da.Array) else compute(vectors)
 
-    def _choose(self, Y: Any, known: Any, rows: da.Array) -> Candidate:
-        """Return the method and ridge to use: those given, or the best on known rows that are hidden."""
-        if self.method != "auto" and self.ridge is not None:
-            return Candidate(self.method, self.ridge)
+    def _choose(self, Y: Any, known: Any, rows: dict[str, da.Array]) -> Candidate:
+        """Return the method, ridge and kernel to use: those given, or the best on known rows that are hidden."""
+        candidates = candidates_of(self.method, self.kernel, self.ridge)
+        if len(candidates) == 1:
+            return candidates[0]
         if known.sum() < LEAST_KNOWN:
             raise ValueError(
                 f"method is {self.method!r}, which is chosen on known rows that are hidden, but {known.sum()} rows of "
@@ -547,11 +548,12 @@ class LatentSemanticImputation(BaseEstimator):
             fold_scores(
                 self._hidden_fold(rows, Y, known, hidden, prefixed(self.checkpoint, f"fold-{number}-")),
                 compute(Y[hidden]).astype(np.float64),
+                candidates,
             )
             for number, hidden in enumerate(folds)
         ]
         self.choice_ = mean_scores(scores)
-        return best_candidate(scores, self.method)
+        return best_candidate(scores, candidates)
 
     def hidden_fold(self, X: DenseMatrix, Y: DenseMatrix, hidden: NDArray[np.integer]) -> HiddenFold:
         """Return what every method finds the vectors of known rows from, when they are hidden.
@@ -584,13 +586,14 @@ class LatentSemanticImputation(BaseEstimator):
             return self._hidden_fold(self._map_rows(X, known), Y, known, hidden, self.checkpoint)
 
     def _hidden_fold(
-        self, rows: da.Array, Y: Any, known: Any, hidden: Any, checkpoint: Checkpoint
+        self, rows: dict[str, da.Array], Y: Any, known: Any, hidden: Any, checkpoint: Checkpoint
     ) -> HiddenFold:
         kept = known.copy()
         kept[hidden] = False
         impute = partial(self._impute, kept, hidden)
-        path = fit_ridge_path(rows, Y, kept, block_memory=self.block_memory)
-        return fold_of(impute, rows, Y, hidden, path=path, checkpoint=checkpoint)
+        options: dict[str, Any] = {"block_memory": self.block_memory}
+        paths = {kernel: fit_ridge_path(values, Y, kept, **options) for kernel, values in rows.items()}
+        return fold_of(impute, rows, Y, hidden, paths=paths, checkpoint=checkpoint)
 
     def _impute(self, known: Any, rows: Any, values: Any) -> da.Array:
         return imputed_rows(self._solution(values, known, persist), known, rows, values.dtype)

@@ -335,7 +335,22 @@ def _least_value(values: Float64s, mean: Float64s, n_known: int) -> float:
 
 def map_weights(path: RidgePath, ridge: float) -> Float64s:
     """Return the weights B of the map with a ridge, in units of the mean squared length of a row, (d, s)."""
-    return path.basis @ (path.products / (path.values + ridge * path.unit)[:, None])
+    return path.basis @ basis_weights(path, ridge)
+
+
+def basis_weights(path: RidgePath, ridge: float) -> Float64s:
+    """Return the weights of the map for rows in the coordinates of the path's basis, (k, s)."""
+    return path.products / (path.values + ridge * path.unit)[:, None]
+
+
+def known_weights(path: RidgePath, ridge: float, A: Float64s, x: Float64s) -> Float64s:
+    """Return the weights c of the known vectors with which x B = Σ c_i y_i, (p,); their sum is zero.
+
+    A are the known rows of the table, (p, d), and x is a difference of rows, (d,).
+    """
+    coordinates = (x @ path.basis) / (path.values + ridge * path.unit)
+    weights: Float64s = ((A - path.mean) @ path.basis) @ coordinates
+    return weights
 
 
 def map_rows(X: Any, path: RidgePath, weights: Float64s) -> Float64s:

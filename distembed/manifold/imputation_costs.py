@@ -8,6 +8,7 @@ from distembed.costs import Cost, Exchange
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
 from distembed.manifold.imputation import CHOICE_FOLDS, CHOICE_ROWS, LatentSemanticImputation
+from distembed.manifold.imputation_choice import candidates_of, kernels_of
 from distembed.manifold.imputation_maps import LANDMARKS
 from distembed.manifold.imputation_rows import edge_chunk, held_whole, most_held
 from distembed.manifold.imputation_systems import (
@@ -113,16 +114,35 @@ def vectors_cost(
     if model.method == "graph":
         cost = solving_cost(model, vectors, **options)
         return cost._replace(written_bytes=cost.written_bytes + stored)
-    mapped = _map_cost(model, table, vectors)
-    systems = [] if model.method == "linear_map" else [vectors, mapped_table(model, table)]
-    solved = [solving_cost(model, size, **options) for size in systems]
-    cost = _sum([features_cost(model, table), mapped, *solved])
-    if model.method == "auto" or model.ridge is None:
+    of_maps = [_made_cost(model, table, vectors, kernel, **options) for kernel in kernels_of(model.kernel)]
+    cost = _sum([features_cost(model, table), largest_cost(of_maps)])
+    if len(candidates_of(model.method, model.kernel, model.ridge)) > 1:
         n_known = vectors.n_rows - (n_unknown or 0)
         n_hidden = min(CHOICE_ROWS, n_known)
         fold = fold_cost(model, table, vectors, -(-n_hidden // CHOICE_FOLDS), **options)
         cost = _sum([cost, *[fold] * min(CHOICE_FOLDS, n_hidden)])
     return cost._replace(written_bytes=cost.written_bytes + stored)
+
+
+def _made_cost(
+    model: LatentSemanticImputation, table: RowSizes, vectors: RowSizes, kernel: str, **options: Any
+) -> Cost:
+    """Return what the vectors take once a map of a kernel is chosen, beside the features of the kernel."""
+    systems = [] if model.method == "linear_map" else [vectors, mapped_table(model, table, kernel)]
+    solved = [solving_cost(model, size, **options) for size in systems]
+    return _sum([_map_cost(model, table, vectors, kernel), *solved])
+
+
+def largest_cost(ways: list[Cost]) -> Cost:
+    """Return the most that one of several ways takes, where it is not known which is taken."""
+    return Cost(
+        max(way.tasks for way in ways),
+        max(way.read_bytes for way in ways),
+        max(way.written_bytes for way in ways),
+        max(way.task_bytes for way in ways),
+        max(way.shared_bytes for way in ways),
+        graphs=max(way.graphs for way in ways),
+    )
 
 
 def _sum(steps: list[Cost]) -> Cost:
@@ -172,9 +192,9 @@ def solving_cost(
     return Cost(tasks, read, written, task, shared, exchange=exchange)
 
 
-def mapped_table(model: LatentSemanticImputation, table: RowSizes) -> RowSizes:
-    """Return the size of what the map is linear in: the rows of the table, or their kernel's features."""
-    if model.kernel == "linear":
+def mapped_table(model: LatentSemanticImputation, table: RowSizes, kernel: str) -> RowSizes:
+    """Return the size of what the map of a kernel is linear in: the rows of the table, or the kernel's features."""
+    if kernel == "linear":
         return table.compared(model.metric)
     return RowSizes(table.n_rows, min(LANDMARKS, table.n_rows))
 
@@ -183,19 +203,19 @@ def features_cost(model: LatentSemanticImputation, table: RowSizes) -> Cost:
     """Return what the features of a kernel take, which are kept once for all maps; a linear map has none."""
     if model.kernel == "linear":
         return Cost(0, 0, 0, 0, graphs=0)
-    rows = mapped_table(model, table)
+    rows = mapped_table(model, table, "rbf")
     chunk, m = row_chunk(table.n_rows, table.row_bytes, model.block_memory), rows.n_columns
     task = chunk * (2 * table.compared(model.metric).row_bytes + 4 * 8 * m) + 8 * m * (m + table.n_columns)
     return Cost(-(-table.n_rows // chunk), table.n_bytes, rows.n_bytes, task, 3 * 8 * m * m)
 
 
-def _map_cost(model: LatentSemanticImputation, table: RowSizes, vectors: RowSizes) -> Cost:
+def _map_cost(model: LatentSemanticImputation, table: RowSizes, vectors: RowSizes, kernel: str) -> Cost:
     """Return what fitting a linear map to the known rows takes, and mapping all; features of a kernel are held."""
-    rows = mapped_table(model, table)
+    rows = mapped_table(model, table, kernel)
     n, m, s = rows.n_rows, rows.n_columns, vectors.n_columns
     chunk = row_chunk(n, 8 * (m + s), model.block_memory)
     task = chunk * (2 * rows.row_bytes + 2 * vectors.row_bytes + 16 * (m + s)) + 8 * m * (m + s)
-    held = MAP_COPIES * 8 * min(m, n) * (m + s) + (2 * rows.n_bytes if model.kernel == "rbf" else 0)
+    held = MAP_COPIES * 8 * min(m, n) * (m + s) + (2 * rows.n_bytes if kernel == "rbf" else 0)
     return Cost(3 * -(-n // chunk), 3 * (rows.n_bytes + vectors.n_bytes), 0, task, held, graphs=3)
 
 
@@ -212,8 +232,10 @@ def fold_cost(
     """Return what `hidden_fold` takes for so many hidden rows, beside the features of a kernel."""
     q = None if n_unknown is None else n_unknown + n_hidden
     options: dict[str, Any] = {"n_edges": n_edges, "n_unknown": q, "n_sweeps": n_sweeps}
-    solved = [hidden_cost(model, size, n_hidden, **options) for size in (vectors, mapped_table(model, table))]
-    return _sum([_map_cost(model, table, vectors), *solved])
+    kernels = kernels_of(model.kernel)
+    systems = [vectors, *(mapped_table(model, table, kernel) for kernel in kernels)]
+    solved = [hidden_cost(model, size, n_hidden, **options) for size in systems]
+    return _sum([*(_map_cost(model, table, vectors, kernel) for kernel in kernels), *solved])
 
 
 def hidden_cost(
@@ -230,8 +252,10 @@ def hidden_cost(
 def infer_cost(model: LatentSemanticImputation, table: RowSizes, vectors: RowSizes, n_new: int) -> Cost:
     """Return what `infer` takes for so many new rows; nothing is stored, the vectors are those of the caller."""
     k, n_edges = min(model.min_degree, table.n_rows), n_new * min(model.min_degree, table.n_rows)
-    rows = mapped_table(model, table)
-    mapped = [features_cost(model, table)._replace(written_bytes=0), _map_cost(model, table, vectors)]
+    kernels = kernels_of(model.kernel)
+    rows = max((mapped_table(model, table, kernel) for kernel in kernels), key=lambda size: size.n_bytes)
+    fitted = largest_cost([_map_cost(model, table, vectors, kernel) for kernel in kernels])
+    mapped = [features_cost(model, table)._replace(written_bytes=0), fitted]
     steps = [] if model.method == "graph" else mapped
     if model.method != "linear_map":
         new = weights_cost(model, table._replace(n_rows=n_new + table.n_rows), n_edges=n_edges)

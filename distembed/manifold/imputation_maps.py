@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.execution import compute, map_blocks, persist
+from distembed.execution import Checkpoint, compute, map_blocks, persist
 from distembed.linalg.chunks import batches, row_chunk
 from distembed.linalg.operators import sum_over_blocks
 from distembed.manifold import imputation_blocks as blocks
@@ -91,6 +91,17 @@ def kernel_features(rows: da.Array, features: blocks.KernelFeatures) -> da.Array
     return map_blocks(blocks.kernel_rows, rows, features=features, chunks=chunks, dtype=np.float64)
 
 
+def rows_of_kernel(
+    rows: da.Array, known: blocks.Bools, kernel: str, *, seed: int, checkpoint: Checkpoint = persist
+) -> da.Array:
+    """Return what the map of a kernel is linear in: the rows of the table, or features of them."""
+    if kernel == "linear":
+        return rows
+    return checkpoint(
+        KERNEL_FEATURES, lambda: kernel_features(rows, fit_kernel(rows, known, random_state=seed))
+    )
+
+
 def in_rows(*arrays: Any, block_memory: int) -> list[da.Array]:
     """Return arrays of the same rows as Dask arrays in the same row blocks of whole rows."""
     n_bytes = 8 * sum(array.shape[1] for array in arrays)
@@ -135,7 +146,7 @@ def _add_departures(imputed: Any, X: Any, mixtures: Any, *, weights: blocks.Floa
 
 # --- new rows ---------------------------------------------------------------------------------------------
 
-OPTIONS_OF_FIT = ("metric", "min_degree", "weights", "floor", "kernel")
+OPTIONS_OF_FIT = ("metric", "min_degree", "weights", "floor")
 """The options that say how the vector of a new row is found: those of the fit, whatever is set after it."""
 
 
@@ -157,9 +168,10 @@ def infer_vectors(model: Any, X_new: Any, X: Any, Y: Any, known: blocks.Bools) -
     model = copy(model).set_params(**getattr(model, "options_", {}))
     rows = domain_rows(X, metric=model.metric, block_memory=model.block_memory)
     new = domain_rows(_new_rows(X_new, rows), metric=model.metric, block_memory=model.block_memory)
-    dtype = model.vectors_.dtype
+    fitted = array_of(model.vectors_, "vectors_")
+    dtype = fitted.dtype
     if model.method_ == "graph":
-        mixed = _mixtures(_new_weights(model, new, rows), model.vectors_, model.block_memory)
+        mixed = _mixtures(_new_weights(model, new, rows), fitted, model.block_memory)
         return mixed.astype(dtype)
     of_table, of_new = _map_rows(model, new, rows, known)
     path = fit_ridge_path(of_table, Y, known, block_memory=model.block_memory)
@@ -168,9 +180,7 @@ def infer_vectors(model: Any, X_new: Any, X: Any, Y: Any, known: blocks.Bools) -
     if model.method_ == "linear_map":
         return blocks.map_rows(values, path, slopes).astype(dtype)
     weights = _new_weights(model, new, rows)
-    mixed, departures = (
-        _mixtures(weights, array, model.block_memory) for array in (model.vectors_, of_table)
-    )
+    mixed, departures = (_mixtures(weights, array, model.block_memory) for array in (fitted, of_table))
     return (mixed + (values - departures) @ slopes).astype(dtype)
 
 
@@ -186,7 +196,7 @@ def _new_rows(X_new: Any, rows: da.Array) -> Any:
 
 def _map_rows(model: Any, new: da.Array, rows: da.Array, known: blocks.Bools) -> tuple[da.Array, da.Array]:
     """Return what the map is linear in, of the rows of the fit and of the new ones."""
-    if model.kernel == "linear":
+    if model.kernel_ == "linear":
         return rows, new
     features = fit_kernel(rows, known, random_state=model.seed_)
     return kernel_features(rows, features), kernel_features(new, features)

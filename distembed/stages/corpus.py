@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,8 +24,10 @@ from distembed.corpus.costs import (
     vocabulary_cost,
     words_in_memory,
 )
+from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
+from distembed.corpus.metadata import metadata_rows, read_metadata
+from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, open_partition, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
@@ -36,7 +38,8 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccur
 from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
-from distembed.counting.renumbered import Part, RenumberedCounts
+from distembed.counting.partition_rows import token_ranges
+from distembed.counting.renumbered import RenumberedCounts
 from distembed.display import plural
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table
@@ -55,7 +58,7 @@ from distembed.stages.corpus_growth import (
     growth_of,
     kept_items,
     partition_keys,
-    random_keys,
+    to_count,
 )
 from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
 from distembed.stages.corpus_sizes import CorpusSizes
@@ -122,21 +125,50 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
         kept=kept,
         withdrawals=ctx.job.corpus.withdrawals,
     )
-    return token_facts(ctx, ctx.store_files(outputs.TOKENS, len(corpus.bundles), make), keys)
+    partitions = ctx.store_files(outputs.TOKENS, len(corpus.bundles), make)
+    facts = token_facts(ctx, partitions, keys, refused=corpus.refused)
+    if ctx.job.corpus.metadata is not None:
+        read = Tokens(tuple(map(_prefix, partitions)))
+        ctx.reporter.note(f"tokens: {_joined(ctx.job.corpus.metadata, facts, read)}")
+    return facts
 
 
-def token_facts(ctx: Context, partitions: Sequence[FileItem], keys: Sequence[str]) -> dict[str, Any]:
+def token_facts(
+    ctx: Context, partitions: Sequence[FileItem], keys: Sequence[str], *, refused: Sequence[BadRecord] = ()
+) -> dict[str, Any]:
     """Store the bad records of partitions, and return their numbers and what each was made from."""
     if ctx.job.corpus.bad_records == "skip":
-        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions))
+        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions, refused))
     totals = _totals(partition.summary for partition in partitions)
+    if refused:
+        totals["n_files_left_out"] = len(refused)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
     return {**totals, KEYS: list(keys)}
 
 
-def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
-    """Return file, place and reason of the first bad records; a last row counts those that are not listed."""
+def _joined(url: str, totals: Mapping[str, Any], tokens: Tokens) -> str:
+    """Return how many documents have a row in the table of metadata.
+
+    Raises
+    ------
+    CorpusError
+        If none has.
+    """
+    n_documents, n_without = totals["n_documents"], totals["n_without_metadata"]
+    if n_without < n_documents:
+        return f"{n_documents - n_without:,} of {plural(n_documents, 'document')} have a row in {url}"
+    metadata = read_metadata(url)
+    row = next(iter(metadata_rows(metadata)), "nothing")
+    document = next(iter(document_tables(tokens)))["id"][0].as_py()
+    raise CorpusError(
+        f'no document has a row in {url}: its column "{metadata.key}" begins with {row!r}, and the first document has '
+        f"the id {document!r}; give ids, or names of files."
+    )
+
+
+def _bad_records(partitions: Sequence[FileItem], refused: Sequence[BadRecord]) -> pa.Table:
+    """Return file, place and reason of files left out and of the first bad records; a last row counts the others."""
     suffix = ".skipped.parquet"
     prefixes = (
         path.removesuffix(suffix)
@@ -151,12 +183,15 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
             break
     left = sum(partition.summary["n_bad_records"] for partition in partitions) - found.num_rows
     more = [{"file": "", "place": "", "reason": f"{left:,} more bad records are not listed"}] if left else []
-    return pa.concat_tables([found, pa.Table.from_pylist(more, SKIPPED_SCHEMA)])
+    files = [record._asdict() for record in refused]
+    first, last = (pa.Table.from_pylist(rows, SKIPPED_SCHEMA) for rows in (files, more))
+    return pa.concat_tables([first, found, last])
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
     """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
     kinds = {
+        "n_files_left_out": "files that cannot be read (see the table bad_records)",
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
         "n_replaced": "bytes that are not UTF-8",
@@ -236,7 +271,8 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     store_vocabulary(ctx, vocabulary)
     n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
     documents = grouped_documents(tokens)
-    ctx.stage.store_batches(outputs.DOCUMENTS.name, DOCUMENTS_SCHEMA, documents, n_rows=n_documents)
+    schema = open_partition(tokens.partitions[0], "documents").schema_arrow
+    ctx.stage.store_batches(outputs.DOCUMENTS.name, schema, documents, n_rows=n_documents)
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
@@ -358,7 +394,7 @@ def plan_runs(corpus: CorpusSizes, runs: RunSizes, options: CooccurrenceOptions)
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of adding up the runs of all partitions."""
-    return merged_counts_cost(sizes.corpus.n_partitions, sizes.n_nonzero, sizes.runs, counting_options(job))
+    return merged_counts_cost(sizes.n_nonzero, sizes.runs, counting_options(job))
 
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
@@ -387,8 +423,9 @@ def store_runs(
         block_memory=options.block_memory,
     )
     make = partial(
-        _count_numbered_partition,
+        _count_range,
         workspace=ctx.workspace.url,
+        vocabulary=ctx.workspace.stages()["vocabulary"].digest,
         todo=(todo := _to_count(ctx.workspace, tokens, growth)),
         options=options,
         row_blocks=blocks,
@@ -401,32 +438,42 @@ def store_runs(
 
 
 def _to_count(workspace: Workspace, tokens: FilesOutput, growth: Growth | None) -> list[ToCount]:
-    """Return the partitions of tokens, and those after them that are counted to be subtracted."""
-    blocks = workspace.describe(tokens.name).blocks
-    prefixes, keys = tokens_of(workspace, tokens).partitions, random_keys(blocks)
+    """Return the ranges of the partitions of tokens, and of those after them that are counted to be subtracted."""
+    partitions = to_count(workspace, workspace.describe(tokens.name).blocks)
     if growth is None:
-        return [ToCount(prefix, key, Part()) for prefix, key in zip(prefixes, keys, strict=True)]
-    return [*map(ToCount, prefixes, keys, growth.parts), *growth.gone]
+        return _in_ranges(partitions)
+    kept = [one._replace(part=part) for one, part in zip(partitions, growth.parts, strict=True)]
+    return [*_in_ranges(kept), *_in_ranges(growth.gone)]
 
 
-def _count_numbered_partition(
+def _in_ranges(partitions: Sequence[ToCount]) -> list[ToCount]:
+    ranges = token_ranges([one.n_tokens for one in partitions])
+    return [partitions[number]._replace(span=span) for number, span in ranges]
+
+
+def _count_range(
     index: int,
     prefix: str,
     *,
     workspace: str,
+    vocabulary: str,
     todo: Sequence[ToCount],
-    options: CooccurrenceOptions,
-    row_blocks: Sequence[int],
-    memory: ThreadMemory,
     growth: Growth | None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    vocabulary, (place, number, part) = vocabulary_of(Workspace.open(workspace)), todo[index]
+    """Count the range of a number into a file of runs; return what `PartialCounts` says of it but the place."""
+    words, one = _vocabulary_in_memory(workspace, vocabulary), todo[index]
     partials = count_partition(
-        place, vocabulary, options, row_blocks, f"{prefix}.counts", number=number, memory=memory,
-        part=part, gained=gained_words(growth, part),
+        one.prefix, words, target=f"{prefix}.counts", number=one.number, span=one.span,
+        part=one.part, gained=gained_words(growth, one.part), **options,
     )  # fmt: skip
     return {**partials._asdict(), "url": ""}
+
+
+@lru_cache(maxsize=1)
+def _vocabulary_in_memory(workspace: str, digest: str) -> Vocabulary:  # noqa: ARG001 - tells versions apart
+    """Return the vocabulary of a workspace, which the tasks of a process count by one after the other."""
+    return vocabulary_of(Workspace.open(workspace))
 
 
 def run_cooccurrence(ctx: Context) -> dict[str, Any]:

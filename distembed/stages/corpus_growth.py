@@ -19,7 +19,8 @@ from distembed.corpus import Corpus, Tokenizer, Vocabulary
 from distembed.corpus.partitions import TOKENS_VERSION, read_partition
 from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.counting.renumbered import Part, RenumberedCounts, renumbered
+from distembed.counting.partition_rows import WHOLE, TokenRange, token_ranges
+from distembed.counting.renumbered import ALL, Part, RenumberedCounts, renumbered
 from distembed.display import plural
 from distembed.job.growth import changes_corpus
 from distembed.job.inputs import code_file, versions_at
@@ -125,7 +126,22 @@ class ToCount(NamedTuple):
 
     prefix: str
     number: int
-    part: Part
+    n_tokens: int
+    part: Part = ALL
+    span: TokenRange = WHOLE
+
+
+def to_count(workspace: Workspace, blocks: Iterable[BlockRecord], part: Part = ALL) -> list[ToCount]:
+    """Return the partitions of a workspace as they are to be counted."""
+    return [
+        ToCount(
+            _kept(workspace, block, linked=False).prefix,
+            random_key(block),
+            block.summary.get("n_tokens", 0),
+            part,
+        )
+        for block in blocks
+    ]
 
 
 class Growth(NamedTuple):
@@ -149,7 +165,7 @@ def growth_of(
     Their files are compared with their digests, unless they are already `is_checked`.
     """
     blocks = ctx.workspace.describe(tokens.name).blocks
-    parts, gone, earlier = [Part()] * len(blocks), list[ToCount](), list[RenumberedCounts]()
+    parts, gone, earlier = [ALL] * len(blocks), list[ToCount](), list[RenumberedCounts]()
     free = _by_digest(blocks)
     for workspace in ctx.earlier:
         if not _is_counted(workspace, ctx, tokens):
@@ -163,31 +179,29 @@ def growth_of(
             continue
         if not is_checked and not workspace.is_whole([*COUNTED, *([tokens.name] if left else [])]):
             continue
-        for before, part in _kept_parts(workspace, counts, len(earlier)).items():
+        for before, part in _kept_parts(workspace, counts, len(earlier), old).items():
             if before in numbers:
                 parts[numbers[before]] = part
-        gone += _gone(workspace, left, len(earlier))
+        gone += to_count(workspace, left, Part("others", len(earlier), -1))
         earlier.append(counts)
     return Growth(parts, gone, earlier) if earlier else None
 
 
-def _kept_parts(workspace: Workspace, counts: RenumberedCounts, source: int) -> dict[int, Part]:
+def _kept_parts(
+    workspace: Workspace, counts: RenumberedCounts, source: int, partitions: Sequence[BlockRecord]
+) -> dict[int, Part]:
     """Return how each partition of a workspace is counted where it is kept; nothing of it is if no word has changed."""
     part = Part("gained", source)
-    facts = {block.index: block.summary for block in workspace.describe(outputs.PARTIAL_COUNTS.name).blocks}
     if not counts.has_same_words:
-        return dict.fromkeys(facts, part)
+        return {one.index: part for one in partitions}
+    ranges = token_ranges([one.summary.get("n_tokens", 0) for one in partitions])
+    facts = [block.summary for block in workspace.describe(outputs.PARTIAL_COUNTS.name).blocks]
+    # The first range of a partition has what is known of all.
+    known = {number: one for (number, span), one in zip(ranges, facts, strict=False) if span.place == 0}
     return {
-        index: part._replace(largest_cell=summary["largest_cell"], n_tokens=summary["n_tokens"])
-        for index, summary in facts.items()
+        partitions[number].index: part._replace(largest_cell=one["largest_cell"], n_tokens=one["n_tokens"])
+        for number, one in known.items()
     }
-
-
-def _gone(workspace: Workspace, blocks: Sequence[BlockRecord], source: int) -> list[ToCount]:
-    """Return the partitions of a workspace that are counted to be subtracted."""
-    part = Part("others", source, -1)
-    prefixes = [_kept(workspace, block, linked=False).prefix for block in blocks]
-    return [ToCount(prefix, key, part) for prefix, key in zip(prefixes, random_keys(blocks), strict=True)]
 
 
 def why_not_kept(options: CooccurrenceOptions, *, n_changed: int) -> str:
@@ -254,9 +268,9 @@ def _read(block: int, *, url: str) -> csr_array:
     return found
 
 
-def random_keys(blocks: Iterable[BlockRecord]) -> list[int]:
-    """Return a number for each partition that follows from its content, and with which its random numbers are drawn."""
-    return [int(block.digest[:12], 16) for block in blocks]
+def random_key(block: BlockRecord) -> int:
+    """Return a number for a partition that follows from its content, and with which its random numbers are drawn."""
+    return int(block.digest[:12], 16)
 
 
 def growth_line(growth: Growth, vocabulary: Vocabulary) -> str:

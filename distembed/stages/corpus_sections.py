@@ -50,9 +50,14 @@ READ_OF_FORMATS = (
     Only(("layout",), "formats", ("text",), "plain text"),
     Only(("delimiter",), "formats", ("csv",), "CSV"),
     Only(("quotes",), "formats", ("csv", "tsv"), "CSV or TSV"),
-    Only(("encoding",), "formats", ("text", "jsonl", "csv", "tsv"), "text, JSON lines, CSV or TSV"),
     Only(
-        ("text_field", "id_field", "title_field", "label_field"),
+        ("encoding",),
+        "formats",
+        ("text", "jsonl", "csv", "tsv", "html"),
+        "text, JSON lines, CSV, TSV or HTML",
+    ),
+    Only(
+        ("text_field", "id_field", "title_field", "label_field", "carry_fields"),
         "formats",
         IN_RECORDS,
         "JSON lines or tables",
@@ -90,7 +95,12 @@ class CorpusSection(TextsSection):
     (.bz2 .gz .xz .zst).
     """
     text_field: str | tuple[str, ...] = OPTION
+    title_field: str | None = OPTION
+    label_field: str | None = OPTION
     bad_records: BadRecords = OPTION
+    carry_fields: tuple[str, ...] = later(())
+    path_fields: tuple[str, ...] = later(())
+    metadata: InputPath | None = later(None)
     pattern: TokenPattern = "unicode"
     phrases_file: InputPath | None = later(None)
     border: Border = OPTION
@@ -142,6 +152,9 @@ NOT_OF_PARALLEL_TEXTS = {
     "bad_records": "a record that is left out has a counterpart that is not",
     "border": "documents are compared whole",
     "min_border_tokens": "documents are compared whole",
+    **dict.fromkeys(
+        ("carry_fields", "path_fields", "metadata"), "texts of two collections are paired by their ids"
+    ),
 }
 
 
@@ -200,11 +213,15 @@ NOT_COUNTED_BY = {
 COUNTING_OPTIONS = frozenset(options_of(CooccurrenceOptions)) - {"block_memory"}
 
 
+EFFECTS_OF_COUNTING: tuple[Only, ...] = (Only(("seed",), "subsample"),)
+"""The keys of counting that have an effect only under other settings."""
+
+
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
     """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
 
-    effects = (Only(("seed",), "subsample"),)
+    effects = EFFECTS_OF_COUNTING
 
     window: int = OPTION
     direction: Direction = OPTION

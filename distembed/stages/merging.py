@@ -65,15 +65,18 @@ def merge(
     _check_withdrawn(found, withdrawals)
     job = _merged_job(jobs, to)
     _check_target(job, to)
-    tokens, *others = system_of(job).stages(job)
-    tokens = tokens._replace(run=partial(_take_tokens, earlier=found), check=nothing_to_check)
+    take = partial(_take_tokens, earlier=found)
+    specs = tuple(
+        spec._replace(run=take, check=nothing_to_check) if spec.name == "tokens" else spec
+        for spec in system_of(job).stages(job)
+    )
     asked = Asked(
         until=until,
         earlier=tuple(found),
         look=partial(_stamps_at, every=_stamps(found)),
         withdrawals=withdrawals,
     )
-    return run_specs(job, (tokens, *others), asked, workers=workers or Workers(), reporter=reporter)
+    return run_specs(job, specs, asked, workers=workers or Workers(), reporter=reporter)
 
 
 # --- what can be merged ----------------------------------------------------------------------------------------

@@ -204,7 +204,10 @@ class WorkspaceReader:
         if found is None:
             outputs = [record.spec for stage in self.stages().values() for record in stage.outputs.values()]
             others = ", ".join(sorted(spec.name for spec in outputs if not spec.temporary))
-            raise KeyError(f"{self.url} has no committed output {name!r}; it has {others or 'none yet'}.")
+            raise KeyError(
+                f"{self.url} has no committed output {name!r}, only {others or 'none yet'}; if its job is not "
+                f"finished, run it first: distembed run {self.url}"
+            )
         return found
 
     def array(self, name: str) -> da.Array:

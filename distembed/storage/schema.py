@@ -233,7 +233,7 @@ class OutputRecord:
         return digest_of_json([head, [block.digest for block in self.blocks]])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StageManifest:
     """The commit of one stage.
 
@@ -257,6 +257,9 @@ class StageManifest:
     facts: Mapping[str, Any]
     made_with: Mapping[str, str] = field(default_factory=dict)
     input_digests: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"StageManifest({self.stage}: {len(self.outputs)} outputs)"
 
     @property
     def digest(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.display import plural
 from distembed.formats.cells import Decimal, NumberColumns, read_numbers, readings
 from distembed.formats.tables import (
     Floats,
@@ -18,12 +19,24 @@ from distembed.formats.tables import (
     no_column,
     read_table,
     refuse_twice,
+    some,
     texts_of,
 )
+from distembed.tables.advice import advice_on, skewed_columns
 from distembed.tables.features import features_of, from_prices, key_and_problems
 from distembed.tables.known import Known, from_vectors, holds_vectors
 from distembed.tables.names import match_names, side_by_side
-from distembed.tables.rows import Domain, Scales, filled, missing_cells, on_scales, scaled, settled
+from distembed.tables.one_hot import few_values, with_values
+from distembed.tables.rows import (
+    Domain,
+    Scales,
+    filled,
+    missing_cells,
+    on_scales,
+    scaled,
+    settled,
+    without_named,
+)
 from distembed.tables.sections import DomainSection, MatchingSection
 
 
@@ -58,23 +71,36 @@ def read_domain(section: DomainSection, matching: MatchingSection | None = None)
 def _read_one(section: DomainSection, *, remedy: str = "set domain.decimal") -> Domain:
     """Return what one table or vector file says of names; the remedy is for numbers that are misread."""
     if holds_vectors(section.path, section.format):
-        domain = renamed(from_vectors(section), section)
-        domain = settled(domain, section, key="domain", problems=[])
+        lacking: list[str] = []
+        domain = renamed(without_named(from_vectors(section), section.drop_rows, lacking), section)
+        domain = settled(domain, section, key="domain", problems=lacking)
         return scaled(domain, standardize=True) if section.standardize else domain
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
     key, problems = key_and_problems(
-        table, section, [*section.columns, *filter(None, [section.label_column])]
+        table, section, [*section.columns, *section.one_hot, *filter(None, [section.label_column])]
     )
     make = from_prices if section.transform == "return_correlation" else _from_features
-    domain = settled(
-        renamed(make(section, table, key, problems, remedy=remedy), section),
-        section,
-        key="domain",
-        problems=problems,
-    )
-    features = section.transform == "none"
+    made = without_named(make(section, table, key, problems, remedy=remedy), section.drop_rows, problems)
+    domain = settled(renamed(made, section), section, key="domain", problems=problems)
+    left_out = [each._replace(name=domain.spellings.get(each.name, each.name)) for each in domain.left_out]
+    domain = domain._replace(left_out=left_out)
+    features = section.transform != "return_correlation"
     standardizes = features if section.standardize is None else section.standardize
-    return scaled(domain, standardize=standardizes) if features or standardizes else domain
+    if not features:
+        return scaled(domain, standardize=True) if standardizes else domain
+    domain = domain._replace(notes=[*domain.notes, *advice_on(domain, may_log=section.transform == "none")])
+    logged = skewed_columns(domain.matrix) if section.transform == "log" else None
+    return _told(scaled(domain, standardize=standardizes, logged=logged, one_hot=section.one_hot))
+
+
+def _told(domain: Domain) -> Domain:
+    """Return a domain that says of which columns the logarithm was taken."""
+    logged = None if domain.scales is None else domain.scales.logged
+    if logged is None:
+        return domain
+    names = [domain.columns[at] for at in np.flatnonzero(logged).tolist()]
+    which = f"in {plural(len(names), 'column')}: {some(names)}" if names else "of no column: none is skewed"
+    return domain._replace(notes=[*domain.notes, f"the logarithm was taken {which}"])
 
 
 def _from_features(
@@ -83,8 +109,13 @@ def _from_features(
     names = texts_of(table.columns[key])
     label = section.label_column
     labels = texts_of(table.columns[label]) if label in table.columns else [""] * len(names)
-    wanted = section.columns or [name for name in table.columns if name not in (key, label, *section.drop)]
-    return features_of(section, table, names, wanted, problems, remedy=remedy)._replace(labels=labels)
+    table, hot = with_values(table, section.one_hot, problems)
+    wanted = section.columns or [
+        name for name in table.columns if name not in (key, label, *section.drop, *hot)
+    ]
+    found = features_of(section, table, names, [*wanted, *hot], problems, remedy=remedy)
+    few = few_values(table, [name for name in wanted if name not in found.columns])
+    return found._replace(labels=labels, notes=[*found.notes, *few])
 
 
 def renamed(domain: Domain, section: DomainSection) -> Domain:
@@ -98,8 +129,10 @@ def renamed(domain: Domain, section: DomainSection) -> Domain:
         given = _mapping(table, section.names_from, section.names_label)
         labels = [given.get(name, "") for name in domain.names]
     names = [new.get(name, name) for name in domain.names]
-    left_out = [each._replace(name=new.get(each.name, each.name)) for each in domain.left_out]
-    return domain._replace(names=names, labels=labels, left_out=left_out, notes=[*domain.notes, *table.notes])
+    own = {
+        name: before for name, before in reversed([*zip(names, domain.names, strict=True)]) if name != before
+    }
+    return domain._replace(names=names, labels=labels, notes=[*domain.notes, *table.notes], spellings=own)
 
 
 def _mapping(table: Table, key: str, value: str) -> dict[str, str]:
@@ -152,11 +185,16 @@ class Joined(NamedTuple):
         vectors[self.rows < 0] = np.nan
         return vectors
 
+    @property
+    def names(self) -> list[str]:
+        """The names as the table has them."""
+        return [self.domain.spellings.get(name, name) for name in self.domain.names]
+
     def vocabulary(self, *, with_others: bool) -> pa.Table:
         """Return word, name in the table, origin and label of each row of the vectors."""
         found = [self.words[row] if row >= 0 else "" for row in self.matched]
-        names, labels = list(self.domain.names), list(self.domain.labels)
-        words = [word or name for word, name in zip(found, names, strict=True)]
+        names, labels = self.names, list(self.domain.labels)
+        words = [word or name for word, name in zip(found, self.domain.names, strict=True)]
         origin = ["known" if row >= 0 else "imputed" for row in self.rows]
         if with_others:
             more = [self.words[row] for row in self.others]
@@ -173,7 +211,7 @@ class Joined(NamedTuple):
         return pa.table(
             {
                 "word": pa.array([self.words[row] for row in rows], pa.string()),
-                "name": pa.array([self.domain.names[name] for name in names], pa.string()),
+                "name": pa.array([self.names[name] for name in names], pa.string()),
                 "count": pa.array(counts, pa.int64()),
             }
         )
@@ -279,6 +317,7 @@ def _cells(
             "of names with domain.name_column"
         )
     names, wanted = texts_of(table.columns[key]), set(columns)
+    table, _ = with_values(table, section.one_hot, problems, only=columns)
     # A matrix is a column of the file, and each column of the matrix has its number in brackets.
     held = [name for name in table.columns if name in wanted or f"{name}[0]" in wanted]
     read = read_numbers(table, held, decimal=section.decimal, ties=decimal)

@@ -27,7 +27,7 @@ from distembed.job.stage import vectors_at
 from distembed.storage.workspace import Workspace
 from distembed.tables.features import features_of, key_and_problems
 from distembed.tables.names import match_names
-from distembed.tables.rows import Domain, settled, warn_of_one_component
+from distembed.tables.rows import Domain, settled, warn_of_one_component, without_empty_rows
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from distembed.urls import opened
 from distembed.vectors import WordVectors
@@ -185,7 +185,7 @@ def _from_table(section: KnownSection, table: Table) -> Known:
     read = features_of(
         section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems, remedy="set known.decimal"
     )
-    read = settled(read, section, key="known", problems=problems)
+    read = settled(without_empty_rows(read), section, key="known", problems=problems)
     warning = warn_of_one_component(read)
     return Known(WordVectors(read.names, read.matrix), [*read.notes, *filter(None, [warning])])
 

@@ -24,6 +24,7 @@ from distembed.formats.tables import (
 )
 from distembed.linalg.blocks import directions
 from distembed.neighbors.distances import Metric
+from distembed.tables.one_hot import evened_spreads
 from distembed.tables.sections import TableSection
 
 
@@ -43,11 +44,13 @@ class Scales(NamedTuple):
     means, spreads : the mean and the standard deviation that a column is centered and divided by; 0 and 1 where it is
         left as it is
     medians : of the columns as they were read
+    logged : (d,) bool, the columns of which the logarithm is taken, as log(1 + x / median); None for none
     """
 
     means: NDArray[np.float64]
     spreads: NDArray[np.float64]
     medians: NDArray[np.float64]
+    logged: NDArray[np.bool_] | None = None
 
 
 class Domain(NamedTuple):
@@ -65,6 +68,7 @@ class Domain(NamedTuple):
     holds_vectors : whether rows are vectors of words, which are compared by their directions
     decimal : the decimal sign of the cells, None where none has one; the comma where columns differ
     scales : how the columns came to one scale; None where they are no columns of one table
+    spellings : by name, how the table has it, where a table of names calls it otherwise
     """
 
     names: list[str]
@@ -77,6 +81,7 @@ class Domain(NamedTuple):
     holds_vectors: bool = False
     scales: Scales | None = None
     decimal: Literal[".", ","] | None = None
+    spellings: Mapping[str, str] = {}
 
 
 def refusal(path: str, problems: Sequence[str]) -> TableError:
@@ -135,6 +140,20 @@ def _without_empty_names(domain: Domain) -> Domain:
 
 
 # ---- a name twice -----------------------------------------------------------------------------------------
+
+
+def without_named(domain: Domain, dropped: Sequence[str], problems: list[str]) -> Domain:
+    """Return a table without the rows of some names; those that it lacks are added to the problems."""
+    gone = [row for row, name in enumerate(domain.names) if name in dropped]
+    absent = [name for name in dropped if name not in domain.names]
+    problems += [
+        f"has no name {name!r}, which domain.drop_rows leaves out: correct the key" for name in absent
+    ]
+    if not gone:
+        return domain
+    left_out = [LeftOut(domain.names[row], "domain.drop_rows names it") for row in gone]
+    rest = _kept(domain, np.setdiff1d(np.arange(len(domain.names)), gone))
+    return rest._replace(left_out=[*domain.left_out, *left_out])
 
 
 def duplicate_problems(names: Sequence[str], *, key: str) -> list[str]:
@@ -255,23 +274,44 @@ def _without_columns(domain: Domain, missing: NDArray[np.bool_]) -> Domain:
     return domain._replace(matrix=domain.matrix[:, kept], columns=columns, notes=[*domain.notes, note])
 
 
-def scaled(domain: Domain, *, standardize: bool) -> Domain:
+def scaled(
+    domain: Domain,
+    *,
+    standardize: bool,
+    logged: NDArray[np.bool_] | None = None,
+    one_hot: Sequence[str] = (),
+) -> Domain:
     """Return a domain with its scales and, where it is to be standardized, columns of mean 0 and variance 1.
 
-    A constant column becomes zeros and says nothing.
+    A constant column becomes zeros and says nothing. Of the columns that are `logged` the logarithm is taken before;
+    those of a text in `one_hot` have a common spread.
     """
-    matrix, d = domain.matrix, domain.matrix.shape[1]
-    medians = np.array([np.median(column) for column in matrix.T], np.float64)
-    if not standardize:
-        return domain._replace(scales=Scales(np.zeros(d), np.ones(d), medians))
-    scales = Scales(matrix.mean(axis=0, dtype=np.float64), matrix.std(axis=0, dtype=np.float64), medians)
-    return domain._replace(matrix=on_scales(matrix, scales), scales=scales)
+    d = domain.matrix.shape[1]
+    medians = np.array([np.median(column) for column in domain.matrix.T], np.float64)
+    scales = Scales(np.zeros(d), np.ones(d), medians, logged)
+    matrix = with_logarithms(domain.matrix, scales)
+    if standardize:
+        spreads = evened_spreads(matrix.std(axis=0, dtype=np.float64), domain.columns, one_hot)
+        scales = scales._replace(means=matrix.mean(axis=0, dtype=np.float64), spreads=spreads)
+        matrix = on_scales(domain.matrix, scales)
+    return domain._replace(matrix=matrix, scales=scales)
+
+
+def with_logarithms(matrix: Floats, scales: Scales) -> Floats:
+    """Return a matrix with log(1 + x / median) in the columns of which the logarithm is taken; NaN for negative x."""
+    if scales.logged is None or not scales.logged.any():
+        return matrix
+    units = np.where(scales.medians > 0, scales.medians, 1.0)
+    found = matrix.copy()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found[:, scales.logged] = np.log1p(matrix / units)[:, scales.logged]
+    return found
 
 
 def on_scales(matrix: Floats, scales: Scales) -> Floats:
     """Return rows less the means and divided by the spreads, in their dtype; zeros where a column has no spread."""
     has_spread = scales.spreads > 0
-    measured = matrix - scales.means
+    measured = with_logarithms(matrix, scales) - scales.means
     measured /= np.where(has_spread, scales.spreads, 1.0)
     measured[:, ~has_spread] = 0.0
     return measured.astype(matrix.dtype)
@@ -280,12 +320,15 @@ def on_scales(matrix: Floats, scales: Scales) -> Floats:
 def scales_table(domain: Domain) -> pa.Table:
     """Return the columns of a domain with their scales, a row per column."""
     assert domain.scales is not None
-    return pa.table({"column": domain.columns, **domain.scales._asdict()})
+    columns = {name: values for name, values in domain.scales._asdict().items() if values is not None}
+    return pa.table({"column": domain.columns, **columns})
 
 
 def scales_of(table: pa.Table) -> Scales:
     """Return the scales that `scales_table` wrote."""
-    return Scales(*(np.asarray(table[name], np.float64) for name in Scales._fields))
+    logged = np.asarray(table["logged"], bool) if "logged" in table.column_names else None
+    means, spreads, medians = (np.asarray(table[name], np.float64) for name in Scales._fields[:3])
+    return Scales(means, spreads, medians, logged)
 
 
 def column_shares(matrix: Floats, *, metric: Metric) -> NDArray[np.float64]:
@@ -380,10 +423,10 @@ def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ())
         notes,
         unread,
     )
-    return settled(_without_empty_rows(found), section, key=key, problems=[])
+    return settled(without_empty_rows(found), section, key=key, problems=[])
 
 
-def _without_empty_rows(values: Domain) -> Domain:
+def without_empty_rows(values: Domain) -> Domain:
     """Return the rows with at least one number."""
     filled = np.flatnonzero(~np.isnan(values.matrix).all(axis=1))
     n_empty = len(values.names) - filled.size

@@ -49,6 +49,7 @@ class DomainSection(TableSection):
     effects = (
         Only(("names_from", "names_to", "names_label"), "names"),
         Only(("first", "last", "max_missing"), "transform", ("return_correlation",)),
+        Only(("one_hot",), "transform", ("none", "log")),
     )
 
     also: tuple[InputPath, ...] = later(())
@@ -61,10 +62,14 @@ class DomainSection(TableSection):
     """Read only the first so many vectors of a vector file."""
     columns: tuple[str, ...] = ()
     """The columns that are taken; by default all of numbers."""
-    transform: Literal["none", "return_correlation"] = "none"
-    """"none": a row is a name and its columns are features. "return_correlation": a column is a name, and its rows are
-    prices whose returns are correlated.
+    transform: Literal["none", "log", "return_correlation"] = "none"
+    """"none": a row is a name and its columns are features. "log": the same, with the logarithm of columns of few very
+    large numbers. "return_correlation": a column is a name, and its rows are prices whose returns are correlated.
     """
+    one_hot: tuple[str, ...] = later(())
+    """Columns of text that become a column of 0 and 1 for each of their values."""
+    drop_rows: tuple[str, ...] = later(())
+    """Names of the table that are left out, such as those of sums."""
     first: str | None = None
     """The first row that is taken, by its name or date."""
     last: str | None = None

@@ -301,7 +301,10 @@ def _read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
     _check_columns(table.schema_arrow, name)
     n_read, width = 0, None
     for batch in read_batches(table, 1 << 12, columns=["word", "vector"]):
-        words, vectors = _parquet_rows(batch, name, n_read)
+        rows = _with_vectors(batch)
+        if not rows.num_rows:
+            continue
+        words, vectors = _parquet_rows(rows, name, n_read)
         width = width or vectors.shape[1]
         if vectors.shape[1] != width:
             raise VectorFileError(
@@ -320,6 +323,12 @@ def _check_columns(schema: pa.Schema, name: str) -> None:
         raise VectorFileError(
             f"{name} has the columns {columns}; it needs `word` (string) and `vector` (list of float)"
         )
+
+
+def _with_vectors(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows without those of names that were left out of a job, which have neither word nor vector."""
+    words, lists = batch.column("word"), batch.column("vector")
+    return batch.filter(words.is_valid()) if words.is_null().equals(lists.is_null()) else batch
 
 
 def _parquet_rows(batch: pa.RecordBatch, name: str, first: int) -> Block:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
@@ -17,10 +18,12 @@ from distembed.job.model import Job
 from distembed.job.opening import reached
 from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
+from distembed.job.stage import read_vectors
 from distembed.job.workers import Workers
 from distembed.storage.schema import OutputRecord
 from distembed.storage.workspace import Workspace
 from distembed.urls import any_protocol
+from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_job
 
 T = TypeVar("T")
@@ -51,6 +54,32 @@ class Outputs(Mapping[str, T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"Outputs({', '.join(self._names)})"
+
+
+@dataclass(frozen=True, repr=False)
+class ShownReport:
+    """A report that a notebook shows in a frame.
+
+    Attributes
+    ----------
+    place : str
+        Where it lies.
+    html : str
+        The page.
+    height : int
+        The height of the frame in pixels.
+    """
+
+    place: str
+    html: str
+    height: int
+
+    def __repr__(self) -> str:
+        return f"ShownReport({self.place})"
+
+    def _repr_html_(self) -> str:
+        style = f"width: 100%; height: {self.height}px; border: 1px solid #ccc"
+        return f'<iframe srcdoc="{escape(self.html)}" style="{style}" sandbox="allow-scripts"></iframe>'
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,6 +124,24 @@ class FinishedJob:
     def report(self) -> str:
         """The place of the report, one HTML file."""
         return self.workspace.path(REPORT)
+
+    @property
+    def vectors(self) -> WordVectors:
+        """The words and their vectors, in memory, as `distembed neighbors` reads them."""
+        return read_vectors(self.workspace)
+
+    def show(self, *, height: int = 600) -> ShownReport:
+        """Return the report, which a notebook shows in a frame of so many pixels; it has to have been written.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the job was not run to its end.
+        """
+        page = self.workspace.read_file(REPORT)
+        if not page:
+            raise FileNotFoundError(f"{self.report} is not there: run the job to its end")
+        return ShownReport(self.report, page.decode(), height)
 
     def export(self, target: str | Path, *, what: str | None = None, format: str | None = None) -> str:  # noqa: A002
         """Write a table to a file, as `distembed export` does; return in words what was written."""

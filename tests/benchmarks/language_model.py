@@ -13,6 +13,7 @@ Without `--train`, the first nine tenths of the validation headlines are trained
 epoch counts; without `--update` the vectors stay as they are; without `--aff`, the vectors are those of a workspace:
 
     distembed run jobs/imputation.toml --workspace names --set known.path=english.safetensors \
+        --set imputation.method=graph \
         --set matching.ignore_case=true --set domain.max_missing=0.2
     python -m tests.benchmarks.language_model names headlines.valid.txt.xz headlines.test.txt.xz
 """

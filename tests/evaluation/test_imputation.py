@@ -88,7 +88,8 @@ def test_a_linear_truth_is_found_by_the_linear_map():
 def test_the_leave_one_out_error_is_the_one_of_leaving_one_out():
     X, Y = problem(n=20)
     centered, targets = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    error, dual = evaluation._leave_one_out(centered @ centered.T, 0.3, targets)
+    values, basis = np.linalg.eigh(centered @ centered.T)
+    error, dual = evaluation._leave_one_out(values, basis, basis.T @ targets, 0.3)
     model = Ridge(alpha=0.3)
     left_out = cross_val_predict(model, X, Y, cv=LeaveOneOut())
     assert error == pytest.approx(((left_out - Y) ** 2).sum())
@@ -195,3 +196,36 @@ def test_gains_are_of_the_first_method_over_the_others():
     )
     few = evaluation.Recovery(*(values[:2] for values in good))
     assert evaluation.is_better(evaluation.compare_methods({"good": few}, n_known=60)[0]) is None
+
+
+def verdict_of(answers, known):
+    """Return the verdict on answers beside those of a shuffled table."""
+    shuffled = np.random.default_rng(1).permutation(answers)
+    rows = np.arange(len(known))
+    both = {
+        name: evaluation.recovery(found, rows, known) for name, found in (("own", answers), ("s", shuffled))
+    }
+    own, control = evaluation.compare_methods(both, n_known=len(known))
+    return evaluation.judge(own, control, n_known=len(known))
+
+
+@pytest.mark.parametrize(
+    ("signal", "word", "reason"),
+    [
+        (2.0, "useful", "median rank 1 of 600"),
+        (0.08, "weak", "better than chance, but not 0.1 and 150"),
+        (0.02, "useless", "where chance has 0 and 300"),
+        (0.0, "useless", "no better than from the table with its rows shuffled"),
+    ],
+)
+def test_a_table_is_useful_weak_or_useless_for_a_reason(signal, word, reason):
+    """One that is better than chance by a hair, as a cosine of .024 and rank 282 of 578, was called better."""
+    rng = np.random.default_rng(0)
+    known = rng.standard_normal((600, 100))
+    found = verdict_of(signal * known + rng.standard_normal((600, 100)), known)
+    assert (found.word, reason in found.reason) == (word, True), found
+
+
+def test_too_few_hidden_names_give_no_verdict():
+    known = np.random.default_rng(0).standard_normal((9, 5))
+    assert verdict_of(known, known) is None

@@ -97,7 +97,7 @@ def test_the_choice_is_the_method_that_finds_all_vectors_best(bend, slope, metho
     unknown = np.isnan(Y[:, 0])
     chosen = LatentSemanticImputation(method="auto").fit(X, Y)
     assert chosen.method_ == method
-    assert max(chosen.choice_, key=chosen.choice_.get) == (chosen.method_, chosen.ridge_)
+    assert max(chosen.choice_, key=chosen.choice_.get) == (chosen.method_, chosen.ridge_, "linear")
     errors = {
         one: ((LatentSemanticImputation(method=one).fit(X, Y).vectors_ - truth)[unknown] ** 2).mean()
         for one in ("graph", "linear_map", "combined")
@@ -120,13 +120,14 @@ def test_a_hidden_row_is_not_seen():
     """What a fold finds is the same whatever the vectors of its hidden rows are."""
     X, Y, _ = problem()
     hidden = np.flatnonzero(~np.isnan(Y[:, 0]))[::4]
-    model = LatentSemanticImputation(min_degree=4).fit_graph(X).fit_weights(X)
+    model = LatentSemanticImputation(min_degree=4, kernel="auto").fit_graph(X).fit_weights(X)
     other = Y.copy()
     other[hidden] = 77
-    for one, two in zip(
-        model.hidden_fold(X, Y, hidden)[:3], model.hidden_fold(X, other, hidden)[:3], strict=True
-    ):
-        np.testing.assert_array_equal(one, two)
+    one, two = (model.hidden_fold(X, vectors, hidden) for vectors in (Y, other))
+    np.testing.assert_array_equal(one.graph, two.graph)
+    for kernel in ("linear", "rbf"):
+        for here, there in zip(one.maps[kernel][:2], two.maps[kernel][:2], strict=True):
+            np.testing.assert_array_equal(here, there)
 
 
 def test_too_few_known_rows_cannot_choose_and_a_ridge_needs_no_choice():
@@ -139,10 +140,54 @@ def test_too_few_known_rows_cannot_choose_and_a_ridge_needs_no_choice():
         model.fit_vectors(Y)
 
 
-def test_equal_scores_choose_the_graph_and_then_the_smoothest_map():
-    scores = [dict.fromkeys(candidates_of("auto"), np.ones(3))]
-    assert best_candidate(scores, "auto") == Candidate("graph", 0.0)
-    assert best_candidate(scores, "combined") == Candidate("combined", max(RIDGES))
+def test_equal_scores_choose_the_graph_then_the_linear_map_and_then_the_smoothest():
+    scores = [dict.fromkeys(candidates_of("auto", "auto"), np.ones(3))]
+
+    def best(*way):
+        return best_candidate(scores, candidates_of(*way))
+
+    assert best("auto", "auto") == Candidate("graph", 0.0)
+    assert best("combined", "auto") == Candidate("combined", max(RIDGES), "linear")
+    assert best("linear_map", "rbf") == Candidate("linear_map", max(RIDGES), "rbf")
+
+
+@pytest.mark.parametrize(("bend", "slope", "kernel"), [(0.0, 1.0, "linear"), (1.0, 0.0, "rbf")])
+@pytest.mark.parametrize("options", [{"method": "linear_map"}, {"method": "linear_map", "ridge": 1e-3}])
+def test_the_kernel_is_chosen_that_finds_all_vectors_best(bend, slope, kernel, options):
+    X, Y, _ = problem(n=300, n_known=150, d=2, bend=bend, slope=slope)
+    chosen = LatentSemanticImputation(kernel="auto", **options).fit(X, Y)
+    assert chosen.kernel_ == kernel
+    alone = LatentSemanticImputation(kernel=kernel, **options).fit(X, Y)
+    np.testing.assert_array_equal(chosen.vectors_, alone.vectors_)
+    np.testing.assert_array_equal(chosen.infer(X[:9], X, Y), alone.infer(X[:9], X, Y))
+
+
+def test_a_choice_among_all_is_that_of_each_kernel_by_itself():
+    """The same rows are hidden, and every candidate has the same score."""
+    X, Y, _ = problem(n=150, n_known=60)
+    both, *each = (
+        LatentSemanticImputation(method="auto", kernel=name).fit(X, Y) for name in ("auto", "linear", "rbf")
+    )
+    assert both.choice_ == each[0].choice_ | each[1].choice_
+    best = max(both.choice_, key=both.choice_.get)
+    assert best == (both.method_, both.ridge_, both.kernel_)
+
+
+def test_the_graph_is_imputed_once_for_all_kernels():
+    X, Y, _ = problem()
+    kept = []
+    model = LatentSemanticImputation(method="auto", kernel="auto")
+    model.set_params(checkpoint=lambda name, make: kept.append(name) or make().persist()).fit(X, Y)
+    folds = [name for name in kept if name.startswith("fold-0-")]
+    assert sorted(folds) == ["fold-0-features-hidden", "fold-0-table-hidden", "fold-0-vectors-hidden"]
+    assert kept.count("kernel-features") == 1
+
+
+def test_a_given_ridge_is_that_of_every_map_that_is_tried():
+    X, Y, _ = problem()
+    model = LatentSemanticImputation(method="auto", kernel="auto", ridge=0.3).fit(X, Y)
+    assert {one.ridge for one in model.choice_} == {0.0, 0.3}
+    assert len(model.choice_) == 5
 
 
 @pytest.mark.parametrize("random_state", [None, np.random.default_rng(3)])

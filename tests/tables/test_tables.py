@@ -153,7 +153,9 @@ def test_a_bad_domain_is_refused(tmp_path: Path, text: str, options: dict[str, o
 def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path: Path) -> None:
     names = write(tmp_path, "name,like\nFord,Ford_Motor\nFord,\nFord,Ford_Motor\nShell,\n,x\n", "names.csv")
     section = DomainSection(path=write(tmp_path, FEATURES), names=names, names_from="name", names_to="like")
-    assert read_domain(section).names == ["General Motors", "Ford_Motor", "Shell"]
+    found = read_domain(section)
+    assert found.names == ["General Motors", "Ford_Motor", "Shell"]
+    assert found.spellings == {"Ford_Motor": "Ford"}
     write(tmp_path, "name,like\nFord,one\nFord,two\n", "names.csv")
     with pytest.raises(TableError, match="has the name 'Ford' twice, as 'one' and 'two': keep one"):
         read_domain(section)

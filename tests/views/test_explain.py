@@ -13,7 +13,7 @@ import distembed as de
 from distembed.corpus.concordance import Passage
 from distembed.execution import compute
 from distembed.linalg.operators import row_blocks
-from distembed.systems.imputation.views import _sentences
+from distembed.systems.imputation.explanation import _sentences
 from distembed.views.explain import NO_TOKENS, Explanation, Passages, TermTable, WordCounts, as_page, as_text
 from tests.commands import run, succeed
 

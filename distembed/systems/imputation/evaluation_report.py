@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distembed.display import format_number, plural
-from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, is_better
+from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, judge
+from distembed.manifold.imputation_choice import LEAST_KNOWN
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
-from distembed.systems.imputation.stages import OWN, RIDGE, SHUFFLED
+from distembed.systems.imputation.job import ImputationJob, ImputationSection
+from distembed.systems.imputation.stages import (
+    CHOSEN,
+    IMPUTATION,
+    MAPS,
+    RIDGE,
+    SHUFFLED,
+    row_name,
+    too_few_to_choose,
+    ways_of,
+)
 from distembed.views import report
 
 
@@ -30,30 +41,28 @@ def method_rows(workspace: Workspace) -> dict[str, MethodRecovery]:
 
 
 def verdict(workspace: Workspace) -> str:
-    """Return in a sentence whether the table says anything of the vectors."""
-    methods = method_rows(workspace)
-    better = is_better(methods[SHUFFLED]) if methods else None
-    if better is None:
-        facts = workspace.stages()["hold_out"].facts
+    """Return in sentences whether the table is useful, weak or useless for the vectors, and why."""
+    methods, facts = method_rows(workspace), workspace.stages()["hold_out"].facts
+    own = next(iter(methods.values()), None)
+    found = own and judge(own, methods[SHUFFLED], n_known=facts["n_known"])
+    if found is None:
         n = min(facts["n_known"], facts["n_hidden"] or facts["n_known"])
         return (
             f"Whether the table predicts the vectors cannot be judged: {plural(n, 'name')} with a known "
             f"vector {'is' if n == 1 else 'are'} too few to hide, {JUDGED_NAMES} are needed."
         )
-    if not better:
-        return (
-            "Names imputed from this table are no better than names drawn at random: known names that were "
-            "hidden are found no better than from the same table with its rows shuffled."
-        )
+    sentence = f"The table is {found.word} for these vectors, because {found.reason}."
+    if found.word == "useless":
+        return f"{sentence} Names imputed from it are no better than names drawn at random."
     row = methods[SHUFFLED]
     return (
-        "The table predicts the vectors better than the same table with its rows shuffled. The gain is "
-        f"{row.centered_gain:.3f} [{row.centered_gain_low:.3f}, {row.centered_gain_high:.3f}] in centered cosine, and "
-        f"in rank {row.rank_gain:.1%} [{row.rank_gain_low:.1%}, {row.rank_gain_high:.1%}] of the known names."
+        f"{sentence} The gain over the same table with its rows shuffled is {row.centered_gain:.3f} "
+        f"[{row.centered_gain_low:.3f}, {row.centered_gain_high:.3f}] in centered cosine, and in rank "
+        f"{row.rank_gain:.1%} [{row.rank_gain_low:.1%}, {row.rank_gain_high:.1%}] of the known names."
     )
 
 
-def hold_out(workspace: Workspace) -> str:
+def hold_out(job: ImputationJob, workspace: Workspace) -> str:
     """Return what came of hiding known names, and what to think of it, in words."""
     methods, facts = method_rows(workspace), workspace.stages()["hold_out"].facts
     if not methods:
@@ -61,45 +70,65 @@ def hold_out(workspace: Workspace) -> str:
     figures = [
         f"{method} {report.three_decimals(row.centered_cosine)} and {row.median_rank:.0f}"
         for method, row in methods.items()
-        if method in (*OWN.values(), SHUFFLED, RIDGE)
+        if method in (*ways_of(job.imputation), SHUFFLED, RIDGE)
     ]
     return (
         f"Hold-out: {plural(facts['n_hidden'], 'known name')} hidden in {plural(facts['n_folds'], 'fold')}; cosine to "
         "the true vector, after the mean of the known ones is taken off both, and its median rank among "
-        f"{facts['n_known']:,}: {'; '.join(figures)}. {verdict(workspace)}{_advice(methods)}"
+        f"{facts['n_known']:,}: {'; '.join(figures)}. {verdict(workspace)}{_advice(job.imputation, methods)}"
     )
 
 
-def chosen_method(workspace: Workspace) -> str:
-    """Return by which method the vectors were made, where it is not the graph alone, in a sentence."""
+def chosen_method(job: ImputationJob, workspace: Workspace) -> str:
+    """Return by which method the vectors were made, where the job does not say that it is the graph, in a sentence."""
     facts = workspace.stages()["vectors"].facts
-    sentences = {
-        "linear_map": f"The vectors are those of a linear map of the table, ridge {facts['ridge']:g}.",
-        "combined": "The vectors are those of a linear map of the table with its residuals imputed, ridge "
-        f"{facts['ridge']:g}.",
-    }
-    return sentences.get(facts["method"], "")
+    if facts["method"] == "graph":
+        n_known, is_auto = workspace.stages()["join"].facts["n_known"], job.imputation.method == "auto"
+        if is_auto and n_known < LEAST_KNOWN:
+            return f"{too_few_to_choose(n_known)}."
+        return "The vectors are those of imputation by the graph alone." if is_auto else ""
+    residuals = " with its residuals imputed" if facts["method"] == "combined" else ""
+    return f"The vectors are those of a {map_name(job, workspace)} of the table{residuals}, ridge {facts['ridge']:g}."
 
 
-def _advice(methods: Mapping[str, MethodRecovery]) -> str:
-    """Return which method of a job finds the hidden names best, where it is not the job's own."""
-    tried = {key: methods[name] for key, name in OWN.items() if key != "auto"}
+def map_name(job: ImputationJob, workspace: Workspace) -> str:
+    """Return what the map of the vectors is called."""
+    return MAPS[kernel_of(job, workspace)]
+
+
+def kernel_of(job: ImputationJob, workspace: Workspace) -> str:
+    """Return the kernel of the map of the vectors; a workspace of an older version has that of its job."""
+    return str(workspace.stages()["vectors"].facts.get("kernel", job.imputation.kernel))
+
+
+def _advice(options: ImputationSection, methods: Mapping[str, MethodRecovery]) -> str:
+    """Return which method finds the hidden names best and by how much, and how a job takes it where it does not."""
     own = next(iter(methods.values()))
-    key, best = max(tried.items(), key=lambda item: item[1].centered_cosine)
-    if (
-        own.names < JUDGED_NAMES
-        or own.method == OWN["auto"]
-        or best.method == own.method
-        or best.centered_cosine <= own.centered_cosine
-    ):
+    if own.names < JUDGED_NAMES:
         return ""
+    tried = {name: way for name, way in ways_of(options).items() if name in methods and name != CHOSEN}
+    best = max((methods[name] for name in tried), key=lambda row: row.centered_cosine)
+    graph = methods[IMPUTATION]
+    if own.method == CHOSEN:
+        gap = f"{best.centered_cosine - graph.centered_cosine:.3f} above imputation alone"
+        found = (
+            " Imputation alone finds them best"
+            if best is graph
+            else f" {best.method.capitalize()} finds them best, {gap}"
+        )
+        return f"{found}; the choice has {report.three_decimals(own.centered_cosine)}."
+    if best.centered_cosine <= own.centered_cosine:
+        return ""
+    way = tried[best.method]
+    kernel = f' with imputation.kernel = "{way.kernel}"' if way.kernel != options.kernel else ""
     return (
         f" {best.method.capitalize()} finds them better ({report.three_decimals(best.centered_cosine)} against "
-        f'{report.three_decimals(own.centered_cosine)}): imputation.method = "{key}" takes it, "auto" the best.'
+        f'{report.three_decimals(own.centered_cosine)}): imputation.method = "{way.method}"{kernel} takes it, "auto" '
+        "the best."
     )
 
 
-def hold_out_section(workspace: Workspace) -> report.Section:
+def hold_out_section(job: ImputationJob, workspace: Workspace) -> report.Section:
     """Show how well hidden names are found, beside the controls."""
     title = "Hidden names found again"
     rows = [
@@ -107,8 +136,6 @@ def hold_out_section(workspace: Workspace) -> report.Section:
             "method": row.method,
             "centered cosine": row.centered_cosine,
             "95 % interval": (row.centered_low, row.centered_high),
-            "cosine": row.cosine,
-            "95 % interval of the cosine": (row.cosine_low, row.cosine_high),
             "median rank": row.median_rank,
             "95 % interval of the rank": (row.rank_low, row.rank_high),
             "mean of 1/rank": row.reciprocal_rank,
@@ -121,8 +148,8 @@ def hold_out_section(workspace: Workspace) -> report.Section:
     if not any(outputs.VOCABULARY.read(workspace)["label"].to_pylist()):
         rows = [{key: value for key, value in row.items() if "label" not in key} for row in rows]
     caption = (
-        f"{hold_out(workspace)} Rank 1 is best. The centered cosine is that of the differences from the mean of the "
-        "known vectors: a method that gives every name nearly this mean has a high plain cosine and ranks nothing. "
+        f"{hold_out(job, workspace)} Rank 1 is best. The centered cosine is that of the differences from the mean of "
+        "the known vectors: a method that gives every name nearly this mean has a high plain cosine and ranks nothing. "
         "The ridge of a map, and what is chosen, was chosen by the names of the other folds. Intervals are bootstrap "
         "percentiles over names."
     )
@@ -136,34 +163,34 @@ def hold_out_section(workspace: Workspace) -> report.Section:
         xlabel="centered cosine to the true vector, with its 95 % interval",
     )
     formats |= {"95 % interval of the rank": format_number}
-    shown = [picture, report.table(title, rows, caption=caption, formats=formats), _choice_curve(workspace)]
+    shown = [
+        picture,
+        report.table(title, rows, caption=caption, formats=formats),
+        _choice_curve(job, workspace),
+    ]
     return report.group(title, shown)
 
 
-def _choice_curve(workspace: Workspace) -> report.Section:
-    """Draw how well each ridge of each method finds the hidden names."""
+def _choice_curve(job: ImputationJob, workspace: Workspace) -> report.Section:
+    """Draw how well each ridge of each map finds the hidden names."""
     tried = outputs.CHOICE.read(workspace).to_pylist()
     (graph,) = (row["centered_cosine"] for row in tried if row["method"] == "graph")
-    ridges = sorted({row["ridge"] for row in tried if row["ridge"] > 0})
-    curves = {
-        OWN[method]: (
-            ridges,
-            [
-                row["centered_cosine"]
-                for ridge in ridges
-                for row in tried
-                if (row["method"], row["ridge"]) == (method, ridge)
-            ],
-        )
-        for method in ("linear_map", "combined")
+    curves: dict[str, dict[float, float]] = {}
+    for row in tried:
+        if row["method"] != "graph":
+            curve = curves.setdefault(row_name(row["method"], row.get("kernel", job.imputation.kernel)), {})
+            curve[row["ridge"]] = row["centered_cosine"]
+    ridges = sorted({ridge for curve in curves.values() for ridge in curve})
+    drawn = {
+        name: (sorted(curve), [curve[ridge] for ridge in sorted(curve)]) for name, curve in curves.items()
     }
     return report.line_chart(
-        {**curves, OWN["graph"]: ([ridges[0], ridges[-1]], [graph, graph])},
-        "Hidden names found again, by the ridge of the linear map",
+        {**drawn, IMPUTATION: ([ridges[0], ridges[-1]], [graph, graph])},
+        "Hidden names found again, by the ridge of the map",
         xlabel="ridge, in units of the mean squared length of a row of the table",
         ylabel="centered cosine",
         x_scale="log",
-        dashed=[OWN["graph"]],
+        dashed=[IMPUTATION],
         caption="What this curve chooses is not judged by it: the table above takes the choice of the other folds.",
     )
 

@@ -79,7 +79,7 @@ def _the_table(job: ImputationJob, new: NewFiles) -> str:
         raise ValueError(
             "an imputation job infers the vectors of all new names of a table: leave out --words and --min-count"
         )
-    if job.domain.transform != "none":
+    if job.domain.transform == "return_correlation":
         raise ValueError(
             f"domain.transform is {job.domain.transform!r}: the names are compared by prices on the same days, so that "
             "a new series changes the table. Add it to domain.path and run the job again"
@@ -94,6 +94,17 @@ def _the_table(job: ImputationJob, new: NewFiles) -> str:
             f"{len(new.paths)} files are given, and an imputation job reads one table of new names"
         )
     return new.paths[0]
+
+
+def columns_of(job: ImputationJob, workspace: Workspace) -> list[str]:
+    """Return what the columns of the job's table are called; those of vectors and of correlations by their number."""
+    if outputs.DOMAIN_COLUMNS.name in workspace.stages()["join"].outputs:
+        names: list[str] = outputs.DOMAIN_COLUMNS.read(workspace)["column"].to_pylist()
+        return names
+    n_columns = outputs.DOMAIN.read(workspace).shape[1]
+    if job.domain.transform == "return_correlation":
+        return [str(name) for name in outputs.VOCABULARY.read(workspace)["word"].to_pylist()[:n_columns]]
+    return [f"component {number}" for number in range(n_columns)]
 
 
 def _learned(job: ImputationJob, workspace: Workspace) -> tuple[list[str], Scales]:
@@ -134,4 +145,5 @@ def _vectors(job: ImputationJob, workspace: Workspace, rows: NDArray[np.floating
     model = estimator_of(job)
     model.vectors_ = outputs.VECTORS.read(workspace)[: X.shape[0]]
     model.method_, model.ridge_ = facts["method"], facts["ridge"]
+    model.kernel_ = facts.get("kernel", job.imputation.kernel)  # workspaces of before have that of the job
     return np.asarray(model.infer(rows, X, Y), np.float32)

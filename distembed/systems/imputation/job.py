@@ -17,7 +17,8 @@ from distembed.job.model import (
     Section,
     section_of,
 )
-from distembed.manifold.imputation import Kernel, LatentSemanticImputation, Method, Solver
+from distembed.manifold.imputation import LatentSemanticImputation, Method, Solver
+from distembed.manifold.imputation_choice import Kernel, candidates_of
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.search import Search
 from distembed.stages.kept_matrices import MatricesSection
@@ -49,8 +50,8 @@ class ImputationSection(Section):
 
     @property
     def is_chosen(self) -> bool:
-        """Return whether the method or its ridge is chosen on known names that are hidden."""
-        return self.method == "auto" or (self.method != "graph" and self.ridge is None)
+        """Return whether the method, or the ridge or kernel of its map, is chosen on known names that are hidden."""
+        return len(candidates_of(self.method, self.kernel, self.ridge)) > 1
 
 
 class HoldOutSection(Section):

@@ -55,7 +55,7 @@ CERTIFICATES = TableOutput(
 CHOICE = TableOutput(
     "choice",
     "The mean score of each method that was tried on hidden names.",
-    columns=("method", "ridge", "centered_cosine"),
+    columns=("method", "ridge", "centered_cosine", "kernel"),
 )
 HOLD_OUT_NAMES = TableOutput(
     "hold_out_names",

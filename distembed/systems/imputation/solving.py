@@ -20,7 +20,8 @@ from distembed.job.stage import Context, Counted, sections
 from distembed.linalg.chunks import batches, row_chunk
 from distembed.linalg.operators import empty_csr
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
-from distembed.manifold.imputation_costs import graph_cost, vectors_cost, weights_cost
+from distembed.manifold.imputation_choice import kernels_of
+from distembed.manifold.imputation_costs import graph_cost, largest_cost, vectors_cost, weights_cost
 from distembed.manifold.imputation_rows import SparseRows, edge_chunk
 from distembed.neighbors.costs import RowSizes, distances_bytes
 from distembed.neighbors.distances import Metric
@@ -293,9 +294,12 @@ def plan_vectors(job: ImputationJob, sizes: TableSizes) -> Cost:
     model = estimator_of(job)
     if model.method == "auto":
         model.set_params(method="combined")
-    model.set_params(ridge=model.ridge or 1.0)  # which is chosen before
-    others = others_cost(job.known, sizes.known_bytes)
-    return add_costs([vectors_cost(model, sizes.domain, sizes.vectors), others])
+    model.set_params(ridge=model.ridge or 1.0)  # which is chosen before, and so is the kernel
+    ways = [
+        vectors_cost(model.set_params(kernel=kernel), sizes.domain, sizes.vectors)
+        for kernel in kernels_of(job.imputation.kernel)
+    ]
+    return add_costs([largest_cost(ways), others_cost(job.known, sizes.known_bytes)])
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -304,7 +308,9 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     model = imputation_of(ctx).set_weights(outputs.WEIGHTS.read(ctx.workspace))
     if ctx.job.imputation.is_chosen:
         chosen = ctx.workspace.stages()["hold_out"].facts
-        model.set_params(method=chosen["method"], ridge=chosen["ridge"] or None)
+        model.set_params(
+            method=chosen["method"], ridge=chosen["ridge"] or None, kernel=chosen.get("kernel", model.kernel)
+        )
     try:
         model.fit_vectors(known, outputs.DOMAIN.read(ctx.workspace))
     except UnreachedRowsError as error:
@@ -320,7 +326,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         parts.append(outputs.OTHER_VECTORS.read(ctx.workspace))
     ctx.store(outputs.VECTORS, da.concatenate(parts))
     facts = {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
-    return facts | {"method": model.method_, "ridge": model.ridge_}
+    return facts | {"method": model.method_, "ridge": model.ridge_, "kernel": model.kernel_}
 
 
 def _store_sparse(ctx: Context, output: ArrayOutput, matrix: SparseRows) -> None:

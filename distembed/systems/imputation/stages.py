@@ -33,16 +33,19 @@ from distembed.manifold.imputation_choice import (
     Candidate,
     HiddenFold,
     best_candidate,
+    candidates_of,
     find_vectors,
     fold_scores,
     hold_out_folds,
+    kernels_of,
     mean_scores,
 )
 from distembed.manifold.imputation_costs import features_cost, fold_cost, hidden_cost
 from distembed.manifold.imputation_maps import KERNEL_FEATURES
 from distembed.manifold.imputation_rows import SparseRows
 from distembed.systems.imputation import outputs
-from distembed.systems.imputation.job import HoldOutSection, ImputationJob
+from distembed.systems.imputation.job import HoldOutSection, ImputationJob, ImputationSection
+from distembed.systems.imputation.presets import PRESETS
 from distembed.systems.imputation.solving import (
     DISTANCE_STAGE,
     KEPT_DISTANCES,
@@ -72,16 +75,46 @@ from distembed.systems.imputation.solving import (
     vector_parameters,
 )
 
-IMPUTATION, MAPPED, COMBINED, CHOSEN = (
-    "imputation",
-    "linear map",
-    "imputation and linear map",
-    "chosen on the other folds",
-)
-"""The methods that a job can take; each fold's ridge, and what is chosen in it, by the names of the other folds."""
+IMPUTATION, CHOSEN = "imputation", "chosen on the other folds"
+MAPS = {"linear": "linear map", "rbf": "kernel map"}
+"""What the maps are called, by kernel."""
 
-OWN = {"graph": IMPUTATION, "linear_map": MAPPED, "combined": COMBINED, "auto": CHOSEN}
-"""The row of the hold-out that `imputation.method` stands for."""
+
+class Way(NamedTuple):
+    """What a job can take: a method and a kernel, "auto" where they are chosen; the ridge always may be."""
+
+    method: str
+    kernel: str
+
+
+def row_name(method: str, kernel: str) -> str:
+    """Return the row of the hold-out in which a method with a kernel stands."""
+    if method == "graph":
+        return IMPUTATION
+    return MAPS[kernel] if method == "linear_map" else f"{IMPUTATION} and {MAPS[kernel]}"
+
+
+def own_row(options: ImputationSection) -> str:
+    """Return the row of the hold-out that the method of a job stands in."""
+    if options.method == "graph" or "auto" not in (options.method, options.kernel):
+        return row_name(options.method, options.kernel)
+    return CHOSEN
+
+
+def ways_of(options: ImputationSection) -> dict[str, Way]:
+    """Return what a job can take by the row of the hold-out; its own first.
+
+    Of each fold the ridge, and what is chosen, is chosen by the names of the other folds.
+    """
+    plain = [Way("graph", "linear")]
+    plain += [
+        Way(method, name) for name in kernels_of(options.kernel) for method in ("linear_map", "combined")
+    ]
+    ways = {row_name(*way): way for way in plain}
+    own = own_row(options)
+    chosen = Way(options.method if own == CHOSEN else "auto", options.kernel)
+    return dict(sorted({**ways, CHOSEN: chosen}.items(), key=lambda item: item[0] != own))
+
 
 SHUFFLED, KERNEL, RIDGE, NEAREST_8, NEAREST, MEAN = (
     "shuffled table",
@@ -105,6 +138,12 @@ BASELINES = {
 KERNEL_NAMES = 2000
 """Known names, at most, that kernel ridge is fitted to: it holds the kernel of all pairs of them."""
 
+
+def baselines_of(options: ImputationSection) -> dict[str, str]:
+    """Return the controls of a job: not the kernel ridge where the job's own maps are of the same kernel."""
+    return {name: way for name, way in BASELINES.items() if name != KERNEL or options.kernel == "linear"}
+
+
 LINEAR_NAMES = 20_000
 """Known names, at most, that the other baselines of a fold are fitted to."""
 
@@ -125,11 +164,12 @@ def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
         fold_cost(model, sizes.domain, sizes.vectors, of_fold),
         hidden_cost(model, sizes.vectors, of_fold),
     ]
-    for name, method in BASELINES.items():
+    baselines = baselines_of(job.imputation)
+    for name, method in baselines.items():
         n_fitted = min(n, KERNEL_NAMES if name == KERNEL else LINEAR_NAMES)
         widths = {"n_columns": sizes.domain.n_columns, "n_components": width}
         fold.append(baseline_cost(getattr(methods, method), n_fitted, of_fold, **widths))
-    judged = recovery_cost(len(OWN) + 1 + len(BASELINES), n, n_hidden, width)
+    judged = recovery_cost(len(ways_of(job.imputation)) + 1 + len(baselines), n, n_hidden, width)
     return add_costs([features_cost(model, sizes.domain), *(n_folds * fold), judged])
 
 
@@ -157,9 +197,7 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
     folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
     hidden = np.concatenate([np.empty(0, np.int64), *rows])
     truth = compute(outputs.KNOWN_VECTORS.read(ctx.workspace)[known])
-    centers = [
-        np.tile(fold.hidden.path.target_mean, (len(at), 1)) for fold, at in zip(folds, rows, strict=True)
-    ]
+    centers = [np.tile(fold.hidden.mean, (len(at), 1)) for fold, at in zip(folds, rows, strict=True)]
     found = _found(ctx.job, folds)
     scores = {
         method: recovery(
@@ -182,6 +220,9 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
 def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
     options: HoldOutSection = ctx.job.evaluation
+    if ctx.job.imputation.method == "auto" and known.size < LEAST_KNOWN:
+        ctx.reporter.note(f"hold_out: nothing is hidden: {too_few_to_choose(known.size)}")
+        return []
     if min(known.size, options.max_names) < JUDGED_NAMES and not ctx.job.imputation.is_chosen:
         ctx.reporter.note(
             f"hold_out: nothing is hidden: fewer than {JUDGED_NAMES} names would judge the table"
@@ -192,9 +233,15 @@ def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     )
 
 
+def too_few_to_choose(n_known: int) -> str:
+    """Return why the graph is taken where `imputation.method` is "auto" and few names are known."""
+    names = f"{plural(n_known, 'name')} with a known vector {'is' if n_known == 1 else 'are'}"
+    return f"{names} too few to choose a method by, which takes {LEAST_KNOWN}: the graph was taken"
+
+
 def _check_choice(job: ImputationJob, n_known: int) -> None:
-    """Raise ValueError where there are too few known names to choose a method by."""
-    if job.imputation.is_chosen and n_known < LEAST_KNOWN:
+    """Raise ValueError where there are too few known names to choose a map by; "auto" then takes the graph."""
+    if job.imputation.method != "auto" and job.imputation.is_chosen and n_known < LEAST_KNOWN:
         raise ValueError(
             f"imputation.method is {job.imputation.method!r}, which is chosen on known names that are hidden, but "
             f'{plural(n_known, "name")} matched a known vector: set imputation.method = "graph", or give at least '
@@ -205,45 +252,49 @@ def _check_choice(job: ImputationJob, n_known: int) -> None:
 def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, Any]:
     """Store the mean score of every candidate, and return the one to take."""
     means = mean_scores(scores) if scores else {}
-    options = ctx.job.imputation
-    best = best_candidate(scores, options.method) if scores else Candidate("graph", 0.0)
-    if options.ridge is not None and options.method not in ("auto", "graph"):
-        best = Candidate(options.method, options.ridge)
+    candidates = _candidates(ctx.job.imputation)
+    best = best_candidate(scores, candidates) if scores else candidates[0]
     columns = {
         "method": pa.array([one.method for one in means], pa.string()),
         "ridge": pa.array([one.ridge for one in means], pa.float64()),
         "centered_cosine": pa.array(list(means.values()), pa.float64()),
+        "kernel": pa.array([one.kernel for one in means], pa.string()),
     }
     ctx.store_table(outputs.CHOICE, pa.table(columns))
-    return {"method": best.method, "ridge": best.ridge}
+    return best._asdict()
+
+
+def _candidates(options: ImputationSection) -> list[Candidate]:
+    """Return what the job chooses among; one candidate where nothing is left to choose."""
+    return candidates_of(options.method, options.kernel, options.ridge)
 
 
 def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
     """Return what every method finds for all hidden names, the job's own first, (names, s) each."""
     if not folds:
         return {}
+    own = own_row(job.imputation)
     methods = {
         name: np.concatenate(
             [
-                find_vectors(fold.hidden, _candidate(job, method, folds, number))
+                find_vectors(fold.hidden, _candidate(job, way, folds, number, is_own=name == own))
                 for number, fold in enumerate(folds)
             ]
         )
-        for method, name in OWN.items()
+        for name, way in ways_of(job.imputation).items()
     }
     baselines = {
         name: np.concatenate([fold.baselines[name] for fold in folds]) for name in folds[0].baselines
     }
-    own = OWN[job.imputation.method]
-    return {own: methods.pop(own), **methods, **baselines}
+    return {**methods, **baselines}
 
 
-def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int) -> Candidate:
-    """Return what a method is in a fold: its ridge is the job's, or chosen by the names of the other folds."""
-    options = job.imputation
-    if options.method == method != "auto" and options.ridge is not None:
-        return Candidate(options.method, options.ridge)
-    return best_candidate([fold.scores for other, fold in enumerate(folds) if other != number], method)
+def _candidate(job: ImputationJob, way: Way, folds: list[_Fold], number: int, *, is_own: bool) -> Candidate:
+    """Return what a way is in a fold: its ridge is the job's, or chosen by the names of the other folds."""
+    candidates = candidates_of(*way, job.imputation.ridge if is_own else None)
+    if len(candidates) == 1:
+        return candidates[0]
+    return best_candidate([fold.scores for other, fold in enumerate(folds) if other != number], candidates)
 
 
 def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
@@ -263,12 +314,13 @@ def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDAr
     found = model.hidden_fold(X, Y, hidden)
     make = partial(_rows_of_shuffled, ctx, model.weights_, order, hidden)
     baselines = {SHUFFLED: keep(f"{name}-shuffled", make)}
-    for place, (baseline, method) in enumerate(BASELINES.items()):
+    for place, (baseline, method) in enumerate(baselines_of(ctx.job.imputation).items()):
         of_names = fitted[:KERNEL_NAMES] if baseline == KERNEL else fitted
         make = partial(_mapped_rows, ctx, getattr(methods, method), of_names, hidden)
         baselines[baseline] = keep(f"{name}-baseline-{place}", make)
     ctx.progress("folds")(number + 1, len(folds))
-    scores = fold_scores(found, compute(Y[hidden]).astype(np.float64))
+    tried = [*candidates_of("auto", ctx.job.imputation.kernel), *_candidates(ctx.job.imputation)]
+    scores = fold_scores(found, compute(Y[hidden]).astype(np.float64), tried)
     return _Fold(found, {method: compute(vectors) for method, vectors in baselines.items()}, scores)
 
 
@@ -360,7 +412,8 @@ SYSTEM = System(
     "distembed.systems.imputation.views",
     "distembed.systems.imputation.views",
     inference="distembed.systems.imputation.inference",
-    explanation="distembed.systems.imputation.views",
+    explanation="distembed.systems.imputation.explanation",
     explorer="distembed.systems.imputation.views",
+    presets=PRESETS,
     outputs=(*declared_in(outputs), KEPT_DISTANCES.output),
 )

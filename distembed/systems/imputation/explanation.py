@@ -1,0 +1,245 @@
+"""Why an imputed vector is what it is: the weights of the known vectors that add up to it, neighbors and columns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.display import plural
+from distembed.execution import compute, one_blas_thread
+from distembed.job.stage import names_in_table, whole_sparse
+from distembed.manifold import imputation_blocks as blocks
+from distembed.manifold.imputation_maps import fit_ridge_path, rows_of_kernel
+from distembed.manifold.imputation_shares import known_shares, strongest_paths
+from distembed.neighbors.distances import domain_rows
+from distembed.storage.workspace import Workspace
+from distembed.systems.imputation import outputs
+from distembed.systems.imputation.evaluation_report import kernel_of, map_name
+from distembed.systems.imputation.inference import columns_of
+from distembed.systems.imputation.job import ImputationJob
+from distembed.systems.imputation.solving import estimator_of
+from distembed.views.explain import Asked, Explanation, TermTable, refuse_unknown
+
+
+class _Names(NamedTuple):
+    """The names of the table, in the order of its rows, with what the graph has of them."""
+
+    words: list[str]
+    known: NDArray[np.bool_]
+    labels: list[str]
+    weights: sp.csr_array
+    graph: sp.csr_array
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> _Names:
+        """Return the names of a workspace."""
+        weights = whole_sparse(outputs.WEIGHTS.read(workspace))
+        table = outputs.VOCABULARY.read(workspace).slice(0, weights.shape[0])
+        known = np.array(table["origin"].to_pylist(), object) == "known"
+        words, labels = (
+            ["" if one is None else one for one in table[name].to_pylist()] for name in ("word", "label")
+        )
+        return cls(words, known, labels, weights, whole_sparse(outputs.GRAPH.read(workspace)))
+
+
+def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanation:
+    """Explain the vector of an imputed name: the weights of known names that add up to it, its neighbors and columns.
+
+    Raises
+    ------
+    KeyError
+        If the table has no such name.
+    ValueError
+        If more than one name is asked for, or the name is not an imputed one.
+    """
+    if len(asked.names) != 1:
+        raise ValueError(
+            f"{plural(len(asked.names), 'name')} given: name one imputed name; blanks stand in quotes"
+        )
+    names = _Names.of(workspace)
+    row = _imputed_row(asked.names[0], names, workspace)
+    if workspace.stages()["vectors"].facts["method"] != "graph":
+        with one_blas_thread():
+            return _explain_map(job, workspace, names, row, asked.n)
+    shares = known_shares(names.weights, names.known, row)
+    return Explanation(
+        f"{names.words[row]}: a mixture of {plural(int((shares > 0).sum()), 'known name')}",
+        _sentences(shares),
+        {"name": names.words[row], "difference": _difference(outputs.VECTORS.read(workspace), shares, row)},
+        [_known_table(names, shares, row, asked.n), _neighbor_table(names, row)],
+    )
+
+
+def _imputed_row(name: str, names: _Names, workspace: Workspace) -> int:
+    name = name if name in names.words else names_in_table(workspace).get(name, name)
+    if name not in names.words:
+        left_out = {one["name"]: one["reason"] for one in outputs.LEFT_OUT.read(workspace).to_pylist()}
+        if name in left_out:
+            raise ValueError(f"{name!r} was left out of the table: {left_out[name]}")
+        refuse_unknown("name", name, names.words)
+    row = names.words.index(name)
+    if names.known[row]:
+        raise ValueError(f"{name!r} has a known vector, which the job took as it is: choose an imputed name")
+    return row
+
+
+def _sentences(shares: NDArray[np.float64]) -> list[str]:
+    largest = -np.sort(-shares)
+    n_half = int(np.argmax(np.cumsum(largest) >= 0.5)) + 1
+    return [
+        "The imputed vector is the sum of the known vectors, each times its share. The shares add up to one; "
+        f"half of it is reached by {plural(n_half, 'name')}."
+    ]
+
+
+def _difference(vectors: da.Array, shares: NDArray[np.float64], row: int) -> float:
+    """Return the largest difference of the mixture and the stored vector, relative to the vector's largest value."""
+    mixed = np.flatnonzero(shares)
+    found, *rest = compute((vectors[[row]], vectors[mixed]))
+    value = np.asarray(found[0], np.float64)
+    mixture = shares[mixed] @ np.asarray(rest[0], np.float64)
+    return float(np.abs(mixture - value).max() / max(np.abs(value).max(), np.finfo(float).tiny))
+
+
+def _known_table(names: _Names, shares: NDArray[np.float64], row: int, n: int) -> TermTable:
+    order = np.argsort(-shares, kind="stable")[: min(n, int((shares > 0).sum()))]
+    paths = strongest_paths(names.weights, names.known, row, order.tolist())
+    rows: list[dict[str, Any]] = [
+        {
+            "known name": names.words[at],
+            "label": names.labels[at],
+            "share %": 100 * float(shares[at]),
+            "path %": 100 * path.probability,
+            "strongest path": " → ".join(names.words[step] for step in path.rows),
+        }
+        for at, path in zip(order.tolist(), paths, strict=True)
+    ]
+    if not any(names.labels):
+        rows = [{key: value for key, value in one.items() if key != "label"} for one in rows]
+    n_others = int((shares > 0).sum()) - len(order)
+    if n_others:
+        others = 100 * float(shares.sum() - shares[order].sum())
+        rows.append({"known name": f"{n_others:,} other known names", "share %": others})
+    rows.append({"known name": "sum", "share %": 100 * float(shares.sum())})
+    caption = (
+        "A share is the probability that a walk over the weights, from the name on, ends at the known name; the "
+        "strongest path is the most probable of these walks, and its percentage that of this one path."
+    )
+    return TermTable("known names", rows, {"share %": 2, "path %": 2}, caption)
+
+
+def _neighbor_table(names: _Names, row: int) -> TermTable:
+    own, near = names.weights[[row]], names.graph[[row]]
+    distance = dict(zip(near.indices.tolist(), near.data.tolist(), strict=True))
+    order = np.argsort(-own.data, kind="stable")
+    rows = [
+        {
+            "neighbor": names.words[at],
+            "origin": "known" if names.known[at] else "imputed",
+            "weight": weight,
+            "distance": distance.get(at),
+        }
+        for at, weight in zip(own.indices[order].tolist(), own.data[order].tolist(), strict=True)
+    ]
+    caption = "The names that the name is rebuilt from in the table, their weights, which sum to one, and distances."
+    return TermTable("neighbors", rows, {"weight": 3, "distance": 3}, caption)
+
+
+# --- maps --------------------------------------------------------------------------------------------------------
+
+
+def _explain_map(job: ImputationJob, workspace: Workspace, names: _Names, row: int, n: int) -> Explanation:
+    """Explain a vector of a map, or of a map and the mixture of neighbors."""
+    is_combined = workspace.stages()["vectors"].facts["method"] == "combined"
+    shares = known_shares(names.weights, names.known, row) if is_combined else np.zeros(len(names.words))
+    mapped = _map_weights(job, workspace, names.known, shares, row)
+    weights, name = shares + mapped.weights, map_name(job, workspace)
+    what = f"a {name} and a mixture of neighbors" if is_combined else f"a {name} of its row of the table"
+    tables = [_weight_table(names, weights, shares if is_combined else None, n), *_column_table(mapped, n)]
+    if is_combined:
+        tables.append(_neighbor_table(names, row))
+    difference = _difference(outputs.VECTORS.read(workspace), weights, row)
+    return Explanation(
+        f"{names.words[row]}: {what}",
+        [
+            "The imputed vector is the sum of the known vectors, each times its weight. The weights add up to one and "
+            "may be negative."
+        ],
+        {"name": names.words[row], "difference": difference},
+        tables,
+    )
+
+
+class _Mapped(NamedTuple):
+    """What a map gives a name.
+
+    Attributes
+    ----------
+    weights : (n,) of the known vectors, which the map adds up to, 0 of other names
+    columns : (d,) the share of each column in what the map adds to the mean or the mixture; none of a kernel map
+    names : names of the columns
+    """
+
+    weights: NDArray[np.float64]
+    columns: NDArray[np.float64]
+    names: list[str]
+
+
+def _map_weights(
+    job: ImputationJob, workspace: Workspace, known: NDArray[np.bool_], shares: NDArray[np.float64], row: int
+) -> _Mapped:
+    """Return the part of the map, which starts at the mixture of known rows, or without shares at their mean."""
+    model, facts = estimator_of(job), workspace.stages()["vectors"].facts
+    block_memory, kernel = job.resources.block_memory, kernel_of(job, workspace)
+    table = domain_rows(outputs.DOMAIN.read(workspace), metric=model.metric, block_memory=block_memory)
+    rows = rows_of_kernel(table, known, kernel, seed=0)
+    targets = outputs.KNOWN_VECTORS.read(workspace)
+    path = fit_ridge_path(rows, targets, known, block_memory=block_memory)
+    at = np.flatnonzero(known)
+    of_known, own = (np.asarray(one, np.float64) for one in compute((rows[at], rows[row])))
+    start = shares if shares.any() else known / known.sum()
+    departure = own - start[at] @ of_known
+    weights = np.where(shares.any(), 0.0, start)
+    weights[at] += blocks.known_weights(path, facts["ridge"], of_known, departure)
+    if kernel != "linear":
+        return _Mapped(weights, np.empty(0), [])
+    parts = departure[:, None] * blocks.map_weights(path, facts["ridge"])
+    whole = parts.sum(axis=0)
+    return _Mapped(
+        weights, parts @ whole / max(whole @ whole, np.finfo(float).tiny), columns_of(job, workspace)
+    )
+
+
+def _weight_table(
+    names: _Names, weights: NDArray[np.float64], shares: NDArray[np.float64] | None, n: int
+) -> TermTable:
+    """Return the known names of the largest weights, and of the graph's part where there is one."""
+    order = np.argsort(-np.abs(weights), kind="stable")[: min(n, int(names.known.sum()))]
+    rows: list[dict[str, Any]] = [
+        {
+            "known name": names.words[at],
+            **({"label": names.labels[at]} if any(names.labels) else {}),
+            "weight %": 100 * float(weights[at]),
+            **({} if shares is None else {"of the mixture %": 100 * float(shares[at])}),
+        }
+        for at in order.tolist()
+    ]
+    n_others = int(names.known.sum()) - len(order)
+    if n_others:
+        others = 100 * float(weights.sum() - weights[order].sum())
+        rows.append({"known name": f"{n_others:,} other known names", "weight %": others})
+    rows.append({"known name": "sum", "weight %": 100 * float(weights.sum())})
+    caption = "A negative weight means that the vector lies away from that of the known name."
+    return TermTable("known names", rows, {"weight %": 2, "of the mixture %": 2}, caption)
+
+
+def _column_table(mapped: _Mapped, n: int) -> list[TermTable]:
+    """Return the columns of the largest shares; nothing of a kernel map, which is no sum over columns."""
+    order = np.argsort(-np.abs(mapped.columns), kind="stable")[:n]
+    rows = [{"column": mapped.names[at], "share %": 100 * float(mapped.columns[at])} for at in order.tolist()]
+    caption = "How much of what the map adds comes from each column of the table; all shares add up to 100 %."
+    return [TermTable("columns", rows, {"share %": 2}, caption)] if rows else []
