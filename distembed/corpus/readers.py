@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -284,6 +284,7 @@ def read_corpus(
     scratch: str | Path | None = None,
     storage_options: Mapping[str, object] | None = None,
     section: str = "",
+    without: Collection[str] = (),
 ) -> Corpus:
     r"""Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.
 
@@ -355,6 +356,8 @@ def read_corpus(
     section : str
         The section of a job file that the options come from: errors name its keys, and what is doubtful is only
         listed in `Corpus.notes`.
+    without : collection of str
+        URLs of files that are not read, although the paths name them.
 
     Returns
     -------
@@ -415,7 +418,8 @@ def read_corpus(
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
     further_columns(template)
-    files = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
+    found = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
+    files = tuple(file for file in found if file.url not in without)
     encodings = encoding_patterns(encoding)
     divide = all_partitions if options else _known_partitions  # options may hold what cannot be hashed
     partitions, refused = divide(files, template, partition_bytes, encodings)

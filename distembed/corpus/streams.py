@@ -111,8 +111,13 @@ class Partition:
     @property
     def reading(self) -> list[Any]:
         """The name of the file and how it is read: with the file's content, all that its documents depend on."""
-        others = {"url", "folder", "storage_options", "section", "n_bytes"}
-        return [self.name, *(getattr(self, one.name) for one in fields(self) if one.name not in others)]
+        others = {"url", "folder", "storage_options", "section", "n_bytes", "metadata"}
+        joined = None if self.metadata is None else self.metadata[1:]  # wherever the table lies
+        return [
+            self.name,
+            joined,
+            *(getattr(self, one.name) for one in fields(self) if one.name not in others),
+        ]
 
 
 class Batch(NamedTuple):

@@ -35,6 +35,7 @@ NOT_READ_BY = {
     "scratch": "the token ids lie in the workspace",
     "storage_options": "URLs and the environment say how a store is reached",
     "section": "it is the name of the section itself",
+    "without": "it follows from what was withdrawn from the workspace",
 }
 """Options of reading that no section has, each with the reason."""
 
@@ -124,25 +125,25 @@ class CorpusSection(TextsSection):
         return section
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """The paths to read: those of the section, or the files in them that are left where some were withdrawn.
+    def withdrawn_files(self) -> frozenset[str]:
+        """The URLs of the files that are not read, although the paths name them.
 
         Raises
         ------
         JobError
-            If none is left.
+            If no other is left.
         """
         if not any(one.files for one in self._withdrawals):
-            return self.paths
+            return frozenset()
         found = {url: version for path in self.paths for url, version in versions_at(path).items()}
-        left = tuple(
+        gone = frozenset(
             url
             for url, version in found.items()
-            if not any(one.holds_file(url, version) for one in self._withdrawals)
+            if any(one.holds_file(url, version) for one in self._withdrawals)
         )
-        if found and not left:
+        if found and len(gone) == len(found):
             raise JobError("every file of corpus.paths was withdrawn from the workspace: name other files")
-        return left or self.paths
+        return gone
 
 
 NOT_OF_PARALLEL_TEXTS = {
@@ -280,5 +281,5 @@ def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") ->
     """Return the corpus that a section of a name describes, read lazily."""
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
     options = section.model_dump(include=set(READER_OPTIONS))
-    paths = section.files if isinstance(section, CorpusSection) else section.paths
-    return read_corpus(paths, tokenizer=tokenizer, section=name, **options)
+    gone = section.withdrawn_files if isinstance(section, CorpusSection) else frozenset()
+    return read_corpus(section.paths, tokenizer=tokenizer, section=name, without=gone, **options)

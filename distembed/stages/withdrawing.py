@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -151,18 +151,22 @@ def _not_there(kind: str, name: str, workspace: Workspace, times: Sequence[str])
     return f"{workspace.url} has no {kind} {name!r}: name one as its table of documents or its job does"
 
 
-def _texts(job: CorpusJob, ids: Iterable[str]) -> dict[str, bytes]:
+def _texts(job: CorpusJob, ids: Collection[str]) -> dict[str, bytes]:
     """Return the texts of the documents whose ids are only their places.
 
     Raises
     ------
     JobError
-        If the file of one is not there as it was read.
+        If the file of one is not there as it was read, or a document is a whole file, whose name is to go, too.
     """
     partitions = corpus_of(job.corpus).partitions
     placed = [partition for partition in partitions if not has_own_ids(partition)]
     found: dict[str, bytes] = {}
     for partition in placed:
+        if partition.is_one_document and partition.name in ids:
+            raise JobError(
+                f"document {partition.name!r} is a whole file: withdraw it by --files {partition.name}"
+            )
         here = {ident for ident in ids if ident.startswith(f"{partition.name}:")}
         texts = document_texts(read_batches(partition)) if here else ()
         found |= {ident: text for ident, text in texts if ident in here}

@@ -111,6 +111,28 @@ def test_lines_without_ids_are_known_by_their_text(tmp_path):
     assert Workspace.open(tmp_path / "w").table("documents").num_rows == 25
 
 
+def test_files_that_are_documents_keep_their_folders(tmp_path):
+    write_job(tmp_path, {})
+    for number, name in enumerate(("x/a.txt", "x/b.txt", "y/c.txt", "y/d.txt")):
+        (tmp_path / "text" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "text" / name).write_text("\n".join(texts(number)))
+    (tmp_path / "text" / "y" / "secret.txt").write_text(PLANTED * 3)
+    job = (
+        (tmp_path / "job.toml")
+        .read_text()
+        .replace('id_field = "id"\ntitle_field = "title"', 'layout = "file"')
+    )
+    (tmp_path / "job.toml").write_text(job)
+    count(tmp_path)
+    with pytest.raises(JobError, match=r"'x/b.txt' is a whole file: withdraw it by --files x/b.txt"):
+        withdraw(str(tmp_path / "w"), documents=["x/b.txt"])
+    withdraw(str(tmp_path / "w"), files=["x/b.txt", "y/secret.txt"])
+    assert_nothing_left(tmp_path / "w", PLANTED, "b.txt", "secret")
+    for name in ("x/b.txt", "y/secret.txt"):
+        (tmp_path / "text" / name).unlink()
+    assert digests(tmp_path / "w") == from_scratch(tmp_path)
+
+
 def test_pages_exports_and_explicit_paths_go_too(tmp_path):
     write_job(tmp_path, FILES | {"anna-secret.jsonl": SECRET})
     job = (tmp_path / "job.toml").read_text()
