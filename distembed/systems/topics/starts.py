@@ -267,7 +267,11 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
     models = [estimator(job, method, work.n_topics, number, checkpoint=persist) for method, number in missing]
     boxes = boxed_all(list(zip(missing, models, strict=True)))
     items = da.from_array(boxes, chunks=1, name=f"start-item-{uuid.uuid4().hex}")
-    used = {"X": work.X, "M": work.M if "semantic_nmf" in methods else None}
+    used = {
+        "X": work.X,
+        "M": work.M if "semantic_nmf" in methods else None,
+        "keeps_model": not work.keeps_words,
+    }
     fits = map_blocks(_fit_box, items, dtype=object, meta=np.empty(0, object), step="start", **used)
     with warnings.catch_warnings():  # here, since the filters are those of all threads
         warnings.filterwarnings("ignore", message=".*hold no word")
@@ -276,20 +280,23 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
         )
 
 
-def _fit_box(box: NDArray[np.object_], *, X: Any, M: Any) -> NDArray[np.object_]:
-    """Return which start a model in a box is, and the model, fitted, in a list, in a box."""
+def _fit_box(box: NDArray[np.object_], *, X: Any, M: Any, keeps_model: bool) -> NDArray[np.object_]:
+    """Return which start a model in a box is, what it finds, and in a list the model where it is kept, in a box."""
     start, model = box[0]
     used = (X, M) if isinstance(model, SemanticNMF) else (X,)
-    return boxed((start, [model.fit(*used)]))
+    model.fit(*used)
+    return boxed((start, _found_by(model), [model] if keeps_model else []))
 
 
-def _keep_found(work: Work, found: tuple[tuple[Method, int], list[Any]]) -> None:
-    (method, number), models = found
-    model = models.pop()  # Dask holds what a task returns until the last is done
-    arrays = _found_by(model)
+def _keep_found(work: Work, found: tuple[tuple[Method, int], FittedStart, list[Any]]) -> None:
+    (method, number), arrays, models = found
     _kept_start(work, method, number, lambda: arrays)
-    if not work.keeps_words:
-        own = float(arrays.loss[-1]), number, model
+    if models:
+        own = (
+            float(arrays.loss[-1]),
+            number,
+            models.pop(),
+        )  # Dask holds what a task returns until the last is done
         work.least[method] = min(own, work.least.get(method, own), key=itemgetter(0, 1))
     options, name = work.ctx.job.topics, f"{work.n_topics} topics" if work.prefix else method
     n_done = sum(
