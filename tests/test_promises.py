@@ -43,7 +43,6 @@ SYSTEMS = {
             "subwords.enabled=true",
             "views.sides={method='ppmi', n_components=4, n_passes=2}",
             "matrices.keep=['pmi', 'distances']",
-            "evaluation.bootstrap=4",
         ),
         "8,000 tokens, 200 words, 13,381 pairs",
         {
