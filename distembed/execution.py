@@ -235,8 +235,36 @@ def once(function: Callable[..., Any], small: da.Array, **options: Any) -> da.Ar
 
     What `map_blocks` makes of such an array Dask joins to each block that reads it, and computes as many times.
     """
-    made = delayed(function, pure=True)(delayed_blocks(small).item(), **options)
-    return from_delayed(made, small.shape, meta=np.empty((0,) * small.ndim, small.dtype))
+    # Not of `delayed_blocks`: their graph would be made here and again with that of the users, of which what they share
+    # with it would be computed twice.
+    made = functools.partial(BlockFunction(function), **options)
+    name = f"{step_of(function)}-{tokenize(made, small.name)}"
+    return _of_one_task(name, made, (small.name, *(0,) * small.ndim), small, small.chunks, small.dtype)
+
+
+def listed(vectors: da.Array) -> da.Array:
+    """Return an array of one object, the list of all row blocks of vectors, which one task makes and no task joins.
+
+    In one process it costs nothing, and a function of all blocks has one argument in place of one for each.
+    """
+    keys = [(vectors.name, number, 0) for number in range(vectors.numblocks[0])]
+    name = f"{key_split(vectors.name)}-list-{tokenize(vectors.name)}"
+    return _of_one_task(name, BlockFunction(_boxed), keys, vectors, ((1,),), object)
+
+
+def _boxed(pieces: list[Any]) -> NDArray[np.object_]:
+    box = np.empty(1, object)
+    box[0] = pieces
+    return box
+
+
+def _of_one_task(
+    name: str, function: Callable[[Any], Any], keys: Any, source: da.Array, chunks: Any, dtype: Any
+) -> da.Array:
+    """Return an array of one block, which Dask joins to no other task: a function of some blocks of another array."""
+    layer = MaterializedLayer({(name, *(0,) * len(chunks)): (function, keys)})
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[source])  # type: ignore[list-item]
+    return da.Array(graph, name, chunks, meta=np.empty((0,) * len(chunks), dtype))
 
 
 def blockwise(function: Callable[..., Any], out: str, /, *pairs: Any, **options: Any) -> da.Array:

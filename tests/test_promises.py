@@ -21,7 +21,7 @@ import distembed as de
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
 from tests.commands import digest_here, run, run_once, succeed, watched, written_once
-from tests.small_jobs import imputation, neighbors, psdvec, topics, transfer, wordspaces
+from tests.small_jobs import comparison, counts, imputation, neighbors, psdvec, topics, transfer, wordspaces
 
 
 class System(NamedTuple):
@@ -43,6 +43,7 @@ SYSTEMS = {
             "subwords.enabled=true",
             "views.sides={method='ppmi', n_components=4, n_passes=2}",
             "matrices.keep=['pmi', 'distances']",
+            "evaluation.bootstrap=4",
         ),
         "8,000 tokens, 200 words, 13,381 pairs",
         {
@@ -56,6 +57,19 @@ SYSTEMS = {
             "vocabulary.min_count=10000000": (1, "min_count"),
             "matrices.keep=['tf_idf']": (2, "matrices.keep.0 = 'tf_idf' is not allowed"),
             "corpus.paths=['nothing-*.bz2']": (1, "nothing-"),
+        },
+    ),
+    "counts": System(
+        counts.write,
+        (),
+        "of counts: 200 words, 8,609 pairs",
+        {
+            "counts.path=none.npz": (1, "none.npz"),
+            "counts.path=text.csv": (2, "no table of counts by its name"),
+            "counts.words=none.txt": (1, "none.txt"),
+            "corpus.paths=['a.txt']": (2, "both corpus.paths and counts.path"),
+            "views.sides={method='ppmi'}": (2, "views.sides counts a text"),
+            "vocabulary.min_count=10000000": (1, "vocabulary.min_count"),
         },
     ),
     "imputation": System(
@@ -140,6 +154,24 @@ SYSTEMS = {
             "input.names=job.toml": (1, "lines, and the matrix 500 rows"),
             "neighbors.n_neighbors=500": (1, "choose n_neighbors between 1 and 499"),
             "neighbors.metric=inner_product": (2, "a spanning tree needs a distance"),
+        },
+    ),
+    "comparison": System(
+        comparison.write,
+        ("comparison.halves=3",),
+        "8,003 tokens, 54 words",
+        {
+            "corpus.label_field=era": (1, "no document has a value of 'era'"),
+            "corpus.label_field=id": (1, "has one document or file alone"),
+            "parts.names=['old', 'old']": (1, "parts.names has 'old' twice"),
+            "parts.names=['old']": (1, "the corpus has the part 'old' alone"),
+            "parts.names=['old', 'older']": (1, "'older'; the parts of the corpus are new, old"),
+            "parts.bins=[1800, 1900]": (1, "has 'new', which is no date"),
+            "parts.metadata=none.csv": (2, "column is missing"),
+            "comparison.min_count=100000": (1, "no word can be judged"),
+            "comparison.min_counts=3": (2, "did you mean min_count"),
+            "psdvec.n_components=1000": (1, "n_components"),
+            "counting.direction=left": (2, "direction"),
         },
     ),
 }

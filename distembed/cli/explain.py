@@ -1,4 +1,4 @@
-"""The command that gives reasons: `distembed explain`."""
+"""The commands that show the text behind a result: `distembed explain|concordance`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import PLACE, command, number
+from distembed.cli.command_line import PLACE, command, number, target
 from distembed.job.opening import open_job
 from distembed.job.terminal import shown, write
+from distembed.views.concordance import show_concordance, with_places, write_concordance
 from distembed.views.explain import Asked, as_json, as_page, as_text, explain_job
+
+LINES_SHOWN = 20
+"""Places of a word that are printed."""
 
 
 @command(
@@ -41,14 +45,41 @@ def explain(
     json_file: str | None,
     html_file: str | None,
 ) -> None:
-    """Print why a result is so: terms that add up to it, and passages of the corpus.
+    """Print why a result is so, with passages of the corpus.
 
-    WORKSPACE is a finished workspace, or its job file. NAMES are two words of a psdvec job; one imputed name of an
-    imputation; or the id of a document of a topics job and, for another topic than its own, the number of a topic.
+    The reason is a list of terms that add up to the result. WORKSPACE is a finished workspace, or its job file. NAMES
+    are two words of a psdvec job; one imputed name of an imputation; or the id of a document of a topics job and, for
+    another topic than its own, the number of a topic. Given the job file, it also prints the file and the line of each
+    document.
     """
-    found = explain_job(open_job(workspace), Asked(names, n, n_passages))
+    job = open_job(workspace)
+    found = with_places(job, explain_job(job, Asked(names, n, n_passages)))
     write(as_text(found))
     for file, written in ((json_file, as_json), (html_file, as_page)):
         if file:
             Path(file).write_text(written(found), encoding="utf-8")
             write(f"written to {shown(file)}", err=True)
+
+
+@command(
+    "distembed concordance novels.toml gay --to gay.csv",
+    'distembed concordance novels.toml "New York" -n 50',
+)
+@click.argument("job", type=PLACE)
+@click.argument("word")
+@target("A table of all places: its name ends in .csv, .tsv or .parquet.", required=False)
+@click.option(
+    "-n", "n_lines", type=click.IntRange(min=1), help="The first N places (default: 20; with --to all)."
+)
+def concordance(job: str, word: str, target: str | None, n_lines: int | None) -> None:
+    """Print every place of WORD in the files of a job, as it is written there, with the text around it.
+
+    JOB is a job file on a corpus; it need not have run. WORD is a word, or several in quotes; capitals are as in the
+    job, which mostly takes them for small letters. The table has the document with its title and label, the file, the
+    line, and the text on the left and on the right.
+    """
+    opened = open_job(job)
+    if target:
+        write(write_concordance(opened, word, target, n=n_lines))
+    else:
+        write(show_concordance(opened, word, n=n_lines or LINES_SHOWN))

@@ -22,9 +22,10 @@ from distembed.views.explorer.job import write_explorer
     name="n_points",
 )
 def explore(source: str, target: str | None, n_points: int) -> None:
-    """Write a page to explore words, names or documents: a map with zoom, search, colors and exact neighbors.
+    """Write a page with a map, a search and exact neighbors.
 
-    WORKSPACE is that of a finished job, its job file, or a vector file. The page is one HTML file that any browser
-    opens without a network. It needs pip install "distembed[explore]".
+    It shows words, names or documents, with zoom and colors. WORKSPACE is that of a finished job, its job file, or a
+    vector file. The page is one HTML file that any browser opens without a network. It needs pip install
+    "distembed[explore]".
     """
     write(shown(write_explorer(parse_source(source), target, n_points=n_points)))

@@ -20,23 +20,26 @@ from distembed.views.static_model import export_static
     "distembed export runs/topics --to documents.csv",
     "distembed export runs/topics --what topics --to topics.parquet",
     "distembed export vectors.bin --to static:model",
+    "distembed export runs/psdvec --what counts --to counts.parquet",
 )
 @click.argument("source", type=PLACE)
 @click.option(
     "--what",
     metavar="WORD",
-    help="words, names, documents or topics (default: what the system of the job is for).",
+    help="words, names, documents, topics or shares (default: what the system of the job is for); counts, pmi, "
+    "document_terms, distances.",
 )
 @target(
     "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
-    ".safetensors .fasttext.bin (fastText's own). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
+    ".safetensors .fasttext.bin (fastText's own); for counts and PMI .parquet .csv .tsv .npz (SciPy) .bin (GloVe's "
+    "cooccurrence.bin, with vocab.txt). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
     "sentence-transformers and model2vec."
 )
 @click.option(
     "--format",
     metavar="NAME",
     help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors, "
-    "fasttext.",
+    "fasttext; of counts parquet, csv, tsv, npz, glove.",
 )
 @click.option(
     "--space",
@@ -69,6 +72,12 @@ from distembed.views.static_model import export_static
     "--half", is_flag=True, help="Write float16 in place of float32 (.safetensors): half the bytes."
 )
 @click.option(
+    "--smallest-count",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Of counts and PMI: leave out cells, and words, that were counted less than K times, and say how many.",
+)
+@click.option(
     "--escape/--no-escape",
     default=True,
     help="Put ' before texts of .csv and .tsv that begin with = + - or @, which a spreadsheet program would compute "
@@ -82,13 +91,15 @@ def export(
     escape: bool,
     **options: Any,
 ) -> None:
-    """Write a table of a finished job to one file that other tools read.
+    """Write a table of a finished job to a file for other tools.
 
     SOURCE is a workspace, a job file, or a file of word vectors, which is written in another format.
 
     words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
     imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
-    topics: their words with weights.
+    topics: their words with weights. shares: the mean share of each topic by what is known of the documents. counts:
+    how often each word stood near each other, as (word, context, count); pmi, document_terms and distances likewise,
+    where the job has them. Beside counts stand their words and a manifest.
 
     --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """

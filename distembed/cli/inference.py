@@ -52,12 +52,13 @@ def infer(
     settings: tuple[str, ...],
     allow_code: bool,
 ) -> None:
-    """Write what a finished job says of new files: the topics of documents, or vectors for words or names.
+    """Write what a finished job says of new files.
 
-    WORKSPACE is that of a finished topics, psdvec or imputation job, or its job file. For topics and psdvec FILES are
-    files, globs or folders of texts of any kind that a job reads, which are read with the options of the job's
-    [corpus]: --set corpus.text_field=body changes one. For imputation FILES is one table with the columns of the job's
-    [domain], and --set domain.delimiter=";" changes how it is read.
+    That is the topics of documents, or vectors for words or names. WORKSPACE is that of a finished topics, psdvec or
+    imputation job, or its job file. For topics and psdvec FILES are files, globs or folders of texts of any kind that a
+    job reads, which are read with the options of the job's [corpus]: --set corpus.text_field=body changes one. For
+    imputation FILES is one table with the columns of the job's [domain], and --set domain.delimiter=";" changes how it
+    is read.
 
     Of a topics job the file has one row per document of FILES, as `export` writes those of the job. Of a psdvec job it
     has the words of the job with their vectors, and after them the new words of FILES, solved against the core words.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -32,9 +33,10 @@ from distembed.job.progress import (
 from distembed.job.record import plan_record, status_record
 from distembed.job.run import report_job, run_stages
 from distembed.job.state import standings, unread
-from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job
+from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job, withdrawn_lines
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
+from distembed.stages.corpus_growth import planned_growth
 from distembed.storage import Workspace
 from distembed.urls import any_protocol
 
@@ -143,7 +145,9 @@ def plan(
     *,
     as_json: bool,
 ) -> None:
-    """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
+    """Print the tasks, bytes and peak memory of each stage.
+
+    Nothing is run.
 
     Where the workspace has measured a stage before, a line says how long it may take.
 
@@ -164,7 +168,7 @@ def plan(
         if hosts is not None and not as_json:
             write(lines.network_table(hosts))
         notes = [*check_inputs(job, found), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
-        notes += [*job.idle, *planned_losses(found, place)]
+        notes += [*job.idle, *planned_losses(found, place), *planned_growth(job, found, place)]
     if as_json:
         write(json.dumps(plan_record(lines, found, place, hosts=hosts, notes=notes), indent=1))
     else:
@@ -266,11 +270,11 @@ def run(
 @job_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with figures and scores.")
 def status(job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool) -> None:
-    """Print which stages of a job are done, how far the others are, and who is writing.
+    """Print which stages of a job are done, and how far others are.
 
-    JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
-    the last lines say which versions made the stages that are done. The exit code is 0 if the job is finished, 3 if it
-    is not, and 4 if nothing has begun; 1 and 2 are failures of the command itself.
+    It says who is writing, too. JOB is a job file, or a workspace, whose own job is taken. A stage that a run would
+    compute again says why, and the last lines say which versions made the stages that are done. The exit code is 0 if
+    the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and 2 are failures of the command itself.
     """
     job = load(job_file, settings, workspace)
     given = [option for setting in settings for option in ("--set", setting)]
@@ -295,11 +299,11 @@ STATUS_CODES = {FINISHED: 0, UNFINISHED: STOPPED, EMPTY: EMPTY_CODE}
 )
 @job_options
 def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Check that every stage of a job is committed and every block holds its digest.
+    """Check that every block of a job holds its digest.
 
-    JOB is a job file, or a workspace, whose own job is taken. What is there is judged by the settings it was made
-    with; a line tells where the job asks for others. The last line is the digest of all content; it is printed only
-    where nothing is missing.
+    Every stage has to be committed, too. JOB is a job file, or a workspace, whose own job is taken. What is there is
+    judged by the settings it was made with; a line tells where the job asks for others. The last line is the digest of
+    all content; it is printed only where nothing is missing.
     """
     job = load(job_file, settings, workspace)
     place = Workspace.open(job.job.workspace)
@@ -312,6 +316,8 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     if problems:
         word = "fault" if len(problems) == 1 else "faults"
         fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
+    for line in withdrawn_lines(place):
+        write(line)
     write(f"digest {digest}")
 
 
@@ -321,8 +327,29 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
 )
 @job_options
 def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Write the HTML report of a finished job and print where it is.
+    """Write the HTML report of a finished job.
 
-    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept.
+    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept. The line that
+    is printed says where it is.
     """
     write(shown(report_job(load(job_file, settings, workspace))))
+
+
+@command(
+    "distembed open job.toml",
+    "distembed open runs/psdvec",
+    name="open",
+)
+@job_options
+def open_report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+    """Open the report of a finished job in a browser.
+
+    JOB is a job file, or a workspace, whose own job is taken. The report is written first where it is not there. The
+    line that is printed says where it is, also where this machine has no browser.
+    """
+    where = report_job(load(job_file, settings, workspace))
+    write(shown(where))
+    if "://" in where:
+        raise OSError(f"a browser does not open {where}: copy it to this machine first")
+    if not webbrowser.open(Path(where).resolve().as_uri()):
+        raise OSError("no browser can be started here: open the page on a machine that has one")

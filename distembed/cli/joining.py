@@ -66,7 +66,7 @@ def join(
     n_components: int | None,
     space: str | None,
 ) -> None:
-    """Join the word vectors of several files or jobs, word by word, and write them to one.
+    """Join the word vectors of several files or jobs into one file.
 
     VECTORS are two or more vector files, workspaces or job files. The vectors of each have their mean subtracted and
     are scaled to length one, so that they count alike, and stand side by side in one row: the cosine of two words is

@@ -12,9 +12,12 @@ import gc
 import signal
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from distembed.spelling import did_you_mean, spelled_like
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -64,65 +67,64 @@ def end_on_signals() -> None:
 
 
 COMMANDS = {
-    "completion": ("start", "Print the lines by which SHELL completes commands, options, systems and files."),
-    "demo": ("start", "Run the small real example of SYSTEM, on files that installed packages carry."),
-    "doctor": (
-        "start",
-        "Print what this installation and this machine have, and check that a small job works here.",
-    ),
-    "encode": ("texts", "Write a vector for every text: the weighted mean of the vectors of its words."),
-    "evaluate": (
-        "vectors",
-        "Score word vectors on similarity, analogy, synonym, categorization, sentence and tagging sets; "
-        "print one table.",
-    ),
-    "explain": (
-        "explain",
-        "Print why a result is so: terms that add up to it, and passages of the corpus.",
-    ),
-    "explore": (
-        "explorer",
-        "Write a page to explore words, names or documents: a map with zoom, search, colors and exact neighbors.",
-    ),
-    "export": ("export", "Write a table of a finished job to one file that other tools read."),
-    "infer": (
-        "inference",
-        "Write what a finished job says of new files: the topics of documents, or vectors for words or names.",
-    ),
-    "join": (
-        "joining",
-        "Join the word vectors of several files or jobs, word by word, and write them to one.",
-    ),
-    "keys": (
-        "start",
-        "Print every section and key of the job files of SYSTEM, with type, range, default and meaning.",
-    ),
-    "neighbors": ("vectors", "Print the nearest words by cosine."),
-    "new": ("start", "Write a commented job file for SYSTEM with every key, its default and its range."),
-    "plan": ("jobs", "Print what a job would do: tasks, bytes and peak memory of each stage."),
-    "plot": (
-        "drawings",
-        "Draw a figure of chosen words, documents or topics into a PDF, SVG or PNG file.",
-    ),
-    "report": ("jobs", "Write the HTML report of a finished job and print where it is."),
-    "run": ("jobs", "Run a job, or finish one that was stopped."),
-    "search": ("texts", "Print the texts that are nearest to QUERY by the cosine of their vectors."),
-    "status": ("jobs", "Print which stages of a job are done, how far the others are, and who is writing."),
-    "tune": (
-        "tuning",
-        "Run JOB with every combination of some keys, and print which does best on an evaluation set.",
-    ),
-    "verify": ("jobs", "Check that every stage of a job is committed and every block holds its digest."),
-    "weat": (
-        "vectors",
-        "Print how far names and other words are associated with good and bad, career and family, and so on.",
-    ),
+    "Start": {
+        "new": ("start", "Write a commented job file for SYSTEM and your files."),
+        "demo": ("start", "Run the small real example of SYSTEM."),
+        "keys": ("start", "Print every section and key of the job files of SYSTEM."),
+        "doctor": ("start", "Check this installation and this machine."),
+        "completion": ("start", "Print the lines that let SHELL complete commands."),
+    },
+    "Run a job": {
+        "plan": ("jobs", "Print the tasks, bytes and peak memory of each stage."),
+        "run": ("jobs", "Run a job, or finish one that was stopped."),
+        "status": ("jobs", "Print which stages of a job are done, and how far others are."),
+        "withdraw": ("growing", "Make WORKSPACE again without some documents or files."),
+        "merge": ("growing", "Merge WORKSPACES that were counted apart into one."),
+        "tune": ("tuning", "Compare every combination of some keys of a job."),
+    },
+    "Use its results": {
+        "open": ("jobs", "Open the report of a finished job in a browser."),
+        "report": ("jobs", "Write the HTML report of a finished job."),
+        "neighbors": ("vectors", "Print the nearest words by cosine."),
+        "explore": ("explorer", "Write a page with a map, a search and exact neighbors."),
+        "explain": ("explain", "Print why a result is so, with passages of the corpus."),
+        "concordance": ("explain", "Print every place of WORD in the files of a job."),
+        "similarity": ("pairs", "Write a list of word pairs with the cosine of each."),
+        "plot": ("drawings", "Draw chosen words, documents or topics into a figure."),
+        "export": ("export", "Write a table of a finished job to a file for other tools."),
+        "join": ("joining", "Join the word vectors of several files or jobs into one file."),
+        "infer": ("inference", "Write what a finished job says of new files."),
+        "encode": ("texts", "Write a vector for every text."),
+        "search": ("texts", "Print the texts that are nearest to QUERY."),
+    },
+    "Check them": {
+        "verify": ("jobs", "Check that every block of a job holds its digest."),
+        "evaluate": ("vectors", "Score word vectors on evaluation sets, in one table."),
+        "compare": ("comparing", "Print how far each word lies apart in two sets of vectors."),
+        "weat": ("vectors", "Measure bias: which words names and others are nearer to."),
+    },
 }
-"""The module of each command in `distembed.cli`, and the first sentence of its help."""
+"""The commands by what they are for, as the help lists them: each with its module in `distembed.cli` and the first
+sentence of its help, which fits a line of 80 characters."""
+
+MODULES = {name: module for group in COMMANDS.values() for name, (module, _) in group.items()}
 
 
 class Commands(click.Group):
     """A group that imports the module of a command when that command is asked for; the list of all needs none."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a line of the command line; one that is typed wrongly ends with a sentence, as every failure does."""
+        try:
+            return super().main(*args, **{**options, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx else "distembed"
+            text = error.format_message()
+            sentence = f"{text[:1].lower()}{text[1:].rstrip('.')} ({command} --help shows what it takes)"
+            return import_module("distembed.cli.failures").fail(sentence, code=error.exit_code)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; an interrupt ends it with a sentence, also while the command is still being imported."""
@@ -133,37 +135,38 @@ class Commands(click.Group):
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
-        return sorted(COMMANDS)
+        return sorted(MODULES)
 
-    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        """Return the command of a name, None if there is none."""
-        if name not in COMMANDS:
-            return None
-        command: click.Command = vars(import_module(f"distembed.cli.{COMMANDS[name][0]}"))[name]
-        return command
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return the command of a name; if there is none, refuse the line, but complete nothing while it is typed."""
+        if name not in MODULES:
+            if ctx.resilient_parsing:
+                return None
+            advice = did_you_mean(spelled_like(name, MODULES), otherwise="choose one of the list")
+            raise click.UsageError(f"there is no command {name!r}; {advice}", ctx)
+        found = vars(import_module(f"distembed.cli.{MODULES[name]}")).values()
+        return next(each for each in found if isinstance(each, click.Command) and each.name == name)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each command with its sentence, shortened to a line."""
-        room = formatter.width - 6 - max(map(len, COMMANDS))
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, click.Command(name, help=sentence).get_short_help_str(room))
-                    for name, (_, sentence) in sorted(COMMANDS.items())
-                ]
-            )
+        """Write each group of commands, a command on a line."""
+        width = max(map(len, MODULES))
+        for group, commands in COMMANDS.items():
+            with formatter.section(group):
+                formatter.write_dl([(f"{name:<{width}}", text) for name, (_, text) in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands whose names begin with what is typed, and the options of the group."""
         commands = [
-            CompletionItem(name, help=COMMANDS[name][1])
-            for name in self.list_commands(ctx)
+            CompletionItem(name, help=sentence)
+            for group in COMMANDS.values()
+            for name, (_, sentence) in group.items()
             if name.startswith(incomplete)
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(
+    name="distembed",
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExamples:\n  distembed demo psdvec\n  distembed new psdvec texts.txt\n  distembed run psdvec.toml",

@@ -18,8 +18,34 @@ from distembed.job.keys import as_json, as_markdown, as_text, keys_of
 from distembed.job.new import write_new_job
 from distembed.job.registry import SYSTEMS
 from distembed.job.terminal import shown, write
+from distembed.spelling import did_you_mean, spelled_like
 
-SYSTEM = click.Choice(list(SYSTEMS))
+OFTEN_ASKED = {
+    **dict.fromkeys(
+        ("word2vec", "fasttext", "glove", "doc2vec", "embeddings", "skipgram", "vectors"), "psdvec"
+    ),
+    **dict.fromkeys(("lda", "nmf", "senmf", "bertopic", "topic"), "topics"),
+    **dict.fromkeys(("lsa", "svd", "hal", "lpp", "ppmi"), "wordspaces"),
+    **dict.fromkeys(("knn", "graph", "umap", "annoy", "faiss"), "neighbors"),
+    **dict.fromkeys(("lsi", "retrofitting", "impute"), "imputation"),
+}
+"""The system that does what another name stands for elsewhere."""
+
+
+class SystemChoice(click.Choice[str]):
+    """The name of a system; the error for another name says which system does the same, or is spelled like it."""
+
+    def convert(self, value: str, _param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of a system."""
+        if value in SYSTEMS:
+            return value
+        meant = OFTEN_ASKED.get(value.lower())
+        found = [meant] if meant else spelled_like(value.lower(), SYSTEMS)
+        advice = did_you_mean(found, otherwise=f"choose {', '.join(SYSTEMS)}")
+        raise click.UsageError(f"there is no system {value!r}; {advice}", ctx)
+
+
+SYSTEM = SystemChoice(list(SYSTEMS))
 
 SHOWN_ITEMS = 5
 """Items of a long list that are printed."""
@@ -33,7 +59,10 @@ SHOWN_ITEMS = 5
 @click.option("--json", "form", flag_value="json", help="Print a JSON list of objects.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table per section.")
 def keys(system: str, form: str | None) -> None:
-    """Print every section and key of the job files of SYSTEM, with type, range, default and meaning."""
+    """Print every section and key of the job files of SYSTEM.
+
+    Each key has its type, its range, its default and its meaning.
+    """
     found = keys_of(system)
     if form == "json":
         write(as_json(found))
@@ -60,7 +89,9 @@ def keys(system: str, form: str | None) -> None:
     help="Settings that belong together: psdvec has best (the default), fast and paper; imputation best and paper.",
 )
 def new(system: str, files: tuple[str, ...], target: str | None, preset: str | None) -> None:
-    """Write a commented job file for SYSTEM with every key, its default and its range.
+    """Write a commented job file for SYSTEM and your files.
+
+    It has every key with its default and its range.
 
     FILE is your own input, of which the first lines are read: texts for psdvec, wordspaces and topics; a table and
     the known vectors for imputation; two collections, or one file with both, for transfer; a matrix for neighbors.
@@ -93,9 +124,10 @@ def _in_short(value: object) -> str:
 )
 @click.pass_context
 def demo(context: click.Context, system: str, folder: str | None) -> None:
-    """Run the small real example of SYSTEM, on files that installed packages carry.
+    """Run the small real example of SYSTEM.
 
-    The job file is written into a folder, where it can be read and changed; the same command goes on with it.
+    It reads files that installed packages carry. The job file is written into a folder, where it can be read and
+    changed; the same command goes on with it.
     """
     job = lay_out(system, folder or Path("distembed-demo") / system)
     write(shown(f"distembed run {job}"))
@@ -113,11 +145,12 @@ def demo(context: click.Context, system: str, folder: str | None) -> None:
     "--json", "as_json", is_flag=True, help="Print one JSON object, a list of findings per section."
 )
 def doctor(*, as_json: bool) -> None:
-    """Print what this installation and this machine have, and check that a small job works here.
+    """Check this installation and this machine.
 
-    Versions, BLAS kernel, cores, memory and its limit, disks, and the optional extras, each with what cannot be done
-    without it and the line that installs it. The exit code is 1 if something is wrong that jobs need.
-    The first self check of an installation also compiles, which takes up to half a minute.
+    A small job is run, and these are printed: versions, BLAS kernel, cores, memory and its limit, disks, and the
+    optional extras, each with what cannot be done without it and the line that installs it. The exit code is 1 if
+    something is wrong that jobs need. The first self check of an installation also compiles, which takes up to half a
+    minute.
     """
     found: dict[str, list[Finding]] = {}
     for section, findings in examine():
@@ -151,7 +184,9 @@ def _write_section(name: str, findings: list[Finding]) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the lines by which SHELL completes commands, options, systems and files.
+    """Print the lines that let SHELL complete commands.
+
+    It then completes options, systems and files, too.
 
     For bash, put this line into ~/.bashrc, and for zsh, with zsh in place of bash, into ~/.zshrc:
 

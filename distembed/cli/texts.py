@@ -77,11 +77,12 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @target("The end of its name says the format: .parquet .csv .tsv .npy, or .zarr for a folder.")
 @text_options
 def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) -> None:
-    """Write a vector for every text: the weighted mean of the vectors of its words.
+    """Write a vector for every text.
 
-    VECTORS is a workspace, a job file or a vector file. A workspace gives the weights of its words and the
-    tokenizer of its job; for a vector file the weights follow Zipf's law. TEXTS are files or globs of plain text
-    (a text a line), JSON lines, CSV, TSV, Parquet or MediaWiki exports, also compressed.
+    It is the weighted mean of the vectors of its words. VECTORS is a workspace, a job file or a vector file. A
+    workspace gives the weights of its words and the tokenizer of its job; for a vector file the weights follow Zipf's
+    law. TEXTS are files or globs of plain text (a text a line), JSON lines, CSV, TSV, Parquet or MediaWiki exports,
+    also compressed.
 
     Parquet keeps id, title, label and the beginning of each text beside its vector. Stop it at any time: the same
     command goes on where it was.
@@ -101,10 +102,10 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
 @number("How many texts.", default=10)
 @text_options
 def search(vectors: str, files: tuple[str, ...], query: str, n: int, **options: Any) -> None:
-    """Print the texts that are nearest to QUERY by the cosine of their vectors.
+    """Print the texts that are nearest to QUERY.
 
-    TEXTS are Parquet files that `distembed encode` has written with the same VECTORS and options, or files as
-    `distembed encode` reads them, which are encoded as they are read.
+    Near is what the cosine of their vectors says. TEXTS are Parquet files that `distembed encode` has written with the
+    same VECTORS and options, or files as `distembed encode` reads them, which are encoded as they are read.
     """
     encoder = open_encoder(parse_source(vectors), **_encoding(options))
     if all(map(is_encoded, files)):

@@ -51,6 +51,11 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words,
 @click.option(
     "--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: the job's)."
 )
+@click.option(
+    "--at-once",
+    type=click.IntRange(min=1),
+    help="Candidates that run at the same time (default: each has two workers, as far as memory allows).",
+)
 @click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
 def tune(
     job_file: str,
@@ -61,13 +66,15 @@ def tune(
     target: str | None,
     scheduler: str | None,
     n_workers: int | None,
+    at_once: int | None,
     allow_code: bool,
 ) -> None:
-    """Run JOB with every combination of some keys, and print which does best on an evaluation set.
+    """Compare every combination of some keys of a job.
 
-    Half of the items of the set, taken by a hash of their words, choose; the other half tells what the choice has
-    gained. Counts are made once for all candidates that share them. Stop it at any time: the same command
-    goes on where it was, and finished candidates are not made again.
+    JOB is run with each, and the one that does best on an evaluation set is printed. Half of the items of the set,
+    taken by a hash of their words, choose; the other half tells what the choice has gained. Counts are made once for
+    all candidates that share them. Stop it at any time: the same command goes on where it was, and finished candidates
+    are not made again.
     """
     chosen = table_format(target) if target else None
     if target and chosen in (None, "npy"):
@@ -83,7 +90,14 @@ def tune(
     with terminal_reporter(allow_code=allow_code) as reporter:
         grid = parse_grids(grids)
         tuned = tuning.tune(
-            job_of, grid, on, place=workspace, workers=workers, reporter=reporter, allow_code=allow_code
+            job_of,
+            grid,
+            on,
+            place=workspace,
+            workers=workers,
+            reporter=reporter,
+            allow_code=allow_code,
+            at_once=at_once,
         )
     write(_table(tuned))
     write(_advice(tuned, job_file, settings))

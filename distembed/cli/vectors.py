@@ -94,12 +94,13 @@ def evaluate(
     weighting: Weighting | None,
     whitening: Whitening | None,
 ) -> None:
-    """Score word vectors on similarity, analogy, synonym, categorization, sentence and tagging sets; print one table.
+    """Score word vectors on evaluation sets, in one table.
 
-    VECTORS are vector files, workspaces or job files. Where no item of any set is known, the exit code is 1 and the
-    message says why. Sentences (pairs with a score, and texts with a label) are encoded as `distembed encode` does.
-    Files of tagged words (named entities, chunks) train and test a tagger with the vectors, and one without them;
-    classified texts have a row of their words' tf-idf weights without vectors.
+    The sets hold similarities, analogies, synonyms, categories, sentences or tagged words. VECTORS are vector files,
+    workspaces or job files. Where no item of any set is known, the exit code is 1 and the message says why. Sentences
+    (pairs with a score, and texts with a label) are encoded as `distembed encode` does. Files of tagged words (named
+    entities, chunks) train and test a tagger with the vectors, and one without them; classified texts have a row of
+    their words' tf-idf weights without vectors.
     """
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
@@ -157,18 +158,21 @@ def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Polic
 @number("How many neighbors of each word.", default=10)
 @target("Write a table, a row per neighbor, to a file that ends in .csv, .tsv or .parquet.", required=False)
 def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
-    """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file.
+    """Print the nearest words by cosine.
 
-    The names of a table may be given as the table has them or as the vectors do. A word that has no vector of its own
-    is composed from its character n-grams where VECTORS has them, and its line says so. Words that have no vector at
-    all are listed at the end, with words that are spelt like them; the exit code is then 1.
+    VECTORS is a vector file, a workspace or a job file. The names of a table may be given as the table has them or as
+    the vectors do. A word that has no vector of its own is composed from its character n-grams where VECTORS has them,
+    and its line says so. A word that is known in other letters only, as tabelle for Tabelle, is taken, and a line says
+    so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit code is
+    then 1.
     """
     source, unknown = parse_source(vectors), list[str]()
     model, in_table = load_vectors(source), names_of(source)
     found: dict[str, list[Neighbor]] = {}
     for word in words:
         try:
-            found[word] = model.most_similar(word if word in model else in_table.get(word, word), n=n)
+            known = word if word in in_table else _known(model, word)
+            found[known] = model.most_similar(known if known in model else in_table.get(known, known), n=n)
         except UnknownWordError as error:
             unknown.append(str(error))
     if target:
@@ -185,6 +189,15 @@ def _origin(word: str, model: WordVectors, in_table: dict[str, str]) -> str:
     if word in model:
         return ""
     return f"in the vectors {in_table[word]!r}" if word in in_table else model.describe(word)
+
+
+def _known(model: WordVectors, word: str) -> str:
+    """Return a word, or the one that the vectors have in its place, which differs in case alone."""
+    row = -1 if word in model else int(model.index([word], ignore_case=True)[0])
+    if row < 0:
+        return word
+    write(shown(f"{word} has no vector, and {model.words[row]} is taken for it"), err=True)
+    return model.words[row]
 
 
 def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
@@ -208,10 +221,11 @@ def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
     help="A TOML file of tests, {package}/PATH inside an installed package; by default the ten of the paper.",
 )
 def weat(vectors: str, tests: str | None) -> None:
-    """Print how far names and other words are associated with good and bad, career and family, and so on.
+    """Measure bias: which words names and others are nearer to.
 
-    VECTORS is a vector file, a workspace or a job file. The table has an effect size between -2 and 2 and the p-value
-    of a permutation test for each of the ten English tests of Caliskan, Bryson and Narayanan (2017).
+    These are words of good and bad, career and family, and so on. VECTORS is a vector file, a workspace or a job file.
+    The table has an effect size between -2 and 2 and the p-value of a permutation test for each of the ten English
+    tests of Caliskan, Bryson and Narayanan (2017).
     """
     found = bias.weat(load_vectors(parse_source(vectors)), None if tests is None else locate(tests, Path()))
     write(bias.format_associations(found))

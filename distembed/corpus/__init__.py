@@ -1,5 +1,6 @@
 """DOCUMENTS -> TOKEN IDS: files to documents, documents to token ids (read once), dictionaries to a vocabulary."""
 
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.partitions import (
     PartitionSummary,
@@ -9,7 +10,7 @@ from distembed.corpus.partitions import (
     tokenize_partition,
 )
 from distembed.corpus.readers import Corpus, Document, read_corpus
-from distembed.corpus.streams import CorpusError, Partition
+from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 

@@ -85,7 +85,12 @@ Found = tuple[int, int, NDArray[np.int32], tuple[int, ...]]
 
 
 def find_passages(
-    tokens: Tokens, pairs: Sequence[Pair], *, window: int, n: int = 3
+    tokens: Tokens,
+    pairs: Sequence[Pair],
+    *,
+    window: int,
+    n: int = 3,
+    wanted: NDArray[np.bool_] | None = None,
 ) -> dict[Pair, list[Passage]]:
     """Return the first passages where the words of each pair stand within `window` places of each other.
 
@@ -99,23 +104,27 @@ def find_passages(
         The largest distance of the two words, in tokens.
     n : int
         The number of passages of each pair.
+    wanted : bool array (documents,), optional
+        The documents that passages may be of, by default all.
 
     Returns
     -------
     dict of pair to list of Passage
         Shorter lists where the corpus has no more such documents.
     """
-    wanted = list(dict.fromkeys(pairs))
-    found: dict[Pair, list[Passage]] = {pair: [] for pair in wanted}
+    found: dict[Pair, list[Passage]] = {pair: [] for pair in pairs}
+    first = 0
     for partition in tokens.partitions:
-        left = [pair for pair in wanted if len(found[pair]) < n]
+        left = [pair for pair in found if len(found[pair]) < n]
         if not left:
             break
+        documents = tokens.documents(partition)
+        own = None if wanted is None else wanted[first : first + documents.num_rows]
+        first += documents.num_rows
         lacking = {pair: n - len(found[pair]) for pair in left}
         words = tokens.words(partition)["word"].combine_chunks()
-        raw = list(_search(tokens.iter_partition(partition), words, lacking, window))
+        raw = list(_search(tokens.iter_partition(partition), words, lacking, window, own))
         if raw:
-            documents = tokens.documents(partition)
             for pair, document, ids, marked in raw:
                 text = words.take(pa.array(ids)).to_pylist()
                 found[left[pair]].append(_passage(documents, document, tuple(text), marked))
@@ -123,7 +132,11 @@ def find_passages(
 
 
 def _search(
-    batches: Iterator[TokenBatch], words: pa.Array, lacking: Mapping[Pair, int], window: int
+    batches: Iterator[TokenBatch],
+    words: pa.Array,
+    lacking: Mapping[Pair, int],
+    window: int,
+    wanted: NDArray[np.bool_] | None,
 ) -> Iterator[Found]:
     """Yield as many passages of each pair as it lacks, from one partition."""
     keywords, contexts = (list(dict.fromkeys(side)) for side in zip(*lacking, strict=True))
@@ -139,7 +152,8 @@ def _search(
         met = meetings(batch.ids, batch.document, *sides, numbers, window=window)
         for one in _cut(batch, *met):
             pair, document, *_ = one
-            if missing[pair] and (pair, document) not in seen:
+            is_wanted = wanted is None or wanted[document]
+            if missing[pair] and is_wanted and (pair, document) not in seen:
                 seen.add((pair, document))
                 missing[pair] -= 1
                 yield one

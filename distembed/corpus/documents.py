@@ -19,14 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.heads import check_line_ends, read_beginning
+from distembed.corpus.record_fields import field_names, has_field, value_at
 from distembed.corpus.streams import (
-    BadRecord,
     Batch,
-    CorpusError,
     Partition,
     Progress,
-    RecordError,
     not_utf8,
     option_text,
     pieces_of,
@@ -90,6 +89,7 @@ class Span(NamedTuple):
     id: str | None = None
     title: str = ""
     label: str | None = None
+    carried: tuple[str | None, ...] = ()
 
 
 NO_SPAN = Span(b"", closes=False)
@@ -122,7 +122,13 @@ def joined(spans: list[Span]) -> Batch:
         ids=pa.array([span.id for span in begun], pa.string()),
         titles=pa.array([span.title for span in begun], pa.string()),
         labels=pa.array([span.label for span in begun], pa.string()),
+        carried=_columns([span.carried for span in begun]),
     )
+
+
+def _columns(rows: list[tuple[str | None, ...]]) -> tuple[pa.Array, ...]:
+    """Return rows of as many values as columns of text."""
+    return tuple(pa.array(column, pa.string()) for column in zip(*rows, strict=True))
 
 
 def json_lines(partition: Partition, progress: Progress) -> Iterator[tuple[int, bytes]]:
@@ -164,7 +170,7 @@ def json_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
 def json_span(partition: Partition, offset: int, record: dict[str, Any]) -> Span:
     """Return the text of a record with its id, title and label; a text that is null is empty."""
     text_fields, id_field, title_field, label_field = partition.fields
-    found = [record[field] for field in text_fields if field in record]
+    found = [value_at(record, field) for field in text_fields if has_field(record, field)]
     texts = [text for text in found if text is not None]
     if not found or not all(isinstance(text, str) for text in texts):
         raise json_error(partition, offset, missing_text(partition, record))
@@ -174,6 +180,7 @@ def json_span(partition: Partition, offset: int, record: dict[str, Any]) -> Span
         id=optional(partition, offset, record, id_field) or f"{partition.name}:{offset}",
         title=optional(partition, offset, record, title_field) or "",
         label=optional(partition, offset, record, label_field),
+        carried=tuple(optional(partition, offset, record, field) for field in partition.carried),
     )
 
 
@@ -215,16 +222,17 @@ def missing_text(partition: Partition, record: dict[str, Any]) -> str:
     """Return the description of a record that has no text."""
     text_fields, key = partition.fields[0], option_text(partition.section, "text_field")
     for field in text_fields:
-        if record.get(field) is not None and not isinstance(record[field], str):
-            return f'holds {type(record[field]).__name__} in "{field}", not text; give {key}'
+        value = value_at(record, field)
+        if value is not None and not isinstance(value, str):
+            return f'holds {type(value).__name__} in "{field}", not text; give {key}'
     fields = " or ".join(f'"{field}"' for field in text_fields)
-    found = ", ".join(name[:40] for name in sorted(record)[:20]) or "none"
+    found = ", ".join(name[:40] for name in field_names(record)[:20]) or "none"
     return f"has no field {fields} (it has {found}); give {key}"
 
 
 def optional(partition: Partition, offset: int, record: dict[str, Any], field: str | None) -> str | None:
     """Return a field as text, None where there is none."""
-    value = record.get(field) if field else None
+    value = value_at(record, field) if field else None
     return None if value is None else encoded(partition, offset, str(value)).decode()
 
 
@@ -278,7 +286,13 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
             before, n_bytes = progress.n_bytes_read, stored_bytes(metadata)
             mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
             n_rows = int(np.clip(4 * partition.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
-            columns = sorted({*partition.fields[0], *(field for field in partition.fields[1:] if field)})
+            columns = sorted(
+                {
+                    *partition.fields[0],
+                    *(field for field in partition.fields[1:] if field),
+                    *partition.carried,
+                }
+            )
             row, n_before = 0, sum(sizes[:group])
             for records in read_batches(file, n_rows, row_groups=[group], columns=columns):
                 progress.n_bytes_read = before + n_bytes * (row + records.num_rows) // metadata.num_rows
@@ -306,7 +320,12 @@ def check_fields(partition: Partition, names: Sequence[str]) -> list[tuple[str, 
     """Return the options that name a field, each with the name, and check that a table has these columns."""
     texts, *others = partition.fields
     named = zip(("id_field", "title_field", "label_field"), others, strict=True)
-    asked = [*(("text_field", field) for field in texts), *((o, field) for o, field in named if field)]
+    carried = [("carry_fields", field) for field in partition.carried]
+    asked = [
+        *(("text_field", field) for field in texts),
+        *((o, field) for o, field in named if field),
+        *carried,
+    ]
     for option, field in asked:
         if field not in names:
             key, found = (
@@ -350,6 +369,7 @@ def parquet_batch(
         places if ids is None else pc.coalesce(ids, places),
         pa.repeat("", n) if titles is None else titles.fill_null(""),
         labels if labels is not None else pa.nulls(n, pa.string()),
+        tuple(repaired(columns[field]) for field in partition.carried),
     )
 
 
@@ -405,8 +425,10 @@ class Row(NamedTuple):
     last: int
 
 
-Places = tuple[list[int], list[int | None], int]
-"""The places in a row of its texts, and of its id, title and label, where they are read; and how many fields it has."""
+Places = tuple[list[int], list[int | None], list[int], int]
+"""The places in a row of its texts, of its id, title and label, where they are read, and of the fields that are carried
+along; and how many fields it has.
+"""
 
 
 def with_columns(partition: Partition) -> Partition:
@@ -432,7 +454,7 @@ def with_columns(partition: Partition) -> Partition:
     if named and partition.delimiter == "auto":
         candidates = named
     check_line_ends(partition, text)  # again, without the line that names the separator
-    asked = {*partition.fields[0], *partition.fields[1:]}
+    asked = {*partition.fields[0], *partition.fields[1:], *partition.carried}
     headers = {one: _header(text, replace(partition, delimiter=one, quotes=quotes)) for one in candidates}
     best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))
     _places(partition, headers[best])
@@ -462,7 +484,8 @@ def _places(partition: Partition, header: Sequence[str]) -> Places:
             raise CorpusError(f'{partition.url} has the column "{field}" twice; rename one.')
     texts, *others = partition.fields
     places = [header.index(field) if field else None for field in others]
-    return [header.index(field) for field in texts], places, len(header)
+    carried = [header.index(field) for field in partition.carried]
+    return [header.index(field) for field in texts], places, carried, len(header)
 
 
 def row_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
@@ -478,7 +501,7 @@ def row_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
 
 
 def _span(partition: Partition, row: Row, places: Places, place: str) -> Span:
-    of_texts, of_others, width = places
+    of_texts, of_others, of_carried, width = places
     if len(row.fields) != width:
         raise _row_error(
             partition,
@@ -487,13 +510,14 @@ def _span(partition: Partition, row: Row, places: Places, place: str) -> Span:
         )
     texts = "\n".join(row.fields[at] for at in of_texts)
     ident, title, label = (None if at is None else row.fields[at] for at in of_others)
+    carried = tuple(row.fields[at] or None for at in of_carried)
     try:
-        text, _ = texts.encode(), [name.encode() for name in (ident, title, label) if name]
+        text, _ = texts.encode(), [name.encode() for name in (ident, title, label, *carried) if name]
     except UnicodeEncodeError as error:
         raise _row_error(
             partition, row, f"is not UTF-8; correct the row, or give {replaced(partition)}"
         ) from error
-    return Span(text, closes=True, id=ident or place, title=title or "", label=label or None)
+    return Span(text, closes=True, id=ident or place, title=title or "", label=label or None, carried=carried)
 
 
 def _advice(partition: Partition) -> str:

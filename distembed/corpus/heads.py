@@ -8,11 +8,24 @@ from contextlib import closing
 from dataclasses import replace
 from fnmatch import fnmatch
 
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.paths import name_files
-from distembed.corpus.streams import CorpusError, Partition, Progress, decompressed, option_text
-from distembed.formats.encodings import HEAD_BYTES, ONE_BYTE, is_binary, misread_as
+from distembed.corpus.streams import Partition, Progress, decompressed, not_utf8, option_text
+from distembed.formats.encodings import (
+    HEAD_BYTES,
+    ONE_BYTE,
+    Guess,
+    declared_encoding,
+    guess_encoding,
+    is_binary,
+    is_utf8,
+    misread_as,
+)
 from distembed.formats.heads import Head, sniffed
 from distembed.formats.pieces import open_url
+
+GUESSED_FILES = 20
+"""Files whose encoding is guessed."""
 
 Encodings = tuple[tuple[str, str], ...]
 """Patterns of file names, each with the encoding of the files that match."""
@@ -44,8 +57,10 @@ def asked_encoding(url: str, encodings: Encodings) -> str:
     return next((e for pattern, e in encodings if fnmatch(url, pattern) or fnmatch(name, pattern)), "auto")
 
 
-def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
+def with_encoding(partition: Partition, encodings: Encodings, *, is_guessed: bool = False) -> Partition:
     """Return a partition of text with the encoding that was asked for, or that its beginning shows.
+
+    Text whose format is guessed becomes HTML where it begins as a page does.
 
     Raises
     ------
@@ -55,6 +70,8 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
     data = read_beginning(partition)
     head = sniffed(data, partition.url)
     check_is_text(partition, head)
+    if is_guessed and head.is_html and partition.format == "text":
+        partition = replace(partition, format="html")
     encoding = asked_encoding(partition.url, encodings)
     if encoding == "auto":
         if is_binary(data):
@@ -63,10 +80,29 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
                 f"{option_text(partition.section, 'encoding')}."
             )
         encoding = head.encoding
+        if partition.format == "html" and encoding == ONE_BYTE:
+            encoding = declared_encoding(data) or encoding
         if encoding == ONE_BYTE and partition.errors == "replace":
             encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8
     check_line_ends(partition, data.decode(encoding, "replace"))
-    return replace(partition, encoding=encoding)
+    partition = replace(partition, encoding=encoding)
+    if partition.bad_records == "skip":
+        _check_decodes(partition, data)
+    return partition
+
+
+def _check_decodes(partition: Partition, data: bytes) -> None:
+    """Check that the beginning of text or HTML, which is left out as a whole if at all, is in its encoding."""
+    if partition.format not in ("text", "html") or partition.errors != "strict":
+        return
+    try:
+        codecs.getincrementaldecoder(partition.encoding)("strict").decode(data)
+    except UnicodeDecodeError as error:
+        if is_utf8(partition.encoding):
+            raise not_utf8(partition.url, error.start, data[error.start], partition.section) from error
+        raise CorpusError(
+            f"{partition.url} is not {partition.encoding}: {error.reason} at {error.start}"
+        ) from error
 
 
 def check_is_text(partition: Partition, head: Head) -> None:
@@ -111,7 +147,8 @@ def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: byte
 def doubts(partitions: Sequence[Partition], encodings: Encodings) -> Iterator[str]:
     """Yield a sentence on all files whose encoding is a guess, and one per file that seems to have another one."""
     guessed: dict[str, list[str]] = {}
-    for partition in {part.url: part for part in partitions}.values():
+    files = list({part.url: part for part in partitions}.values())
+    for partition in files:
         if partition.format in ("mediawiki", "parquet"):
             continue
         key = option_text(partition.section, "encoding")
@@ -125,3 +162,18 @@ def doubts(partitions: Sequence[Partition], encodings: Encodings) -> Iterator[st
         are, them = ("is", "it is") if one else ("are", "they are")
         names = urls[0] if one else f"{len(urls):,} files ({name_files(urls)})"
         yield f"{names} {are} not UTF-8 and {are} taken for Windows-1252 (western European); give {key} if {them} not"
+        yield from _guesses([part for part in files if part.url in set(urls)][:GUESSED_FILES])
+
+
+def _guesses(partitions: Sequence[Partition]) -> Iterator[str]:
+    """Yield, for each encoding that files seem to have in place of Windows-1252, a sentence with its evidence."""
+    found: dict[str, list[tuple[Partition, Guess]]] = {}
+    for partition in partitions:
+        if (guess := guess_encoding(read_beginning(partition))) is not None:
+            found.setdefault(guess.encoding, []).append((partition, guess))
+    for encoding, guesses in found.items():
+        partition, guess = guesses[0]
+        names = name_files(part.url for part, _ in guesses)
+        reads = f"{names} {'reads' if len(guesses) == 1 else 'read'} as text in {encoding}"
+        key = option_text(partition.section, "encoding", encoding)
+        yield f"{reads} ({guess.text!r}): if that is right, give {key}"

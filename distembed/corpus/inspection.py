@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distembed.corpus.documents import not_utf8_in
+from distembed.corpus.errors import BadRecord, RecordError
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.paths import has_known_extension, name_files
 from distembed.corpus.readers import Corpus
-from distembed.corpus.streams import BadRecord, Partition, Progress, RecordError, option_text
+from distembed.corpus.segmentation import INSTALL, scripts_without_spaces
+from distembed.corpus.streams import Batch, Partition, Progress, option_text
+from distembed.corpus.tokenizer import scanner
+from distembed.formats.names import suffix_of
+from distembed.linalg.chunks import evenly_spaced
 
 FORMAT_NAMES = {
     "mediawiki": "MediaWiki export",
@@ -19,10 +24,17 @@ FORMAT_NAMES = {
     "csv": "CSV",
     "tsv": "TSV",
     "parquet": "Parquet",
+    "html": "HTML",
 }
 
 BEGINNING_BYTES = 1 << 16
 """Bytes of text of each file that are read."""
+
+SAMPLE_BYTES = 1 << 14
+SAMPLED_FILES = 100
+SAMPLE_WORDS = 8
+WORD_CHARACTERS = 30
+"""What is read of each of the first files for their script, and the words that are shown, each cut."""
 
 MAX_BAD_RECORDS = 1000
 """So many bad records at the beginning of a file that leaves bad records out, and no good one, are an error."""
@@ -46,24 +58,67 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
     """
     files = list({partition.url: partition for partition in reversed(corpus.partitions)}.values())[::-1]
     step = -(-len(files) // MAX_FILES)
-    for partition in files[::step]:
-        check_beginning(partition)
+    beginnings = [check_beginning(partition) for partition in files[::step]]
     counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
     taken = ", ".join(f"{n:,} {name}" for name, n in counts.items())
-    return [f"files: {taken}", *_unknown_extensions(files), *corpus.notes]
+    words = _words_of(corpus, beginnings)
+    return [f"files: {taken}", *_unknown_extensions(files), *_columns(files[0]), *words, *corpus.notes]
+
+
+def _words_of(corpus: Corpus, beginnings: Sequence[Batch | None]) -> list[str]:
+    """Return some words of the beginnings, and a warning where the tokenizer needs spaces that their script lacks."""
+    filled = [batch for batch in beginnings if batch is not None and batch.data.size]
+    if not filled:
+        return []
+    text = "".join(
+        batch.data[:SAMPLE_BYTES].tobytes().decode("utf-8", "ignore") for batch in filled[:SAMPLED_FILES]
+    )
+    warning = _without_spaces(corpus, text)
+    if callable(corpus.tokenizer.pattern) or ":" in corpus.tokenizer.pattern:
+        return []  # a function of a user is not called before the run
+    words = scanner(replace(corpus.tokenizer, phrases_file=None, min_border_tokens=1), errors="replace")
+    words.scan(max(filled, key=lambda batch: batch.data.size))
+    rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
+    shown = ", ".join(words.texts(int(row), int(row) + 1)[0].as_py()[:WORD_CHARACTERS] for row in rows)
+    return [f"words: {shown}", *warning] if shown else warning
+
+
+def _without_spaces(corpus: Corpus, text: str) -> list[str]:
+    """Return a warning for text without spaces, with the tokenizers that fit."""
+    if corpus.tokenizer.pattern not in ("unicode", "ascii"):
+        return []
+    key = option_text(corpus.partitions[0].section, "pattern", "icu")
+    return [
+        f"{share:.0%} of the letters are {script.name}, which is written without spaces, so that words are whole "
+        f"clauses: give {key} ({INSTALL}) or a function of a package ({script.packages})"
+        for script, share in scripts_without_spaces(text)
+    ]
+
+
+def _columns(first: Partition) -> list[str]:
+    """Return the columns that documents have of their own, with what the path of the first file gives them."""
+    constants = dict(first.constants)
+    names = [f"{name} ({constants[name]})" if name in constants else name for name in first.columns]
+    return [f"columns of documents, as of {first.name}: {', '.join(names)}"] if names else []
 
 
 def _unknown_extensions(files: Sequence[Partition]) -> list[str]:
     unknown = [part for part in files if part.format == "text" and not has_known_extension(part.url)]
     if not unknown:
         return []
-    names = name_files(part.url.rsplit("/", 1)[-1] for part in unknown)
+    kinds: dict[str, list[str]] = {}
+    for part in unknown:
+        kinds.setdefault(suffix_of(part.url), []).append(part.url.rsplit("/", 1)[-1])
+    by_count = sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
+    listed = ", ".join(
+        f"{len(names):,} {suffix or 'without extension'} ({name_files(names)})" for suffix, names in by_count
+    )
     key = option_text(unknown[0].section, "format")
-    return [f"{names}: no known extension, taken for text ({key} sets the format)"]
+    return [f"no known extension, taken for text ({key} sets the format): {listed}"]
 
 
-def check_beginning(partition: Partition) -> None:
-    """Read the first documents of a file.
+def check_beginning(partition: Partition) -> Batch | None:
+    """Return the first documents of a file; None where it has none.
 
     Raises
     ------
@@ -86,3 +141,4 @@ def check_beginning(partition: Partition) -> None:
         except UnicodeDecodeError as error:
             place, byte = batch.offset + error.start, int(batch.data[error.start])
             raise not_utf8_in(partition, place, byte) from error
+    return batch

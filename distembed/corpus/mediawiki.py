@@ -24,15 +24,8 @@ import numpy as np
 
 from distembed.corpus import markup
 from distembed.corpus.documents import Span, line_of, lines_within
-from distembed.corpus.streams import (
-    BadRecord,
-    CorpusError,
-    Partition,
-    Progress,
-    RecordError,
-    option_text,
-    pieces_of,
-)
+from distembed.corpus.errors import BadRecord, CorpusError, RecordError
+from distembed.corpus.streams import Partition, Progress, option_text, pieces_of
 
 # A page beyond this size is parsed and stripped in pieces. (MediaWiki's own limit on a page is 2 MiB.)
 MAX_PAGE_BYTES = 1 << 24

@@ -15,7 +15,7 @@ several ids, and its counts have to be added.
     Columns word, count (int64) and document_count (int64); row i is the word with id i. No document is
     counted in two rows of the same word.
 ``<partition>.documents``
-    Columns id, title, label (or null) and n_tokens (int64).
+    Columns id, title, label (or null) and n_tokens (int64), and the columns that the source of the documents gives.
 ``<partition>.skipped``
     Columns file, place and reason, a row for each of the first `LISTED_RECORDS` bad records; the file exists only if
     there are any.
@@ -34,11 +34,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from distembed.corpus.document_columns import DOCUMENTS_SCHEMA, document_heads, documents_schema
 from distembed.corpus.documents import Span, batched, json_spans, read_parquet, row_spans
+from distembed.corpus.errors import BadRecord, CorpusError
+from distembed.corpus.html import html_spans
 from distembed.corpus.mediawiki import page_spans
-from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, Progress, Scanner
+from distembed.corpus.streams import Batch, Partition, Progress, Scanner
 from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
+from distembed.corpus.withdrawn import Withdrawal, withdrawn_numbers, without
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
 from distembed.formats.parquet import ParquetFile
@@ -49,11 +53,14 @@ SPANS: dict[str, Callable[[Partition, Progress], Iterator[Span]]] = {
     "tsv": row_spans,
     "mediawiki": page_spans,
     "jsonl": json_spans,
+    "html": html_spans,
 }
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "text": read_text,
     "parquet": read_parquet,
 }
+TOKENS_VERSION = 1
+"""Raised where the same text becomes other token files, so that none of an earlier version is taken over."""
 MAX_ROW_IDS = 1 << 16
 # Ids held before a row group is written: 4 MiB of them.
 ROW_GROUP_IDS = 1 << 20
@@ -74,9 +81,6 @@ TOKENS_SCHEMA = pa.schema(
     ]
 )
 WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("document_count", pa.int64())])
-DOCUMENTS_SCHEMA = pa.schema(
-    [("id", pa.string()), ("title", pa.string()), ("label", pa.string()), ("n_tokens", pa.int64())]
-)
 SKIPPED_SCHEMA = pa.schema([(name, pa.string()) for name in BadRecord._fields])
 SCHEMAS = {
     "tokens": TOKENS_SCHEMA,
@@ -112,6 +116,8 @@ class PartitionSummary(NamedTuple):
     """Bytes that were not UTF-8."""
     n_bad_records: int = 0
     """Records that could not be read."""
+    n_without_metadata: int = 0
+    """Documents without a row in the table of metadata."""
 
 
 class TokenBatch(NamedTuple):
@@ -132,16 +138,27 @@ def read_batches(partition: Partition, progress: Progress | None = None) -> Iter
             yield from READERS[partition.format](partition, progress)
 
 
+def _batches_left(
+    partition: Partition, progress: Progress, withdrawals: Sequence[Withdrawal]
+) -> Iterator[Batch]:
+    """Yield the batches of a partition without the documents that were withdrawn."""
+    batches = read_batches(partition, progress)
+    if not any(one.documents for one in withdrawals):
+        return batches
+    return without(batches, withdrawn_numbers(partition, read_batches(partition), withdrawals))
+
+
 def tokenize_partition(
     partition: Partition | Sequence[Partition],
     tokenizer: Tokenizer,
     target: str,
     *,
     storage_options: dict[str, Any] | None = None,
+    withdrawals: Sequence[Withdrawal] = (),
 ) -> PartitionSummary:
     """Tokenize a partition, or several as one, into three files.
 
-    They appear at the prefix `target` when they are complete.
+    They appear at the prefix `target` when they are complete. Documents that were withdrawn are left out.
 
     Raises
     ------
@@ -163,16 +180,16 @@ def tokenize_partition(
     """
     bundle = (partition,) if isinstance(partition, Partition) else partition
     words = scanner(tokenizer, errors=bundle[0].errors, section=bundle[0].section)
-    with PartitionFiles(target, storage_options or {}) as files:
+    with PartitionFiles(target, storage_options or {}, documents=documents_schema(bundle[0])) as files:
         skipped = SkippedRows(files)
         progress = Progress(skipped.add)
         rows = PartitionRows(files)
         n_bytes_text = 0
         for one in bundle:
             words.begin(one.url)
-            for batch in read_batches(one, progress):
+            for batch in _batches_left(one, progress, withdrawals):
                 n_bytes_text += int((batch.stops - batch.starts).sum())
-                rows.add(batch, words)
+                rows.add(one, batch, words)
                 if max(rows.n_documents, rows.n_words + words.n_words) > LARGEST_ID:
                     raise CorpusError(
                         f"{one.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
@@ -194,14 +211,18 @@ def tokenize_partition(
         n_long_tokens=long,
         n_replaced=replaced,
         n_bad_records=progress.n_bad_records,
+        n_without_metadata=rows.n_without_metadata,
     )
 
 
 class PartitionFiles:
     """The three files of a partition, under temporary names until the `with` block ends without an error."""
 
-    def __init__(self, target: str, storage_options: dict[str, Any]):
+    def __init__(
+        self, target: str, storage_options: dict[str, Any], *, documents: pa.Schema = DOCUMENTS_SCHEMA
+    ):
         self.filesystem, self.path = url_to_fs(target, **storage_options)
+        self.schemas = SCHEMAS | {"documents": documents}
         self.writers: dict[str, pq.ParquetWriter] = {}
         self._open = ExitStack()
 
@@ -224,7 +245,7 @@ class PartitionFiles:
 
     def _open_writer(self, kind: str, partial: str) -> None:
         sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
-        self.writers[kind] = self._open.enter_context(_partition_writer(kind, sink))
+        self.writers[kind] = self._open.enter_context(_partition_writer(kind, sink, self.schemas[kind]))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -240,12 +261,12 @@ class PartitionFiles:
         writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=max(len(columns[0]), 1))
 
 
-def _partition_writer(kind: str, sink: Any) -> pq.ParquetWriter:
+def _partition_writer(kind: str, sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
     # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for nothing.
     encoding = {"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None
     return pq.ParquetWriter(
         sink,
-        SCHEMAS[kind],
+        schema,
         compression="lz4",
         use_dictionary=False,
         write_statistics=False,
@@ -280,7 +301,7 @@ class PartitionRows:
 
     def __init__(self, files: PartitionFiles):
         self.files = files
-        self.n_tokens = self.n_documents = self.n_words = 0
+        self.n_tokens = self.n_documents = self.n_words = self.n_without_metadata = 0
         self.ids: list[NDArray[np.int32]] = []
         self.row_documents: list[NDArray[np.int32]] = []
         self.row_lengths: list[NDArray[np.int32]] = []
@@ -290,27 +311,24 @@ class PartitionRows:
         self.counts: list[NDArray[np.int64]] = []
         self.n_counts = 0
 
-    def add(self, batch: Batch, words: Scanner) -> None:
+    def add(self, partition: Partition, batch: Batch, words: Scanner) -> None:
         """Scan a batch and add its rows; a full dictionary is replaced after the last complete document."""
         if words.n_words < DICTIONARY_WORDS or batch.n_closed == 0:
-            self._add(batch, words)
+            self._add(partition, batch, words)
             return
         closed, rest = divided(batch)
-        self._add(closed, words)
+        self._add(partition, closed, words)
         self._write_words(words)
         if len(rest.starts):
-            self._add(rest, words)
+            self._add(partition, rest, words)
 
-    def _add(self, batch: Batch, words: Scanner) -> None:
+    def _add(self, partition: Partition, batch: Batch, words: Scanner) -> None:
         scanned = words.scan(batch)
         if self.n_words:
             scanned.ids[scanned.ids >= 0] += self.n_words
-        self.heads.append(
-            pa.table(
-                [text.cast(pa.string()) for text in (batch.ids, batch.titles, batch.labels)],
-                ["id", "title", "label"],
-            )
-        )
+        heads, n_missing = document_heads(partition, batch)
+        self.heads.append(heads)
+        self.n_without_metadata += n_missing
         self.counts.append(scanned.n_tokens)
         self.n_counts += len(scanned.n_tokens)
         self.n_tokens += int(scanned.n_tokens.sum())
@@ -359,15 +377,13 @@ class PartitionRows:
 
     def _write_documents(self) -> None:
         """Write the documents that are complete; a document that is still open stays in the buffer."""
-        heads = (
-            pa.concat_tables(self.heads)
-            if self.heads
-            else DOCUMENTS_SCHEMA.empty_table().drop_columns("n_tokens")
-        )
+        nothing = self.files.schemas["documents"].empty_table().drop_columns("n_tokens")
+        heads = pa.concat_tables([nothing, *self.heads])
         counts = np.concatenate([np.zeros(0, np.int64), *self.counts])
         done = heads.slice(0, len(counts)).combine_chunks()
         if len(counts):
-            self.files.write("documents", [*(done.column(k) for k in range(3)), pa.array(counts)])
+            columns = [*done.columns[:3], pa.array(counts), *done.columns[3:]]
+            self.files.write("documents", columns)
         self.heads, self.counts, self.n_counts = [heads.slice(len(counts))], [], 0
 
 
@@ -383,7 +399,8 @@ def divided(batch: Batch) -> tuple[Batch, Batch]:
 def _spans_of(batch: Batch, spans: slice, heads: slice, n_closed: int) -> Batch:
     starts, stops = batch.starts[spans], batch.stops[spans]
     ids, titles, labels = (text[heads] for text in (batch.ids, batch.titles, batch.labels))
-    return Batch(batch.data, starts, stops, n_closed, ids, titles, labels, batch.offset)
+    carried = tuple(text[heads] for text in batch.carried)
+    return Batch(batch.data, starts, stops, n_closed, ids, titles, labels, carried, batch.offset)
 
 
 def write_words(files: PartitionFiles, words: Scanner) -> int:

@@ -14,7 +14,7 @@ from distembed.files import depth_told, failures_told
 from distembed.formats.names import TEXT_FORMATS, suffix_of
 from distembed.urls import check_regular, url_to_fs
 
-Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
+Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet", "html"]
 FORMATS: tuple[str, ...] = get_args(Format)[1:]
 OF_WIKIPEDIA = ".xml-p"
 """What stands in Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242."""
@@ -33,11 +33,12 @@ def name_files(urls: Iterable[str]) -> str:
 
 
 class FoundFile(NamedTuple):
-    """A file that a path names: its URL, its bytes as it is stored, and what its store says of it."""
+    """A file that a path names: its URL, its bytes as it is stored, what its store says, its path in the folder."""
 
     url: str
     size: int
     version: str
+    path: str
 
 
 def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) -> tuple[FoundFile, ...]:
@@ -64,9 +65,10 @@ def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[FoundFile]
         urls = [path]
     else:
         urls = [filesystem.unstrip_protocol(name) if "://" in path else name for name in infos]
+    names = [name[len(folder) :].lstrip("/") if folder else name.rpartition("/")[2] for name in infos]
     return [
-        FoundFile(url, int(info["size"] or 0), repr(info))
-        for url, info in zip(urls, infos.values(), strict=True)
+        FoundFile(url, int(info["size"] or 0), repr(info), name)
+        for url, info, name in zip(urls, infos.values(), names, strict=True)
     ]
 
 

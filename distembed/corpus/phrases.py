@@ -17,7 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import phrase_blocks as blocks
-from distembed.corpus.streams import Batch, CorpusError, DictionarySlice, Scanned, Scanner
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.streams import Batch, DictionarySlice, Scanned, Scanner
 from distembed.display import plural
 from distembed.files import read_small
 

@@ -16,10 +16,13 @@ from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
+from distembed.corpus.document_columns import further_columns
 from distembed.corpus.documents import stored_bytes, with_columns
+from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.heads import (
     Encodings,
     check_is_text,
@@ -29,6 +32,7 @@ from distembed.corpus.heads import (
     with_encoding,
 )
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
+from distembed.corpus.metadata import read_metadata
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.paths import (
     FORMATS,
@@ -38,11 +42,7 @@ from distembed.corpus.paths import (
     format_of,
     name_files,
 )
-from distembed.corpus.streams import (
-    CorpusError,
-    Partition,
-    option_text,
-)
+from distembed.corpus.streams import Partition, option_text
 from distembed.corpus.texts import TEXT_FILE, TextColumn, Texts, texts_on_disk
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
@@ -97,6 +97,8 @@ class Corpus:
     """The folder in which `tokenize` creates its temporary folder; None means the system's."""
     notes: tuple[str, ...] = ()
     """What is doubtful about the encodings of the files, a sentence per file."""
+    refused: tuple[BadRecord, ...] = ()
+    """The files that were left out, each with the reason."""
     partition_bytes: int = PARTITION_BYTES
     """The most bytes of several small files that one task reads."""
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
@@ -117,11 +119,15 @@ class Corpus:
         return f"{plural(len(self._files()), 'file')}, {plural(len(self.partitions), 'partition')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Corpus, (self.partitions, self.tokenizer, self.scratch, self.notes, self.partition_bytes)
+        options = (self.scratch, self.notes, self.refused, self.partition_bytes)
+        return Corpus, (self.partitions, self.tokenizer, *options)
 
     @cached_property
     def bundles(self) -> tuple[tuple[Partition, ...], ...]:
         """The partitions that each task reads: of a corpus of many small files several that follow each other.
+
+        A bundle ends where it is full, and before a file whose name says so. A corpus to which files are added,
+        wherever among the others they come, therefore keeps nearly all of its bundles, until it is twice as large.
 
         Examples
         --------
@@ -131,11 +137,12 @@ class Corpus:
         [1]
         """
         n_bytes = sum(partition.n_bytes for partition in self.partitions)
-        room = min(self.partition_bytes, n_bytes // FEWEST_BUNDLES)
+        is_small = len(self.partitions) <= FEWEST_BUNDLES
+        room = 0 if is_small else min(self.partition_bytes, _power_of_two(n_bytes // FEWEST_BUNDLES))
         bundles: list[list[Partition]] = []
         held = room
         for partition in self.partitions:
-            if not bundles or held + partition.n_bytes > room:
+            if not bundles or held + partition.n_bytes > room or _begins_bundle(partition, room):
                 bundles.append([])
                 held = 0
             bundles[-1].append(partition)
@@ -193,6 +200,18 @@ class Corpus:
         return self._cache[key]
 
 
+def _power_of_two(n: int) -> int:
+    """Return the smallest power of two above n."""
+    return 1 << n.bit_length()
+
+
+def _begins_bundle(partition: Partition, room: int) -> bool:
+    """Return whether a bundle begins with a partition by its name: on average once in as many bytes as it has room."""
+    return crc32(f"{partition.name} {partition.start}".encode(errors="surrogateescape")) * room < (
+        partition.n_bytes << 32
+    )
+
+
 def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
     """Run one task per bundle, and return the partitions of tokens."""
     temporary = None
@@ -234,8 +253,8 @@ def documents_of(partition: Partition) -> Iterator[Document]:
                 held = []
 
 
-Layout = Literal["line", "blocks"]
-"""Of plain text: a document on each line, or documents between blank lines."""
+Layout = Literal["line", "blocks", "file"]
+"""Of plain text: a document on each line, documents between blank lines, or each file a document."""
 
 BadRecords = Literal["error", "skip"]
 """What a record that cannot be read does: it ends the reading, or it is left out and counted."""
@@ -253,6 +272,9 @@ def read_corpus(
     id_field: str | None = None,
     title_field: str | None = None,
     label_field: str | None = None,
+    carry_fields: Sequence[str] = (),
+    path_fields: Sequence[str] = (),
+    metadata: str | Path | None = None,
     encoding: str | Mapping[str, str] = "auto",
     errors: Literal["strict", "replace"] = "strict",
     delimiter: str = "auto",
@@ -271,9 +293,10 @@ def read_corpus(
         Files, folders, globs or fsspec URLs. The files of a folder or a glob come in the order of their names.
         A folder stands for the files in it and in its folders, without hidden ones. A column of a data frame holds a
         document in each cell, whose id is its index; of the options, tokenizer, partition_bytes and scratch count.
-    format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"}
+    format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet", "html"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
-        .zst). A file with an unknown extension is read as text.
+        .zst). A file with an unknown extension is read as text, or as HTML where it begins as a page does. A page is
+        one document: its text without markup, with its path as id.
     tokenizer : Tokenizer, optional
         How text becomes tokens; by default ``Tokenizer()``.
     partition_bytes : int
@@ -286,7 +309,8 @@ def read_corpus(
         Whether redirects of a MediaWiki export are documents.
     text_field : str or sequence of str
         The field of JSON lines, or the column of CSV, TSV and Parquet, that holds the text. Several fields are
-        joined by line ends, without those that are null.
+        joined by line ends, without those that are null. A name with dots, as ``doc.body.text``, is that of a field
+        inside others, of JSON lines.
     id_field : str, optional
         The field with the id of a document; by default an id is made of the file's name and the document's
         place. Files of the same name have their folders before it, below the one that they have in common.
@@ -294,6 +318,15 @@ def read_corpus(
         The field with the title of a document; by default titles are empty.
     label_field : str, optional
         The field with the label of a document; by default documents have no label.
+    carry_fields : sequence of str
+        Further fields that documents keep as columns of text, such as "author" and "year".
+    path_fields : sequence of str
+        The names of the last folders of a file's path, which documents keep as columns: with ("author", "year") the
+        file ``novels/gaskell/1865/wives.txt`` is by the author gaskell and of the year 1865.
+    metadata : str or Path, optional
+        A table (CSV or Parquet) with further columns of documents. Its column "id", "file" or "path", or else its
+        first one, holds ids of documents, or names of files with or without folders and extension. A column "title"
+        or "label" gives documents their title or label.
     encoding : str or mapping of str to str
         The encoding of text, JSON lines, CSV and TSV. "auto" goes by the byte-order mark, takes for UTF-8 what has
         the form of it, and other files for Windows-1252 (with ``errors="replace"`` for UTF-8). A mapping gives an
@@ -307,9 +340,10 @@ def read_corpus(
     quotes : {"auto", "double", "none"}
         Whether double quotes enclose fields, which may then hold line breaks and delimiters, or are characters like
         others; "auto" is "double" for CSV and "none" for TSV.
-    layout : {"line", "blocks"}
-        The layout of plain text: one document per line, or documents between blank lines with the title in
-        their first line.
+    layout : {"line", "blocks", "file"}
+        The layout of plain text: one document per line; documents between blank lines with the title in their first
+        line; or one document per file, whose id is its path in the folder that was given, and whose title is its name
+        without the extension.
     bad_records : {"error", "skip"}
         "skip" leaves out the JSON lines, rows and pages of an export that cannot be read; they are counted, and
         listed beside the tokens. A null text or title counts as empty, not as bad. Of several files it also leaves
@@ -363,13 +397,16 @@ def read_corpus(
         delimiter=delimiter,
         quotes=check_choice("quotes", quotes, ("auto", "double", "none")),
         section=section,
-        layout=check_choice("layout", layout, ("line", "blocks")),
+        layout=check_choice("layout", layout, ("line", "blocks", "file")),
         fields=(
             (text_field,) if isinstance(text_field, str) else tuple(text_field),
             id_field,
             title_field,
             label_field,
         ),
+        carried=tuple(carry_fields),
+        constants=tuple((name, "") for name in path_fields),
+        metadata=None if metadata is None else read_metadata(str(metadata)),
         namespaces=None if namespaces is None else tuple(namespaces),
         redirects=redirects,
         bad_records=check_choice("bad_records", bad_records, ("error", "skip")),
@@ -377,15 +414,16 @@ def read_corpus(
     )
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
+    further_columns(template)
     files = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
     encodings = encoding_patterns(encoding)
     divide = all_partitions if options else _known_partitions  # options may hold what cannot be hashed
     partitions, refused = divide(files, template, partition_bytes, encodings)
-    notes = (*(f"left out: {error}" for error in refused), *doubts(partitions, encodings))
+    notes = (*(f"left out: {record.reason}" for record in refused), *doubts(partitions, encodings))
     for note in () if section else notes:
         warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
-    return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, partition_bytes)
+    return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes)
 
 
 def corpus_of_texts(texts: Texts, *, scratch: str | Path | None = None, **options: Any) -> Corpus:
@@ -413,7 +451,7 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
 
 def all_partitions(
     files: Sequence[FoundFile], template: Partition, partition_bytes: int, encodings: Encodings
-) -> tuple[tuple[Partition, ...], tuple[CorpusError, ...]]:
+) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
     """Return the partitions of all files, and why others are left out where bad records are.
 
     Raises
@@ -422,22 +460,22 @@ def all_partitions(
         No file can be read, or some cannot and bad records are an error; the message names them together.
     """
     partitions: list[Partition] = []
-    refused: list[CorpusError] = []
+    refused: dict[str, CorpusError] = {}
     for file in files:
         try:
             with failures_told(file.url):
                 partitions += plan_file(file, template, partition_bytes, encodings=encodings)
         except CorpusError as error:
-            refused.append(error)
+            refused[file.url] = error
     if refused and (len(refused) == len(files) or template.bad_records == "error"):
-        raise _refusal(refused, len(files), template.section)
-    return _tell_apart(partitions), tuple(refused)
+        raise _refusal(list(refused.values()), len(files), template.section)
+    return _tell_apart(partitions), tuple(BadRecord(url, "", str(why)) for url, why in refused.items())
 
 
 @lru_cache(maxsize=8)
 def _known_partitions(
     files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encodings: Encodings
-) -> tuple[tuple[Partition, ...], tuple[CorpusError, ...]]:
+) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
     """Return the partitions of files whose beginnings are read once, until a store says something else of one.
 
     A plan asks for them several times.
@@ -447,7 +485,7 @@ def _known_partitions(
 
 def _tell_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return partitions that tell files of one name apart by their folders, below the one that they have in common."""
-    names = Counter(url.rsplit("/", 1)[-1] for url in {partition.url for partition in partitions})
+    names = Counter({partition.url: partition.name for partition in partitions}.values())
     folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}
     levels = zip(*folders.values(), strict=False)
     n_common = sum(1 for _ in takewhile(lambda folder: len(set(folder)) == 1, levels))
@@ -477,11 +515,17 @@ def plan_file(
     file: FoundFile, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
 ) -> list[Partition]:
     """Return the partitions of one file."""
-    url, size, _ = file
+    url, size, _, path = file
     kind = format_of(url) if template.format == "auto" else template.format
     compression = compression_of(url)
     partition = replace(
-        template, url=url, format=kind, compression=compression if kind != "parquet" else "", n_bytes=size
+        template,
+        url=url,
+        format=kind,
+        compression=compression if kind != "parquet" else "",
+        n_bytes=size,
+        path=path,
+        constants=path_values(url, template),
     )
     if size == 0:
         raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
@@ -491,11 +535,31 @@ def plan_file(
         partition = with_head(partition)
         is_divisible = partition.layout == "pages" and compression in {"", "bz2"}
     else:
-        partition = with_encoding(partition, encodings)
-        is_divisible = not compression and is_utf8(partition.encoding) and kind not in ("csv", "tsv")
+        partition = with_encoding(partition, encodings, is_guessed=template.format == "auto")
+        kind = partition.format
+        is_whole = kind in ("csv", "tsv") or partition.is_one_document
+        is_divisible = not compression and is_utf8(partition.encoding) and not is_whole
     if kind in ("csv", "tsv"):
         partition = with_columns(partition)
     return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
+
+
+def path_values(url: str, template: Partition) -> tuple[tuple[str, str], ...]:
+    """Return the last folders of a file as columns of its documents.
+
+    Raises
+    ------
+    CorpusError
+        If the file lies in fewer folders.
+    """
+    names = [name for name, _ in template.constants]
+    folders = [folder for folder in url.split("/")[:-1] if folder not in ("", ".", "..")]
+    if len(folders) < len(names):
+        key = option_text(template.section, "path_fields")
+        raise CorpusError(
+            f"{url} lies in {plural(len(folders), 'folder')}, and {key} names {len(names)}: {names}."
+        )
+    return tuple(zip(names, folders[len(folders) - len(names) :], strict=True))
 
 
 def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:

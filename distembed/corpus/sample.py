@@ -93,7 +93,7 @@ def sample_bundles(
     numbers = np.unique(
         np.linspace(0, len(bundles) - 1, min(SAMPLE_PARTITIONS, len(bundles))).round().astype(int)
     )
-    named = tokenizer.pattern in {"unicode", "ascii"}
+    named = tokenizer.pattern in {"unicode", "ascii", "icu"}
     rules = tokenizer if named else replace(tokenizer, pattern="unicode")
     found = [
         _beginning(bundles[number], rules, max_bytes // len(numbers), SAMPLE_TYPES // len(numbers))

@@ -6,7 +6,8 @@ optional extra. A list of your own is a text file with one word per line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -56,6 +57,7 @@ def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) 
     return named if file is None else named | read_stop_words(file)
 
 
+@cache
 def _of_language(language: str) -> frozenset[str]:
     if language == "none":
         return frozenset()
@@ -72,6 +74,46 @@ def _of_language(language: str) -> frozenset[str]:
             "pip install 'distembed[stopwords]'"
         ) from error
     return frozenset(get_stop_words(language))
+
+
+FREQUENT = 100
+"""The most frequent words, by which the language of a text is told."""
+
+FEWEST_KNOWN = 0.2
+"""The least share of them that is in the list of a language."""
+
+
+def function_words(words: Sequence[str]) -> frozenset[str]:
+    """Return the stop words of the language that the most frequent words of a text belong to.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The words of a text by falling frequency.
+
+    Returns
+    -------
+    frozenset of str
+        The list with the most of the first 100 words, and the English one, since its words stand in texts of all
+        languages; the English one alone where no list has a fifth of them, or the package stop-words is not there.
+
+    Examples
+    --------
+    >>> from distembed.corpus.stop_words import function_words
+    >>> "that" in function_words(["the", "of", "and", "house"])
+    True
+    """
+    first = [word.lower() for word in words[:FREQUENT]]
+    found, most = ENGLISH_STOP_WORDS, FEWEST_KNOWN * len(first)
+    for language in get_args(Language):
+        try:
+            listed = _of_language(language)
+        except ImportError:
+            return ENGLISH_STOP_WORDS
+        n_known = sum(word in listed for word in first)
+        if n_known > most:
+            found, most = listed, n_known
+    return found | ENGLISH_STOP_WORDS
 
 
 def read_stop_words(path: str | Path) -> frozenset[str]:

@@ -10,42 +10,21 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.corpus.errors import BadRecord, CorpusError, RecordError
+from distembed.corpus.metadata import Metadata
 from distembed.formats.encodings import is_utf8
 from distembed.formats.pieces import Packed, find_bz2_stream, open_url
 
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
 PIECE_BYTES = 1 << 20
-
-
-class CorpusError(ValueError):
-    """An error in a file of the corpus, which cannot be read in the format that was given or guessed."""
-
-
-class BadRecord(NamedTuple):
-    """A record that could not be read: its file, its place in the file, and the reason."""
-
-    file: str
-    place: str
-    reason: str
-
-
-class RecordError(CorpusError):
-    """An error in one record of a file whose other records can be read."""
-
-    def __init__(self, record: BadRecord):
-        super().__init__(f"{record.file}, {record.place}, {record.reason}.")
-        self.record = record
-
-    def __reduce__(self) -> tuple[type[RecordError], tuple[BadRecord]]:
-        return RecordError, (self.record,)
 
 
 @dataclass(frozen=True)
@@ -65,7 +44,7 @@ class Partition:
     url: str
     """The file."""
     format: str
-    """The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv" or "parquet"."""
+    """The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv", "parquet" or "html"."""
     start: int = 0
     stop: int | None = None
     """The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the file."""
@@ -75,11 +54,15 @@ class Partition:
     errors: str = "strict"
     """The text's encoding, and what happens to bytes that do not decode: "strict" or "replace"."""
     layout: str = "line"
-    """For plain text: one document per "line", or "blocks" between blank lines with the title first."""
+    """For plain text: one document per "line", "blocks" between blank lines with the title first, or one per "file"."""
     fields: tuple[tuple[str, ...], str | None, str | None, str | None] = (("text",), None, None, None)
     """The names of the text fields (one or several), the id, the title and the label field of JSON lines, CSV, TSV and
     Parquet; None for a field that is not read.
     """
+    carried: tuple[str, ...] = ()
+    """Further fields of JSON lines, CSV, TSV and Parquet that documents keep as text."""
+    constants: tuple[tuple[str, str], ...] = ()
+    """Columns that all documents of the file have, each with its value: parts of its path."""
     namespaces: tuple[int, ...] | None = (0,)
     """The MediaWiki namespaces whose pages are documents; None means all."""
     redirects: bool = False
@@ -98,15 +81,38 @@ class Partition:
     piece_bytes: int = PIECE_BYTES
     n_bytes: int = field(default=0, repr=False)
     """The bytes of the file, as it is stored, that the range takes."""
+    path: str = ""
+    """The path of the file below the folder that names it, or its name."""
     folder: str = ""
     """What the ids of documents have before the name of the file, as "a/", where several files of a corpus have the
     same name.
     """
 
+    metadata: Metadata | None = field(default=None, repr=False)
+    """A table whose columns documents get by their ids, or by the names of their files."""
+
     @property
     def name(self) -> str:
         """The name of the file, with which the ids of its documents begin."""
-        return self.folder + self.url.rsplit("/", 1)[-1]
+        inner = self.path.rpartition("/") if self.is_one_document else ("", "", "")
+        return (self.folder or inner[0] + inner[1]) + self.url.rsplit("/", 1)[-1]
+
+    @property
+    def is_one_document(self) -> bool:
+        """Whether the file is one document."""
+        return self.format == "html" or (self.format == "text" and self.layout == "file")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that documents have beside id, title, label and the number of their tokens."""
+        joined = () if self.metadata is None else self.metadata.columns
+        return (*self.carried, *(name for name, _ in self.constants), *joined)
+
+    @property
+    def reading(self) -> list[Any]:
+        """The name of the file and how it is read: with the file's content, all that its documents depend on."""
+        others = {"url", "folder", "storage_options", "section", "n_bytes"}
+        return [self.name, *(getattr(self, one.name) for one in fields(self) if one.name not in others)]
 
 
 class Batch(NamedTuple):
@@ -125,6 +131,8 @@ class Batch(NamedTuple):
     titles: pa.Array
     labels: pa.Array
     """One entry per document that begins here."""
+    carried: tuple[pa.Array, ...] = ()
+    """The values of the fields that are carried along, an array for each field; none where the format has no fields."""
     offset: int = 0
     """The place of ``data[0]`` in the decompressed file, or of the first byte of the batch where the text was
     rebuilt.

@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from distembed.corpus.documents import (
     without_cut,
 )
 from distembed.corpus.streams import Batch, Partition, Progress, pieces_of
+from distembed.formats.names import without_compression
 from distembed.formats.pieces import open_url
 
 # What ends a block. (A line of white space is text.)
@@ -35,9 +37,36 @@ MAX_TITLE_BYTES = 1024
 
 def read_text(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of a text partition, in the layout it names."""
+    if partition.layout == "file":
+        return batched(file_spans(partition, progress), piece_bytes=partition.piece_bytes)
     return (
         read_blocks(partition, progress) if partition.layout == "blocks" else read_lines(partition, progress)
     )
+
+
+def file_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
+    """Yield the text of a file as one document, a piece at a time; its title is the name without the extension."""
+    name = partition.name
+    title = PurePosixPath(without_compression(name)).stem
+    ident: str | None = name
+    offset, rest = 0, b""
+    for piece in pieces_of(partition, progress):
+        data = rest + piece.data
+        keep = without_cut(data)
+        check_utf8(partition, data[:keep], offset)
+        yield Span(data[:keep] if offset else data[:keep].removeprefix(codecs.BOM_UTF8), False, ident, title)
+        ident, title, offset, rest = None, "", offset + keep, data[keep:]
+    check_utf8(partition, rest, offset)
+    yield Span(rest, True, ident, title)
+
+
+def check_utf8(partition: Partition, text: bytes, offset: int) -> None:
+    """Check that text of a file from a place on is UTF-8, unless what is not will be replaced."""
+    if partition.errors == "strict":
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            raise not_utf8_in(partition, offset + error.start, text[error.start]) from error
 
 
 def document_ids(name: str, offsets: NDArray[np.int64]) -> pa.Array:
@@ -66,7 +95,7 @@ def closing_batch(offset: int) -> Batch:
         pa.repeat("", 0),
         pa.repeat("", 0),
         pa.nulls(0, pa.string()),
-        offset,
+        offset=offset,
     )
 
 
@@ -98,7 +127,7 @@ def line_batch(partition: Partition, data: bytes, offset: int, *, continues: boo
         document_ids(partition.name, offset + begun),
         pa.repeat("", n),
         pa.nulls(n, pa.string()),
-        offset,
+        offset=offset,
     )
 
 
@@ -235,11 +264,7 @@ class BlockReader:
 
     def _check(self, text: bytes) -> None:
         """Refuse text that is not UTF-8 here, where its place in the file is known: a batch leaves the titles out."""
-        if self.partition.errors == "strict":
-            try:
-                text.decode()
-            except UnicodeDecodeError as error:
-                raise not_utf8_in(self.partition, self.offset + error.start, text[error.start]) from error
+        check_utf8(self.partition, text, self.offset)
 
     def _go_to(self, place: int) -> None:
         self.offset += place - self.at

@@ -21,27 +21,31 @@ typed for them between two Hebrew letters;
 - İ (U+0130) becomes i, where `str.lower` gives two code points; a final Σ becomes σ, where `str.lower` gives
 ς.
 
-A run of ideographs or kana is one word: languages written without spaces need a tokenizer of their own.
+A run of ideographs or kana is one word: languages written without spaces need ``pattern="icu"`` or a tokenizer of
+their own.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import islice
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import blocks
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.normalization import ASSIGNED, Form, Normalizer, characters_of
 from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer, read_names
+from distembed.corpus.segmentation import icu_function
 from distembed.corpus.streams import Batch, DictionarySlice, Scanned, Scanner, not_utf8
 from distembed.options import PositiveInt
 
@@ -63,6 +67,8 @@ SEPARATORS = re.compile("[\u200b\u0600-\u0605\u06dd\u0890\u0891\u08e2\U000110bd\
 SENTENCE_END = re.compile(
     rf"\n|[{HARD_STOPS}][{re.escape(CLOSERS)}]*|[{STOPS}][{re.escape(CLOSERS)}]*[^\S\n]+"
 )
+# Many functions of users bear no threads: taggers keep the sentence that they work on. Python runs one at a time.
+ONE_AT_A_TIME = threading.Lock()
 # A user's function gets at most this much text at a time.
 CALLABLE_PIECE = 1 << 20
 
@@ -78,7 +84,8 @@ class Tokenizer:
     Attributes
     ----------
     pattern : str or callable
-        Definition of a token: "unicode" (words of letters, see the module), "ascii" ([a-z]+), or a callable, or its
+        Definition of a token: "unicode" (words of letters, see the module), "ascii" ([a-z]+), "icu" (the words of ICU,
+        also of Chinese, Japanese, Thai and Khmer; the extra ``distembed[icu]``), or a callable, or its
         "module:function", that takes a piece of text and returns its tokens.
     normalization : "nfc", "nfkc" or "none"
         Unicode normalization of the text. "nfkc" also replaces ligatures, full-width letters and the like by plain
@@ -126,10 +133,10 @@ class Tokenizer:
     phrases_file: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        known = callable(self.pattern) or self.pattern in {"unicode", "ascii"}
+        known = callable(self.pattern) or self.pattern in {"unicode", "ascii", "icu"}
         if not known and not re.fullmatch(r"[\w.]+:\w+", str(self.pattern)):
             raise ValueError(
-                f'pattern is {self.pattern!r}; give "unicode", "ascii", a callable or "module:function".'
+                f'pattern is {self.pattern!r}; give "unicode", "ascii", "icu", a callable or "module:function".'
             )
         if self.normalization not in NORMALIZATIONS:
             choices = ", ".join(map(repr, NORMALIZATIONS))
@@ -142,7 +149,7 @@ class Tokenizer:
             raise ValueError(f"min_border_tokens is {self.min_border_tokens}; give 1 or more.")
 
     def function(self) -> Callable[[str], Iterable[str]]:
-        """Return the user's callable; that of a "module:function" pattern is imported.
+        """Return the user's callable, that of a "module:function" pattern, or that of ICU, imported.
 
         Examples
         --------
@@ -152,6 +159,8 @@ class Tokenizer:
         """
         if callable(self.pattern):
             return self.pattern
+        if self.pattern == "icu":
+            return icu_function(numbers=self.numbers)
         module, _, name = self.pattern.partition(":")
         try:
             function = getattr(import_module(module), name)
@@ -355,6 +364,7 @@ class CallableScanner:
         self.rest = ""
         self.ids: list[int] = []
         self.n_tokens = self.document = self.n_short = 0
+        self.name = ""  # of the document that is read
 
     def begin(self, url: str) -> None:
         """Go on with another file, which errors then name."""
@@ -365,7 +375,10 @@ class CallableScanner:
         batch = self.normalizer(batch)
         self.ids = []
         id_stops, n_tokens = [], []
+        n_before = len(batch.starts) - len(batch.ids) if batch.ids is not None else len(batch.starts)
         for span, (start, stop) in enumerate(zip(batch.starts, batch.stops, strict=True)):
+            if span >= n_before:  # an earlier span continues a document
+                self.name = batch.ids[span - n_before].as_py()
             self._take(self._decode(batch, start, stop), closes=span < batch.n_closed)
             if span < batch.n_closed:
                 id_stops.append(len(self.ids))
@@ -421,7 +434,7 @@ class CallableScanner:
             self._end_segment()
 
     def _extend(self, text: str) -> None:
-        tokens = self.function(text)
+        tokens = self._tokens(text)
         if not isinstance(tokens, Iterable):
             raise TypeError(
                 f"The tokenizer {self.tokenizer.pattern!r} returned {type(tokens).__name__}, not an iterable of "
@@ -430,6 +443,19 @@ class CallableScanner:
         self.segment.extend(tokens)
         if len(self.segment) >= self.tokenizer.min_border_tokens:
             self._commit()
+
+    def _tokens(self, text: str) -> Any:
+        """Return what the function makes of a text: one thread of a process calls it at a time."""
+        try:
+            with ONE_AT_A_TIME:
+                tokens = self.function(text)
+                return list(tokens) if isinstance(tokens, Iterator) else tokens
+        except Exception as error:
+            document = f", document {self.name}," if self.name else ""
+            raise CorpusError(
+                f"the tokenizer {self.tokenizer.pattern!r} failed in {self.url}{document} at {text[:40]!r}: "
+                f"{type(error).__name__}: {error}; correct the function."
+            ) from error
 
     def _commit(self) -> None:
         """Replace the buffered tokens by their ids; an unfinished segment continues without a border."""

@@ -112,6 +112,7 @@ class StreamRules(NamedTuple):
     drop_key: np.uint64
     draw: int  # 0, or the largest window to draw
     draw_key: np.uint64
+    shift: NDArray[np.int32]  # what is added to the words of each document; empty: nothing
 
 
 class Stream(NamedTuple):
@@ -131,6 +132,7 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
             document = documents[row]
             words[out] = BORDER
             out += 1
+        shift = rules.shift[document] if len(rules.shift) else np.int32(0)
         for place in range(offsets[row], offsets[row + 1]):
             word = np.int32(BORDER)
             if ids[place] >= 0:
@@ -143,7 +145,7 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
                     continue
                 if rules.draw:
                     reach[out] = 1 + np.int32(_uniform(rules.draw_key, number) * rules.draw)
-            words[out] = word
+            words[out] = word + shift if word >= 0 else word
             out += 1
     return out, document, position
 
@@ -398,7 +400,7 @@ def merge_runs(runs: Sequence[Run], n_columns: int, room: RunMemory | None = Non
         groups = [runs[start : start + _FAN_IN] for start in range(0, len(runs), _FAN_IN)]
         return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns, room)
     n_rows, n_entries = len(runs[0].indptr) - 1, sum(len(run.indices) for run in runs)
-    kind = _value_type(sum(int(run.values.max(initial=0)) for run in runs))
+    kind = _value_type(sum(int(max(run.values.max(initial=0), -run.values.min(initial=0))) for run in runs))
     empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, kind))
     padded = [*runs, *[empty] * (_FAN_IN - len(runs))]
     values_of = tuple(run.values.astype(kind, copy=False) for run in padded)

@@ -8,7 +8,8 @@ the three.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import dask.array as da
@@ -29,7 +30,9 @@ from distembed.counting.cooccurrence_options import (
     cooccurrence_row_blocks,
 )
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
-from distembed.counting.partition_rows import tokens_of
+from distembed.counting.partition_rows import token_ranges, tokens_of
+from distembed.counting.renumbered import RenumberedCounts
+from distembed.counting.renumbering_blocks import select_entries
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -153,18 +156,21 @@ def _count_partitions(
     shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
     boundaries = delayed(tuple(row_blocks), traverse=False)
     reach, memory = dict(tokens.storage_options), ThreadMemory()
+    # Where these are not known, each partition is one range.
+    n_tokens = [summary.n_tokens for summary in tokens.summaries] or [0] * len(tokens.partitions)
     tasks = [
         task(
-            partition,
+            tokens.partitions[number],
             shared,
             options,
             boundaries,
-            f"{folder}/part-{number:05d}.counts",
+            f"{folder}/part-{file:05d}.counts",
             number=number,
+            span=span,
             storage_options=reach,
             memory=memory,
         )
-        for number, partition in enumerate(tokens.partitions)
+        for file, (number, span) in enumerate(token_ranges(n_tokens))
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
     partials: list[PartialCounts] = compute(delayed(list)(tasks))
@@ -178,7 +184,8 @@ _LARGEST_INT32 = 2**31 - 1
 
 def largest_cell(partials: Sequence[PartialCounts]) -> int:
     """Return the bound of a count over all partitions; raise OverflowError if it does not fit the exact sums."""
-    return check_bound(sum(partial.largest_cell for partial in partials), "A count over all partitions")
+    added = (partial.largest_cell for partial in partials if partial.sign > 0)
+    return check_bound(sum(added), "A count over all partitions")
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
@@ -233,6 +240,7 @@ def merge_files(
         sum(partial.n_tokens for partial in partials),
         1,
         partials[0].n_positions,
+        partials[0].sign,
     )
 
 
@@ -246,8 +254,9 @@ def merge_row_block(
     block: int,
     *,
     block_memory: int = BLOCK_MEMORY,
+    earlier: Sequence[RenumberedCounts] = (),
 ) -> csr_array:
-    """Add the counts of all partitions for one row block.
+    """Add the counts of all partitions for one row block, and the `earlier` counts that hold what they leave out.
 
     Returns
     -------
@@ -271,8 +280,11 @@ def merge_row_block(
     """
     first, last = row_blocks[block : block + 2]
     n_columns = _n_columns(partials, row_blocks)
-    runs = (run for partial in partials for run in read_runs(partial.url, block))
+    kept = (run for counts in earlier for run in counts.runs(first, last))
+    runs = itertools.chain(kept, _signed_runs(partials, block))
     total = _fold(runs, n_columns, last - first, block_memory // 4)
+    if any(partial.sign < 0 for partial in partials):
+        total = _without_zeros(total)
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
     partitions = (
         _counts_of_units(total.values, partials[0].denominator, count_type(partials)),
@@ -280,6 +292,29 @@ def merge_row_block(
         total.indptr.astype(index),
     )
     return csr_array(partitions, shape=(last - first, n_columns))
+
+
+def _signed_runs(partials: Sequence[PartialCounts], block: int) -> Iterator[Run]:
+    """Yield the runs of one row block, with negative values where they are subtracted."""
+    for partial in partials:
+        for run in read_runs(partial.url, block) if partial.n_runs else ():
+            yield run if partial.sign > 0 else run._replace(values=-run.values)
+
+
+def _without_zeros(total: Run) -> Run:
+    """Return sums of which some have become zero without these.
+
+    Raises
+    ------
+    ValueError
+        If a sum is negative.
+    """
+    if total.values.min(initial=0) < 0:
+        raise ValueError(
+            f"a count would be {total.values.min()} without what is gone: the earlier counts are not those of these "
+            "tokens; count again with --replace in another workspace."
+        )
+    return select_entries(total, total.values > 0)
 
 
 def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:
@@ -312,8 +347,11 @@ def merge_partials(
     *,
     block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
+    earlier: Sequence[RenumberedCounts] = (),
 ) -> da.Array:
     """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`.
+
+    Counts that are held by `earlier` matrices are added.
 
     Examples
     --------
@@ -336,7 +374,7 @@ def merge_partials(
         dtype=kind,
         meta=csr_array((0, 0), dtype=kind),
         # Once in the graph: with every task it would make a graph as large as their product.
-        merge=delayed((tuple(partials), tuple(row_blocks)), traverse=False),
+        merge=delayed((tuple(partials), tuple(row_blocks), tuple(earlier)), traverse=False),
         block_memory=block_memory,
         keep_alive=keep_alive,
     )
@@ -344,10 +382,11 @@ def merge_partials(
 
 def _merge_chunk(
     *,
-    merge: tuple[Sequence[PartialCounts], Sequence[int]],
+    merge: tuple[Sequence[PartialCounts], Sequence[int], Sequence[RenumberedCounts]],
     block_memory: int,
     keep_alive: object,
     block_id: tuple[int, int],
 ) -> csr_array:
     del keep_alive  # it is here so that the graph owns it
-    return merge_row_block(*merge, block_id[0], block_memory=block_memory)
+    partials, row_blocks, earlier = merge
+    return merge_row_block(partials, row_blocks, block_id[0], block_memory=block_memory, earlier=earlier)

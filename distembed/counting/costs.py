@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability, key_typ
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import BYTES_PER_TOKEN
 from distembed.counting.partial_counts import pairs_per_piece
+from distembed.counting.partition_rows import token_ranges
 from distembed.counting.runs import entry_bytes
 from distembed.linalg.chunks import BLOCK_MEMORY
 
@@ -157,15 +159,17 @@ class RunSizes(NamedTuple):
     """The bytes on disk of the runs of all partitions together, and the row blocks that each is divided by.
 
     `sums_bytes` are those of the sums of a row beyond one for each word, which distances that are counted apart take.
+    There are as many files as ranges that are counted.
     """
 
     n_bytes: int
     n_row_blocks: int
     sums_bytes: int = 0
+    n_files: int = 1
 
 
 def run_sizes(
-    model: PairModel, word_counts: NDArray[np.float64], n_partitions: int, options: CooccurrenceOptions
+    model: PairModel, word_counts: NDArray[np.float64], n_tokens: Sequence[int], options: CooccurrenceOptions
 ) -> RunSizes:
     """Return about how large the runs of all partitions are, and their row blocks.
 
@@ -175,13 +179,17 @@ def run_sizes(
         How the pairs lie.
     word_counts : float64 array (n_words,)
         How often each word occurs, by which the rows are divided into blocks.
-    n_partitions : int
-        The partitions of the corpus.
+    n_tokens : sequence of int
+        The tokens of each partition of the corpus.
     options : CooccurrenceOptions
         What counts as a pair, and the bytes a task may use.
     """
+    ranges = token_ranges(n_tokens)
+    n_filled = max(1, sum(n_tokens[number] > 0 for number, _ in ranges))
     if not len(word_counts):
-        return RunSizes(0, 1)  # of a sample without a word that is frequent enough; the text may have some
+        return RunSizes(
+            0, 1, n_files=len(ranges)
+        )  # of a sample without a word that is frequent enough; the text may have some
     row_blocks = cooccurrence_row_blocks(
         np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),
         window=options.window,
@@ -194,13 +202,14 @@ def run_sizes(
     largest = (
         model.window / n_positions * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
     )
-    units = largest / n_partitions * options.units.weights.mean()
+    units = largest / n_filled * options.units.weights.mean()
     of_entry = float(np.mean([entry_bytes(len(counts) * n_positions - 1, int(count)) for count in units]))
-    n_pairs = model.n_in_runs(n_partitions, run_pairs(options))
+    n_pairs = model.n_in_runs(n_filled, run_pairs(options))
     return RunSizes(
-        round(of_entry * n_pairs) + RUN_ROW_BYTES * len(counts) * n_partitions,
+        round(of_entry * n_pairs) + RUN_ROW_BYTES * len(counts) * n_filled,
         len(row_blocks) - 1,
         SUM_BYTES * len(counts) * (n_positions - 1),
+        len(ranges),
     )
 
 
@@ -225,14 +234,14 @@ def partial_counts_cost(sizes: TextSizes, n_words: int, runs: RunSizes, options:
     # A window of very many places has more pairs than a block has memory for: keys, columns and their counts.
     beyond = max(0, key_bytes * n_pairs - options.block_memory // 8) * (key_bytes + 12) // key_bytes
     kept = KEPT_SHARE_BYTES * n_words if options.subsample is not None else 0
-    reading = reading_cost(sizes, n_words, sizes.n_partitions, runs.n_bytes, options.block_memory)
+    reading = reading_cost(sizes, n_words, runs.n_files, runs.n_bytes, options.block_memory)
     return reading._replace(task_bytes=reading.task_bytes + beyond + kept + runs.sums_bytes)
 
 
-def merged_counts_cost(n_partitions: int, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
+def merged_counts_cost(n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
     """Return what adding up the runs to so many pairs takes; very many files are added in groups first."""
-    in_groups = runs.n_bytes if n_partitions > MERGED_FILES else 0
-    n_groups = -(-n_partitions // MERGED_FILES) if in_groups else 0
+    in_groups = runs.n_bytes if runs.n_files > MERGED_FILES else 0
+    n_groups = -(-runs.n_files // MERGED_FILES) if in_groups else 0
     return Cost(
         runs.n_row_blocks + n_groups,
         runs.n_bytes + in_groups,
@@ -257,3 +266,51 @@ def reading_cost(sizes: TextSizes, n_words: int, n_tasks: int, written_bytes: in
     """Return what tasks take that read token ids and look each up in the vocabulary."""
     task = block_memory + LOOKUP_BYTES * n_words
     return Cost(n_tasks, int(TOKEN_BYTES * sizes.n_tokens), written_bytes, task, exchange=Exchange())
+
+
+GROUPED_WORD_BYTES = 64
+"""Bytes of a word in each group of documents in a task that counts them apart: its sum, where its pairs begin, and the
+ends of its row in the runs that are held, eight bytes each.
+"""
+
+
+def grouped_counts_cost(
+    sizes: TextSizes, n_words: int, n_groups: int, runs: RunSizes, options: CooccurrenceOptions
+) -> Cost:
+    """Return what `count_partition` takes where the counts of so many groups of documents are kept apart."""
+    cost = partial_counts_cost(sizes, n_words, runs, options)
+    return cost._replace(task_bytes=cost.task_bytes + GROUPED_WORD_BYTES * n_words * n_groups)
+
+
+def group_words_cost(sizes: TextSizes, n_words: int, n_terms: int, n_groups: int, block_memory: int) -> Cost:
+    """Return what counting the words of each group of documents takes: each task makes the table of all groups."""
+    cost = document_terms_cost(sizes, n_words, n_terms, block_memory=block_memory)
+    table = 2 * SUM_BYTES * n_groups * n_words
+    return cost._replace(written_bytes=table, task_bytes=cost.task_bytes + 3 * table)
+
+
+def group_counts_cost(
+    n_pairs: int, n_words: int, n_groups: int, runs: RunSizes, options: CooccurrenceOptions
+) -> Cost:
+    """Return what adding up the runs of groups of documents takes, with a row of sums over all of their words."""
+    sums = runs._replace(sums_bytes=SUM_BYTES * n_words * n_groups)
+    return merged_counts_cost(n_pairs, sums, options)
+
+
+GROUP_BYTES = 100
+"""Bytes that a document takes while it is dealt into a group: its id, its part, and its chance."""
+
+
+def dealt_groups_cost(sizes: TextSizes) -> Cost:
+    """Return what dealing the documents of a corpus into groups takes."""
+    n_bytes = GROUP_BYTES * sizes.n_documents
+    return Cost(1, n_bytes, 4 * sizes.n_documents, n_bytes, exchange=Exchange())
+
+
+def group_sums_cost(
+    n_group_pairs: int, n_pairs: int, n_blocks: int, n_groups: int, pair_bytes: float
+) -> Cost:
+    """Return what adding the counts of groups of documents takes, where a stored pair takes so many bytes."""
+    task = 2 * PAIR_BYTES * n_group_pairs // max(1, n_blocks)
+    read, written = int(pair_bytes * n_group_pairs), int(pair_bytes * n_pairs)
+    return Cost(n_blocks * n_groups, read, written, task, exchange=Exchange())

@@ -1,6 +1,6 @@
-"""Counts the word pairs of one partition into a file of sorted runs, divided by row block.
+"""Counts the word pairs of a partition, or a range of it, into a file of sorted runs, divided by row block.
 
-The stream of a partition is counted a piece at a time, and the sums of the pieces are written as a run whenever they no
+The stream of a range is counted a piece at a time, and the sums of the pieces are written as a run whenever they no
 longer fit the memory of the task.
 """
 
@@ -18,9 +18,18 @@ from distembed.corpus import Vocabulary
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
-from distembed.counting.partition_rows import partition_lookup, token_rows
+from distembed.counting.partition_rows import (
+    WHOLE,
+    TokenRange,
+    partition_lookup,
+    range_documents,
+    token_rows,
+)
+from distembed.counting.renumbered import ALL, Part
+from distembed.counting.renumbering_blocks import near_gained, select_pairs
 from distembed.counting.runs import RunWriter, run_bytes
 
+Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 
 
@@ -29,10 +38,23 @@ class PartialCounts(NamedTuple):
 
     url: str
     denominator: int
-    largest_cell: int  # no cell of this partition holds more, in units of 1 / denominator
-    n_tokens: int
+    largest_cell: (
+        int  # no cell of the partition holds more, in units of 1 / denominator; 0 after its first range
+    )
+    n_tokens: int  # those of the vocabulary in the partition; 0 after its first range
     n_runs: int
     n_positions: int = 1  # columns of each word, one for each distance that is counted apart
+    sign: int = 1  # -1: they are subtracted
+    source: int = -1  # the number of the earlier counts that hold the other pairs of this partition
+
+
+class DocumentGroups(NamedTuple):
+    """Groups of the documents of a partition."""
+
+    of: NDArray[np.int32]
+    """The group of each document, from 0. Int32 array (documents,)."""
+    n_groups: int
+    """The groups of the whole corpus."""
 
 
 def count_partition(
@@ -43,10 +65,14 @@ def count_partition(
     target: str,
     *,
     number: int = 0,
+    span: TokenRange = WHOLE,
     storage_options: dict[str, Any] | None = None,
     memory: ThreadMemory | None = None,
+    part: Part = ALL,
+    gained: NDArray[np.bool_] | None = None,
+    groups: DocumentGroups | None = None,
 ) -> PartialCounts:
-    """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
+    """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
 
     The memory stays below `options.block_memory`, apart from the partition's dictionary: pairs are counted an
     eighth of it at a time, and sums that exceed a quarter of it are written to the file as a
@@ -65,11 +91,20 @@ def count_partition(
     target : str
         The URL of the file to write; it appears only when it is complete.
     number : int
-        The place of the partition in the corpus, which with `options.seed` is the key of its random numbers.
+        A number that tells the partition from others: with `options.seed` it is the key of its random numbers.
+    span : TokenRange
+        The documents that are counted, one of the `token_ranges` of the partition.
     storage_options : dict, optional
         The options of fsspec for `partition`.
     memory : ThreadMemory, optional
         The memory in which pairs are counted, which the next partitions of the same thread then use again.
+    part : Part
+        Which pairs are counted, and whether they are to be added or subtracted.
+    gained : bool array (n_words,), optional
+        Which words are new, where not all pairs are counted.
+    groups : DocumentGroups, optional
+        Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i, and so
+        have the row boundaries.
 
     Returns
     -------
@@ -89,17 +124,45 @@ def count_partition(
     >>> partial.n_tokens, partial.n_runs, partial.largest_cell
     (25, 1, 9)
     """
-    lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
+    if part.largest_cell >= 0:
+        return _nothing_new(target, len(row_blocks) - 1, options, part, span)
+    groups = groups or DocumentGroups(np.empty(0, np.int32), 1)
+    own = (memory or ThreadMemory()).of(options, groups.n_groups * len(vocabulary))
+    lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
-    rules = _stream_rules(options, vocabulary, lookup, number)
-    rows = token_rows(partition, options.block_memory // 64, storage_options)
-    own, n_runs = (memory or ThreadMemory()).of(options, len(vocabulary)), 0
+    new = np.zeros(len(vocabulary), np.bool_) if gained is None else gained
+    if part.pairs == "others":
+        lookup = np.where((lookup >= 0) & new[lookup], np.int32(blocks.OUTSIDE), lookup)
+    is_empty = part.pairs == "gained" and not new[lookup[lookup >= 0]].any()
+    rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=groups.of * len(vocabulary))
+    documents, before = (None, 0) if span.n_ranges == 1 else range_documents(partition, span, storage_options)
+    batch = options.block_memory // 64
+    rows = () if is_empty else token_rows(partition, batch, storage_options, documents=documents)
+    pieces = _windowed_stream(rows, rules, options.window, own.n_places, position=before)
+    if part.pairs == "gained":
+        pieces = _near_gained(pieces, new, options.window)
+    n_runs = 0
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        for run in _spilled_runs(_windowed_stream(rows, rules, options.window, own.n_places), options, own):
-            _write_run(writer, run, row_blocks, own.spare() if options.direction == "symmetric" else None)
+        for run in _spilled_runs(pieces, options, own):
+            chosen = select_pairs(run, new) if part.pairs == "gained" else run
+            _write_run(writer, chosen, row_blocks, own.spare() if options.direction == "symmetric" else None)
             n_runs += 1
-    n_tokens, denominator = int(known_counts.sum()), options.units.denominator
-    return PartialCounts(target, denominator, largest, n_tokens, n_runs, options.n_positions)
+    n_tokens = int(known_counts.sum())
+    if span.place:
+        largest = n_tokens = 0
+    facts = (options.units.denominator, largest, n_tokens, n_runs, options.n_positions)
+    return PartialCounts(target, *facts, part.sign, part.source)
+
+
+def _nothing_new(
+    target: str, n_blocks: int, options: CooccurrenceOptions, part: Part, span: TokenRange
+) -> PartialCounts:
+    """Write the file of a range of which the earlier counts hold every pair."""
+    with RunWriter(target, n_blocks):
+        pass
+    largest, n_tokens = (0, 0) if span.place else (part.largest_cell, part.n_tokens)
+    facts = (options.units.denominator, largest, n_tokens, 0, options.n_positions)
+    return PartialCounts(target, *facts, part.sign, part.source)
 
 
 class PartitionMemory:
@@ -115,9 +178,20 @@ class PartitionMemory:
         self.n_places = n_pairs // options.window
         self.counter = blocks.PairCounter(n_words, options.units.weights, cell, n_pairs, apart=apart)
         self._n_columns = n_words * options.n_positions
+        self._looked_up: tuple[str, Vocabulary, Lookup] | None = None
         # What is held, at eight bytes an entry, and one piece more.
         n_entries = 3 * options.block_memory // 8 // 8 + n_pairs
         self.room, self._spare = blocks.RunMemory(n_entries), blocks.RunMemory(n_entries)
+
+    def lookup(
+        self, partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None
+    ) -> Lookup:
+        """Return `partition_lookup`, which the next range of the same partition then has at once."""
+        kept = self._looked_up
+        if kept is None or kept[0] != partition or kept[1] is not vocabulary:
+            kept = partition, vocabulary, partition_lookup(partition, vocabulary, storage_options)
+            self._looked_up = kept
+        return kept[2]
 
     def spare(self) -> blocks.RunMemory:
         """Return the room in which no run stands that is still needed."""
@@ -162,7 +236,8 @@ def _stream_rules(
     drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
     draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
     draw = 0 if options.draw is None else options.window
-    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key)
+    no_shift = np.empty(0, np.int32)
+    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key, no_shift)
 
 
 def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
@@ -172,12 +247,15 @@ def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
 
 
 def _windowed_stream(
-    batches: Iterable[TokenRows], rules: StreamRules, window: int, n_positions: int
+    batches: Iterable[TokenRows], rules: StreamRules, window: int, n_positions: int, *, position: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yield the partition's stream, `n_positions` at a time, each piece after the last `window` of the one before."""
+    """Yield the stream of a range, `n_positions` at a time, each piece after the last `window` of the one before.
+
+    `position` tokens of the partition are before it.
+    """
     words = np.full(window, blocks.BORDER, np.int32)
     reach = np.zeros(window if rules.draw else 0, np.int32)
-    document, position = -1, 0
+    document = -1
     for rows in batches:
         stream = blocks.translate_rows(rows, rules, document, position)
         document, position = stream.document, stream.position
@@ -187,6 +265,16 @@ def _windowed_stream(
             words, reach = words[n_positions:], reach[n_positions:]
     if len(words) > window:
         yield words, reach
+
+
+def _near_gained(
+    pieces: Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]], gained: NDArray[np.bool_], window: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yield what of a stream lies near a word that is new; a piece holds both words of each of its pairs."""
+    for words, reach in pieces:
+        left = near_gained(words, gained, window)
+        if left is not None:
+            yield left, reach
 
 
 def _spilled_runs(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,6 +17,60 @@ from distembed.corpus.readers import tokenized
 from distembed.corpus.texts import Texts
 from distembed.counting.blocks import TokenRows
 from distembed.formats.parquet import ParquetFile, read_batches
+
+RANGE_TOKENS = 1 << 20
+"""Fewest tokens for which a partition is divided: they take a tenth of a second, and their sums fill about a run."""
+MOST_RANGES = 64
+"""Ranges of about as many tokens that a whole corpus is divided into, beside those that its partitions make."""
+
+
+class TokenRange(NamedTuple):
+    """Documents of a partition that one task counts: those of one of `n_ranges` ranges of about as many tokens."""
+
+    place: int = 0
+    n_ranges: int = 1
+    n_tokens: int = 0  # of the partition
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The tokens of the partition before the first document, and before the first of the next range, at least."""
+        first, last = (self.n_tokens * place // self.n_ranges for place in (self.place, self.place + 1))
+        return first, last if self.place + 1 < self.n_ranges else math.inf
+
+
+WHOLE = TokenRange()
+"""All documents of a partition."""
+
+
+def token_ranges(n_tokens: Sequence[int]) -> list[tuple[int, TokenRange]]:
+    """Return the ranges in which partitions of so many tokens are counted, each after the number of its partition.
+
+    They follow from the corpus alone. One file, which only one task can unpack, may be most of a corpus.
+    """
+    most = max(RANGE_TOKENS, sum(n_tokens) // MOST_RANGES)
+    return [
+        (number, TokenRange(place, n_ranges, tokens))
+        for number, tokens in enumerate(n_tokens)
+        for n_ranges in [max(1, round(tokens / most))]
+        for place in range(n_ranges)
+    ]
+
+
+def range_documents(
+    partition: str, part: TokenRange, storage_options: dict[str, Any] | None = None
+) -> tuple[range, int]:
+    """Return the documents of a range, and the tokens of the partition before them; no document is divided."""
+    first = last = before = n_tokens = 0
+    begin, end = part.limits
+    with open_partition(partition, "documents", storage_options) as file:
+        for group in range(file.num_row_groups):
+            lengths = file.read_row_group(group, columns=["n_tokens"], use_threads=False)[
+                "n_tokens"
+            ].to_numpy()
+            starts = n_tokens + np.cumsum(lengths) - lengths
+            first, last = first + int((starts < begin).sum()), last + int((starts < end).sum())
+            before, n_tokens = before + int(lengths[starts < begin].sum()), n_tokens + int(lengths.sum())
+    return range(first, last), before
 
 
 def tokens_of(docs: Corpus | Tokens | Texts) -> Tokens:
@@ -79,7 +134,7 @@ def token_rows(
 ) -> Iterator[TokenRows]:
     """Yield the token rows of a partition, about `batch_bytes` at a time.
 
-    Of row groups without any of the `documents`, by default all, nothing is yielded.
+    Only those of the `documents`, by default all, are yielded.
     """
     with open_partition(partition, "tokens", storage_options) as table:
         groups = range(table.num_row_groups) if documents is None else _groups_of(table, documents)
@@ -87,7 +142,13 @@ def token_rows(
             rows = _row_batch(table.metadata.row_group(group), batch_bytes)
             for batch in read_batches(table, rows, row_groups=[group], columns=["document", "ids"]):
                 numbers, ids = batch.column("document"), batch.column("ids")
-                yield TokenRows(numbers.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
+                found = TokenRows(numbers.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
+                yield found if documents is None else _rows_of(found, documents)
+
+
+def _rows_of(rows: TokenRows, documents: range) -> TokenRows:
+    first, last = np.searchsorted(rows.documents, [documents.start, documents.stop])
+    return TokenRows(rows.documents[first:last], rows.offsets[first : last + 1], rows.ids)
 
 
 def _groups_of(table: ParquetFile, documents: range) -> list[int]:

@@ -73,7 +73,7 @@ def small_batches(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
             n_closed = int(np.clip(batch.n_closed - first, 0, len(batch.starts[spans])))
             ids, titles, labels = (text[heads] for text in (batch.ids, batch.titles, batch.labels))
             starts, stops = batch.starts[spans], batch.stops[spans]
-            yield Batch(batch.data, starts, stops, n_closed, ids, titles, labels, batch.offset)
+            yield Batch(batch.data, starts, stops, n_closed, ids, titles, labels, offset=batch.offset)
         if len(batch.starts):
             continues = int(batch.n_closed < len(batch.starts))
 

@@ -3,8 +3,9 @@
 A list has two words and a score per line, separated by tabs, semicolons, bars, commas or blanks. Without a header, the
 words are the first two fields and the score is the first number after them, so that SimVerb-3500 (words, part of
 speech, score, relation) and the Stanford rare words (words, mean, ten ratings) are read as their authors wrote them.
-With a header, the words are in two columns whose names differ only in the numbers 1 and 2 (``word1``, ``word2``), and
-the score is in the column with a name of `SCORE_NAMES`, or else in the only column of numbers.
+With a header, the words are in two columns whose names differ only in 1 and 2 or A and B (``word1``, ``word2``), or
+else in the only two columns of words, and the score is in the column with a name of `SCORE_NAMES`, or else in the only
+column of numbers that is no index, spread or count. `guess_columns` does the same for tables.
 """
 
 from __future__ import annotations
@@ -26,13 +27,23 @@ NEITHER = "write scores with points, or semicolons between the fields"
 
 SCORE_NAMES = (
     "score", "similarity", "rating", "relatedness", "mean", "average", "human (mean)", "human", "gold", "simlex999",
-    "wert", "bewertung", "ähnlichkeit", "note",
+    "wert", "bewertung", "ähnlichkeit", "note", "mittelwert", "mittel", "durchschnitt", "moyenne", "similarité",
+    "media", "promedio", "similitud", "somiglianza", "média", "gemiddelde", "średnia", "среднее", "оценка",
 )  # fmt: skip
 """Names of a column of scores; of several, the first one counts."""
 
 
-INDEX_NAMES = (*map(str.lower, UNNAMED), "index", "id", "nr", "no")
-"""Names of columns of numbers that are no scores."""
+INDEX_NAMES = (
+    *map(str.lower, UNNAMED), "index", "id", "nr", "nr.", "no", "no.", "#", "num", "item",
+    "sd", "std", "stdev", "stddev", "se", "sem", "var", "variance", "n", "count", "anzahl", "raters", "streuung",
+)  # fmt: skip
+"""Names of columns of numbers that are no scores: of the row, of the spread, of how many were asked."""
+
+WORD_BLANKS = 2
+"""Blanks, at most, in a cell of a word: of longer ones the column holds sentences."""
+
+Roles = dict[str, str]
+"""What columns of a table are taken for: "word1", "word2" and "score", each with the name of a column."""
 
 
 CLOSED = "quotes on both sides of a field, or none"
@@ -166,27 +177,85 @@ def _columns(
         remedy = f"; where scores have commas, {NEITHER}" if delimiter == "," else ""
         raise PairsError(*lines[1], f"{len(header)} fields as in the header{remedy}")
     numbers = _numbers(row)
-    words = _word_columns(header) or ((0, 1) if len(header) == 3 and numbers == [2] else None)
+    words = _word_columns(header) or _columns_of_words(row, numbers)
     if words is None or set(words) & set(numbers):
         return None
     names = {name.lower(): place for place, name in enumerate(header) if place not in words}
     named = [names[name] for name in SCORE_NAMES if name in names]
     others = [place for name, place in names.items() if place in numbers and name not in INDEX_NAMES]
-    if not named and len(others) > 1:
+    if not named and len(others) > 1 and _word_columns(header) is not None:
         asked = ", ".join(header[place] for place in others)
         raise PairsError(*lines[0], f"one column of scores; rename one of {asked} to score")
-    return Columns(*words, (named or others)[0], len(header)) if named or others else None
+    return Columns(*words, (named or others)[0], len(header)) if named or len(others) == 1 else None
 
 
-def _word_columns(header: list[str]) -> tuple[int, int] | None:
-    """Return the first two columns whose names differ only in the numbers 1 and 2."""
-    stems = {
-        name.lower()[:-1]: place for place, name in reversed(list(enumerate(header))) if name.endswith("1")
-    }
-    for place, name in enumerate(header):
-        if name.endswith("2") and name.lower()[:-1] in stems:
-            return stems[name.lower()[:-1]], place
+def _word_columns(header: Sequence[str]) -> tuple[int, int] | None:
+    """Return the first two columns whose names differ only in the numbers 1 and 2, or in the letters A and B."""
+    for one, two in (("1", "2"), (" a", " b"), ("_a", "_b")):
+        lowered = [name.lower() for name in header]
+        stems = {
+            name.removesuffix(one): place
+            for place, name in reversed(list(enumerate(lowered)))
+            if name.endswith(one)
+        }
+        for place, name in enumerate(lowered):
+            if name.endswith(two) and name.removesuffix(two) in stems:
+                return stems[name.removesuffix(two)], place
     return None
+
+
+def _columns_of_words(row: Sequence[str], numbers: Sequence[int]) -> tuple[int, int] | None:
+    """Return the only two columns of words, by what stands in them; None where there are others."""
+    words = [
+        place
+        for place, field in enumerate(row)
+        if field and place not in numbers and field.count(" ") <= WORD_BLANKS
+    ]
+    texts = [place for place, field in enumerate(row) if field and place not in numbers]
+    return (words[0], words[1]) if len(words) == 2 and words == texts else None
+
+
+def guess_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Roles:
+    """Return which columns of a table hold the words of a pair and, where there is one, their score.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names of the columns.
+    rows : sequence of sequences of str
+        The first rows.
+
+    Raises
+    ------
+    ValueError
+        If no two columns of words are found.
+
+    Examples
+    --------
+    >>> from distembed.evaluation.similarity_files import guess_columns
+    >>> names = ["Nr", "Wort A", "Wort B", "Mittelwert", "SD", "N"]
+    >>> guess_columns(names, [["1", "Hund", "Katze", "7,2", "1,1", "20"]])
+    {'word1': 'Wort A', 'word2': 'Wort B', 'score': 'Mittelwert'}
+    """
+    first = rows[0] if rows else []
+    numbers = [
+        place
+        for place in range(len(names))
+        if rows and all(parse_number(row[place]) is not None for row in rows if row[place])
+    ]
+    words = _word_columns(names) or _columns_of_words(first, numbers)
+    if words is None:
+        raise ValueError(
+            f"the words of a pair are in no two of the columns {', '.join(names)}: give --columns word1=NAME,word2=NAME"
+        )
+    roles = {"word1": names[words[0]], "word2": names[words[1]]}
+    lowered = {name.lower(): name for name in names}
+    named = [lowered[name] for name in SCORE_NAMES if name in lowered]
+    others = [
+        names[place] for place in numbers if names[place].lower() not in INDEX_NAMES and place not in words
+    ]
+    score = named[:1] or (others if len(others) == 1 else [])
+    return {**roles, **({"score": score[0]} if score else {})}
 
 
 def _pairs(lines: Sequence[tuple[int, str]], delimiter: str, columns: Columns) -> ScoredPairs:

@@ -91,12 +91,15 @@ def learned_weights(
 
     U_j are the directions of view j, of the words that no view lacks, and G_j their cosines. Bollegala (2022) learns
     the weights of a concatenation by the pairwise inner-product loss ``‖G - sum_j w_j² G_j‖_F`` to the inner products
-    G of an ideal embedding, bounds the loss by spectra and gives ``w_j² = sum_i λ_i μ_ji / sum_i μ_ji²`` for the
-    eigenvalues λ of G and μ_j of G_j. He estimates λ from counts. Here vectors are all there is: the other views stand
-    for the ideal embedding, and the loss of each view is minimized itself, ``w_j² = <G, G_j> / <G_j, G_j>``, in place
-    of its bound, since a spectrum cannot tell noise from what others confirm. The weight of a view is small where the
-    others do not confirm its cosines, and where these are large. Two views confirm each other alike: there
-    ``w_1² ‖G_1‖_F = w_2² ‖G_2‖_F``, so that their cosines spread alike.
+    G of an ideal embedding, and matches spectra: one weight for a source, ``w_j² = sum_i λ_i μ_i / sum_i μ_i²`` over
+    its components, or one for each component, ``w_ji² = λ_i / μ_i``, with λ the eigenvalues of G and μ those of G_j.
+    In the program beside the paper (LivNLP/meta-concat) both come, for each source by itself, from the counts that it
+    is made of: the spectrum of its matrix, and what is left of it without an estimated noise. Here vectors are all
+    there is, so that this is another method by the same loss: the other views stand for the ideal embedding, and the
+    loss of each view is minimized itself, ``w_j² = <G, G_j> / <G_j, G_j>``, since a spectrum cannot tell noise from
+    what others confirm. The weight of a view is small where the others do not confirm its cosines, and where these are
+    large. Two views confirm each other alike: there ``w_1² ‖G_1‖_F = w_2² ‖G_2‖_F``, so that their cosines spread
+    alike.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def join_vectors(
         Two or more, of two components or more each; a path is loaded as by `WordVectors.load`.
     weights : sequence of float, or "learned", optional
         w, above 0, one for each view; by default 1 for each. "learned" finds them without labels, by the pairwise
-        inner-product loss of Bollegala (2022) to the other views, on the words that all views have:
+        inner-product loss that Bollegala (2022) uses, here to the other views, on the words that all views have:
 
         .. math:: w_j^2 = \operatorname{mean}_{k \ne j}
                   \frac{\langle G_k, G_j \rangle}{\langle G_j, G_j \rangle}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, summed, tell, whole
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_costs import CoreOptions, Round, rounds_of
+from distembed.factorization.psdvec_costs import CoreOptions, Round, round_from, rounds_of
 from distembed.factorization.psdvec_inputs import check_length
 from distembed.linalg.chunks import batches
 from distembed.linalg.csr import column_range
@@ -129,6 +129,24 @@ def _error_block(*pairs: Any, block_info: Any = None, **options: Any) -> Any:
     return blocks.irreducible_error(_weigh_off_diagonal(*pairs, block_info=block_info, **options))[None]
 
 
+def pairs_between(matrix: da.Array, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> da.Array:
+    """Return some rows and columns of a sparse matrix of row blocks, by rising numbers, lazily."""
+    chunks = (matrix.chunks[0], (len(columns),))
+    part = map_blocks(
+        _chosen_columns,
+        matrix,
+        columns=columns,
+        chunks=chunks,
+        dtype=matrix.dtype,
+        meta=empty_csr(matrix.dtype),
+    )
+    return part[rows]
+
+
+def _chosen_columns(block: Any, *, columns: NDArray[np.int64]) -> Any:
+    return block[:, columns]
+
+
 def slice_rows_and_columns(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
     """Return rows and columns of a sparse matrix of row blocks, lazily."""
     part = matrix[slice(*rows)]
@@ -187,10 +205,64 @@ def factorize(
         sparse = _residual_of(problem, vectors)
         if number < len(planned):
             sparse = keep("residual", partial(_given, sparse))
-        objective.append(compute(keep("objective", partial(_objective_of, problem, sparse)))[0])
+        objective.append(_kept_objective(problem, sparse, keep))
         tell("passes", sum(passes[: number + 1]), sum(passes))
     assert vectors is not None
     return vectors, objective, compute(column_powers(vectors, 2)), weighting
+
+
+FALL = 1e-4
+"""The share of the objective by which a round from given vectors has to lower it for another one to be made."""
+
+
+def refine(
+    counts: da.Array, word_counts: Floats, row_totals: Floats, start: da.Array, options: Any
+) -> tuple[da.Array, list[float], Floats, PairWeighting]:
+    """Run rounds of core mode from given vectors until the objective falls no more, at most `n_iter` of them.
+
+    Parameters
+    ----------
+    counts, word_counts, row_totals, options
+        As in `factorize`.
+    start : Dask array (n, d)
+        The vectors to start from, such as those of nearly the same counts.
+
+    Returns
+    -------
+    tuple
+        As of `factorize`; the first objective is that of the start.
+    """
+    one, seed = round_from(start.shape[1], options.n_passes), seed_of(options.random_state)
+    weighting = core_weighting(counts, options.smoothing, options.weight_cutoff)
+    _, problem = _core_problem(counts, word_counts, row_totals, weighting, options.checkpoint)
+    problem = _keep_problem(problem, options.checkpoint)
+    vectors = start.rechunk((counts.chunks[0], -1))
+    sparse = _residual_of(problem, vectors)
+    objective = [_kept_objective(problem, sparse, prefixed(options.checkpoint, "core/start/"))]
+    for number in range(1, options.n_iter + 1):
+        keep = prefixed(options.checkpoint, f"core/round-{number}/")
+        sparse = keep("residual", partial(_given, sparse))
+        vectors = keep(ROUND_VECTORS, partial(_round, sparse, one, vectors, options, seed, keep))
+        sparse = _residual_of(problem, vectors)
+        objective.append(_kept_objective(problem, sparse, keep))
+        tell("rounds", number, options.n_iter)
+        if objective[-2] - objective[-1] <= FALL * objective[-1]:
+            break
+    return vectors, objective, compute(column_powers(vectors, 2)), weighting
+
+
+def objective_of(
+    counts: da.Array, word_counts: Floats, row_totals: Floats, vectors: da.Array, options: Any
+) -> tuple[float, PairWeighting]:
+    """Return the weighted squared error of given vectors for the counts of core words, and their weighting."""
+    weighting = core_weighting(counts, options.smoothing, options.weight_cutoff)
+    _, problem = _core_problem(counts, word_counts, row_totals, weighting, options.checkpoint)
+    residual = _residual_of(problem, vectors.rechunk((counts.chunks[0], -1)))
+    return float(compute(_objective_of(problem, residual))[0]), weighting
+
+
+def _kept_objective(problem: CoreProblem, residual: da.Array, keep: Checkpoint) -> float:
+    return float(compute(keep("objective", partial(_objective_of, problem, residual)))[0])
 
 
 def _core_problem(

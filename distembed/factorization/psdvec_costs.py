@@ -50,6 +50,11 @@ def rounds_of(options: CoreOptions, n_core: int) -> list[Round]:
     return [first, *(Round(rank, before + 1, None, options.n_passes) for before, rank in pairwise(ranks))]
 
 
+def round_from(n_components: int, n_passes: int) -> Round:
+    """Return a round that starts from given vectors: like a later one, of their rank."""
+    return Round(n_components, n_components + 1, None, n_passes)
+
+
 class CoreSizes(NamedTuple):
     """The words of the core, and pairs: all that are counted, those among core words, and those in either order."""
 
@@ -157,6 +162,15 @@ def core_cost(
         memory.kept_bytes(kept) + memory.dense_bytes + max((one.ritz_bytes() for one in bases), default=0),
         exchange=exchange,
     )
+
+
+KNOWN_COPIES = 4
+"""How often the vectors of all words are in memory where some are known: as read, sorted, completed and in blocks."""
+
+
+def with_known_vectors(cost: Cost, n_words: int, n_components: int) -> Cost:
+    """Return what core mode takes where words have vectors already, from the cost without them."""
+    return cost._replace(shared_bytes=cost.shared_bytes + KNOWN_COPIES * 4 * n_words * n_components)
 
 
 def _written_bytes(

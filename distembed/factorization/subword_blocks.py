@@ -1,12 +1,14 @@
 """The ridge regression of vectors on character n-grams: one block of columns, by conjugate gradients.
 
 Symbols: `A` the averaging matrix (n words × p n-grams), `c` the weights of the words (n,), `Y` centered vectors
-(n × b), `Z` vectors of n-grams (p × b), `lambda` the ridge. With ``B = sqrt(C) A`` every column z of Z solves
+(n × b), `Z` vectors of n-grams (p × b), `lambda` the ridge of each column (b,). With ``B = sqrt(C) A`` every column z
+of Z solves
 
     (BᵀB + lambda I) z = Bᵀ sqrt(C) y,
 
 which is the minimum of ``sum_w c_w (y_w - A_w z)² + lambda ‖z‖²``. The columns of a block share the products with B,
-and each has step lengths of its own: its answer does not depend on its neighbors. Vectors are float32, sums float64.
+and each has step lengths of its own: its answer does not depend on its neighbors, where they have the same lambda.
+Vectors are float32, sums float64.
 """
 
 from __future__ import annotations
@@ -38,10 +40,8 @@ class RidgeSystem(NamedTuple):
     """B and Bᵀ. Each a csr_array, (n, p) and (p, n), float32."""
     roots: Float32s
     """The square roots of the weights. Float32 (n,)."""
-    diagonal: Float64s
-    """The diagonal of ``BᵀB + lambda I``, which scales the residuals (Jacobi). Float64 (p,)."""
-    ridge: float
-    """Regularization strength lambda, above 0."""
+    squares: Float64s
+    """The diagonal of BᵀB. Float64 (p,)."""
 
     @property
     def nbytes(self) -> int:
@@ -50,7 +50,7 @@ class RidgeSystem(NamedTuple):
         return sum(int(part.nbytes) for side in sides for part in (side.data, side.indices, side.indptr))
 
 
-def ridge_system(averaging: sp.csr_array, weights: Float64s, ridge: float) -> RidgeSystem:
+def ridge_system(averaging: sp.csr_array, weights: Float64s) -> RidgeSystem:
     """Return the system of an averaging matrix A (n × p) and the weights (n,) of its rows."""
     roots = np.sqrt(weights)
     values = averaging.data * np.repeat(roots, np.diff(averaging.indptr))
@@ -58,8 +58,7 @@ def ridge_system(averaging: sp.csr_array, weights: Float64s, ridge: float) -> Ri
         (values.astype(np.float32), averaging.indices, averaging.indptr), shape=averaging.shape
     )
     squares = np.bincount(matrix.indices, matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[1])
-    diagonal = squares.astype(np.float64) + ridge
-    return RidgeSystem(matrix, sp.csr_array(matrix.T), roots.astype(np.float32), diagonal, ridge)
+    return RidgeSystem(matrix, sp.csr_array(matrix.T), roots.astype(np.float32), squares.astype(np.float64))
 
 
 def column_means(columns: Floats, weights: Float64s) -> Float64s:
@@ -68,7 +67,7 @@ def column_means(columns: Floats, weights: Float64s) -> Float64s:
 
 
 def solve_ridge(
-    columns: Floats, means: Float64s, *, system: RidgeSystem, tol: float, max_iter: int
+    columns: Floats, means: Float64s, ridges: Float64s, *, system: RidgeSystem, tol: float, max_iter: int
 ) -> Float32s:
     """Return the vectors of the n-grams for some columns of the vectors of the words, float32 (p, b).
 
@@ -78,8 +77,10 @@ def solve_ridge(
         Columns of the vectors, not centered.
     means : array (1, b)
         What is subtracted from them.
+    ridges : array (1, b)
+        lambda of each, above 0.
     system : RidgeSystem
-        The matrix, the weights and the ridge.
+        The matrix and the weights.
     tol : float
         The bound on the residual of each column over the length of its right-hand side.
     max_iter : int
@@ -91,17 +92,17 @@ def solve_ridge(
     for _ in range(MOST_STARTS):
         if np.all(_lengths(residual) <= target) or n_iter >= max_iter:
             break
-        n_iter += _descend(system, solution, residual, target, max_iter - n_iter)
-        residual = right - _product(system, solution)
+        n_iter += _descend(system, ridges[0], solution, residual, target, max_iter - n_iter)
+        residual = right - _product(system, ridges[0], solution)
     return solution
 
 
 def relative_residuals(
-    columns: Floats, means: Float64s, solution: Float32s, *, system: RidgeSystem
+    columns: Floats, means: Float64s, ridges: Float64s, solution: Float32s, *, system: RidgeSystem
 ) -> Float64s:
     """Return ``‖b - (BᵀB + lambda I) z‖ / ‖b‖`` of each column, float64 (1, b); 0 where b is zero."""
     right = _right_side(columns, means, system)
-    left, lengths = _lengths(right - _product(system, solution)), _lengths(right)
+    left, lengths = _lengths(right - _product(system, ridges[0], solution)), _lengths(right)
     return np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)[None]
 
 
@@ -117,19 +118,17 @@ def squared_errors(
 def _right_side(columns: Floats, means: Float64s, system: RidgeSystem) -> Float32s:
     weighted = (columns - means).astype(np.float32) * system.roots[:, None]
     nothing = np.zeros((system.matrix.shape[1], columns.shape[1]), np.float32)
-    return _shifted_product(system.transposed, weighted, nothing, 0)
+    return _shifted_product(system.transposed, weighted, nothing, np.zeros(columns.shape[1]))
 
 
-def _product(system: RidgeSystem, vectors: Float32s) -> Float32s:
+def _product(system: RidgeSystem, ridges: Float64s, vectors: Float32s) -> Float32s:
     """Return (BᵀB + lambda I) times vectors."""
-    return _shifted_product(
-        system.transposed, sparse_times_dense(system.matrix, vectors), vectors, system.ridge
-    )
+    return _shifted_product(system.transposed, sparse_times_dense(system.matrix, vectors), vectors, ridges)
 
 
-def _shifted_product(transposed: Any, inner: Float32s, vectors: Float32s, ridge: float) -> Float32s:
+def _shifted_product(transposed: Any, inner: Float32s, vectors: Float32s, ridges: Float64s) -> Float32s:
     out = np.empty((transposed.shape[0], inner.shape[1]), np.float32)
-    _fill_product(transposed.indptr, transposed.indices, transposed.data, inner, vectors, ridge, out)
+    _fill_product(transposed.indptr, transposed.indices, transposed.data, inner, vectors, ridges, out)
     return out
 
 
@@ -138,18 +137,24 @@ def _lengths(vectors: Float32s) -> Float64s:
 
 
 def _descend(
-    system: RidgeSystem, solution: Float32s, residual: Float32s, target: Float64s, max_iter: int
+    system: RidgeSystem,
+    ridges: Float64s,
+    solution: Float32s,
+    residual: Float32s,
+    target: Float64s,
+    max_iter: int,
 ) -> int:
     """Improve a solution until the recurrence gives residuals of the target lengths, in place; return the steps.
 
-    A column that has reached its target no longer changes.
+    A column that has reached its target no longer changes. The residuals of all columns are scaled by one diagonal
+    (Jacobi), that of the smallest lambda among them.
     """
-    scales = 1 / system.diagonal
+    scales = 1 / (system.squares + ridges.min())
     direction = (residual * scales[:, None]).astype(np.float32)
     energy = np.einsum("ij,ij->j", residual, direction, dtype=np.float64)
     lengths, n_iter = _lengths(residual), 0
     while np.any(active := lengths > target) and n_iter < max_iter:
-        product = _product(system, direction)
+        product = _product(system, ridges, direction)
         curvature = np.einsum("ij,ij->j", direction, product, dtype=np.float64)
         steps = np.divide(energy, curvature, out=np.zeros_like(energy), where=active & (curvature > 0))
         squares, after = _step(steps, scales, solution, residual, direction, product)
@@ -160,11 +165,11 @@ def _descend(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _fill_product(indptr, indices, data, inner, vectors, ridge, out):  # type: ignore[no-untyped-def]
+def _fill_product(indptr, indices, data, inner, vectors, ridges, out):  # type: ignore[no-untyped-def]
     total = np.empty(out.shape[1])
     for i in range(len(indptr) - 1):
         for c in range(len(total)):
-            total[c] = ridge * vectors[i, c]
+            total[c] = ridges[c] * vectors[i, c]
         for p in range(indptr[i], indptr[i + 1]):
             value, row = data[p], inner[indices[p]]
             for c in range(len(total)):

@@ -99,8 +99,9 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         share a vector. None: every n-gram has its own.
     min_words : int
         Smallest number of words that must hold an n-gram, or a bucket, to give it a vector.
-    regularization : float
-        Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero.
+    regularization : float or sequence of float
+        Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero. A
+        sequence has one value for each component.
     half_evidence : float
         Number of occurrences (or other evidence) at which a word has half of the largest weight. 0: all words with any
         evidence weigh the same.
@@ -159,7 +160,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         *,
         buckets: PositiveInt | None = None,
         min_words: PositiveInt = 2,
-        regularization: PositiveFloat = 0.1,
+        regularization: PositiveFloat | Sequence[PositiveFloat] = 0.1,
         half_evidence: NonNegativeFloat = 0.0,
         tol: PositiveFloat = 1e-3,
         max_iter: PositiveInt = 200,
@@ -238,6 +239,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 f"there are {len(words)} words and {matrix.shape[0]} vectors: give one vector per word"
             )
         weights = self._weights(evidence, len(words))
+        ridges = self._ridges(matrix.shape[1])
         found = find_ngrams(
             words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words, n_buckets=self.buckets
         )
@@ -247,8 +249,8 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._table: SubwordTable | None = None
         columns = _column_blocks(matrix)
         with one_blas_thread():
-            learned = self._learn(columns, found.averaging, weights)
-            self.validation_score_ = self._validate(columns, found.averaging, weights)
+            learned = self._learn(columns, found.averaging, weights, ridges)
+            self.validation_score_ = self._validate(columns, found.averaging, weights, ridges)
         self.vectors_ = like_input(learned, vectors)
         return self
 
@@ -329,14 +331,28 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             raise ValueError("evidence is 0 for every word: give a number above 0 for some, or leave it out")
         return np.where(amount > 0, amount / np.maximum(amount + self.half_evidence, 1e-300), 0)
 
-    def _learn(self, columns: da.Array, averaging: sp.csr_array, weights: Float64s) -> da.Array:
+    def _ridges(self, n_components: int) -> Float64s:
+        """Return lambda of each component."""
+        given = np.atleast_1d(np.asarray(self.regularization, np.float64))
+        if len(given) not in (1, n_components):
+            raise ValueError(
+                f"regularization has {len(given)} values for vectors of {n_components} components: give one number, or "
+                "one for each component"
+            )
+        return np.broadcast_to(given, (n_components,))[None]
+
+    def _learn(
+        self, columns: da.Array, averaging: sp.csr_array, weights: Float64s, ridges: Float64s
+    ) -> da.Array:
         """Return the vectors of the n-grams as blocks of columns; set the mean and how exact they are."""
-        system = blocks.ridge_system(averaging, weights, self.regularization)
+        system = blocks.ridge_system(averaging, weights)
         means = _means(columns, weights)
-        components = self.checkpoint("subwords/components", lambda: self._solve(columns, means, system).T)
+        components = self.checkpoint(
+            "subwords/components", lambda: self._solve(columns, means, ridges, system).T
+        )
         vectors = components.T
         self.mean_ = means[0].astype(np.float32)
-        self.residuals_ = _residuals(columns, means, vectors, system)
+        self.residuals_ = _residuals(columns, means, ridges, vectors, system)
         self.converged_ = bool(np.all(self.residuals_ <= self.tol))
         if not self.converged_:
             warnings.warn(
@@ -347,11 +363,12 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         return vectors
 
-    def _solve(self, columns: da.Array, means: Float64s, system: RidgeSystem) -> da.Array:
+    def _solve(self, columns: da.Array, means: Float64s, ridges: Float64s, system: RidgeSystem) -> da.Array:
         return map_blocks(
             blocks.solve_ridge,
             columns,
             _beside(means, columns),
+            _beside(ridges, columns),
             system=system,
             tol=self.tol,
             max_iter=self.max_iter,
@@ -360,7 +377,9 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             meta=np.empty((0, 0), np.float32),
         )
 
-    def _validate(self, columns: da.Array, averaging: sp.csr_array, weights: Float64s) -> float:
+    def _validate(
+        self, columns: da.Array, averaging: sp.csr_array, weights: Float64s, ridges: Float64s
+    ) -> float:
         """Return the share of the variance of held-out words that a map of the others explains, on a few columns."""
         n = len(weights)
         n_held = int(self.validation_fraction * n)
@@ -370,15 +389,16 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         kept, held = np.where(is_held, 0, weights), np.where(is_held, weights, 0)
         if not (held.any() and kept.any()):
             return float("nan")
-        some = _spread_columns(columns)
-        system = blocks.ridge_system(averaging, kept, self.regularization)
+        chosen = evenly_spaced(columns.shape[1], COLUMNS_TOGETHER)
+        some, ridges = columns[:, chosen].rechunk((-1, -1)), ridges[:, chosen]
+        system = blocks.ridge_system(averaging, kept)
         means = _means(some, kept)
         errors, total = compute(
             map_blocks(
                 blocks.squared_errors,
                 some,
                 _beside(means, some),
-                self._solve(some, means, system),
+                self._solve(some, means, ridges, system),
                 averaging=averaging,
                 weights=held,
                 chunks=((2,), some.chunks[1]),
@@ -474,13 +494,8 @@ def _column_blocks(matrix: Any) -> da.Array:
     return matrix.rechunk(chunks) if isinstance(matrix, da.Array) else da.from_array(matrix, chunks=chunks)
 
 
-def _spread_columns(columns: da.Array) -> da.Array:
-    """Return as many columns as one block has, evenly from all of them, as one block."""
-    return columns[:, evenly_spaced(columns.shape[1], COLUMNS_TOGETHER)].rechunk((-1, -1))
-
-
-def _beside(means: Float64s, columns: da.Array) -> da.Array:
-    return whole(means).rechunk((1, columns.chunks[1]))
+def _beside(numbers: Float64s, columns: da.Array) -> da.Array:
+    return whole(numbers).rechunk((1, columns.chunks[1]))
 
 
 def _means(columns: da.Array, weights: Float64s) -> Float64s:
@@ -491,11 +506,14 @@ def _means(columns: da.Array, weights: Float64s) -> Float64s:
     return means
 
 
-def _residuals(columns: da.Array, means: Float64s, vectors: da.Array, system: RidgeSystem) -> Float64s:
+def _residuals(
+    columns: da.Array, means: Float64s, ridges: Float64s, vectors: da.Array, system: RidgeSystem
+) -> Float64s:
     lifted = map_blocks(
         blocks.relative_residuals,
         columns,
         _beside(means, columns),
+        _beside(ridges, columns),
         vectors,
         system=system,
         chunks=((1,), columns.chunks[1]),

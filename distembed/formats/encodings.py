@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from typing import NamedTuple
 
 HEAD_BYTES = 1 << 18
 """Bytes at the beginning of a file from which its encoding is recognized."""
@@ -72,6 +73,77 @@ def detect_encoding(head: bytes) -> str:
     valid = MULTIBYTE.findall(head)
     n_other = len(NOT_ASCII.findall(head)) - sum(map(len, valid))
     return "utf-8" if len(valid) >= n_other else ONE_BYTE
+
+
+class Guess(NamedTuple):
+    """An encoding that a text seems to have, and a piece of the text as it reads in it."""
+
+    encoding: str
+    text: str
+
+
+GUESSED_BYTES = 1 << 14
+"""What is read for a guess, from the first byte on that is not ASCII."""
+
+COMMON_NAMES = {
+    "euc_jis_2004": "euc_jp",
+    "euc_jisx0213": "euc_jp",
+    "cp932": "shift_jis",
+    "cp949": "euc_kr",
+}
+"""What encodings that contain a common one are called: the text mostly has the characters of the common one."""
+
+
+def guess_encoding(head: bytes) -> Guess | None:
+    """Return the encoding that charset-normalizer takes a text for; None where it is not installed or finds none.
+
+    Parameters
+    ----------
+    head : bytes
+        The beginning of a text that is not UTF-8.
+    """
+    try:
+        from charset_normalizer import from_bytes  # noqa: PLC0415 - an optional extra
+    except ImportError:
+        return None
+    first = NOT_ASCII.search(head)
+    if first is None:
+        return None
+    begin = max(head.rfind(b"\n", 0, first.start()) + 1, first.start() - GUESSED_BYTES // 2)
+    piece = head[begin : begin + GUESSED_BYTES]
+    best = from_bytes(piece).best()
+    if best is None:
+        return None
+    encoding = COMMON_NAMES.get(best.encoding, best.encoding)
+    text = piece.decode(encoding, "replace")
+    if text == piece.decode(ONE_BYTE, "replace"):
+        return None
+    shown = next((line.strip() for line in text.splitlines() if not line.isascii()), "")
+    return Guess(encoding, shown[:SHOWN_CHARACTERS])
+
+
+SHOWN_CHARACTERS = 30
+
+
+CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+CHARSET_BYTES = 4096
+"""A page declares its encoding in its first bytes, if it does."""
+
+
+def declared_encoding(head: bytes) -> str | None:
+    """Return the encoding that a page declares; None where it declares none that Python knows.
+
+    Examples
+    --------
+    >>> from distembed.formats.encodings import declared_encoding
+    >>> declared_encoding(b'<html><meta charset="ISO-8859-2">')
+    'iso8859-2'
+    """
+    found = CHARSET.search(head[:CHARSET_BYTES])
+    try:
+        return codecs.lookup(found[1].decode()).name if found else None
+    except LookupError:
+        return None
 
 
 def is_utf8(encoding: str) -> bool:

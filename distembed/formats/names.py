@@ -20,6 +20,9 @@ TEXT_FORMATS = {
     ".tab": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
 }
 """The formats of a corpus by the extensions of its files."""
 

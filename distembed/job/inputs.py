@@ -25,7 +25,7 @@ from dask.system import CPU_COUNT
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from distembed.corpus.paths import is_hidden, named_files
+from distembed.corpus.paths import files_at, is_hidden, named_files
 from distembed.display import format_bytes
 from distembed.files import failures_told
 from distembed.job.model import Read
@@ -87,15 +87,16 @@ def stamp_inputs(
     look : callable
         Returns the stamps at a path: `stamps_at`, or one that remembers them.
     """
-    names = _names(dict.fromkeys(paths))
+    names = path_names(paths)
     found = {path: _found(path, recorded.get(name, {}), look) for path, name in names.items()}
     absent = tuple(path for path, stamps in found.items() if not stamps)
     stamps = {names[path]: stamps or dict(recorded.get(names[path], {})) for path, stamps in found.items()}
     return Inputs(stamps, names, absent)
 
 
-def _names(paths: Iterable[str]) -> dict[str, str]:
+def path_names(paths: Iterable[str]) -> dict[str, str]:
     """Return the last part of each path, numbered where several share it."""
+    paths = dict.fromkeys(paths)
     found: dict[str, str] = {}
     shared = Counter[str]()
     for path in paths:
@@ -152,6 +153,12 @@ def stamps_at(path: str, *, note: Callable[[str], None] | None = None) -> Stamps
         The store of the path failed.
     """
     return _look(path, partial(_stamps, note=partial(_note_reading, path, note)))
+
+
+def versions_at(path: str) -> dict[str, str]:
+    """Return the version of every file at a path by its URL, as the readers of a corpus name it."""
+    urls = (file.url for file in files_at(path, ()))
+    return {url: str(version) for url, (_, version) in zip(urls, stamps_at(path).values(), strict=True)}
 
 
 def _look(path: str, stamps: Callable[[Any, dict[str, Any]], Stamps]) -> Stamps:

@@ -182,7 +182,7 @@ Place = Annotated[str, Field(min_length=1), AfterValidator(_located), "a path or
 InputPath = Annotated[Place, Read.FILES]
 """The place of a file, a glob, a folder or a workspace that a stage reads."""
 
-TokenPattern = Annotated[str, Read.CODE, "unicode or ascii or module:function"]
+TokenPattern = Annotated[str, Read.CODE, "unicode or ascii or icu or module:function"]
 """A name or a regular expression of what a token is, or the `module:function` of a tokenizer."""
 
 

@@ -44,6 +44,11 @@ FIELD_NAMES = {
 }
 """What fields of records are mostly called."""
 
+FEWEST_DOCUMENTS = 3
+"""Fewer files than this are taken for parts of one text."""
+DOCUMENT_BYTES = (1000, 8 << 20)
+"""The size of a file that is one document: from a page to the longest books."""
+
 NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?")
 DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{2,4}(?!\d)")
 """A day, whatever the order of its parts; a time may follow."""
@@ -106,7 +111,7 @@ def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
     known, file = set(names), first_file(path)
     records = records_of(file)
     if "text_field" in known:
-        found = text_fields(records) if records else text_layout(sample_of(file))
+        found = text_fields(records) if records else _layout_of(path, file)
     elif "name_column" in known and records:
         column = next((name for name in records if not _are_numbers(records[name])), None)
         # A table whose rows are days is one of prices.
@@ -132,6 +137,24 @@ def longest_fields(records: Records) -> list[str]:
     """Return the fields of text, the longest first."""
     texts = {name: sum(len(v) for v in values if isinstance(v, str)) for name, values in records.items()}
     return sorted((name for name in texts if texts[name]), key=lambda name: -texts[name])
+
+
+def _layout_of(path: str, file: str) -> dict[str, Any]:
+    """Return the layout of texts: each file a document where a folder or a glob holds several that are no parts."""
+    files = [file] if os.path.isfile(path) else files_at(path)  # noqa: PTH113
+    return {"layout": "file"} if are_documents(files) else text_layout(sample_of(file))
+
+
+def are_documents(files: Sequence[str]) -> bool:
+    """Return whether several text files are a document each: names that differ in more than a number, and a long text.
+
+    The parts of one corpus mostly have numbers, and are large; a file of a few lines is a list.
+    """
+    names = {re.sub(r"\d+", "", os.path.basename(file)) for file in files}  # noqa: PTH119
+    if len(files) < FEWEST_DOCUMENTS or any("://" in file or format_of(file) != "text" for file in files):
+        return False
+    size = sorted(map(os.path.getsize, files))[len(files) // 2]
+    return 2 * len(names) > len(files) and DOCUMENT_BYTES[0] <= size <= DOCUMENT_BYTES[1]
 
 
 def text_layout(sample: Sample) -> dict[str, Any]:
@@ -347,6 +370,8 @@ def _settings_of_input(key: Key, keys: Sequence[Key], files: Sequence[str], fold
     names = {other.name for other in keys if other.section == key.section}
     places = [_relative(file, folder) for file in _as_glob(files)]
     found = settings_for(names, next(filter(is_filled, files), files[0]))
+    if "layout" in names and are_documents(files):
+        found["layout"] = "file"
     return {
         key.place: places if _takes_several(key) else places[0],
         **{f"{key.section}.{name}": value for name, value in found.items()},

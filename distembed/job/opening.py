@@ -48,8 +48,11 @@ def parse_source(text: str) -> Source:
     """
     if place := existing_workspace(text):
         return place
-    is_vectors = vector_format(text) is not None or "://" in text or Path(text).is_file()
-    return VectorFile(text) if is_vectors and not text.endswith(".toml") else open_job(text)
+    if ("://" in text or Path(text).is_file()) and not text.endswith(".toml"):
+        return VectorFile(text)
+    if vector_format(text) and not Path(text).exists():
+        raise FileNotFoundError(f"there is no file {text}: name a vector file, a workspace or a job file")
+    return open_job(text)
 
 
 def open_job(

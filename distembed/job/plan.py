@@ -219,14 +219,11 @@ class Plan(NamedTuple):
             raise ValueError(sentence)
 
     def warnings(self, stages: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return a sentence for each of these stages (by default all not done) that by estimate does not fit."""
+        """Return what by estimate does not fit of these stages (by default all not done): in memory, and on disk."""
         kept = self._kept_costs(stages)
+        large = [one for one in self._chosen(stages) if not one[1].exact and self._outgrows(one[1])]
         sentences = [
-            *(
-                self._too_large(*one, stages)
-                for one in self._chosen(stages)
-                if not one[1].exact and self._outgrows(one[1])
-            ),
+            self._all_too_large(large, stages) if large else "",
             "" if all(stage.exact for stage in kept) else self._too_much_kept(kept),
         ]
         return tuple(
@@ -263,6 +260,13 @@ class Plan(NamedTuple):
 
     def _n_tasks(self, stages: Collection[str] | None) -> int:
         return sum(stage.tasks_per_graph for _, stage in self._chosen(stages))
+
+    def _all_too_large(self, large: list[tuple[str, Cost]], stages: Collection[str] | None) -> str:
+        """Return what is wrong with the largest of these stages, and which others are too large, too."""
+        largest = max(large, key=lambda one: one[1].peak_bytes(1))
+        others = [name for name, _ in large if name != largest[0]]
+        rest = f"; too large, too: {', '.join(others)}" if others else ""
+        return self._too_large(*largest, stages) + rest
 
     def _too_large(self, name: str, stage: Cost, stages: Collection[str] | None) -> str:
         def fits(other: Plan) -> bool:

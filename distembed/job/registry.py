@@ -1,6 +1,6 @@
 """The systems that a job can ask for: each is a module that exports one `SYSTEM` and is imported on demand.
 
-A command thus waits for the estimators of one system, and not for those of six.
+A command thus waits for the estimators of one system, and not for those of all.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ SYSTEMS = {
     "topics": "distembed.systems.topics.stages",
     "transfer": "distembed.systems.transfer.stages",
     "neighbors": "distembed.systems.neighbors.stages",
+    "comparison": "distembed.systems.comparison.stages",
 }
 """The module of each system, by the name that a job gives as `job.system`."""
 

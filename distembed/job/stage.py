@@ -36,13 +36,17 @@ from distembed.vectors import WordVectors
 
 
 class Context(NamedTuple):
-    """The context in which a stage runs; `job` is the `Job` of its own system."""
+    """The context in which a stage runs; `job` is the `Job` of its own system.
+
+    `earlier` are finished workspaces from which a stage may take over what it would make again.
+    """
 
     job: Any
     workspace: Workspace
     stage: Stage
     reporter: Reporter
     workers: Workers
+    earlier: tuple[Workspace, ...] = ()
 
     def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
         """Return a callable that reports how many of all blocks, or of other units, are done."""

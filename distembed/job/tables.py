@@ -109,6 +109,28 @@ def words_table(job: Any, workspace: Workspace) -> Table:  # noqa: ARG001 - the 
     )
 
 
+def distances_table(job: Any, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
+    """Return every word and its distances to all words, which `[matrices]` of the job keeps.
+
+    Raises
+    ------
+    ValueError
+        If the workspace does not keep them.
+    """
+    if not any("distances" in stage.outputs for stage in workspace.stages().values()):
+        raise ValueError(
+            f'{workspace.url} keeps no distances: give matrices.keep = ["distances"] in the job file, and run it'
+        )
+    distances, schema = workspace.array("distances"), workspace.schema("vocabulary")
+    return Table(
+        pa.schema([schema.field("word")]),
+        Numbers("distance", distances.shape[1], as_lists=True),
+        distances.shape[0],
+        paired(workspace.batches("vocabulary", columns=["word"]), rows_of_blocks(distances)),
+        f"distances between {plural(distances.shape[0], 'word')}",
+    )
+
+
 def vectors_table(vectors: WordVectors) -> Table:
     """Return the words and vectors that a file holds, or another program made."""
     rows, width = vectors.vectors.shape

@@ -68,12 +68,15 @@ class Workers:
         Bytes for each local worker process; Dask spills above 60 % and pauses above 80 % of it.
     tls
         Files for a `tls://` scheduler.
+    n_runs
+        How many runs share the memory of a cluster, this one among them.
     """
 
     scheduler: str | None = None
     n_workers: int | None = None
     memory_limit: int = 2**31
     tls: TLS = field(default_factory=TLS)
+    n_runs: int = 1
     client: Client | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
     _started: bool = False
@@ -186,13 +189,14 @@ class Workers:
                 self.client.run(give_memory_back, on_error="ignore")
 
     def memory_limits(self) -> dict[str, int]:
-        """Return the bytes that each worker process of a cluster may use, by its address; none for threads."""
+        """Return the bytes of each worker process of a cluster for this run, by its address; none for threads."""
         if self.client is None:
             return {}
         # A scheduler that is gone names none, and whatever it is asked next tells so.
         workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1).get("workers", {})
         return {
-            address: int(worker["memory_limit"] or self.memory_limit) for address, worker in workers.items()
+            address: int(worker["memory_limit"] or self.memory_limit) // self.n_runs
+            for address, worker in workers.items()
         }
 
     def check_memory(self, stage: str, needed: int) -> None:

@@ -22,6 +22,7 @@ from distembed.execution import (
     client_in_force,
     delayed,
     from_delayed,
+    listed,
     map_blocks,
     sent,
     summed,
@@ -137,9 +138,15 @@ def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
 
     Every task has all of the vectors, in their own row blocks; nothing else is as large as m.
     """
-    return of_all_rows(
-        _sparse_times_pieces, "ib", whole_rows(matrix), "ij", vectors, "kb", dtype=vectors.dtype
-    )
+    rows, options = whole_rows(matrix), {"dtype": vectors.dtype}
+    if client_in_force() is None:  # in one process nothing is moved
+        pieces, width = listed(vectors), {"new_axes": {"b": vectors.shape[1]}}
+        return of_all_rows(_sparse_times_list, "ib", rows, "ij", pieces, "k", **options, **width)
+    return of_all_rows(_sparse_times_pieces, "ib", rows, "ij", vectors, "kb", **options)
+
+
+def _sparse_times_list(rows: list[csr_array], box: list[NDArray[np.object_]]) -> Floats:
+    return blocks.sparse_times_dense(*rows, *box[0][0])
 
 
 def _sparse_times_pieces(rows: list[csr_array], vectors: list[Floats]) -> Floats:

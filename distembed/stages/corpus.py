@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,23 +24,42 @@ from distembed.corpus.costs import (
     vocabulary_cost,
     words_in_memory,
 )
+from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import DOCUMENTS_SCHEMA, LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
+from distembed.corpus.metadata import metadata_rows, read_metadata
+from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, open_partition, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
+from distembed.corpus.withdrawn import Withdrawal
 from distembed.costs import Cost
 from distembed.counting.cooccurrence import merge_files, merge_partials
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
+from distembed.counting.partition_rows import token_ranges
+from distembed.counting.renumbered import RenumberedCounts
+from distembed.display import plural
 from distembed.execution import compute, map_blocks
 from distembed.formats.parquet import whole_table
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context, StageSpec, sections
 from distembed.stages import outputs
+from distembed.stages.corpus_growth import (
+    KEYED_BY,
+    KEYS,
+    Growth,
+    KeptItem,
+    ToCount,
+    gained_words,
+    growth_line,
+    growth_of,
+    kept_items,
+    partition_keys,
+    to_count,
+)
 from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
 from distembed.stages.corpus_sizes import CorpusSizes
 from distembed.storage.file_items import FileItem
@@ -49,6 +68,10 @@ from distembed.urls import opened
 
 COUNTED_FIRST_BYTES = 8 << 20
 """Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
+
+
+LARGEST_COUNT = 2**62
+"""More tokens than any corpus has: a vocabulary of words counted so often has only those that are kept whatever."""
 
 
 class CorpusBased(Protocol):
@@ -91,18 +114,61 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     corpus = corpus_of(ctx.job.corpus)
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
-    make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer)
+    keys = partition_keys(ctx.job.corpus, corpus)
+    kept = kept_items(ctx, keys)
+    if ctx.earlier:
+        ctx.reporter.note(f"tokens: {len(kept):,} of {plural(len(keys), 'partition')} were read before")
+    make = partial(
+        _tokenize_partition,
+        bundles=corpus.bundles,
+        tokenizer=corpus.tokenizer,
+        kept=kept,
+        withdrawals=ctx.job.corpus.withdrawals,
+    )
     partitions = ctx.store_files(outputs.TOKENS, len(corpus.bundles), make)
+    facts = token_facts(ctx, partitions, keys, refused=corpus.refused)
+    if ctx.job.corpus.metadata is not None:
+        read = Tokens(tuple(map(_prefix, partitions)))
+        ctx.reporter.note(f"tokens: {_joined(ctx.job.corpus.metadata, facts, read)}")
+    return facts
+
+
+def token_facts(
+    ctx: Context, partitions: Sequence[FileItem], keys: Sequence[str], *, refused: Sequence[BadRecord] = ()
+) -> dict[str, Any]:
+    """Store the bad records of partitions, and return their numbers and what each was made from."""
     if ctx.job.corpus.bad_records == "skip":
-        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions))
+        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions, refused))
     totals = _totals(partition.summary for partition in partitions)
+    if refused:
+        totals["n_files_left_out"] = len(refused)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
-    return totals
+    return {**totals, KEYS: list(keys)}
 
 
-def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
-    """Return file, place and reason of the first bad records; a last row counts those that are not listed."""
+def _joined(url: str, totals: Mapping[str, Any], tokens: Tokens) -> str:
+    """Return how many documents have a row in the table of metadata.
+
+    Raises
+    ------
+    CorpusError
+        If none has.
+    """
+    n_documents, n_without = totals["n_documents"], totals["n_without_metadata"]
+    if n_without < n_documents:
+        return f"{n_documents - n_without:,} of {plural(n_documents, 'document')} have a row in {url}"
+    metadata = read_metadata(url)
+    row = next(iter(metadata_rows(metadata)), "nothing")
+    document = next(iter(document_tables(tokens)))["id"][0].as_py()
+    raise CorpusError(
+        f'no document has a row in {url}: its column "{metadata.key}" begins with {row!r}, and the first document has '
+        f"the id {document!r}; give ids, or names of files."
+    )
+
+
+def _bad_records(partitions: Sequence[FileItem], refused: Sequence[BadRecord]) -> pa.Table:
+    """Return file, place and reason of files left out and of the first bad records; a last row counts the others."""
     suffix = ".skipped.parquet"
     prefixes = (
         path.removesuffix(suffix)
@@ -117,12 +183,15 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
             break
     left = sum(partition.summary["n_bad_records"] for partition in partitions) - found.num_rows
     more = [{"file": "", "place": "", "reason": f"{left:,} more bad records are not listed"}] if left else []
-    return pa.concat_tables([found, pa.Table.from_pylist(more, SKIPPED_SCHEMA)])
+    files = [record._asdict() for record in refused]
+    first, last = (pa.Table.from_pylist(rows, SKIPPED_SCHEMA) for rows in (files, more))
+    return pa.concat_tables([first, found, last])
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
     """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
     kinds = {
+        "n_files_left_out": "files that cannot be read (see the table bad_records)",
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
         "n_replaced": "bytes that are not UTF-8",
@@ -132,9 +201,22 @@ def left_out(tokens: Mapping[str, Any]) -> str:
 
 
 def _tokenize_partition(
-    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer
-) -> dict[str, Any]:
-    summary = tokenize_partition(bundles[index], tokenizer, prefix)._asdict()
+    index: int,
+    prefix: str,
+    *,
+    bundles: Sequence[Sequence[Partition]],
+    tokenizer: Tokenizer,
+    kept: Mapping[int, KeptItem],
+    withdrawals: Sequence[Withdrawal],
+) -> Mapping[str, Any]:
+    """Take the partition over from where it was read before, or tokenize it; return its numbers.
+
+    The bytes of the file are none of them: a document that is left out changes no number of the others.
+    """
+    if index in kept and kept[index].take(prefix):
+        return kept[index].summary
+    summary = tokenize_partition(bundles[index], tokenizer, prefix, withdrawals=withdrawals)._asdict()
+    del summary["n_bytes_read"]
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
 
@@ -175,25 +257,67 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Merge the dictionaries of all partitions; keep the list of documents beside."""
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
+    vocabulary = frozen_vocabulary(ctx, tokens)
+    if vocabulary is None:
+        with local_scratch(ctx.workspace) as scratch:
+            vocabulary = build_vocabulary(
+                tokens,
+                min_count=options.min_count,
+                max_size=options.max_size,
+                keep=options.keep,
+                words_in_memory=words_in_memory(ctx.job.resources.block_memory),
+                scratch=scratch,
+            )
+    store_vocabulary(ctx, vocabulary)
+    n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
+    documents = grouped_documents(tokens)
+    schema = open_partition(tokens.partitions[0], "documents").schema_arrow
+    ctx.stage.store_batches(outputs.DOCUMENTS.name, schema, documents, n_rows=n_documents)
+    return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
+
+
+def vocabulary_parameters(job: CorpusJob) -> dict[str, Any]:
+    """Return the section of the vocabulary; `freeze` is among its parameters only where it is asked for."""
+    section = job.vocabulary.model_dump(mode="json")
+    return {"vocabulary": {key: value for key, value in section.items() if key != "freeze" or value}}
+
+
+def frozen_vocabulary(ctx: Context, tokens: Tokens) -> Vocabulary | None:
+    """Return the words that a job keeps, in their order, with their counts of now; None where it keeps none.
+
+    They are those that this stage has recorded, or that an earlier workspace has.
+    """
+    if not ctx.job.vocabulary.freeze:
+        return None
+    if ctx.stage.is_stored(outputs.FROZEN_WORDS.name):
+        with opened(ctx.workspace.path(f"{outputs.FROZEN_WORDS.name}.parquet"), "rb") as file:
+            words = whole_table(file)["word"].combine_chunks()
+    elif ctx.earlier:
+        words = outputs.VOCABULARY.read(ctx.earlier[0])["word"].combine_chunks()
+    else:
+        return None
     with local_scratch(ctx.workspace) as scratch:
-        vocabulary = build_vocabulary(
+        found = build_vocabulary(
             tokens,
-            min_count=options.min_count,
-            max_size=options.max_size,
-            keep=options.keep,
+            min_count=LARGEST_COUNT,
+            keep=words.to_pylist(),
             words_in_memory=words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
         )
+    rows = found.index(words)
+    return found.take(rows[rows >= 0].astype(np.int64))
+
+
+def store_vocabulary(ctx: Context, vocabulary: Vocabulary) -> None:
+    """Store the words of a job, and once more where it keeps them: a damaged table is then written as it was."""
     table = {
         "word": vocabulary.array,
         "count": np.asarray(vocabulary.counts, np.int64),
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
     ctx.store_table(outputs.VOCABULARY, pa.table(table))
-    n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
-    documents = grouped_documents(tokens)
-    ctx.stage.store_batches(outputs.DOCUMENTS.name, DOCUMENTS_SCHEMA, documents, n_rows=n_documents)
-    return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
+    if ctx.job.vocabulary.freeze:
+        ctx.store_table(outputs.FROZEN_WORDS, pa.table({"word": vocabulary.array}))
 
 
 @contextmanager
@@ -270,16 +394,25 @@ def plan_runs(corpus: CorpusSizes, runs: RunSizes, options: CooccurrenceOptions)
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
     """Return the plan of adding up the runs of all partitions."""
-    return merged_counts_cost(sizes.corpus.n_partitions, sizes.n_nonzero, sizes.runs, counting_options(job))
+    return merged_counts_cost(sizes.n_nonzero, sizes.runs, counting_options(job))
 
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block."""
-    return store_runs(ctx, outputs.PARTIAL_COUNTS, counting_options(ctx.job), tokens=tokens)
+    """Count each partition of the tokens into sorted runs, cut by row block, and what earlier counts do not hold."""
+    options, vocabulary = counting_options(ctx.job), vocabulary_of(ctx.workspace)
+    growth = growth_of(ctx, options, vocabulary, tokens=tokens) if ctx.earlier else None
+    if growth is not None:
+        ctx.reporter.note(f"partial_counts: {growth_line(growth, vocabulary)}")
+    return store_runs(ctx, outputs.PARTIAL_COUNTS, options, tokens=tokens, growth=growth)
 
 
 def store_runs(
-    ctx: Context, output: FilesOutput, options: CooccurrenceOptions, *, tokens: FilesOutput = outputs.TOKENS
+    ctx: Context,
+    output: FilesOutput,
+    options: CooccurrenceOptions,
+    *,
+    tokens: FilesOutput = outputs.TOKENS,
+    growth: Growth | None = None,
 ) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block, and store them as an output."""
     blocks = cooccurrence_row_blocks(
@@ -289,35 +422,58 @@ def store_runs(
         positions=options.positions,
         block_memory=options.block_memory,
     )
-    partitions = tokens_of(ctx.workspace, tokens).partitions
     make = partial(
-        _count_numbered_partition,
+        _count_range,
         workspace=ctx.workspace.url,
-        partitions=partitions,
+        vocabulary=ctx.workspace.stages()["vocabulary"].digest,
+        todo=(todo := _to_count(ctx.workspace, tokens, growth)),
         options=options,
         row_blocks=blocks,
         memory=ThreadMemory(),
+        growth=growth,
     )
-    ctx.store_files(output, len(partitions), make)
-    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
+    ctx.store_files(output, len(todo), make)
+    facts = {"tokens": tokens.name, "keyed_by": KEYED_BY}
+    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks), **facts}
 
 
-def _count_numbered_partition(
+def _to_count(workspace: Workspace, tokens: FilesOutput, growth: Growth | None) -> list[ToCount]:
+    """Return the ranges of the partitions of tokens, and of those after them that are counted to be subtracted."""
+    partitions = to_count(workspace, workspace.describe(tokens.name).blocks)
+    if growth is None:
+        return _in_ranges(partitions)
+    kept = [one._replace(part=part) for one, part in zip(partitions, growth.parts, strict=True)]
+    return [*_in_ranges(kept), *_in_ranges(growth.gone)]
+
+
+def _in_ranges(partitions: Sequence[ToCount]) -> list[ToCount]:
+    ranges = token_ranges([one.n_tokens for one in partitions])
+    return [partitions[number]._replace(span=span) for number, span in ranges]
+
+
+def _count_range(
     index: int,
     prefix: str,
     *,
     workspace: str,
-    partitions: Sequence[str],
-    options: CooccurrenceOptions,
-    row_blocks: Sequence[int],
-    memory: ThreadMemory,
+    vocabulary: str,
+    todo: Sequence[ToCount],
+    growth: Growth | None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    vocabulary = vocabulary_of(Workspace.open(workspace))
+    """Count the range of a number into a file of runs; return what `PartialCounts` says of it but the place."""
+    words, one = _vocabulary_in_memory(workspace, vocabulary), todo[index]
     partials = count_partition(
-        partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index, memory=memory
-    )
+        one.prefix, words, target=f"{prefix}.counts", number=one.number, span=one.span,
+        part=one.part, gained=gained_words(growth, one.part), **options,
+    )  # fmt: skip
     return {**partials._asdict(), "url": ""}
+
+
+@lru_cache(maxsize=1)
+def _vocabulary_in_memory(workspace: str, digest: str) -> Vocabulary:  # noqa: ARG001 - tells versions apart
+    """Return the vocabulary of a workspace, which the tasks of a process count by one after the other."""
+    return vocabulary_of(Workspace.open(workspace))
 
 
 def run_cooccurrence(ctx: Context) -> dict[str, Any]:
@@ -340,13 +496,43 @@ def merged_runs(ctx: Context, runs: FilesOutput) -> da.Array:
     row_blocks = tuple(ctx.workspace.stages()[runs.name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
     partials, level = _partial_counts(runs.read(ctx.workspace)), 0
+    earlier = _earlier_counts(ctx, partials)
     while len(partials) > MERGED_FILES:
         level += 1
-        groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
+        groups = _groups(partials)
         make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory)
         merged = outputs.MERGED_COUNTS.of(counts=runs.name, level=str(level))
         partials = _partial_counts(ctx.store_files(merged, len(groups), make))
-    return merge_partials(partials, row_blocks, block_memory=block_memory)
+    return merge_partials(partials, row_blocks, block_memory=block_memory, earlier=earlier)
+
+
+def _groups(partials: Sequence[PartialCounts]) -> list[list[PartialCounts]]:
+    """Return files in groups that are merged into one each; those that are subtracted are in groups of their own."""
+    signed = ([one for one in partials if one.sign == sign] for sign in (1, -1))
+    return [
+        each[start : start + MERGED_FILES] for each in signed for start in range(0, len(each), MERGED_FILES)
+    ]
+
+
+def _earlier_counts(ctx: Context, partials: Sequence[PartialCounts]) -> Sequence[RenumberedCounts]:
+    """Return the earlier counts that hold what partitions have left out.
+
+    Raises
+    ------
+    ValueError
+        If they are no longer there.
+    """
+    n_sources = max(partial.source for partial in partials) + 1
+    if n_sources == 0:
+        return ()
+    counted = FilesOutput(ctx.workspace.stages()["partial_counts"].facts["tokens"], "")
+    vocabulary = vocabulary_of(ctx.workspace)
+    growth = growth_of(ctx, counting_options(ctx.job), vocabulary, tokens=counted, is_checked=True)
+    if growth is None or len(growth.earlier) != n_sources:
+        raise ValueError(
+            f"the counts that {ctx.workspace.url} adds to are no longer there: run the job again with --replace"
+        )
+    return growth.earlier
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
@@ -390,7 +576,7 @@ def check_corpus(job: CorpusJob) -> list[str]:
 TOKENS = StageSpec(
     "tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus, COUNTED_FIRST_BYTES
 )
-VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
+VOCABULARY = StageSpec("vocabulary", ("tokens",), vocabulary_parameters, run_vocabulary, plan_vocabulary)
 PARTIAL_COUNTS = StageSpec(
     "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_partial_counts
 )

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
 from distembed.corpus.paths import FORMATS, format_of, has_known_extension
 from distembed.corpus.readers import BadRecords
 from distembed.corpus.tokenizer import Border
+from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
+from distembed.job.inputs import versions_at
 from distembed.job.model import (
     KEPT_BY_THE_JOB,
     OPTION,
     Bytes,
     InputPath,
     Job,
+    JobError,
     Only,
     Section,
     TokenPattern,
@@ -47,9 +50,14 @@ READ_OF_FORMATS = (
     Only(("layout",), "formats", ("text",), "plain text"),
     Only(("delimiter",), "formats", ("csv",), "CSV"),
     Only(("quotes",), "formats", ("csv", "tsv"), "CSV or TSV"),
-    Only(("encoding",), "formats", ("text", "jsonl", "csv", "tsv"), "text, JSON lines, CSV or TSV"),
     Only(
-        ("text_field", "id_field", "title_field", "label_field"),
+        ("encoding",),
+        "formats",
+        ("text", "jsonl", "csv", "tsv", "html"),
+        "text, JSON lines, CSV, TSV or HTML",
+    ),
+    Only(
+        ("text_field", "id_field", "title_field", "label_field", "carry_fields"),
         "formats",
         IN_RECORDS,
         "JSON lines or tables",
@@ -62,6 +70,12 @@ class TextsSection(Section):
     """What is said of any texts."""
 
     effects: ClassVar[tuple[Only, ...]] = READ_OF_FORMATS
+    _withdrawals: tuple[Withdrawal, ...] = PrivateAttr(())
+
+    @property
+    def withdrawals(self) -> tuple[Withdrawal, ...]:
+        """What the workspace of the job records as withdrawn, which is not read."""
+        return self._withdrawals
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -81,13 +95,54 @@ class CorpusSection(TextsSection):
     (.bz2 .gz .xz .zst).
     """
     text_field: str | tuple[str, ...] = OPTION
+    title_field: str | None = OPTION
+    label_field: str | None = OPTION
     bad_records: BadRecords = OPTION
+    carry_fields: tuple[str, ...] = later(())
+    path_fields: tuple[str, ...] = later(())
+    metadata: InputPath | None = later(None)
     pattern: TokenPattern = "unicode"
     phrases_file: InputPath | None = later(None)
     border: Border = OPTION
     min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
     """The size of one task's input, in bytes of the file as it is stored."""
+
+    def without(self, withdrawals: tuple[Withdrawal, ...]) -> Self:
+        """Return the section without the paths of files that were withdrawn.
+
+        Raises
+        ------
+        JobError
+            If it has no other paths.
+        """
+        left = tuple(path for path in self.paths if not any(one.holds_file(path) for one in withdrawals))
+        if not left:
+            raise JobError("every file of corpus.paths was withdrawn from the workspace: name other files")
+        section = self.model_copy(update={"paths": left})
+        section._withdrawals = withdrawals
+        return section
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths to read: those of the section, or the files in them that are left where some were withdrawn.
+
+        Raises
+        ------
+        JobError
+            If none is left.
+        """
+        if not any(one.files for one in self._withdrawals):
+            return self.paths
+        found = {url: version for path in self.paths for url, version in versions_at(path).items()}
+        left = tuple(
+            url
+            for url, version in found.items()
+            if not any(one.holds_file(url, version) for one in self._withdrawals)
+        )
+        if found and not left:
+            raise JobError("every file of corpus.paths was withdrawn from the workspace: name other files")
+        return left or self.paths
 
 
 NOT_OF_PARALLEL_TEXTS = {
@@ -97,6 +152,9 @@ NOT_OF_PARALLEL_TEXTS = {
     "bad_records": "a record that is left out has a counterpart that is not",
     "border": "documents are compared whole",
     "min_border_tokens": "documents are compared whole",
+    **dict.fromkeys(
+        ("carry_fields", "path_fields", "metadata"), "texts of two collections are paired by their ids"
+    ),
 }
 
 
@@ -139,6 +197,10 @@ class VocabularySection(Section):
     min_count: int = OPTION
     max_size: int | None = OPTION
     keep: tuple[str, ...] = OPTION
+    freeze: bool = False
+    """Whether a workspace keeps its words, and their order, when its corpus changes: new words are left out until this
+    is false again, and words that no text has any more go.
+    """
 
 
 NOT_COUNTED_BY = {
@@ -151,11 +213,15 @@ NOT_COUNTED_BY = {
 COUNTING_OPTIONS = frozenset(options_of(CooccurrenceOptions)) - {"block_memory"}
 
 
+EFFECTS_OF_COUNTING: tuple[Only, ...] = (Only(("seed",), "subsample"),)
+"""The keys of counting that have an effect only under other settings."""
+
+
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
     """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
 
-    effects = (Only(("seed",), "subsample"),)
+    effects = EFFECTS_OF_COUNTING
 
     window: int = OPTION
     direction: Direction = OPTION
@@ -214,4 +280,5 @@ def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") ->
     """Return the corpus that a section of a name describes, read lazily."""
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
     options = section.model_dump(include=set(READER_OPTIONS))
-    return read_corpus(section.paths, tokenizer=tokenizer, section=name, **options)
+    paths = section.files if isinstance(section, CorpusSection) else section.paths
+    return read_corpus(paths, tokenizer=tokenizer, section=name, **options)

@@ -6,8 +6,9 @@ estimated from a sample of the text, or of the token partitions once there are s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -82,9 +83,10 @@ class CorpusSizes(NamedTuple):
         """The sizes in words."""
         tokens = _number(self.n_tokens, exact="tokens" in self.counted)
         words = _number(self.n_words, exact="vocabulary" in self.counted)
+        documents = _number(self.n_documents, exact="tokens" in self.counted)
         return (
             f"{format_bytes(self.input_bytes)} of input in {plural(self.n_partitions, 'partition')}; "
-            f"{tokens} tokens, {words} words"
+            f"{documents} documents, {tokens} tokens, {words} words"
         )
 
 
@@ -121,6 +123,57 @@ class PairSizes(NamedTuple):
         """The sizes in words."""
         pairs = _number(self.n_nonzero, exact=self.exact)
         return with_source(f"{self.corpus.sentence}, {pairs} pairs", self.corpus)
+
+
+class Pairs(Protocol):
+    """The sizes of pairs of words, whether a text or a table has them."""
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of the corpus."""
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
+
+    @property
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether all of them are counted."""
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+
+
+@dataclass(frozen=True)
+class SizesWithPairs:
+    """The sizes of a job whose pairs of words are counted, to which a job adds those that it alone has."""
+
+    pairs: Pairs
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of the corpus."""
+        return self.pairs.corpus
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
+        return self.pairs.n_nonzero
+
+    @property
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
+        return self.pairs.runs
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        return self.pairs.sentence
 
 
 def with_source(sentence: str, corpus: CorpusSizes) -> str:
@@ -307,18 +360,17 @@ def estimated_pairs(
     model = pair_model(
         options, counts, corpus.n_tokens, corpus.found.sample, corpus.found.wanted(job.vocabulary)
     )
-    return model, run_sizes(model, counts, n_filled(corpus, counted), options)
+    return model, run_sizes(model, counts, partition_tokens(corpus, counted), options)
 
 
-def n_filled(corpus: CorpusSizes, counted: Counted | None) -> int:
-    """Return how many partitions hold tokens, all where that is not counted.
+def partition_tokens(corpus: CorpusSizes, counted: Counted | None) -> list[int]:
+    """Return the tokens of each partition; equal shares of all where they are not counted.
 
-    Of a bz2 file that is one stream, only the first partition does.
+    Of a bz2 file that is one stream, only the first partition holds tokens.
     """
     if counted is None or "tokens" not in counted.stages:
-        return corpus.n_partitions
-    blocks = counted.stages["tokens"].outputs["tokens"].blocks
-    return max(1, sum(block.summary.get("n_tokens", 0) > 0 for block in blocks))
+        return [-(-corpus.n_tokens // max(corpus.n_partitions, 1))] * corpus.n_partitions
+    return [block.summary.get("n_tokens", 0) for block in counted.stages["tokens"].outputs["tokens"].blocks]
 
 
 def word_counts(job: CorpusJob, corpus: CorpusSizes, counted: Counted | None) -> NDArray[Any]:

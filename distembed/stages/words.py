@@ -14,7 +14,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.stop_words import function_words
 from distembed.evaluation.scoring import Score
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import score_records
@@ -37,8 +37,8 @@ FEWEST_DOCUMENTS = 20
 
 
 def content_words(words: Sequence[str], common: frozenset[str] = frozenset()) -> list[str]:
-    """Return the words that are neither English stop words, nor common ones, nor single letters, in their order."""
-    left_out = stop_words_of("english") | common
+    """Return the words, by falling frequency, that are no stop words of their language, common ones or letters."""
+    left_out = function_words(words) | common
     return [word for word in words if len(word) > 1 and word not in left_out and word.lower() not in left_out]
 
 

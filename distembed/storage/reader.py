@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 import dask.array as da
 import pyarrow as pa
@@ -203,7 +204,10 @@ class WorkspaceReader:
         if found is None:
             outputs = [record.spec for stage in self.stages().values() for record in stage.outputs.values()]
             others = ", ".join(sorted(spec.name for spec in outputs if not spec.temporary))
-            raise KeyError(f"{self.url} has no committed output {name!r}; it has {others or 'none yet'}.")
+            raise KeyError(
+                f"{self.url} has no committed output {name!r}, only {others or 'none yet'}; if its job is not "
+                f"finished, run it first: distembed run {self.url}"
+            )
         return found
 
     def array(self, name: str) -> da.Array:
@@ -250,6 +254,38 @@ class WorkspaceReader:
             raise ValueError(f"{name!r} in {self.url} is {record.spec.kind}, not an array.")
         digests = [block.digest for block in record.blocks] if is_small(record) else None
         return arrays.open_array(self._folder, record.spec, record.digest, digests=digests)
+
+    def block(self, name: str, index: int) -> Any:
+        """Read one row block of a committed array: a NumPy array, or a `scipy.sparse.csr_array`.
+
+        Raises
+        ------
+        DamagedError
+            If it is not what was written.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.block("vectors", 0).shape
+        (16, 3)
+        """
+        spec = self._committed(name).spec
+        return arrays.read_block(self._folder, spec, index, spec.row_blocks[index])
+
+    def is_whole(self, names: Iterable[str]) -> bool:
+        """Return whether every file of some committed outputs holds its digest; all are read.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.is_whole(["tokens", "cooccurrence"])
+        True
+        """
+        kept = [self._committed(name) for name in names]
+        todo = [check for record in kept for check in verify.checks(self._folder, record, decode=False)]
+        return not verify.run_checks(todo)
 
     def table(self, name: str) -> pa.Table:
         """Read a committed table.

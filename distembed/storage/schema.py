@@ -5,6 +5,8 @@ Layout, relative to the workspace::
     workspace.json                            the format and its version
     lock.json                                 who writes at the moment
     verified.json                             when all was last found as it was written
+    withdrawn.json                            which documents and files were withdrawn, by digests
+    next/                                     a whole workspace: the content that a run is making for another corpus
     manifest/<stage>.json                     the commit of a stage, written last
     manifest/<stage>/stage.json               its parameters and inputs, written first
     manifest/<stage>/<output>/output.json     what one output is going to be
@@ -39,7 +41,9 @@ LOCK_FILE = "lock.json"
 MANIFEST = "manifest"
 ARRAYS = "arrays.zarr"
 VERIFIED_FILE = "verified.json"
-RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, MANIFEST, ARRAYS)
+WITHDRAWN_FILE = "withdrawn.json"
+NEXT = "next"
+RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, NEXT, MANIFEST, ARRAYS)
 """Places at the top of a workspace that no plain output may take."""
 _DTYPE = re.compile(r"\|(b1|[iu]1)|<([iu][248]|f(2|4|8|16)|c(8|16|32))")
 """The types of numbers that arrays are stored as, little-endian on every machine."""

@@ -17,15 +17,21 @@ from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.views.report.figures import COLORS, INK, WIDE, Drawing, figure_format, save_figure
+from distembed.views.report.figures import (
+    COLORS,
+    INK,
+    WIDE,
+    Drawing,
+    Interval,
+    figure_format,
+    save_figure,
+)
 from distembed.views.report.maps import MapMethod, map_drawing, plane
 from distembed.views.report.page import Floats, short
+from distembed.views.report.panels import PANELS_ACROSS, panel_drawing
 
 Drawn = Literal["words", "documents"]
 """What the points of a map are."""
-
-PANELS_ACROSS = 3
-"""Topics side by side in a figure of topics."""
 
 WITH_VECTOR, COMPOSED = "has a vector", "composed from n-grams"
 """The groups of the words of a map, where some of them are composed."""
@@ -48,6 +54,7 @@ def draw_map(
     what: Drawn | None = None,
     method: MapMethod = "tsne",
     n_points: int = 100,
+    font: str | None = None,
 ) -> str:
     """Draw words or documents on the plane, each with its name where it fits, and return what was drawn in words.
 
@@ -68,6 +75,8 @@ def draw_map(
         t-SNE keeps neighbors together; principal components keep large distances.
     n_points : int
         How many are drawn where no names are given.
+    font : str, optional
+        A file of a font, or the name of an installed one.
 
     Raises
     ------
@@ -91,11 +100,16 @@ def draw_map(
         )
     points, _ = plane(found.vectors, method, 0)
     placed = map_drawing(points, found.names, found.groups)
-    save_figure(target, placed.drawing)
+    warning = save_figure(target, placed.drawing, font=font)
     n_composed = found.groups.count(COMPOSED)
     composed = f", {n_composed:,} composed from n-grams" if n_composed else ""
     left_out = f"; not found: {', '.join(found.unknown)}" if found.unknown else ""
-    return f"{len(found.names):,} {what}{composed}, {len(placed.labels):,} labeled, in {target}{left_out}"
+    drawn = f"{len(found.names):,} {what}{composed}, {len(placed.labels):,} labeled, in {target}{left_out}"
+    return _with(drawn, warning)
+
+
+def _with(drawn: str, warning: str) -> str:
+    return f"{drawn}\n{warning}" if warning else drawn
 
 
 def _words(source: Source, job: Job | None, names: Sequence[str], n_points: int) -> Points:
@@ -187,12 +201,21 @@ def _topic_rows(job: Job | None, source: str) -> dict[int, list[dict[str, Any]]]
 
 def _topic_names(job: Job | None, source: str) -> dict[int, str]:
     return {
-        topic: f"{topic}: {' '.join(row['word'] for row in rows[:3])}"
+        topic: f"{topic}: {' '.join(row['word'] for row in rows[:2])}{_telling(rows, ' | ', 2)}"
         for topic, rows in _topic_rows(job, source).items()
     }
 
 
-def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: int = 10) -> str:
+def _telling(rows: list[dict[str, Any]], before: str, n: int) -> str:
+    """Return the words that set a topic apart, other than its first ones; "" where none are known."""
+    first = {row["word"] for row in rows[:n]}
+    words = [word for row in rows if (word := row.get("telling_word")) and word not in first][:n]
+    return f"{before}{' '.join(words)}" if words else ""
+
+
+def draw_topics(
+    job: Job, target: str, *, topics: Sequence[int] = (), n_words: int = 10, font: str | None = None
+) -> str:
     """Draw the top words of topics as bars of their weights, a panel per topic, and return what was drawn in words.
 
     Parameters
@@ -205,6 +228,8 @@ def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: i
         Their numbers, from 0 on; by default all.
     n_words : int
         Words of each.
+    font : str, optional
+        A file of a font, or the name of an installed one.
 
     Raises
     ------
@@ -223,8 +248,50 @@ def draw_topics(job: Job, target: str, *, topics: Sequence[int] = (), n_words: i
             f"there is no topic {unknown[0]} in {job.job.workspace}: give numbers from 0 to {max(every)}"
         )
     panels = {number: every[number][:n_words] for number in (topics or every)}
-    save_figure(target, _bars(panels, n_words))
-    return f"{plural(len(panels), 'topic')} with up to {plural(n_words, 'word')} each in {target}"
+    warning = save_figure(target, _bars(panels, n_words), font=font)
+    return _with(
+        f"{plural(len(panels), 'topic')} with up to {plural(n_words, 'word')} each in {target}", warning
+    )
+
+
+def draw_shares(job: Job, target: str, *, by: str | None = None, font: str | None = None) -> str:
+    """Draw the mean share of each topic by the values of a column of the documents, and return what was drawn in words.
+
+    Parameters
+    ----------
+    job : Job
+        A finished topics job.
+    target : str
+        The figure: .pdf, .svg or .png. Equal input gives equal bytes.
+    by : str, optional
+        The column; by default the first that has 2 to 30 values.
+    font : str, optional
+        A file of a font, or the name of an installed one.
+
+    Raises
+    ------
+    ValueError
+        If the format cannot be told, or the documents have no such column.
+    """
+    figure_format(target)
+    rows = [
+        row for piece in _table(job, job.job.workspace, "shares").pieces for row in piece.columns.to_pylist()
+    ]
+    columns = list(dict.fromkeys(row["column"] for row in rows))
+    if by is not None and by not in columns:
+        raise ValueError(f"no shares by {by!r} in {job.job.workspace}: give --by one of {', '.join(columns)}")
+    chosen = by or columns[0]
+    names = _topic_names(job, job.job.workspace)
+    panels: dict[str, list[Interval]] = {name: [] for name in names.values()}
+    for row in rows:
+        if row["column"] == chosen:
+            ends = None if row["low"] is None else (row["low"], row["high"])
+            panels[names[row["topic"]]].append(Interval(row["value"], row["share"], ends))
+    warning = save_figure(target, panel_drawing(panels), font=font)
+    n_values = len({row["value"] for row in rows if row["column"] == chosen})
+    return _with(
+        f"{plural(len(panels), 'topic')} by {plural(n_values, 'value')} of {chosen} in {target}", warning
+    )
 
 
 def _bars(panels: dict[int, list[dict[str, Any]]], n_words: int) -> Drawing:
@@ -246,11 +313,13 @@ def _bars(panels: dict[int, list[dict[str, Any]]], n_words: int) -> Drawing:
 
 
 def _panel(axes: Any, number: int, rows: list[dict[str, Any]], longest: float) -> None:
+    telling = _telling(rows, "\ntelling: ", 4)
+    title = f"topic {number}: {plural(rows[0]['n_documents'], 'document')}{telling}"
     axes.barh(
         range(len(rows)), [row["weight"] for row in rows], height=0.66, color=COLORS[number % len(COLORS)]
     )
     axes.set_yticks(range(len(rows)), [short(row["word"]) for row in rows], color=INK)
-    axes.set(xlim=(0, 1.05 * longest), title=f"topic {number}: {plural(rows[0]['n_documents'], 'document')}")
+    axes.set(xlim=(0, 1.05 * longest), title=title)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)

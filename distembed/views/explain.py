@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import chain, zip_longest
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import dask.array as da
@@ -69,6 +70,8 @@ class Explanation(NamedTuple):
         The numbers of the sentences, for programs.
     tables : sequence of TermTable
     passages : sequence of Passages
+    places : mapping of str to str
+        The file and the line of documents of the passages.
     """
 
     title: str
@@ -76,6 +79,7 @@ class Explanation(NamedTuple):
     facts: Mapping[str, Any]
     tables: Sequence[TermTable] = ()
     passages: Sequence[Passages] = ()
+    places: Mapping[str, str] = MappingProxyType({})
 
 
 class Asked(NamedTuple):
@@ -128,6 +132,8 @@ def as_text(explanation: Explanation) -> str:
         parts += ["", f"{one.title}:", _aligned(one)]
     for group in explanation.passages:
         parts += ["", f"{group.title}:", *map(_line, group.lines)]
+    if explanation.places:
+        parts += ["", "their files:", *(f"  {name}: {place}" for name, place in explanation.places.items())]
     return "\n".join(shown(line) for part in parts for line in part.split("\n"))
 
 

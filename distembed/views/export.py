@@ -27,10 +27,19 @@ from distembed.formats.tables import FORMULA
 from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
-from distembed.job.tables import PIECE_VALUES, MakeTable, Numbers, Piece, Table, vectors_table
+from distembed.job.tables import (
+    PIECE_VALUES,
+    MakeTable,
+    Numbers,
+    Piece,
+    Table,
+    distances_table,
+    vectors_table,
+)
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.vectors.files import SUBWORD_FORMATS
+from distembed.views.export_cells import ARRAYS, prepare_cells
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 
@@ -256,8 +265,9 @@ class ExportOptions(NamedTuple):
     Attributes
     ----------
     what : str, optional
-        "words", "names", "documents" or "topics"; by default the main one of the system, and the words where the
-        file is of a format for word vectors.
+        "words", "names", "documents" or "topics", a sparse table ("counts", "pmi", "document_terms"), or
+        "distances"; by default the main one of the system, and the words where the file is of a format for word
+        vectors.
     format : str, optional
         One of `TABLE_FORMATS` and `VECTOR_FORMATS`; by default the end of the file's name tells.
     space : str, optional
@@ -272,6 +282,8 @@ class ExportOptions(NamedTuple):
         Write float16 in place of float32 ("safetensors").
     escape : bool
         As in `distembed.views.export.write_table`.
+    smallest_count : int, optional
+        Leave out cells of counts or PMI, and words, that were counted less often.
     """
 
     what: str | None = None
@@ -281,6 +293,7 @@ class ExportOptions(NamedTuple):
     buckets: int | None = None
     half: bool = False
     escape: bool = True
+    smallest_count: int | None = None
 
 
 def export_source(source: Source, target: str, options: ExportOptions) -> str:
@@ -324,6 +337,14 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
         If the job has not come so far.
     """
     tables, workspace = system_of(job).tables(), Workspace.open(job.job.workspace)
+    if options.what in ARRAYS:
+        return _export_cells(job, workspace, target, options)
+    if options.smallest_count is not None:
+        raise ValueError(
+            f"a smallest count is an option of {' and '.join(ARRAYS)}: leave it out, or give --what counts"
+        )
+    if options.what == "distances":
+        tables = {**tables, "distances": distances_table}
     what, chosen = _choice(job, tables, target, options)
     if chosen in VECTOR_FORMATS:
         return export_vectors(read_vectors(workspace), target, options._replace(format=chosen))
@@ -331,6 +352,27 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     table = tables[what](job, workspace)
     write_table(target, table, format=chosen, escape=options.escape)  # type: ignore[arg-type]
     return f"{table.contents} in {target}"
+
+
+def _export_cells(job: Job, workspace: Workspace, target: str, options: ExportOptions) -> str:
+    """Write a sparse table of a finished job, its words and its manifest, and return in words what was written."""
+    chosen = str(options.format or suffix_of(target).removeprefix("."))
+    _refuse_options(options, ("max_words", "buckets", "half"), chosen)
+    assert options.what is not None
+    found = prepare_cells(
+        job,
+        workspace,
+        target,
+        what=options.what,
+        format=options.format,
+        least=options.smallest_count,
+        space=options.space,
+    )
+    if found.format in TABLE_FORMATS:
+        write_table(target, found.table, format=found.format, escape=options.escape)
+    else:
+        found.write_binary(target)
+    return found.sentence
 
 
 def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) -> str:

@@ -2,9 +2,9 @@
 
 `dask_ml.model_selection.GridSearchCV` holds the search: the product of the grids, the two halves of the set as its
 splits, and the results. A candidate is not one of its tasks among others but a whole job, with a plan of its memory, a
-graph for all workers, and blocks that survive a kill; so candidates run one after another, each on all workers. They
-share what they have in common through the store: those with equal counts have one workspace, in which the stages that
-do not change are kept, and the job's own finished stages are copied there first.
+graph of its own, and blocks that survive a kill. Candidates share what they have in common through the store: those
+with equal counts have one workspace, in which the stages that do not change are kept, and the job's own finished stages
+are copied there first. Where there are workers and memory for several, they run at the same time (`candidates`).
 
 The items of the set are divided into two halves by a hash of their words. One half chooses, and the other one, which
 no choice has seen, tells what was gained.
@@ -16,6 +16,7 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -26,6 +27,7 @@ import tomli_w
 from dask_ml.model_selection import GridSearchCV
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import ParameterGrid
 
 from distembed.evaluation.scoring import Policy, Score
 from distembed.evaluation.sentence_files import SentencePairs, read_sentences
@@ -41,11 +43,12 @@ from distembed.job.run import run_stages
 from distembed.job.stage import StageSpec, system_of
 from distembed.job.state import standings
 from distembed.job.tables import Piece, Table
-from distembed.job.workers import Workers
+from distembed.job.workers import LOCAL_SCHEDULERS, Workers
 from distembed.stages.words import judged_vectors
 from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
+from distembed.views.candidates import branches_of, most_at_once, run_at_once
 from distembed.views.texts import open_encoder
 
 COUNTS, VECTORS = "cooccurrence", "vectors"
@@ -138,6 +141,7 @@ def tune(
     workers: Callable[[Job], Workers] | None = None,
     reporter: Reporter | None = None,
     allow_code: bool = False,
+    at_once: int | None = 1,
 ) -> Tuned:
     """Run a job with every combination of some values of its keys, and score each on a set of words.
 
@@ -156,6 +160,9 @@ def tune(
     reporter : Reporter, optional
     allow_code : bool
         Let the job call the Python functions that it names.
+    at_once : int, optional
+        How many candidates run at the same time, each in a process of its own and with a share of the workers. None
+        lets each have two workers, as far as memory allows.
 
     Raises
     ------
@@ -168,6 +175,10 @@ def tune(
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
     search = Search(job_of, base, place, _one_set(on), workers or _threads, reporter or Silent(), allow_code)
     _check_grid(grid, search)
+    if at_once != 1:
+        search.make_together(
+            [{}, *ParameterGrid({name: list(values) for name, values in grid.items()})], at_once
+        )
     found = _searched(search, grid)
     scores = search.judge({})
     best_first = sorted(found, key=lambda one: -one.chosen["value"])
@@ -195,28 +206,60 @@ class Search(NamedTuple):
         known, name = _read_scores(self.place), _identity(job, self.base, self.word_set)
         if name not in known:
             self.reporter.note(f"candidate {in_words(keys) or 'the job as it is'}")
-            known = {**known, name: self._made(job)}
+            own = _in_place(job, self.place, self.base)
+            made = _made(own, self.workers(own), self.word_set, self.allow_code, self.reporter)
+            known = {**known, name: made}
             _write_scores(self.place, known)
         scores: dict[str, Any] = known[name]
         return scores
 
-    def _made(self, job: Job) -> dict[str, Any]:
-        """Run a candidate in the workspace of its counts, and return its scores."""
-        own = _in_place(job, self.place, self.base)
-        run_stages(
-            own,
-            workers=self.workers(own),
-            reporter=self.reporter,
-            until=VECTORS,
-            allow_code=self.allow_code,
-            replace=True,
+    def make_together(self, every: Sequence[Keys], at_once: int | None) -> None:
+        """Run the candidates without scores, so many at the same time, and keep their scores."""
+        known, named = _read_scores(self.place), dict[str, str]()
+        candidates: dict[str, tuple[Job, dict[str, str]]] = {}
+        for keys in every:
+            job = self.job_with(keys)
+            name = _identity(job, self.base, self.word_set)
+            if name not in known:
+                named[name] = f"candidate {in_words(keys) or 'the job as it is'}"
+                candidates[name] = _in_place(job, self.place, self.base), _fingerprints(job, self.base)
+        branches = branches_of(candidates)
+        n = at_once or self._most_at_once()
+        if min(n, len(branches)) < 2:
+            return
+        for job, until in {one.shared.job.workspace: one[:2] for one in branches if one.is_copy}.values():
+            _run_to(job, until, self.workers(job), self.allow_code, self.reporter)
+        run_at_once(
+            branches,
+            n,
+            self.workers,
+            partial(_made, word_set=self.word_set, allow_code=self.allow_code),
+            lambda name, scores: _write_scores(self.place, {**_read_scores(self.place), name: scores}),
+            begun=lambda name: self.reporter.note(named[name]),
         )
-        scores = _halves(own, self.word_set)
-        one = scores["chosen"]
-        return {
-            "measure": f"{self.word_set.name}, {one.task}, {one.metric}",
-            **{half: _measures(score) for half, score in scores.items()},
-        }
+
+    def _most_at_once(self) -> int:
+        with self.workers(self.base) as workers:
+            if workers.scheduler not in {None, *LOCAL_SCHEDULERS}:
+                workers.start()
+            return most_at_once(self.base, workers)
+
+
+def _made(
+    job: Job, workers: Workers, word_set: Items, allow_code: bool, reporter: Reporter | None = None
+) -> dict[str, Any]:
+    """Run a candidate in its workspace, and return its scores."""
+    _run_to(job, VECTORS, workers, allow_code, reporter)
+    scores = _halves(job, word_set)
+    one = scores["chosen"]
+    return {
+        "measure": f"{word_set.name}, {one.task}, {one.metric}",
+        **{half: _measures(score) for half, score in scores.items()},
+    }
+
+
+def _run_to(job: Job, until: str, workers: Workers, allow_code: bool, reporter: Reporter | None) -> None:
+    run_stages(job, workers=workers, reporter=reporter, until=until, allow_code=allow_code, replace=True)
 
 
 def candidates_table(tuned: Tuned) -> Table:

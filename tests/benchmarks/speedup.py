@@ -76,7 +76,7 @@ n_starts = {n_starts}
 n_iter = 30
 tol = 0
 [resources]
-block_memory = "64MiB"
+block_memory = "{block_memory}"
 memory_limit = "6GiB"
 """
 NEIGHBORS = """
@@ -117,10 +117,10 @@ class Case(NamedTuple):
     stages: tuple[str, ...]
 
 
-def topics(paths: str, n_starts: int) -> Callable[[Path], Path]:
+def topics(paths: str, n_starts: int, block_memory: str) -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
         files = ", ".join(json.dumps(str(ROOT.parent / "shared/data/english" / one)) for one in paths.split())
-        return written(folder, TOPICS.format(paths=files, n_starts=n_starts))
+        return written(folder, TOPICS.format(paths=files, n_starts=n_starts, block_memory=block_memory))
 
     return write
 
@@ -141,10 +141,11 @@ def neighbors(folder: Path) -> Path:
 def imputation(folder: Path) -> Path:
     rows = drawn_rows(0)
     turned = rows @ np.linalg.qr(np.random.default_rng(1).standard_normal((N_COLUMNS, N_COLUMNS)))[0]
-    for name, table, step in (("domain", rows, 1), ("known", turned.astype(np.float32), 5)):
-        columns = {"name": [f"name{row}" for row in range(0, N_ROWS, step)]}
-        columns |= {f"c{place}": column for place, column in enumerate(table[::step].T)}
-        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    columns = {"name": np.arange(N_ROWS).astype(str)} | {f"c{place}": one for place, one in enumerate(rows.T)}
+    pq.write_table(pa.table(columns), folder / "domain.parquet")
+    known = turned[::5].astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(known.ravel()), N_COLUMNS)
+    pq.write_table(pa.table({"word": columns["name"][::5], "vector": vectors}), folder / "known.parquet")
     return written(folder, IMPUTATION)
 
 
@@ -158,8 +159,8 @@ SIMPLE = "simplewiki2021-0.txt.xz simplewiki2021-1.txt.xz"
 CASES = {
     "words": Case(lambda _: ENGLISH_ALL, (), "core", (*COUNTING, "core")),
     "noncore": Case(lambda _: ENGLISH_ALL, SPLIT, "vectors", ("core", "vectors")),
-    "topics": Case(topics(SIMPLE, 1), (), "topics", ("document_terms", "association", "topics")),
-    "starts": Case(topics("enwiki2018-0.txt.xz", 10), (), "topics", ("topics",)),
+    "topics": Case(topics(SIMPLE, 1, "8MiB"), (), "topics", ("document_terms", "association", "topics")),
+    "starts": Case(topics("enwiki2018-0.txt.xz", 10, "64MiB"), (), "topics", ("topics",)),
     "neighbors": Case(neighbors, (), "tree", ("rows", "search", "graph", "tree")),
     "imputation": Case(imputation, (), "vectors", ("join", "graph", "weights", "vectors")),
 }

@@ -46,7 +46,16 @@ def test_the_examples_of_a_command_are_lines_that_it_takes(name: str, command: c
 def test_a_command_is_listed_with_the_first_sentence_of_its_help() -> None:
     """The list is printed without importing the commands, so that it holds their first sentences again."""
     sentences = {name: command.get_short_help_str(200) for name, command in commands() if " " not in name}
-    assert sentences == {name: sentence for name, (_, sentence) in COMMANDS.items()}
+    listed = {name: text for group in COMMANDS.values() for name, (_, text) in group.items()}
+    assert sentences == listed
+
+
+def test_every_command_is_listed_on_one_line_of_80_characters() -> None:
+    lines = run("--help").output.splitlines()
+    for group in COMMANDS.values():
+        for name, (_, sentence) in group.items():
+            assert any(line.split(maxsplit=1) == [name, sentence] for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize(
@@ -76,3 +85,19 @@ def test_a_shell_completes_job_files() -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_lines_of_a_shell_name_the_command(shell: str) -> None:
     assert "_DISTEMBED_COMPLETE=" in run("completion", shell).output
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            "rum job.toml",
+            "there is no command 'rum'; did you mean run? (distembed --help shows what it takes)",
+        ),
+        ("run", "missing argument 'JOB' (distembed run --help shows what it takes)"),
+        ("run job.toml --nope", "no such option '--nope' (distembed run --help shows what it takes)"),
+    ],
+)
+def test_a_line_that_is_typed_wrongly_ends_with_one_sentence(words: str, sentence: str) -> None:
+    done = run(*words.split())
+    assert (done.exit_code, done.output) == (2, f"distembed: {sentence}\n")

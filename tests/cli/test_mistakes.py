@@ -127,3 +127,26 @@ def test_whoever_may_only_read_a_workspace_is_told_where_its_report_is(copy: Pat
         assert (done.exit_code, done.output.strip()) == (0, str(copy / "report" / "index.html"))
         (copy / "report" / "index.html").unlink()
         assert "is being written by" in run("report", copy).output
+
+
+@pytest.mark.parametrize("words", [("explore",), ("export", "--to", "w.txt"), ("neighbors", "king")])
+def test_a_vector_file_that_is_not_there_is_missed_by_its_name(words: tuple[str, ...]) -> None:
+    done = run(words[0], "missing.txt", *words[1:])
+    assert done.exit_code == 1
+    assert "there is no file missing.txt: name a vector file, a workspace or a job file" in done.output
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("Word2Vec", "psdvec"), ("lda", "topics"), ("wordspace", "wordspaces")]
+)
+def test_a_system_that_is_none_is_named_by_what_it_stands_for(asked: str, meant: str) -> None:
+    done = run("new", asked, "text.txt")
+    assert done.exit_code == 2
+    assert f"there is no system {asked!r}; did you mean {meant}?" in done.output
+
+
+def test_a_job_that_is_not_finished_is_to_be_run_first(tmp_path: Path) -> None:
+    Workspace.create(str(tmp_path / "w"), owner="a run").close()
+    done = run("neighbors", tmp_path / "w", "king")
+    assert done.exit_code == 1
+    assert f"if its job is not finished, run it first: distembed run {tmp_path / 'w'}" in done.output

@@ -13,8 +13,8 @@ import pytest
 
 import distembed as de
 from distembed.corpus import readers
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import read_partition, tokenize_partition
-from distembed.corpus.streams import CorpusError
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
 
@@ -46,8 +46,19 @@ def test_a_task_reads_several_small_files(folder):
     assert len(docs.partitions) == N_FILES
     assert readers.FEWEST_BUNDLES / 2 <= len(docs.bundles) < N_FILES
     assert tuple(one for bundle in docs.bundles for one in bundle) == docs.partitions
-    room = sum(one.n_bytes for one in docs.partitions) // readers.FEWEST_BUNDLES
+    room = 2 * sum(one.n_bytes for one in docs.partitions) // readers.FEWEST_BUNDLES
     assert all(len(bundle) == 1 or sum(one.n_bytes for one in bundle) <= room for bundle in docs.bundles)
+
+
+def test_files_that_are_added_leave_nearly_all_bundles_as_they_are(folder):
+    files = sorted(folder.iterdir())
+    before = {
+        tuple(one.url for one in bundle) for bundle in de.read_corpus(files[:300] + files[320:]).bundles
+    }
+    now = {tuple(one.url for one in bundle) for bundle in de.read_corpus(files).bundles}
+    others = {url for bundle in now - before for url in bundle}
+    assert others >= {str(file) for file in files[300:320]}
+    assert len(others) < 40
 
 
 def test_a_corpus_of_few_files_keeps_a_task_for_each(folder):

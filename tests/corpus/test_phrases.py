@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import distembed as de
 from distembed.corpus import phrases
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer
-from distembed.corpus.streams import Batch, CorpusError, Scanned, Scanner
+from distembed.corpus.streams import Batch, Scanned, Scanner
 from distembed.corpus.tokenizer import Tokenizer, WordScanner, gazetteer_of, scanner
 from distembed.encoding.static import unreadable_words
 

@@ -30,10 +30,10 @@ from distembed.corpus import (
     readers,
     tokenize_partition,
 )
+from distembed.corpus.errors import BadRecord
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, read_partition, total
 from distembed.corpus.readers import documents_of
-from distembed.corpus.streams import BadRecord
 from tests.corpus.conftest import write
 from tests.references.tokens import ids_of
 
@@ -436,10 +436,11 @@ def test_a_look_at_the_files_says_what_they_are_taken_for(tmp_path):
     write(tmp_path / "b.md", b"# other words\n")
     write(tmp_path / "c.jsonl", b'{"body": "a"}\n' * 3000 + b'{"text": "a"}\n')
     options = {"section": "corpus"}
-    taken = "b.md: no known extension, taken for text (corpus.format sets the format)"
+    taken = "no known extension, taken for text (corpus.format sets the format): 1 .md (b.md)"
     assert inspect_corpus(read_corpus([tmp_path / "a.txt", tmp_path / "b.md"], **options)) == [
         "files: 2 text",
         taken,
+        "words: other, words",
     ]
     for bad_records in ("error", "skip"):  # a good record after a thousand bad ones is no good beginning
         corpus = read_corpus(tmp_path / "c.jsonl", bad_records=bad_records, **options)

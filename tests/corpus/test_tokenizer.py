@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
 from distembed.corpus.documents import without_cut
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.normalization import Normalizer
-from distembed.corpus.streams import CorpusError
 from distembed.corpus.tokenizer import CallableScanner, Tokenizer, WordScanner, scanner
 from tests.corpus.conftest import batch_of
 from tests.references.tokens import ids_of, tokens_of

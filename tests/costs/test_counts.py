@@ -258,10 +258,11 @@ class Counted:
         options = CooccurrenceOptions(**given)
         counts, n_words = self.vocabulary.counts, len(self.vocabulary)
         model = pair_model(options, counts, self.sizes.n_tokens, self.sample, self.sample.counts >= 2)
-        runs = run_sizes(model, counts, self.sizes.n_partitions, options)
+        n_tokens = [summary.n_tokens for summary in self.tokens.summaries]
+        runs = run_sizes(model, counts, n_tokens, options)
         return [
             partial_counts_cost(self.sizes, n_words, runs, options),
-            merged_counts_cost(self.sizes.n_partitions, model.n_pairs(), runs, options),
+            merged_counts_cost(model.n_pairs(), runs, options),
         ]
 
     def term_sizes(self, given: Options) -> Sizes:

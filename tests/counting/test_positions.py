@@ -154,12 +154,12 @@ def test_a_plan_counts_the_pairs_and_the_sums_of_each_position():
     costs = []
     for model, positions in ((one, "together"), (apart, "apart")):
         options = CooccurrenceOptions(window=9, direction="left", positions=positions, block_memory=2**20)
-        runs = run_sizes(model, word_counts, 3, options)
+        runs = run_sizes(model, word_counts, [n // 3] * 3, options)
         text = TextSizes(10**7, 3, n, 10**4, 10)
         costs.append(
             (
                 partial_counts_cost(text, 1_000, runs, options),
-                merged_counts_cost(3, model.n_pairs(), runs, options),
+                merged_counts_cost(model.n_pairs(), runs, options),
             )
         )
     for together, wider in zip(*costs, strict=True):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -261,6 +265,59 @@ def test_a_task_takes_no_more_than_its_cost(widths):
     assert 0.5 < traced(join_blocks.join, *blocks, weights=weights) / cost.task_bytes <= 1
     learning = join_cost(widths, 20_000, 10, learned=True)
     assert 0.4 < traced(join_blocks.common_products, *blocks) / learning.task_bytes <= 1
+
+
+LARGER = """
+import resource
+from concurrent.futures import ThreadPoolExecutor
+import dask
+import dask.array as da
+import numpy as np
+from distembed.execution import compute, map_blocks
+from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
+
+ROWS, BLOCK, WIDTHS, LIMIT = 400_000, 5_000, (48, 24), 48 * 2**20
+
+def read(width, block_info=None):
+    first, last = block_info[None]["array-location"][0]
+    return np.random.default_rng(first + width).random((last - first, width), np.float32)
+
+def views(rows):
+    chunks = (BLOCK,) * (rows // BLOCK)
+    return [map_blocks(read, width=width, chunks=(chunks, (width,)), dtype=np.float32) for width in WIDTHS]
+
+def join(rows, name):
+    parts = views(rows)
+    means = [compute(view_mean(part)) for part in parts]
+    joined = joined_rows(parts, (1, 0.5), means=means)
+    projected = projected_rows(joined, principal_axes(joined, 8))
+    da.store([projected], [np.memmap(name, np.float32, "w+", shape=projected.shape)], lock=False)
+
+with dask.config.set(scheduler="threads", pool=ThreadPoolExecutor(2)):
+    join(2 * BLOCK, "small")
+    used = 1024 * int(next(line for line in open("/proc/self/status") if line.startswith("VmData")).split()[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (used + LIMIT, -1))
+    join(ROWS, "rows")
+"""
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the memory in use is read from Linux's /proc"
+)
+def test_views_larger_than_the_memory_are_joined(tmp_path):
+    """A process that may take 48 MiB more joins views of 110 MiB to 12 MiB of principal components, row by row."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", LARGER],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = np.memmap(tmp_path / "rows", np.float32, "r", shape=(400_000, 8))
+    assert rows.any(axis=1).all()
 
 
 def test_the_cost_says_what_is_written_and_read():

@@ -107,6 +107,16 @@ def test_a_column_does_not_depend_on_those_beside_it():
     np.testing.assert_allclose(together[:, :1], alone, rtol=1e-5, atol=1e-7)
 
 
+def test_each_component_may_have_a_regularization_of_its_own():
+    """40 columns are three blocks, of which the second has both."""
+    vectors, options = planted(d=40), {"tol": 1e-6, "validation_fraction": 0}
+    both = SubwordMap(regularization=[0.02] * 24 + [0.5] * 16, **options).fit(WORDS, vectors)
+    loose, stiff = (SubwordMap(regularization=one, **options).fit(WORDS, vectors) for one in (0.02, 0.5))
+    np.testing.assert_allclose(both.vectors_[:, :24], loose.vectors_[:, :24], atol=1e-5)
+    np.testing.assert_allclose(both.vectors_[:, 24:], stiff.vectors_[:, 24:], atol=1e-5)
+    assert both.residuals_.max() <= 1e-6
+
+
 def test_a_stored_map_is_not_solved_again():
     checkpoint = Kept()
     first = SubwordMap(checkpoint=checkpoint).fit(WORDS, planted())
@@ -181,6 +191,8 @@ def test_bad_input_is_refused(words, vectors, evidence, message):
         ({"min_n": 4, "max_n": 3}, "min_n is 4 and max_n is 3"),
         ({"buckets": 0}, "buckets is 0"),
         ({"regularization": 0.0}, "regularization is 0.0"),
+        ({"regularization": [0.1, 0.1, 0.1]}, "regularization has 3 values for vectors of"),
+        ({"regularization": [0.1, -1.0]}, "regularization"),
         ({"tol": 0.0}, "tol is 0.0"),
     ],
 )

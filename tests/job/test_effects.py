@@ -48,11 +48,13 @@ IDLE = [
         ["representation.kind='tf_idf'", "alignment.propagate=false"],
         ["representation.n_components=5", "representation.random_state=5"],
     ),
+    ("comparison", [], ["parts.column='year'", "parts.id_column='name'"]),
     ("wordspaces", [], ["hal.window=3", "bigrams.window=2", "evaluation.keep_words=false"]),
 ]  # fmt: skip
 """A system, settings, and keys that have no effect under them."""
 
 LEAST = {
+    "comparison": "[corpus]\npaths = ['text']",
     "psdvec": "[corpus]\npaths = ['text']",
     "topics": "[corpus]\npaths = ['text']",
     "neighbors": "[input]\npath = 'm.npy'",
@@ -107,7 +109,7 @@ def test_each_declared_rule_is_tried() -> None:
                 assert (
                     not rule.keys
                     or tried & {*rule.keys}
-                    or rule.keys in (("contexts",), ("bigrams",), ("join",))
+                    or rule.keys in (("contexts",), ("bigrams",), ("join",), ("counting",))
                 ), rule
 
 
@@ -143,8 +145,23 @@ def test_plan_and_run_name_a_key_without_effect(tmp_path: Path) -> None:
         assert "counting.seed = 3 has no effect: it needs counting.subsample" in done.output
 
 
-READ_ELSEWHERE = {"job", "resources", "plan", "report", "recipes.NAME", "views.NAME"}
-"""Sections that decide no content; a recipe and a view refuse the keys that their method does not have."""
+READ_ELSEWHERE = {"job", "resources", "plan", "report", "recipes.NAME", "views.NAME", "counts"}
+"""Sections that decide no content; a recipe and a view refuse the keys that their method does not have, and counts take
+the place of a corpus.
+"""
+
+
+def test_a_table_of_counts_decides_content_and_counting_does_not() -> None:
+    def job_of(counts: str) -> Job:
+        text = f"[job]\nworkspace = 'w'\n[counts]\n{counts}\n"
+        return parse_job(text, name="job.toml", folder=Path())
+
+    first = job_of("path = 'a.npz'")
+    assert parameters_of(job_of("path = 'b.npz'")) != parameters_of(first)
+    assert parameters_of(job_of("path = 'a.npz'\nwords = 'w.txt'")) != parameters_of(first)
+    idle = job_of("path = 'a.npz'\n[counting]\nwindow = 9")
+    assert idle.idle == ("the section [counting] has no effect: it needs a text, corpus.paths",)
+    assert parameters_of(idle) == parameters_of(first)
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
@@ -161,6 +178,7 @@ def test_every_key_of_a_report_is_read_by_it(system: str) -> None:
 
 TABLES = "recipes.of_{0}={{of='{0}', method='counts'}}"
 WITH = {
+    "comparison": ("parts.column='year'",),
     "psdvec": (
         "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "views.a={method='ppmi'}",
     ),

@@ -17,7 +17,7 @@ from distembed.job import cluster, provenance
 from distembed.job.cluster import TLS
 from distembed.job.workers import Workers
 from tests.commands import dask_cluster, digest_here, environment, run
-from tests.processes import start
+from tests.processes import DASK, Process, kill_group, start
 
 Finished = tuple[Path, str, str]
 
@@ -184,7 +184,6 @@ def test_a_run_whose_worker_cannot_spill_goes_on_or_ends_with_a_sentence(tiny: P
     assert de.Workspace.open(tmp_path / "w").digest() == de.Workspace.open(tiny / "w").digest()
 
 
-@pytest.mark.slow  # beside two other tests on two cores no worker joins in time
 @pytest.mark.cluster
 def test_a_run_that_was_killed_keeps_no_worker_out(tmp_path: Path) -> None:
     """What it had left on the scheduler refused each worker that joined later: it did not see the lock of the dead."""
@@ -192,20 +191,24 @@ def test_a_run_that_was_killed_keeps_no_worker_out(tmp_path: Path) -> None:
     refusal.write_text("")
     with dask_cluster(tmp_path, n_workers=1) as address:
         with Client(address) as killed:
+            killed.wait_for_workers(1, timeout=WAIT)  # one that joined later would be refused as well
             left = cluster.Admission("same-view", refusal.read_text)
             killed.register_plugin(left, name=f"{left.name}-{killed.id}")
         refusal.write_text("sees no lock")
-        refused = worker(address, tmp_path / "refused.log", "--no-nanny")
-        refused.wait(WAIT)
-        assert "sees no lock" in (tmp_path / "refused.log").read_text()
+        assert "sees no lock" in forked_worker(address, tmp_path).communicate(WAIT)[0]
         with Workers(scheduler=address) as crew:
             crew.start()
             assert crew.client is not None
-            another = worker(address, tmp_path / "another.log", "--no-nanny")
+            another = forked_worker(address, tmp_path)
             crew.client.wait_for_workers(2, timeout=WAIT)
             assert not crew.client.run_on_scheduler(cluster._plugins_of_the_dead)
-        another.terminate()
-        another.wait(WAIT)
+            kill_group(another)
+
+
+def forked_worker(address: str, folder: Path) -> Process:
+    """Start one more worker of a scheduler, which has imported all."""
+    own = ("--no-dashboard", "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny")
+    return Process("worker", address, *own, program=DASK, folder=folder)
 
 
 def test_code_must_be_the_same_and_kinds_are_said() -> None:

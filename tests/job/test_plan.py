@@ -258,6 +258,10 @@ def test_a_warning_is_no_refusal(english: Job) -> None:
     estimated.check()
     (warning,) = estimated.warnings()
     assert 'set resources.block_memory = "8MiB"' in warning
+    smaller = estimated.stages["core"]._replace(task_bytes=estimated.stages["core"].task_bytes - 1)
+    (both,) = estimated._replace(stages={"noncore": smaller, **estimated.stages}).warnings()
+    assert "a task of stage core would need" in both
+    assert "; too large, too: noncore (" in both
     assert estimated._replace(done=frozenset({"core"})).warnings() == ()
     assert estimated.process_bytes(1) == WORKER_BYTES + 515 * MIB
 

@@ -121,6 +121,24 @@ def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path
     assert text_layout(paragraphs) == {"layout": None}
 
 
+def test_a_folder_of_long_texts_is_a_document_per_file(tmp_path: Path) -> None:
+    """Books of a folder, or named one by one; not the numbered parts of one text, nor short lists."""
+    kinds = {
+        "books": [(f"{name}.txt", "A paragraph.\n\n" * 200) for name in ("emma", "persuasion", "sanditon")],
+        "parts": [(f"part-{number}.txt", "A paragraph.\n\n" * 200) for number in range(5)],
+        "lists": [(f"{name}.txt", "word\n" * 20) for name in ("colors", "animals", "verbs")],
+    }
+    for folder, files in kinds.items():
+        (tmp_path / folder).mkdir()
+        for name, text in files:
+            (tmp_path / folder / name).write_text(text)
+        found = settings_for(["layout", "text_field"], str(tmp_path / folder)).get("layout")
+        assert (found == "file") == (folder == "books"), folder
+    books = sorted(map(str, (tmp_path / "books").iterdir()))
+    found = settings_of_files("topics", keys_of("topics"), books, tmp_path, {})
+    assert found["corpus.layout"] == "file"
+
+
 def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:
     """A shell makes a list of names out of `*.txt`."""
     texts = [tmp_path / f"{name}.txt" for name in "abcde"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from distembed.linalg import eigen
+from distembed.linalg import blocks, eigen
 from distembed.linalg.eigen import dense_eigenpairs, filtered_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks
 from tests.checkpoints import Kept
@@ -107,6 +107,19 @@ def test_small_matrices_are_decomposed_once_and_not_by_every_row_block(monkeypat
     monkeypatch.setattr(np.linalg, "eigh", lambda small: (decomposed.append(len(small)), eigh(small))[1])
     largest_eigenpairs(matrix, 4, n_passes=3)
     assert decomposed == [4, 4] * 3  # two projections of each of the three blocks
+
+
+def test_what_a_basis_adds_is_computed_once_for_its_lengths_and_itself(monkeypatch):
+    """Dask joined it to both, and computed every product with the bases before it twice."""
+    matrix, _ = matrix_of(per_block=100)
+    removed, remove = [], blocks.remove_basis
+    monkeypatch.setattr(
+        blocks, "remove_basis", lambda *arrays: (removed.append(len(arrays[0])), remove(*arrays))[1]
+    )
+    largest_eigenpairs(matrix, 4, n_passes=3)
+    assert len([n_rows for n_rows in removed if n_rows]) == 2 * 2 * len(
+        matrix.row_chunks
+    )  # two passes, twice each
 
 
 def test_dense_solver_agrees():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from distembed.execution import map_blocks
-from distembed.linalg import blocks
+from distembed.linalg import blocks, operators
 from distembed.linalg.operators import (
     SparsePlusLowRank,
     dense_blocks,
@@ -104,6 +104,18 @@ def test_products_have_the_same_bits_for_every_scheduler_and_number_of_threads()
             results.append(both.compute(scheduler="threads"))
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
+
+
+def test_a_product_in_one_process_has_the_bits_of_one_on_a_cluster(monkeypatch):
+    """There each block of the vectors is an argument of each task, and here one task makes a list of them."""
+    lazy = row_blocks(draw_sparse(60, 60), values_per_block=100)
+    vectors = dense_blocks(draw_dense(60, 4), lazy.chunks[0])
+    here = sparse_times(lazy, vectors)
+    monkeypatch.setattr(operators, "client_in_force", lambda: "a client")
+    there = sparse_times(lazy, vectors)
+    assert here.chunks == there.chunks
+    assert len(here.dask) != len(there.dask)
+    np.testing.assert_array_equal(here.compute(scheduler="sync"), there.compute(scheduler="sync"))
 
 
 def test_products_by_pieces_have_the_bits_of_those_in_one(monkeypatch):

@@ -25,6 +25,8 @@ n_iter = 20
 n_starts = 3
 [coherence]
 n_words = 8
+[report]
+score_labels = true
 [resources]
 workers = 2
 """
@@ -79,6 +81,7 @@ def write_long(folder: Path) -> None:
     short = short.replace("n_iter = 20", "n_iter = 11")
     short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
     blocks = 'block_memory = "64KiB"\n'
+    short = short.replace("score_labels = true", "score_labels = false")
     (folder / "job.toml").write_text(
         short.replace("label_field", 'partition_bytes = "40KiB"\nlabel_field') + blocks
     )

@@ -202,7 +202,7 @@ def test_an_output_is_found_without_the_manifests_of_other_stages(
     assert read == ["b"]
     (tmp_path / "ws/manifest/b/of_b/output.json").unlink()
     assert Workspace.open(tmp_path / "ws").describe("of_b").spec.stage == "b"
-    with pytest.raises(KeyError, match="it has of_a, of_b, of_c"):
+    with pytest.raises(KeyError, match="only of_a, of_b, of_c"):
         workspace.describe("of_d")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import webbrowser
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,13 @@ from distembed.job.run import run_stages
 from distembed.job.stage import whole_sparse
 from distembed.job.status import job_status, verify_job
 from distembed.stages import corpus
+from distembed.stages.outputs import EVALUATION
+from distembed.stages.words import shown_scores
 from distembed.storage import Workspace
 from distembed.storage.file_items import FileItem
+from distembed.systems.psdvec import views
 from distembed.weighting.pmi import pmi, ppmi
-from tests.commands import forget_stage, succeed
+from tests.commands import forget_stage, run, succeed
 from tests.processes import distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -240,3 +244,28 @@ def test_until_is_refused_for_the_chosen_stages_only(job: Path, copy: Path) -> N
     assert run_stages(small, until="vectors").ran == ()
     with pytest.raises(MemoryError, match="stage evaluation"):
         run_stages(small)
+
+
+def test_the_last_lines_of_a_run_show_ten_scores_and_say_where_the_others_are(
+    finished: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, workspace = load_job(finished[0] / "job.toml"), Workspace.open(str(finished[0]))
+    (score, *_) = shown_scores(workspace, EVALUATION)
+    monkeypatch.setattr(views, "shown_scores", lambda *_: [score] * 12)
+    lines = views.closing_text(job, workspace, "report/index.html").splitlines()
+    assert sum(line.startswith(score.set) for line in lines) == 10
+    assert "2 more scores in the report" in lines
+
+
+def test_open_shows_the_report_in_a_browser(
+    finished: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: shown.append(url) or True)
+    page = finished[0] / "report" / "index.html"
+    assert succeed("open", finished[0]).output.strip() == str(page)
+    assert shown == [page.as_uri()]
+    monkeypatch.setattr(webbrowser, "open", lambda _url: False)
+    done = run("open", finished[0])
+    assert done.exit_code == 1
+    assert "no browser can be started here" in done.output

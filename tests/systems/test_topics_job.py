@@ -24,7 +24,7 @@ from distembed.costs import Cost
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
-from distembed.systems.topics import views
+from distembed.systems.topics import starts, views
 from distembed.systems.topics.job import TopicsJob
 from tests.commands import job_fixtures, run, run_once, succeed, untimed, written_once
 from tests.small_jobs.topics import (
@@ -141,6 +141,88 @@ def test_a_topic_has_one_number_everywhere(finished: tuple[Path, str], tmp_path:
         assert f"{topic}: {word} " in page
 
 
+def test_a_topic_says_what_its_documents_have_in_common(finished: tuple[Path, str], tmp_path: Path) -> None:
+    """A label fills one topic: the last lines, the report and the table say so, beside the telling words."""
+    output, page = finished[1], (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    succeed("export", finished[0], "--what", "topics", "--to", tmp_path / "t.csv")
+    rows = pacsv.read_csv(tmp_path / "t.csv").to_pylist()
+    for kind, words in CLASSES.items():
+        said = re.search(rf"(\d+)% have kind {kind} \(of all (3\d)%\)", output)
+        assert said, output
+        assert int(said[1]) > 90
+        assert kind in page
+        topic = next(row["topic"] for row in rows if said[0] in row["stands_out"])
+        telling = {row["telling_word"] for row in rows if row["topic"] == topic and row["telling_word"]}
+        assert len(telling & set(words)) >= 6
+        assert not telling & {"said", "people", "made"}
+    assert len(re.findall(r"found again 1\.00", output)) == 3
+    assert "telling words" in page
+
+
+def test_labels_are_no_truth_unless_the_job_says_so(job: Path, copy: Path) -> None:
+    """Without `report.score_labels` nothing scores the topics by their labels, and nothing is computed again."""
+    done = succeed("run", job, "--workspace", copy, "--set", "report.score_labels=false")
+    page = (copy / "report" / "index.html").read_text(encoding="utf-8")
+    assert "nothing to do: all 9 stages were done before" in done.output
+    assert "NMI 0." not in done.output
+    assert "Agreement with labels" not in page
+    assert "Cosines of documents of one class" not in page
+    assert "The same map by label" in page
+
+
+def test_the_share_of_topics_by_what_is_known_of_documents(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    """A figure and a table in the report, a figure of its own, and an export: of every column of a few values."""
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.count("Topics by kind") >= 2
+    done = succeed("export", finished[0], "--what", "shares", "--to", tmp_path / "s.csv")
+    assert "9 shares of topics" in done.output
+    rows = pacsv.read_csv(tmp_path / "s.csv").to_pylist()
+    assert {row["value"]: row["n_documents"] for row in rows} == {"farm": 20, "music": 20, "sea": 21}
+    for kind in CLASSES:
+        shares = [row["share"] for row in rows if row["value"] == kind]
+        assert sum(shares) > 0.95
+        assert max(shares) > 0.6
+    assert all(row["low"] <= row["share"] <= row["high"] for row in rows)
+    succeed("plot", "shares", finished[0], "--to", tmp_path / "s.svg")
+    assert "farm" in (tmp_path / "s.svg").read_text(encoding="utf-8")
+    done = run("plot", "shares", finished[0], "--by", "year", "--to", tmp_path / "n.svg")
+    assert "no shares by 'year'" in done.stderr
+    assert "give --by one of kind" in done.stderr
+
+
+def test_columns_of_documents_go_into_exports_and_answers(job: Path, tmp_path: Path) -> None:
+    """The export has the columns of a table, new documents have none; a table that does not fit is an error."""
+    meta = tmp_path / "meta.csv"
+    meta.write_text("id,half\n" + "".join(f"d{n},{'first' if n < 30 else 'second'}\n" for n in range(60)))
+    changes = [
+        *(
+            "--set",
+            f"corpus.metadata={meta}",
+            "--set",
+            "topics.compare_with=[]",
+            "--set",
+            "topics.n_starts=1",
+        ),
+        *("--workspace", str(tmp_path / "w")),
+    ]
+    done = succeed("run", job, *changes)
+    assert "60 of 62 documents have a row in " in done.output
+    succeed("export", tmp_path / "w", "--to", tmp_path / "d.csv")
+    rows = pacsv.read_csv(tmp_path / "d.csv").to_pylist()
+    assert [row["half"] for row in rows] == ["first"] * 30 + ["second"] * 30 + ["", ""]
+    assert "Topics by half" in (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
+    succeed("infer", tmp_path / "w", job.parent / "collection.jsonl", "--to", tmp_path / "new.csv")
+    new = pacsv.read_csv(tmp_path / "new.csv").to_pylist()
+    assert new == [{name: value for name, value in row.items() if name != "half"} for row in rows]
+    meta.write_text("id,half\nnobody,first\n")
+    done = run("run", job, *changes)
+    assert done.exit_code == 1
+    assert "no document has a row" in done.stderr
+    assert "'d0'" in done.stderr
+
+
 def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_path: Path) -> None:
     succeed("export", finished[0], "--what", "topics", "--to", tmp_path / "t.parquet")
     rows = pq.read_table(tmp_path / "t.parquet").to_pylist()
@@ -159,7 +241,7 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
     [
         (
             ("--what", "names", "--to", "x.csv"),
-            "has no table of names: give --what documents or topics or words",
+            "has no table of names: give --what documents or topics or shares or words",
         ),
         (("--to", "x.xlsx"), "the format of x.xlsx cannot be told from its name: end it in .parquet, .csv"),
         (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
@@ -482,6 +564,32 @@ def test_the_starts_of_whole_matrices_are_tasks_of_one_graph(job: Path, tmp_path
         )
     (fits,) = [names for names in graphs if "start" in names]
     assert fits.count("start") == 2 * 3
+
+
+def test_the_start_that_is_kept_is_fitted_again_only_where_the_run_was_stopped(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again, fitted, digests = [], starts.fitted, []
+    monkeypatch.setattr(starts, "fitted", lambda *given: (again.append(given[1:]), fitted(*given))[1])
+
+    def run_to_topics(name: str) -> None:
+        options = {"compare_with": [], "n_starts": 3, "choose": "objective"}
+        de.run_job(job, workspace=tmp_path / name, until="topics", topics=options)
+        digests.append(de.Workspace.open(tmp_path / name).stages()["topics"].digest)
+
+    run_to_topics("fresh")
+    assert not again
+    with monkeypatch.context() as patch:
+        patch.setattr(starts, "_store_factors", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_to_topics("stopped")
+    run_to_topics("stopped")
+    assert len(again) == 1
+    assert digests[0] == digests[1]
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_the_plan_of_topics_counts_every_method_and_start(job: Path) -> None:

@@ -176,15 +176,49 @@ def test_explain_says_which_view_makes_two_words_near(folder: Path, tmp_path: Pa
     assert any(f"{largest} makes the words nearest" in sentence for sentence in record["sentences"])
 
 
+def test_explain_says_that_its_parts_are_those_before_components_were_left_out(own: Path) -> None:
+    succeed("run", own / "job.toml", "--replace", "--set", "join.n_components=6")
+    done = succeed("explain", own / "w", "word2", "word4")
+    assert "of all 19 components, of which [join] n_components keeps 6" in " ".join(done.output.split())
+
+
 def test_a_weight_is_changed_without_counting_again(own: Path) -> None:
     done = succeed("run", own / "job.toml", "--replace", "--set", "views.sides.weight=0.3")
     assert "view_sides_parts" not in done.output.replace("done before", "")
     assert np.linalg.norm(array(own, "vectors")[0, 4:9]) == pytest.approx(0.3, abs=1e-5)
 
 
+def test_a_view_may_have_a_regularization_of_its_own(own: Path) -> None:
+    """The n-grams of the words are one map, of which the components of each view have their own lambda."""
+    common = ("--replace", "--until", "vectors", "--set", "subwords.enabled=true")
+    succeed("run", own / "job.toml", *common)
+    shared = array(own, "subword_vectors").T
+    done = succeed("run", own / "job.toml", *common, "--set", "views.sides.regularization=5.0")
+    assert "joined" not in done.output.replace("done before", "")
+    found = array(own, "subword_vectors").T
+    n_psdvec, n_sides = 4, 5
+    is_of_sides = np.zeros(shared.shape[1], bool)
+    is_of_sides[n_psdvec : n_psdvec + n_sides] = True
+    np.testing.assert_allclose(found[:, ~is_of_sides], shared[:, ~is_of_sides], atol=1e-2)
+    lengths = np.linalg.norm(found, axis=0) / np.linalg.norm(shared, axis=0)
+    assert (lengths[is_of_sides] < 0.5).all()
+    mixed = succeed(
+        "run",
+        own / "job.toml",
+        *common,
+        "--set",
+        "views.sides.regularization=5.0",
+        "--set",
+        "join.n_components=6",
+    )
+    assert "has no effect: it needs a job without join.n_components" in mixed.output
+
+
 @pytest.mark.parametrize(
     ("setting", "code", "message"),
     [
+        ("views.sides.regularization=0.0", 2, "views.sides.regularization"),
+        ("views.sides.regularization=0.1", 0, "has no effect: it needs subwords.enabled = true"),
         ("views.sides.weight=0.0", 2, "views.sides.weight"),
         ("views.sides.weight=nan", 2, "views.sides.weight"),
         ("views.sides.method=svd", 2, "'svd'"),

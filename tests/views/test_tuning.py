@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pyarrow.csv as pacsv
@@ -12,13 +14,25 @@ from distembed.cli.tuning import _doubts
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets
-from distembed.job.model import JobError
+from distembed.job.model import Job, JobError
 from distembed.job.opening import open_job
 from distembed.job.progress import Silent
 from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
+from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
-from distembed.views.tuning import Candidate, JobOf, item_halves, parse_grid, parse_grids, tune
+from distembed.views import candidates
+from distembed.views.candidates import Branch, branches_of, run_at_once
+from distembed.views.tuning import (
+    Candidate,
+    JobOf,
+    _fingerprints,
+    _in_place,
+    item_halves,
+    parse_grid,
+    parse_grids,
+    tune,
+)
 from tests.commands import succeed
 
 WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
@@ -119,6 +133,67 @@ def test_candidates_share_a_workspace_where_they_share_counts(job: str, tmp_path
     tune(with_keys(job), {"counting.window": [1, 3]}, pairs_of(job))
     assert sum(Workspace.exists(place) for place in (tmp_path / "w.tune").iterdir()) == 2
     assert not (tmp_path / "w").exists()
+
+
+def test_candidates_at_the_same_time_have_the_scores_of_those_one_after_another(
+    job: str, tmp_path: Path
+) -> None:
+    together, again = Notes(), Notes()
+    found = tune(with_keys(job), GRID, pairs_of(job), reporter=together, at_once=2)
+    assert len(together.candidates) == 5
+    # What they share is made once, and nothing is left but the scores.
+    (shared,) = [place for place in (tmp_path / "w.tune").iterdir() if Workspace.exists(place)]
+    assert set(Workspace.open(shared).stages()) == {"tokens", "vocabulary", "partial_counts", "cooccurrence"}
+    assert repr(tune(with_keys(job), GRID, pairs_of(job), reporter=again)) == repr(found)
+    assert not again.candidates
+    one_by_one = tune(with_keys(job), GRID, pairs_of(job), place=str(tmp_path / "other"))
+    assert repr(one_by_one) == repr(found)
+
+
+def branches_in(job: str, *settings: tuple[str, ...]) -> list[Branch]:
+    jobs = {repr(keys): with_keys(job)(keys) for keys in settings}
+    return branches_of(
+        {name: (_in_place(one, "tune", one), _fingerprints(one, one)) for name, one in jobs.items()}
+    )
+
+
+def test_candidates_part_at_the_first_stage_in_which_they_differ(job: str) -> None:
+    noncore = ("psdvec.n_core=10",)
+    one, other = branches_in(job, (*noncore, "psdvec.ridge=[1.0]"), (*noncore, "psdvec.ridge=[2.0]"))
+    assert one.until == other.until == "core"
+    assert one.workspace != other.workspace
+    assert one.is_copy
+    assert other.is_copy
+    both = [
+        (*noncore, f"psdvec.smoothing={s}", f"psdvec.ridge=[{ridge}]")
+        for s in (0.1, 0.2)
+        for ridge in (1.0, 2.0)
+    ]
+    assert [(branch.until, len(branch.jobs)) for branch in branches_in(job, *both)] == [
+        ("cooccurrence", 2)
+    ] * 2
+    windows = branches_in(job, ("counting.window=1",), ("counting.window=2",))
+    assert [branch.is_copy for branch in windows] == [False, False]
+
+
+def test_so_many_candidates_run_at_the_same_time(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    branches = branches_in(job, *((f"counting.window={n}",) for n in (1, 2, 3)), ("counting.window=4",))
+    together, running, most, done = Barrier(2), [], [], {}
+
+    def make(own: Job, workers: Workers) -> tuple[int | None, int]:
+        running.append(own)
+        most.append(len(running))
+        together.wait(30)  # for another candidate
+        running.remove(own)
+        together.wait(30)
+        return workers.n_workers, workers.n_runs
+
+    monkeypatch.setattr(candidates, "_processes", ThreadPoolExecutor)
+    run_at_once(branches, 2, lambda _: Workers(n_workers=4), make, done.__setitem__, begun=lambda _: None)
+    assert list(done.values()) == [(2, 2)] * 4
+    assert max(most) == 2
 
 
 def test_a_search_that_was_stopped_goes_on(job: str) -> None:

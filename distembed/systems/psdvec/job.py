@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -22,9 +22,11 @@ from distembed.job.model import (
     Only,
     ReportSection,
     Section,
+    later,
     section_of,
 )
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
+from distembed.stages.given_counts import CountsJob
 from distembed.stages.kept_matrices import WordMatricesSection
 from distembed.vectors.ngram_blocks import check_lengths
 
@@ -47,11 +49,28 @@ class PSDVecSection(Section):
     batch_words: int = OPTION
     ridge: float | tuple[float, ...] = OPTION
     bands: tuple[int, ...] | None = OPTION
+    update: Literal["scratch", "warm", "frozen"] = later("scratch")
+    """What becomes of the vectors that the workspace has when its counts change: "scratch" solves all anew, "warm"
+    starts from them and stops when the objective falls no more, "frozen" leaves them and solves only new words.
+    """
+    core_vectors: InputPath | None = later(None)
+    """Finished vectors of core words: a file in any format, or a workspace. They stay as they are, and all other words
+    are solved against them.
+    """
 
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the estimator, as they are written in JSON."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"update", "core_vectors"})
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        if self.core_vectors is not None and self.update != "scratch":
+            raise ValueError(
+                f'update = "{self.update}" starts from the vectors of the workspace, and core_vectors names others: '
+                "leave one out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _a_ridge_for_each_band(self) -> Self:
@@ -89,6 +108,10 @@ class SubwordsSection(Section):
     min_n: int = OPTION
     max_n: int = OPTION
     buckets: int | None = OPTION
+    regularization: float = OPTION
+    """Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero. The
+    components of a view may have another.
+    """
 
     @model_validator(mode="after")
     def _lengths_rise(self) -> Self:
@@ -99,15 +122,24 @@ class SubwordsSection(Section):
 class ViewSection(Section):
     """`[views.NAME]`: one more view of the text, whose vectors are joined to those of `[psdvec]`."""
 
+    effects: ClassVar[tuple[Only, ...]] = (
+        Only(("regularization",), "subwords.enabled", (True,)),
+        Only(("regularization",), "join.n_components", (None,)),
+    )
+
     method: str
     """How its vectors are made."""
     weight: float = Field(default=0.7, gt=0)
     """The weight of the directions of its vectors in the joined ones; those of `[psdvec]` have weight 1."""
+    regularization: float | None = Field(default=None, gt=0)
+    """`subwords.regularization` for the components of this view; by default as there."""
 
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 2, "direction": "left"})
 class CountedView(CountingSection, ViewSection):
     """A view that counts the text in its own way."""
+
+    effects = (*CountingSection.effects, *ViewSection.effects)
 
     n_components: int = Field(default=300, ge=1)
     """The dimensions of its vectors."""
@@ -201,6 +233,8 @@ class EvaluationSection(Section):
     """Whether the mean vector is subtracted before the evaluation."""
     n_components_removed: int = Field(default=0, ge=0)
     """How many of the first principal components are removed before the evaluation."""
+    bootstrap: int = later(0, ge=0)
+    """How often documents are drawn again, with replacement, for intervals of scores and of neighbors in the report."""
 
 
 class PSDVecMatricesSection(WordMatricesSection):
@@ -212,10 +246,13 @@ class PSDVecMatricesSection(WordMatricesSection):
     """
 
 
-class PSDVecJob(CountingJob):
-    """A job of `system = "psdvec"`: a corpus in, word vectors out."""
+class PSDVecJob(CountsJob, CountingJob):
+    """A job of `system = "psdvec"`: a corpus, or its counts, in, word vectors out."""
 
-    effects = (Only(("join",), "view_names", (), "a view, [views.NAME]"),)
+    effects = (
+        Only(("join",), "view_names", (), "a view, [views.NAME]"),
+        Only(("counting",), "counts", (None,), "a text, corpus.paths"),
+    )
 
     counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
@@ -243,6 +280,25 @@ class PSDVecJob(CountingJob):
         if section["keep_pmi"] and isinstance(matrices, Mapping):
             matrices = {**matrices, "keep": ["pmi", *matrices.get("keep", ())]}
         return {**tree, "psdvec": rest, "matrices": matrices}
+
+    @model_validator(mode="after")
+    def _views_have_a_text(self) -> Self:
+        counted = [name for name, view in self.views.items() if isinstance(view, CountedView)]
+        if self.counts is not None and counted:
+            raise ValueError(
+                f"views.{counted[0]} counts a text, and a job that starts from counts.path has none: leave it out, or "
+                'give method = "vectors"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _documents_are_drawn_of_a_text(self) -> Self:
+        if self.counts is not None and self.evaluation.bootstrap:
+            raise ValueError(
+                "evaluation.bootstrap draws documents again, and a job that starts from counts.path has none: leave it "
+                "out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

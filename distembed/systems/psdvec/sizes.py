@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from distembed.counting.costs import RunSizes
 from distembed.job.stage import Counted
-from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, estimated_pairs, pair_sizes
+from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, SizesWithPairs, estimated_pairs, pair_sizes
+from distembed.stages.given_counts import GivenPairs, given_pairs
 from distembed.systems.psdvec.job import CountedView, PSDVecJob
 
 
-class PSDVecSizes(NamedTuple):
+@dataclass(frozen=True)
+class PSDVecSizes(SizesWithPairs):
     """The sizes of the counts that PSDVec factorizes, and of those of each view that counts the text."""
 
-    pairs: PairSizes
+    pairs: PairSizes | GivenPairs
     views: dict[str, PairSizes]
-
-    @property
-    def corpus(self) -> CorpusSizes:
-        """The sizes of the corpus."""
-        return self.pairs.corpus
-
-    @property
-    def n_nonzero(self) -> int:
-        """The pairs that PSDVec factorizes."""
-        return self.pairs.n_nonzero
-
-    @property
-    def runs(self) -> RunSizes:
-        """The sizes of the runs that are added up to these pairs."""
-        return self.pairs.runs
-
-    @property
-    def sentence(self) -> str:
-        """The sizes in words."""
-        return self.pairs.sentence
 
 
 def psdvec_sizes(job: PSDVecJob, counted: Counted | None) -> PSDVecSizes:
     """Return the sizes of a job; what the committed stages know is exact."""
+    if job.counts is not None:
+        return PSDVecSizes(given_pairs(job, counted), {})
     pairs = pair_sizes(job, counted)
     views = {
         name: _view_sizes(job, name, view, pairs.corpus, counted)

@@ -6,7 +6,6 @@ The estimator and the evaluation are imported by the stages that use them: sciki
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from distembed.execution import Checkpoint, compute, persist
 from distembed.factorization.join_costs import join_cost
 from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import ROUND_VECTORS, slice_rows_and_columns
+from distembed.factorization.psdvec_core import slice_rows_and_columns
 from distembed.factorization.psdvec_costs import (
     CoreOptions,
     CoreSizes,
@@ -33,6 +32,7 @@ from distembed.factorization.psdvec_costs import (
     core_cost,
     core_memory,
     noncore_cost,
+    with_known_vectors,
 )
 from distembed.factorization.psdvec_inputs import check_core_size
 from distembed.factorization.subword_costs import joined_cost, subword_cost, table_bytes
@@ -50,9 +50,9 @@ from distembed.job.word_vectors import (
     read_subwords,
 )
 from distembed.linalg.chunks import balanced_chunks
-from distembed.linalg.eigen import BASIS, PRODUCT
 from distembed.neighbors.costs import RowSizes
 from distembed.stages import outputs as corpus_outputs
+from distembed.stages.core_states import kept_in_memory, storing
 from distembed.stages.corpus import (
     COOCCURRENCE,
     PARTIAL_COUNTS,
@@ -61,14 +61,27 @@ from distembed.stages.corpus import (
     vocabulary_of,
 )
 from distembed.stages.corpus_sections import counting_options
+from distembed.stages.given_counts import GIVEN_COUNTS, GIVEN_PARTS, GIVEN_VOCABULARY
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
+from distembed.systems.psdvec.bootstrap import bootstrap_stages
 from distembed.systems.psdvec.job import PSDVecJob
 from distembed.systems.psdvec.presets import PRESETS
 from distembed.systems.psdvec.sizes import PSDVecSizes, psdvec_sizes, vectors_stage
 from distembed.systems.psdvec.text_views import view_stages, width_of
+from distembed.systems.psdvec.update import (
+    DRIFT_STAGE,
+    PREVIOUS,
+    PREVIOUS_STAGE,
+    check_given_vectors,
+    known_vectors,
+    solved_vectors,
+    starts_from_vectors,
+    store_frozen,
+    warm_start,
+)
 from distembed.weighting.costs import pmi_cost
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
@@ -123,13 +136,13 @@ def unspelled_vectors(ctx: Context) -> da.Array:
     """Return the vectors of all words, lazily, before their spelling is added: joined where the job has views."""
     if ctx.job.views:
         return outputs.JOINED_VECTORS.read(ctx.workspace)
-    return solved_vectors(ctx.job, ctx.workspace)
+    return solved_vectors(ctx.workspace)
 
 
 def parts_of(job: PSDVecJob, workspace: Workspace) -> list[da.Array]:
     """Return the vectors that a job with views joins, lazily: those of PSDVec, and those of each view."""
     views = (outputs.VIEW_VECTORS.read(workspace, view=name) for name in job.views)
-    return [solved_vectors(job, workspace), *views]
+    return [solved_vectors(workspace), *views]
 
 
 def weights_of(job: PSDVecJob) -> list[float]:
@@ -170,17 +183,25 @@ def n_dimensions(job: PSDVecJob) -> int:
     return min(whole, job.join.n_components or whole)
 
 
-def solved_vectors(job: PSDVecJob, workspace: Workspace) -> da.Array:
-    """Return the vectors of all words as core and regression gave them, lazily."""
-    core = outputs.CORE_VECTORS.read(workspace)
-    if not (solves_noncore_first(job) and workspace.stages()[NONCORE].facts["n_noncore"]):
-        return core
-    return da.concatenate([core, outputs.NONCORE_VECTORS.read(workspace)])
-
-
 def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
     """Return the map of n-grams of a job."""
-    return SubwordMap(**job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=checkpoint)
+    options = job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
+    if own := _own_regularization(job):
+        widths = {
+            "psdvec": job.psdvec.n_components,
+            **{name: width_of(view) for name, view in job.views.items()},
+        }
+        of_all = options["regularization"]
+        options["regularization"] = [
+            own.get(name, of_all) for name, width in widths.items() for _ in range(width)
+        ]
+    return SubwordMap(**options, checkpoint=checkpoint)
+
+
+def _own_regularization(job: PSDVecJob) -> dict[str, float]:
+    """Return the regularization of the views that have one of their own, and components of their own in the join."""
+    own = {name: view.regularization for name, view in job.views.items() if view.regularization is not None}
+    return {} if job.join.n_components else own
 
 
 def _table_bytes(job: PSDVecJob, n_words: int) -> int:
@@ -192,7 +213,11 @@ def _table_bytes(job: PSDVecJob, n_words: int) -> int:
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the stage."""
-    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP)}
+    own = _own_regularization(job)
+    return {
+        SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP),
+        **({"regularization": own} if own else {}),
+    }
 
 
 def plan_subwords(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
@@ -224,38 +249,18 @@ NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight", "bat
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return the options of the factorization that its core depends on."""
-    options = job.psdvec.options
-    return {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
+    options, section = job.psdvec.options, job.psdvec
+    chosen = {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
+    if section.update != "scratch":
+        return {**chosen, "update": section.update}
+    if section.core_vectors is not None:
+        return {**chosen, "psdvec": options, "core_vectors": section.core_vectors}
+    return chosen
 
 
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     """Return the estimator of a job."""
     return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
-
-
-def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
-    """Return which intermediate arrays of core mode stay in the memory of the workers because there is room."""
-    resources = ctx.job.resources
-    memory = core_memory(CoreOptions.of(ctx.job.psdvec), n_core, n_pairs, resources.block_memory)
-    if limits := ctx.workers.memory_limits():
-        return memory.kept_in_cluster(list(limits.values()))
-    return memory.kept_in_process(resources.memory_limit, resources.n_workers)
-
-
-def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
-    """Return a checkpoint that stores all intermediate arrays except those that are kept in memory.
-
-    A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
-    held Dask computes again. The vectors of each round are always stored.
-    """
-
-    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
-        state, _, number = name.rsplit("/", maxsplit=1)[-1].partition("-")
-        is_basis = bool(number) and state in (BASIS, PRODUCT)
-        in_memory = {Kept.ALL: state != ROUND_VECTORS, Kept.BASES: is_basis, Kept.NONE: False}[kept]
-        return persist(name, make) if in_memory else stored(name, make)
-
-    return keep
 
 
 def _core_size(job: PSDVecJob, sizes: PSDVecSizes) -> int:
@@ -287,14 +292,16 @@ def plan_core(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
     pair_bytes = stored_pair_bytes(counting_options(job))
     cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
+    if starts_from_vectors(job):
+        cost = with_known_vectors(cost, sizes.corpus.n_words, job.psdvec.n_components)
     return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
-    """Solve the core words jointly."""
+    """Solve the core words jointly, from the start or from the vectors before; or take vectors that are there."""
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
-    word_counts = vocabulary_of(ctx.workspace).counts
-    row_totals = marginals(counts).rows
+    vocabulary, row_totals = vocabulary_of(ctx.workspace), marginals(counts).rows
+    word_counts = vocabulary.counts.astype(float)
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
     row_nonzeros = np.asarray(corpus_outputs.ROW_NONZEROS.read(ctx.workspace)["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
@@ -303,9 +310,15 @@ def run_core(ctx: Context) -> dict[str, Any]:
     if kept == Kept.ALL:
         core_counts = core_counts.persist()
     model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
-    model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
-    ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
     ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
+    known = known_vectors(ctx, vocabulary, n_core)
+    if known is not None and ctx.job.psdvec.update != "warm":
+        return store_frozen(ctx, psdvec_of(ctx), counts, core_counts, row_totals, known)
+    words, start = (word_counts[:n_core], row_totals[:n_core]), None
+    if known is not None:
+        start = warm_start(psdvec_of(ctx), core_counts, *words, known)
+    model.fit_core(core_counts, *words, start=start)
+    ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
     ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": model.eigenvalues_}))
     ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": model.objective_}))
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
@@ -378,7 +391,8 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     core, counts = outputs.CORE_VECTORS.read(ctx.workspace), corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     n_core, n_words = len(core), len(counts)
     if n_core == n_words:
-        return None, {"n_noncore": 0}
+        facts = ctx.workspace.stages()["core"].facts
+        return None, {"n_noncore": 0, **{name: facts[name] for name in LEARNED if name in facts}}
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"])
     model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
@@ -415,6 +429,11 @@ def plan_evaluation(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     )
 
 
+def evaluation_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return the sets, and how they are judged."""
+    return {"evaluation": job.evaluation.model_dump(mode="json", exclude={"bootstrap"})}
+
+
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
     scores = []
@@ -447,21 +466,30 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         SUBWORDS, (*joined, "vocabulary"), subword_parameters, run_subwords, plan_subwords
     )
     made_of = (*joined, SUBWORDS) if job.subwords.enabled else joined
+    text = (TOKENS, VOCABULARY, PARTIAL_COUNTS, COOCCURRENCE)
+    is_updated = job.psdvec.update != "scratch"
     return (
-        TOKENS,
-        VOCABULARY,
-        PARTIAL_COUNTS,
-        COOCCURRENCE,
+        *((PREVIOUS_STAGE,) if is_updated else ()),
+        *(text if job.counts is None else (GIVEN_VOCABULARY, GIVEN_PARTS, GIVEN_COUNTS)),
         *kept_stages(job, KEPT_PMI),
-        StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
+        StageSpec(
+            "core",
+            ("cooccurrence", "vocabulary", *((PREVIOUS,) if is_updated else ())),
+            core_parameters,
+            run_core,
+            plan_core,
+            check_given_vectors,
+        ),
         *((noncore,) if NONCORE in solved else ()),
         *_joining_stages(job, solved),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
+        *((DRIFT_STAGE,) if is_updated else ()),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
-            "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
+            "evaluation", ("vectors",), evaluation_parameters, run_evaluation, plan_evaluation, check_sets
         ),
+        *bootstrap_stages(job),
     )
 
 

@@ -33,6 +33,9 @@ from distembed.systems.psdvec.job import CountedView, FileView, PPMIView, PSDVec
 from distembed.systems.psdvec.sizes import PSDVecSizes, counts_stage, parts_stage, vectors_stage
 from distembed.weighting.spaces import directional_contexts
 
+OF_THE_JOIN = {"weight", "regularization"}
+"""The keys of a view that its own vectors do not depend on."""
+
 # --- tokens -> counts ------------------------------------------------------------------------------------------
 
 
@@ -61,7 +64,7 @@ def run_parts(ctx: Context, *, name: str) -> dict[str, Any]:
 def plan_counts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
     """Return the plan of adding up the runs of all parts."""
     view = sizes.views[name]
-    return merged_counts_cost(sizes.corpus.n_partitions, view.n_nonzero, view.runs, counting_of(job, name))
+    return merged_counts_cost(view.n_nonzero, view.runs, counting_of(job, name))
 
 
 def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -87,7 +90,7 @@ def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def vectors_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
     """Return the options of a view that its vectors depend on beside its counts."""
-    return {"view": job.views[name].model_dump(mode="json", exclude={"weight", *COUNTING_OPTIONS})}
+    return {"view": job.views[name].model_dump(mode="json", exclude=OF_THE_JOIN | COUNTING_OPTIONS)}
 
 
 def contexts_of(counts: da.Array, view: PPMIView) -> da.Array:
@@ -137,7 +140,7 @@ def weights_of_pmi(view: PPMIView) -> PMIWeights:
 
 def psdvec_of_view(view: PSDVecView, checkpoint: Checkpoint = persist) -> PSDVec:
     """Return the estimator of a view."""
-    options = view.model_dump(exclude={"method", "weight", *COUNTING_OPTIONS})
+    options = view.model_dump(exclude={"method"} | OF_THE_JOIN | COUNTING_OPTIONS)
     return PSDVec(**options, checkpoint=checkpoint)
 
 
@@ -171,7 +174,7 @@ def run_psdvec(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def file_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
     """Return the place of the finished vectors, which the run stamps."""
-    return {"view": job.views[name].model_dump(mode="json", exclude={"weight"})}
+    return {"view": job.views[name].model_dump(mode="json", exclude=OF_THE_JOIN)}
 
 
 def plan_file(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
 
+from distembed.display import MAX_ROWS, plural
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute, map_blocks
+from distembed.factorization.drift import COMPARED_NEIGHBORS, COMPARED_WORDS
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.job.word_vectors import SUBWORDS
@@ -27,7 +31,7 @@ from distembed.stages.words import (
     words_shown,
 )
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec import outputs, stages
+from distembed.systems.psdvec import outputs, stages, update
 from distembed.systems.psdvec.job import FileView, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
@@ -54,7 +58,9 @@ def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbors of the job's words and the place of the report."""
     vectors = judged_vectors(job, workspace)
     scores = shown_scores(workspace, EVALUATION)
-    table = evaluation.format_scores(safe_scores(scores)) if scores else ""
+    table = evaluation.format_scores(safe_scores(scores[:MAX_ROWS])) if scores else ""
+    if len(scores) > MAX_ROWS:
+        table += f"\n{plural(len(scores) - MAX_ROWS, 'more score')} in the report"
     near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, workspace, vectors).items())
     parts = (table, near, lacking_line(job, workspace), report.ways_on(workspace, where))
     return "\n\n".join(part for part in parts if part)
@@ -74,7 +80,8 @@ def neighbors(
 
 def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
     done = workspace.stages()
-    tokens, vocabulary, counts = (done[name].facts for name in ("tokens", "vocabulary", "cooccurrence"))
+    tokens = done["tokens"].facts if job.counts is None else {}
+    vocabulary, counts = (done[name].facts for name in ("vocabulary", "cooccurrence"))
     return {
         "documents": tokens.get("n_documents", 0),
         "tokens": tokens.get("n_tokens", 0),
@@ -111,7 +118,9 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.score_sections(shown_scores(workspace, EVALUATION)),
         *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
+        *_error_bars(job, workspace),
         *_views(job, workspace, vectors),
+        *drift_sections(job, workspace),
         *bias_audit(job, vectors),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
@@ -120,6 +129,38 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.stage_table(report.stage_rows(stages.stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
+
+
+def _error_bars(job: PSDVecJob, workspace: Workspace) -> list[report.Section]:
+    """Show the intervals of scores and of neighbors over draws of documents, if the job asks for draws."""
+    if not job.evaluation.bootstrap:
+        return []
+    scores = json.loads(workspace.read_bytes(outputs.BOOTSTRAP.name))
+    near = outputs.BOOTSTRAP_NEIGHBORS.read(workspace).to_pylist()
+    caption = (
+        f"95 % of {plural(job.evaluation.bootstrap, 'draw')} of documents with replacement; the vectors are those of "
+        "[psdvec], solved against its core, before views and spelling are joined. Share of draws: how often it is that "
+        "near. What changes from draw to draw is no finding (Antoniak and Mimno 2018)."
+    )
+    formats = dict.fromkeys(("value", "cosine"), report.three_decimals)
+    shown = [_with_interval(row) for row in scores if row["low"] is not None]
+    parts = [report.table("Scores", shown, formats=formats)] if shown else []
+    rows = [_with_interval(row) for row in near]
+    parts.append(
+        report.first_rows(rows, partial(_neighbor_bars, formats=formats, caption=caption), n_shown=20)
+    )
+    return [report.group("Error bars", parts)]
+
+
+def _with_interval(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with its ends as an interval."""
+    rest = {name: value for name, value in row.items() if name not in ("low", "high")}
+    return {**rest, "interval": (row["low"], row["high"])}
+
+
+def _neighbor_bars(rows: Sequence[Any], *, formats: Any, caption: str) -> report.Section:
+    shares = {"share_of_draws": "{:.0%}".format}
+    return report.table("Neighbors", rows, formats=formats | shares, caption=caption)
 
 
 def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
@@ -182,6 +223,28 @@ def _parts(job: PSDVecJob, workspace: Workspace) -> tuple[list[da.Array], list[n
     return parts, np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
 
 
+MOVED_WORDS = 20
+"""Words that the report names which moved most."""
+
+
+def drift_sections(job: PSDVecJob, workspace: Workspace) -> list[report.Section]:
+    """Show how far words moved since the vectors before, and those that moved most, where a job starts from them."""
+    facts = workspace.stages()[update.DRIFT].facts if job.psdvec.update != "scratch" else {}
+    if not facts.get("n_shared"):
+        return []
+    table = outputs.DRIFT.read(workspace)
+    moved = table.sort_by([("cosine", "ascending"), ("count", "descending")])[:MOVED_WORDS].to_pylist()
+    kept = facts["neighbors_kept"]
+    caption = (
+        f"{facts['n_shared']:,} words had a vector before, {facts['n_new']:,} are new, {facts['n_gone']:,} are gone. "
+        f"Of the {COMPARED_NEIGHBORS} nearest words of the most frequent {COMPARED_WORDS:,}, {kept:.1%} "
+        f"are the same. The objective was {facts['objective_before']:.6g} on the counts before and is "
+        f"{facts['objective']:.6g} now. The words that moved most come first: the cosine is that with the vector "
+        "before, after the rotation that brings both sets nearest."
+    )
+    return [report.table("Words that moved", moved, caption=caption)]
+
+
 def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
     """Show the tests of bias whose words are known, if there are any."""
     found = [each for each in bias.weat(vectors, case=job.evaluation.case) if each.n_partitions]
@@ -206,6 +269,9 @@ def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
         f"Of the views that are joined, {nearest['view']} makes the words nearest: {nearest['part']:.3f} of a joined "
         f"cosine of {sum(row['part'] for row in rows):.3f}."
     )
+    if kept := job.join.n_components:
+        whole = sum(part.shape[1] for part in stages.parts_of(job, workspace))
+        sentence += f" These are parts of all {whole} components, of which [join] n_components keeps {kept} afterwards."
     total = {"view": "joined", "part": sum(row["part"] for row in rows)}
     caption = (
         "Each part is the cosine in a view times its weight squared over the sum of these; parts add up."

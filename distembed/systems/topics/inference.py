@@ -24,8 +24,9 @@ from distembed.stages import corpus as corpus_stages
 from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
+from distembed.systems.topics.descriptions import document_norms
 from distembed.systems.topics.job import TopicsJob
-from distembed.systems.topics.views import document_norms, with_topic
+from distembed.systems.topics.views import with_topic
 from distembed.views.export import table_format, write_table
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import tf_idf
@@ -65,7 +66,12 @@ def inferred_table(job: TopicsJob, workspace: Workspace, paths: Iterable[str]) -
     CorpusError, FileNotFoundError
         If a file cannot be read as the job's `[corpus]` says.
     """
-    corpus = corpus_of(job.corpus.model_copy(update={"paths": tuple(paths)}))
+    own = {
+        "paths": tuple(paths),
+        "metadata": None,
+        "path_fields": (),
+    }  # the others are those of the job's own files
+    corpus = corpus_of(job.corpus.model_copy(update=own))
     model = _model(job, workspace)
     with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
         tokens = corpus.tokenize(folder)

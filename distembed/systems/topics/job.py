@@ -182,6 +182,10 @@ class TopicsReportSection(ShownSection):
     """How many documents of each topic are shown."""
     n_map_documents: int = Field(default=1000, ge=1)
     """How many documents the map shows."""
+    score_labels: bool = False
+    """Whether the labels that the documents came with are the topics looked for. The report and the last lines then
+    score the topics against them; by default a label is one more column, such as a decade or a source.
+    """
 
 
 class TopicsJob(CountingJob):

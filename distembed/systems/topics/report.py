@@ -24,7 +24,9 @@ from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.corpus import omissions
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
+from distembed.systems.topics.descriptions import described_topics, part_text, topic_name, topic_rows
 from distembed.systems.topics.job import Method, TopicsJob
+from distembed.systems.topics.shares import share_sections
 from distembed.systems.topics.stages import stages
 from distembed.systems.topics.starts import (
     classes_of,
@@ -192,11 +194,7 @@ def page(job: TopicsJob, workspace: Workspace) -> str:
 
 def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
     """Return what was counted, the topics with their words, the scores if there are, and where everything is."""
-    rows = topic_rows(workspace, job.topics.method)
-    topics = "\n".join(
-        f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(map(shown, row['words'][:CLOSING_WORDS]))}"
-        for row in rows
-    )
+    topics = "\n".join(map(_topic_lines, described_topics(job, workspace, job.topics.method)))
     scores = "\n".join(_score_line(method, found) for method, found in summaries(job, workspace).items())
     coherence = "\n".join(
         f"{NAMES[method]:<18} coherence of the top {job.coherence.n_words} words: PMI {pmi:.2f} nats, NPMI {npmi:.3f}"
@@ -204,7 +202,7 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
     )
     parts = (
         _counts(workspace),
-        topics,
+        f"{topics}\n\n{HOW_TO_READ}",
         scores,
         coherence,
         number_sentence(job, workspace),
@@ -212,6 +210,24 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         report.ways_on(workspace, where, table="documents", suffix="csv"),
     )
     return "\n\n".join(part for part in parts if part)
+
+
+HOW_TO_READ = (
+    "Each topic: its words of the largest weight, and those that its documents hold and others do not. Found again: "
+    "the mean overlap of its documents with the nearest topic of each other start, 0 to 1."
+)
+
+
+def _topic_lines(row: dict[str, Any]) -> str:
+    """Return the lines of a topic: size and heaviest words, telling words, and what stands out."""
+    again = "" if np.isnan(row["found_again"]) else f"found again {row['found_again']:.2f}"
+    notes = [*([again] if again else []), *(shown(part_text(part)) for part in row["parts"])]
+    lines = [
+        f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(map(shown, row['words'][:CLOSING_WORDS]))}",
+        f"{'telling':>21}   {' '.join(map(shown, row['telling'][:CLOSING_WORDS]))}",
+        f"{'':>21}   {'; '.join(notes)}".rstrip(),
+    ]
+    return "\n".join(line for line in lines if line)
 
 
 def _score_line(method: Method, found: ScoreSummary) -> str:
@@ -226,7 +242,9 @@ def _score_line(method: Method, found: ScoreSummary) -> str:
 
 
 def summaries(job: TopicsJob, workspace: Workspace) -> dict[Method, ScoreSummary]:
-    """Return the scores of the starts of each method and of what is kept; nothing where there are no classes."""
+    """Return the scores of the starts of each method and of what is kept; nothing where labels are no truth."""
+    if not job.report.score_labels:
+        return {}
     rows = {(row["method"], row["start"]): row for row in outputs.SCORES.read(workspace).to_pylist()}
     if not rows:
         return {}
@@ -253,11 +271,6 @@ def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[f
     return found
 
 
-def topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
-    """Return what is known of each topic of a method."""
-    return [row for row in outputs.TOPICS.read(workspace).to_pylist() if row["method"] == method]
-
-
 def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
     """Return what is kept of the starts of a method."""
     curves = {start: curve for (name, start), curve in loss_curves(workspace).items() if name == method}
@@ -266,7 +279,8 @@ def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
     factors = (outputs.WORD_FACTORS, outputs.DOCUMENT_FACTORS)
     words, documents = (compute(one.read(workspace, of=prefix_of(job, method))) for one in factors)
     labels = kept_labels(workspace, method)
-    return Result(method, np.array(curves[drawn]), labels, documents, words, topic_rows(workspace, method))
+    topics = described_topics(job, workspace, method)
+    return Result(method, np.array(curves[drawn]), labels, documents, words, topics)
 
 
 def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
@@ -302,6 +316,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
     found = [
         _topic_section(job, results),
         *_maps(job, workspace, own),
+        *share_sections(job, workspace, [topic_name(row) for row in own.topics]),
         _document_table(job, workspace, own),
         *number_sections(job, workspace),
         _score_table(job, workspace),
@@ -327,17 +342,22 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
         {
             "topic": row["topic"],
             "documents": row["n_documents"],
-            "words": ", ".join(row["words"][: job.report.n_top_words]),
+            "heaviest words": ", ".join(row["words"][: job.report.n_top_words]),
+            "telling words": ", ".join(row["telling"][: job.report.n_top_words]),
+            "stands out": "; ".join(map(part_text, row["parts"])) or None,
+            "found again": row["found_again"],
             "PMI": None if np.isnan(row["pmi"]) else row["pmi"],
             "NPMI": row["npmi"],
         }
         for row in result.topics
     ]
     caption = (
-        f"{_order_of_words(job, result.method)}; PMI (nats) and NPMI of the pairs of the top {job.coherence.n_words}, "
+        f"{_order_of_words(job, result.method)}; telling words are held by its documents more than by others (log odds "
+        f"over their deviation). Found again: mean overlap (Jaccard) of its documents with the nearest topic of each "
+        f"other start. PMI (nats) and NPMI of the pairs of the heaviest {job.coherence.n_words}, "
         f"from the counts of {job.coherence.workspace or 'the collection itself'}."
     )
-    formats = {"PMI": _three, "NPMI": _three}
+    formats = {"PMI": _three, "NPMI": _three, "found again": lambda value: f"{value:.2f}"}
     return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
 
 
@@ -350,11 +370,6 @@ def _order_of_words(job: TopicsJob, method: Method) -> str:
 def _size_chart(result: Result, title: str) -> report.Section:
     sizes = {topic_name(row): row["n_documents"] for row in result.topics}
     return report.bar_chart(sizes, title, xlabel="documents of a topic")
-
-
-def topic_name(row: dict[str, Any]) -> str:
-    """Return the number of a topic with its first words."""
-    return f"{row['topic']}: {' '.join(row['words'][:3])}"
 
 
 def _score_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
@@ -477,7 +492,7 @@ def _cosine_sections(job: TopicsJob, workspace: Workspace, results: list[Result]
     drawn = {NAMES[result.method]: _top_word_cosines(result, place) for result in results}
     sections = [_density(drawn, f"Cosines of a topic's top {job.coherence.n_words} words")]
     classes = classes_of(workspace)
-    if classes is not None:
+    if classes is not None and job.report.score_labels:
         known = np.array([label is not None for label in classes])
         drawn = {}
         for result in results:

@@ -202,10 +202,14 @@ def _select_partition(
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Choose words that are neither rare, nor in most documents, nor stop words."""
-    options = ctx.job.vocabulary
+    options, tokens = ctx.job.vocabulary, tokens_of(ctx.job, ctx.workspace)
+    frozen = corpus_stages.frozen_vocabulary(ctx, tokens)
+    if frozen is not None:
+        corpus_stages.store_vocabulary(ctx, frozen)
+        return {"n_words": len(frozen), "n_tokens_known": int(frozen.counts.sum())}
     with corpus_stages.local_scratch(ctx.workspace) as scratch:
         every = build_vocabulary(
-            tokens_of(ctx.job, ctx.workspace),
+            tokens,
             min_count=options.min_count,
             keep=options.keep,
             words_in_memory=words_in_memory(ctx.job.resources.block_memory),
@@ -221,8 +225,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         keep=options.keep,
     )
     kept = every.take(chosen[: options.max_size])
-    columns = {"word": kept.array, "count": kept.counts, "document_count": kept.document_counts}
-    ctx.store_table(corpus_outputs.VOCABULARY, pa.table(columns))
+    corpus_stages.store_vocabulary(ctx, kept)
     return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(kept.counts.sum())}
 
 

@@ -6,7 +6,9 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -16,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.costs import PAIR_BYTES, Cost, add_costs
-from distembed.counting.costs import RunSizes, document_blocks
+from distembed.counting.costs import document_blocks
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -43,7 +45,7 @@ from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
-from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
+from distembed.stages.corpus_sizes import SizesWithPairs, about, pair_sizes, with_source
 from distembed.storage.tasks import boxed, boxed_all, run_blocks
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
@@ -89,27 +91,12 @@ def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:
     return labels if len({label for label in labels if label is not None}) > 1 else None
 
 
-class TopicSizes(NamedTuple):
+@dataclass(frozen=True)
+class TopicSizes(SizesWithPairs):
     """Sizes of a collection: its pairs of words, the words of its documents, the pairs that are associated."""
 
-    pairs: PairSizes
     n_terms: int
     n_associated: int
-
-    @property
-    def corpus(self) -> CorpusSizes:
-        """The sizes of its corpus."""
-        return self.pairs.corpus
-
-    @property
-    def n_nonzero(self) -> int:
-        """The pairs that are counted."""
-        return self.pairs.n_nonzero
-
-    @property
-    def runs(self) -> RunSizes:
-        """The sizes of the runs that are added up to these pairs."""
-        return self.pairs.runs
 
     @property
     def sentence(self) -> str:
@@ -141,6 +128,9 @@ class Work(NamedTuple):
     M: Any
     n_topics: int
     keeps_words: bool
+    least: dict[
+        Method, tuple[float, int, Any]
+    ]  # of the starts fitted here: the loss, the number and the model
     prefix: str = ""  # of the names under which what is kept of a start is found again
 
 
@@ -287,15 +277,20 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
 
 
 def _fit_box(box: NDArray[np.object_], *, X: Any, M: Any) -> NDArray[np.object_]:
-    """Return which start a model in a box is, and what it finds, in a box."""
+    """Return which start a model in a box is, and the model, fitted, in a list, in a box."""
     start, model = box[0]
     used = (X, M) if isinstance(model, SemanticNMF) else (X,)
-    return boxed((start, _found_by(model.fit(*used))))
+    return boxed((start, [model.fit(*used)]))
 
 
-def _keep_found(work: Work, found: tuple[tuple[Method, int], FittedStart]) -> None:
-    (method, number), arrays = found
+def _keep_found(work: Work, found: tuple[tuple[Method, int], list[Any]]) -> None:
+    (method, number), models = found
+    model = models.pop()  # Dask holds what a task returns until the last is done
+    arrays = _found_by(model)
     _kept_start(work, method, number, lambda: arrays)
+    if not work.keeps_words:
+        own = float(arrays.loss[-1]), number, model
+        work.least[method] = min(own, work.least.get(method, own), key=itemgetter(0, 1))
     options, name = work.ctx.job.topics, f"{work.n_topics} topics" if work.prefix else method
     n_done = sum(
         work.ctx.stage.has_checkpoint(_name_of(work, method, each) + LAST_KEPT)
@@ -410,7 +405,8 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     """Factorize from several starts by each method; keep every start's labels, and the factors of what is chosen."""
     job: TopicsJob = ctx.job
     n_topics = n_topics_of(job, ctx.workspace)
-    work = Work(ctx, *matrices(ctx, job.topics.methods), n_topics, keeps_words=job.topics.has_consensus)
+    keeps_words = job.topics.has_consensus
+    work = Work(ctx, *matrices(ctx, job.topics.methods), n_topics, keeps_words, least={})
     found = starts_of_each(work, job.topics.methods)
     rows: list[StartRow] = []
     labels: list[NDArray[np.int64]] = []
@@ -458,7 +454,8 @@ def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
         for number, (nmi, ari) in enumerate(means)
     ]
     if chosen is not None:
-        return Kept(fitted(work, method, chosen), rows, [])
+        _, number, model = work.least.get(method, (0.0, None, None))
+        return Kept(model if number == chosen else fitted(work, method, chosen), rows, [])
     model = _consensus(work, method, starts)
     labels = np.stack([model.labels_, *(start.labels for start in starts)])
     nmi, ari = (float(mean_agreement(table)[0]) for table in label_agreement(labels))
@@ -524,7 +521,7 @@ def run_number(ctx: Context) -> dict[str, Any]:
     job: TopicsJob = ctx.job
     X, M = matrices(ctx, (job.topics.method,))
     rows = [
-        _stability(Work(ctx, X, M, n_topics, keeps_words=True, prefix=f"{n_topics:05d}-"))
+        _stability(Work(ctx, X, M, n_topics, keeps_words=True, least={}, prefix=f"{n_topics:05d}-"))
         for n_topics in sorted(set(job.topics.n_topics_range))
     ]
     numbers, least = [row["n_topics"] for row in rows], [row["least_silhouette"] for row in rows]

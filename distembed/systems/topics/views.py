@@ -7,6 +7,7 @@ Each word of the document brings its term, and each other topic takes what it ex
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.concordance import document_passages
 from distembed.display import plural
-from distembed.execution import compute, one_blas_thread
-from distembed.factorization.document_factors import column_norms
+from distembed.execution import compute
 from distembed.factorization.nmf_blocks import (
     WeightTerms,
     column_shares,
@@ -30,8 +30,10 @@ from distembed.linalg.chunks import evenly_spaced
 from distembed.stages import corpus as corpus_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
+from distembed.systems.topics.descriptions import described_topics, document_norms, part_text, topic_name
 from distembed.systems.topics.job import TopicsJob
-from distembed.systems.topics.report import document_names, heaviest_words, kept_result, topic_name
+from distembed.systems.topics.report import document_names, heaviest_words, kept_result
+from distembed.systems.topics.shares import shares_table
 from distembed.systems.topics.stages import tokens_of
 from distembed.systems.topics.starts import classes_of, kept_labels
 from distembed.views.explain import NO_TOKENS, Asked, Explanation, Passages, TermTable, refuse_unknown
@@ -54,14 +56,6 @@ def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
     )
 
 
-def document_norms(job: TopicsJob, workspace: Workspace) -> NDArray[np.float64]:
-    """Return the lengths that the factors of a document are divided by before they are compared, (topics,)."""
-    if job.topics.method == "spherical_kmeans":  # its factors are cosines
-        return np.ones(outputs.WORD_FACTORS.read(workspace, of="").shape[1])
-    with one_blas_thread():
-        return column_norms(outputs.DOCUMENT_FACTORS.read(workspace, of=""))
-
-
 def with_topic(schema: pa.Schema) -> pa.Schema:
     """Return the columns of documents and, after them, that of their topic."""
     return pa.schema([*schema, pa.field("topic", pa.int64())])
@@ -77,19 +71,32 @@ def beside_topics(batches: Iterable[pa.RecordBatch], labels: NDArray[np.int64]) 
 
 
 def topics_table(job: TopicsJob, workspace: Workspace) -> Table:
-    """Return the top words of every topic of the job's own method, one row per word, as they are listed."""
-    own = [row for row in outputs.TOPICS.read(workspace).to_pylist() if row["method"] == job.topics.method]
-    rows = [{**row, "topic": number} for number, row in enumerate(own)]  # older workspaces count from 1 on
+    """Return the words of every topic of the job's own method, a row per rank: a heavy and a telling one."""
+    described = described_topics(job, workspace, job.topics.method)
+    topics = [
+        {**row, "topic": number} for number, row in enumerate(described)
+    ]  # older workspaces count from 1 on
     factors = np.asarray(compute(outputs.WORD_FACTORS.read(workspace, of="")), np.float64)
-    columns = {name: [row[name] for row in rows for _ in row["words"]] for name in TOPIC_COLUMNS.names}
-    columns["rank"] = [rank for row in rows for rank in range(1, 1 + len(row["words"]))]
-    columns["word"] = [word for row in rows for word in row["words"]]
-    cells = corpus_stages.vocabulary_of(workspace).index(columns["word"]), columns["topic"]
-    columns["weight"] = (factors[cells] / factors.sum(axis=0)[columns["topic"]]).tolist()
+    shares = factors / np.where(factors.sum(axis=0) > 0, factors.sum(axis=0), 1)
+    places = corpus_stages.vocabulary_of(workspace)
+    rows = [
+        {
+            **{name: topic[name] for name in TOPIC_COLUMNS.names if name in topic},
+            "stands_out": "; ".join(map(part_text, topic["parts"])),
+            "rank": rank,
+            "word": word,
+            "weight": float(shares[places.index([word])[0], topic["topic"]]),
+            "telling_word": telling,
+        }
+        for topic in topics
+        for rank, (word, telling) in enumerate(
+            zip_longest(topic["words"], topic["telling"][: len(topic["words"])]), 1
+        )
+    ]
     schema = pa.schema([*TOPIC_COLUMNS, *WORD_COLUMNS])
-    batch = pa.record_batch(columns, schema=schema)
-    n_words = max((len(row["words"]) for row in rows), default=0)
-    contents = f"{plural(len(rows), 'topic')} with up to {plural(n_words, 'word')} each"
+    batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+    n_words = max((len(row["words"]) for row in topics), default=0)
+    contents = f"{plural(len(topics), 'topic')} with up to {plural(n_words, 'word')} each"
     return Table(schema, None, batch.num_rows, [Piece(batch, None)], contents)
 
 
@@ -99,14 +106,23 @@ TOPIC_COLUMNS = pa.schema(
         ("n_documents", pa.int64()),
         ("pmi", pa.float64()),
         ("npmi", pa.float64()),
+        ("found_again", pa.float64()),
+        ("stands_out", pa.string()),
     ]
 )
 """What a topic is known by, the same in all its rows."""
 
-WORD_COLUMNS = pa.schema([("rank", pa.int64()), ("word", pa.string()), ("weight", pa.float64())])
-"""What a word of a topic is known by."""
+WORD_COLUMNS = pa.schema(
+    [("rank", pa.int64()), ("word", pa.string()), ("weight", pa.float64()), ("telling_word", pa.string())]
+)
+"""What the words of a topic at a rank are known by."""
 
-TABLES: dict[str, MakeTable] = {"documents": documents_table, "topics": topics_table, "words": words_table}
+TABLES: dict[str, MakeTable] = {
+    "documents": documents_table,
+    "topics": topics_table,
+    "shares": shares_table,
+    "words": words_table,
+}
 """What a topics job gives away, by the name that `--what` takes."""
 
 

@@ -26,7 +26,8 @@ from distembed.job.model import (
 from distembed.manifold.projection import Affinity, Solver
 from distembed.neighbors.graphs import Symmetry
 from distembed.spelling import did_you_mean, spelled_like
-from distembed.stages.corpus_sections import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
+from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingSection, LeftCountingSection
+from distembed.stages.given_counts import CountsJob
 from distembed.stages.kept_matrices import WordMatricesSection
 
 
@@ -359,12 +360,15 @@ class SpaceMatricesSection(WordMatricesSection):
     """The matrices that are kept: the distances between all words in the space that `wordspaces.vectors` names."""
 
 
-class WordSpacesJob(CorpusJob):
-    """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores side by side out."""
+class WordSpacesJob(CountsJob):
+    """A job of `system = "wordspaces"`: a corpus or its counts in, many word spaces and their scores out."""
 
-    effects = tuple(
-        Only((table,), "tables", (table,), f"a recipe that is made of {table}")
-        for table in ("contexts", "bigrams", "hal")
+    effects = (
+        *(
+            Only((table,), "tables", (table,), f"a recipe that is made of {table}")
+            for table in ("contexts", "bigrams", "hal")
+        ),
+        Only(("contexts",), "counts", (None,), "a text, corpus.paths"),
     )
 
     contexts: CountingSection = CountingSection()
@@ -405,6 +409,16 @@ class WordSpacesJob(CorpusJob):
             dense = [name for name in needed if isinstance(self.recipes[name], ReducedRecipe)]
             raise ValueError(
                 f"wordspaces.vectors is {vectors!r}; name a dense space of the job: {', '.join(dense)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _counts_are_contexts(self) -> Self:
+        wrong = [name for name in self.needed() if self.recipes[name].of in {*COUNTED} - {"contexts"}]
+        if self.counts is not None and wrong:
+            raise ValueError(
+                f"recipes.{wrong[0]} is made of {self.recipes[wrong[0]].of}, and a job that starts from counts.path "
+                'has contexts only: give of = "contexts"'
             )
         return self
 

@@ -51,6 +51,13 @@ from distembed.stages.corpus import (
     store_runs,
     vocabulary_of,
 )
+from distembed.stages.given_counts import (
+    GIVEN_COUNTS,
+    GIVEN_PARTS,
+    GIVEN_VOCABULARY,
+    given_array,
+    run_given_vocabulary,
+)
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import in_memory, set_lines, space_facts, store_nearest, store_scores
 from distembed.systems.wordspaces import outputs
@@ -87,7 +94,7 @@ from distembed.systems.wordspaces.sizes import (
 def vocabulary_parameters(job: WordSpacesJob) -> dict[str, Any]:
     """Return the section of the vocabulary, and the evaluation sets whose words it keeps."""
     kept = job.evaluation.sets if job.evaluation.keep_words else ()
-    return {**sections("vocabulary")(job), "keep_words_of": list(kept)}
+    return {**VOCABULARY.parameters(job), "keep_words_of": list(kept)}
 
 
 def counting_parameters(job: WordSpacesJob, *, table: str) -> dict[str, Any]:
@@ -127,13 +134,34 @@ def plan_test_vocabulary(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:
 
 def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     """Build the vocabulary, with the words of the evaluation sets however rare they are."""
+    return run_vocabulary(_with_test_words(ctx))
+
+
+def given_vocabulary_parameters(job: WordSpacesJob) -> dict[str, Any]:
+    """Return the table of counts beside what decides the vocabulary of a text."""
+    return {**GIVEN_VOCABULARY.parameters(job), **vocabulary_parameters(job)}
+
+
+def run_given_test_vocabulary(ctx: Context) -> dict[str, Any]:
+    """Choose the words of a table of counts, with those of the evaluation sets however rare they are."""
+    return run_given_vocabulary(_with_test_words(ctx))
+
+
+def run_given_contexts(ctx: Context) -> dict[str, Any]:
+    """Store the table that the job starts from as its contexts."""
+    stored = ctx.store(outputs.TABLE.of(table="contexts", section="counts"), given_array(ctx))
+    return {"n_nonzero": count_values(stored)}
+
+
+def _with_test_words(ctx: Context) -> Context:
+    """Return the context of a job whose vocabulary keeps the words of its evaluation sets."""
     job: WordSpacesJob = ctx.job
     keep = set(job.vocabulary.keep)
     if job.evaluation.keep_words and job.evaluation.sets:
         tested = {word for word_set in find_word_sets(job.evaluation.sets) for word in words_of(word_set)}
         keep |= tested | {word.lower() for word in tested}
     section = job.vocabulary.model_copy(update={"keep": tuple(sorted(keep))})
-    return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
+    return ctx._replace(job=job.model_copy(update={"vocabulary": section}))
 
 
 def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:
@@ -166,7 +194,7 @@ def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
     """Return the plan of adding up the runs of all parts."""
     options = counting_options(job, table)
-    return merged_counts_cost(sizes.corpus.n_partitions, sizes.values[table], sizes.runs[table], options)
+    return merged_counts_cost(sizes.values[table], sizes.runs[table], options)
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -305,6 +333,12 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
         ),
         *(spec for table in tables_of(job) for spec in _count_stages(table)),
     ]
+    if job.counts is not None:
+        specs = [
+            GIVEN_VOCABULARY._replace(parameters=given_vocabulary_parameters, run=run_given_test_vocabulary),
+            GIVEN_PARTS,
+            GIVEN_COUNTS._replace(name="contexts", run=run_given_contexts),
+        ]
     for name in needed:
         specs += [spec for spec in _space_stages(job, name) if spec.name not in {done.name for done in specs}]
         specs += [_score_stage(job, name)] if name in job.spaces else []

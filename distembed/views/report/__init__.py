@@ -20,6 +20,7 @@ from distembed.views.report.page import folded as folded
 from distembed.views.report.page import group as group
 from distembed.views.report.page import paragraph as paragraph
 from distembed.views.report.page import render_report as render_report
+from distembed.views.report.panels import panel_chart as panel_chart
 from distembed.views.report.run import Stage as Stage
 from distembed.views.report.run import invitation as invitation
 from distembed.views.report.run import parameter_table as parameter_table

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from distembed.display import format_number, plural, with_typeset_sign
 from distembed.formats.streams import writing
+from distembed.views.report.fonts import fit_fonts
 from distembed.views.report.page import (
     THEME,
     Floats,
@@ -41,6 +42,7 @@ WIDE = (6.4, 3.7)  # inches; 1 inch is 72 units of the SVG's own coordinates
 FONT_SIZE = 10.0
 _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apart
 _MAX_MARKERS = 40  # longer lines are drawn without a marker at each value
+_MAX_BAR = 44  # characters of the name of a bar
 _MAX_KEY = 32  # characters of a name in the key of a line chart
 _MAX_INNER_KEY = 4  # lines of a key inside the axes; a longer one stands below them
 _NO_METADATA: dict[str, dict[str, None]] = {
@@ -141,24 +143,30 @@ def figure_format(path: str) -> str:
     return suffix
 
 
-def save_figure(path: str, drawing: Drawing) -> None:
-    """Draw into a file or URL, which appears whole or not at all; equal drawings give equal bytes.
+def save_figure(path: str, drawing: Drawing, *, font: str | None = None) -> str:
+    """Draw into a file or URL, which appears whole or not at all; equal drawings and fonts give equal bytes.
+
+    Return a warning of characters that no font has, "" where all are drawn.
 
     Parameters
     ----------
     path : str
         The end of the name says the format: .pdf, .svg or .png (200 dots per inch, on white).
     drawing : Drawing
+    font : str, optional
+        A file of a font, or the name of an installed one; other fonts are taken for characters that it lacks.
 
     Raises
     ------
     ValueError
-        As `figure_format`.
+        As `figure_format`, or if there is no such font.
     """
     chosen = figure_format(path)
     background = "white" if chosen == "png" else "none"
     with writing(path) as file, _drawn(drawing, salt="distembed", background=background) as figure:
+        warning = fit_fonts(figure, font)
         figure.savefig(file, format=chosen, metadata=_NO_METADATA[chosen], dpi=200)
+    return warning
 
 
 def _inline_svg(document: str, *, alt: str, prefix: str) -> str:
@@ -389,7 +397,7 @@ def bar_chart(
         bars = axes.barh(range(len(names)), heights, height=0.62, color=COLORS[0])
         axes.bar_label(bars, [show(height) for height in heights], padding=4, color=INK)
         _dress(axes, xlabel, "", "linear", "linear")
-        axes.set_yticks(range(len(names)), [short(name) for name in names], color=INK)
+        axes.set_yticks(range(len(names)), [short(name, _MAX_BAR) for name in names], color=INK)
         axes.invert_yaxis()
         axes.margins(x=0.16)
         axes.grid(visible=False, axis="y")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ _MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost p
 _MAX_VECTOR_POINTS = 2500  # more points than this are embedded as a picture, to keep the file small
 _MAX_FREE_POINTS = 400  # labels keep off this many points, each with so much around it
 _POINT_HALF = 2.0
+_KEY_COLUMNS = 2
+_MAX_KEY = 34  # characters of a name in the key
 
 MapMethod = Literal["tsne", "pca"]
 """How vectors are laid on the plane: t-SNE keeps neighbors together, principal components keep large distances."""
@@ -90,7 +92,7 @@ class DrawnMap(NamedTuple):
 def map_drawing(points: Floats, labels: Sequence[str], groups: Sequence[object]) -> DrawnMap:
     """Return the drawing of points of the plane, all of them finite; see `scatter_map`."""
     colors, key = _group_colors(groups)
-    placed = _place(points, [short(label) for label in labels], key)
+    placed = _place(points, _each_once(map(short, labels)), key)
 
     def draw(axes: Any) -> None:
         _draw_map(axes, placed, colors)
@@ -98,6 +100,13 @@ def map_drawing(points: Floats, labels: Sequence[str], groups: Sequence[object])
 
     size = (placed.width / 72, placed.height / 72)
     return DrawnMap(Drawing(draw, size, layout=None), [spot.text for spot in placed.labels])
+
+
+def _each_once(names: Iterable[str]) -> list[str]:
+    """Return names of which each stands at its first point: the pieces of one book have one title."""
+    listed = list(names)
+    first = {name: place for place, name in reversed(list(enumerate(listed)))}
+    return [name if first[name] == place else "" for place, name in enumerate(listed)]
 
 
 def _check_length(name: str, values: Sequence[object] | None, n: int) -> None:
@@ -116,16 +125,22 @@ class _Map(NamedTuple):
 
 
 def _place(points: Floats, names: Sequence[str], key: Collection[str]) -> _Map:
-    """Fit points to the page's width at one scale for both axes, and choose the labels, none where the key is."""
+    """Fit points to the page's width at one scale for both axes, and choose the labels, all above the key."""
     low, high = points.min(axis=0), points.max(axis=0)
     extent = np.where(high > low, high - low, 1.0)
     width = WIDE[0] * 72
     height = float(np.clip((width - _MAP_MARGIN) * extent[1] / extent[0], *_MAP_HEIGHTS)) + _MAP_MARGIN / 2
-    size = np.array([width, height])
+    size, below = np.array([width, height]), _key_height(key)
     scale = ((size - [_MAP_MARGIN, _MAP_MARGIN / 2]) / extent).min()
-    placed = size / 2 + (points - (low + high) / 2) * scale
-    labels = _thin_labels(placed, names, size, _key_boxes(key, size))
-    return _Map(width, height, placed[:, 0], placed[:, 1], labels)
+    placed = size / 2 + (points - (low + high) / 2) * scale + [0, below]
+    size[1] += below
+    labels = _thin_labels(placed, names, size, np.array([[0.0, 0.0, width, below]]))
+    return _Map(width, float(size[1]), placed[:, 0], placed[:, 1], labels)
+
+
+def _key_height(key: Collection[str]) -> float:
+    """Return the height of the key, which stands below the points, in units of an SVG."""
+    return -(-len(key) // _KEY_COLUMNS) * 1.72 * (FONT_SIZE - 1) + 8 if key else 0.0
 
 
 class _Spot(NamedTuple):
@@ -178,16 +193,6 @@ def _box(spot: _Spot) -> Floats:
     return np.array([left, spot.y - half, left + width, spot.y + half])
 
 
-def _key_boxes(key: Collection[str], size: Floats) -> Floats:
-    """Return left, bottom, right, top of each line of the key in the upper right corner."""
-    lines = [
-        _Spot(0, short(name), size[0] - 4, size[1] - 12 - 1.72 * (FONT_SIZE - 1) * row, "right")
-        for row, name in enumerate(key)
-    ]
-    boxes = np.array([_box(line) for line in lines]).reshape(-1, 4)
-    return boxes + np.array([-16, -4, 4, 4])
-
-
 def _covers(taken: Floats, box: Floats) -> bool:
     """Return whether a box overlaps one of those taken."""
     return bool(np.any((taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)))
@@ -225,8 +230,12 @@ def _draw_key(axes: Any, key: Mapping[str, str]) -> None:
     if not key:
         return
     for name, color in key.items():
-        axes.plot([], [], linestyle="none", marker="o", markersize=5, color=color, label=short(name))
-    axes.legend(loc="upper right", fontsize=FONT_SIZE - 1, handletextpad=0.1, borderaxespad=0.2)
+        axes.plot(
+            [], [], linestyle="none", marker="o", markersize=5, color=color, label=short(name, _MAX_KEY)
+        )
+    axes.legend(
+        loc="lower left", ncols=_KEY_COLUMNS, fontsize=FONT_SIZE - 1, handletextpad=0.1, borderaxespad=0.2
+    )
 
 
 def word_map(

@@ -1,0 +1,100 @@
+"""Counts that another vocabulary has numbered, as runs of this one: rows and columns renumbered, lost words left out.
+
+The counts of a corpus are a sum over its parts. A corpus that has grown keeps the sum of the parts that it had: only
+the new parts are counted, those that are gone are counted and subtracted, and in those that stay only pairs with words
+that the vocabulary did not have before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from distembed.corpus import Vocabulary
+from distembed.counting.blocks import Run
+from distembed.counting.renumbering_blocks import renumber_rows
+
+
+class RenumberedCounts(NamedTuple):
+    """A stored matrix of counts, and where its words stand in another vocabulary.
+
+    `read` returns a row block by its number, and the blocks begin at the rows `starts`, of which the last is the number
+    of rows. `rows` has the old row of each new word, -1 for a word that is new; `columns` the new column of each old
+    word, -1 for a word that is lost.
+    """
+
+    read: Callable[[int], csr_array]
+    starts: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+
+    @property
+    def gained(self) -> NDArray[np.bool_]:
+        """Which new words the old vocabulary did not have."""
+        return self.rows < 0
+
+    @property
+    def has_same_words(self) -> bool:
+        """Whether no word is new and none is lost."""
+        return bool((self.rows >= 0).all()) and self.n_lost == 0
+
+    @property
+    def n_lost(self) -> int:
+        """How many old words the new vocabulary does not have."""
+        return int((self.columns < 0).sum())
+
+    def runs(self, first: int, last: int) -> Iterator[Run]:
+        """Yield the counts of the new rows first..last-1, those of one old row block at a time.
+
+        The columns of a row are in the order of their old numbers.
+        """
+        wanted = self.rows[first:last]
+        block_of = np.searchsorted(self.starts, wanted, side="right") - 1
+        for block in np.unique(block_of[wanted >= 0]).tolist():
+            here = np.where(block_of == block, wanted - self.starts[block], -1)
+            matrix = self.read(block)
+            yield renumber_rows(Run(matrix.indptr, matrix.indices, matrix.data), here, self.columns)
+
+
+def renumbered(
+    read: Callable[[int], csr_array], row_blocks: Sequence[int], old: Vocabulary, new: Vocabulary
+) -> RenumberedCounts:
+    """Return the counts of a vocabulary, stored in blocks of so many rows, as counts of another.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from scipy.sparse import csr_array
+    >>> from distembed.counting.renumbered import renumbered
+    >>> old, new = de.Vocabulary(["cat", "dog"], [3, 2], [1, 1]), de.Vocabulary(["dog", "owl"], [4, 3], [1, 1])
+    >>> counts = renumbered(lambda block: csr_array([[1, 2], [3, 4]]), (2,), old, new)
+    >>> counts.gained.tolist(), counts.n_lost
+    ([False, True], 1)
+    >>> [run] = counts.runs(0, 2)
+    >>> run.indptr.tolist(), run.indices.tolist(), run.values.tolist()
+    ([0, 1, 1], [0], [4])
+    """
+    starts = np.concatenate([[0], np.cumsum(row_blocks, dtype=np.int64)])
+    return RenumberedCounts(read, starts, old.index(new.array), new.index(old.array))
+
+
+class Part(NamedTuple):
+    """How a partition is counted: all its pairs, or of words that are new only those, or only the others; and its sign.
+
+    `source` is the number of the counts, among those that are added up, which hold the other pairs already. Where these
+    have the same words, `largest_cell` and `n_tokens` of the partition are known, and nothing of it is read.
+    """
+
+    pairs: str = "all"  # "all", "gained" or "others"
+    source: int = -1
+    sign: int = 1
+    largest_cell: int = -1
+    n_tokens: int = 0
+
+
+ALL = Part()
+"""A partition all of whose pairs are counted and added."""

@@ -1,0 +1,203 @@
+"""What the topics of documents are: the words that set them apart, what most of their documents have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.evaluation.topic_blocks import (
+    best_overlaps,
+    documents_with_word,
+    share_interval,
+    standardized_log_odds,
+)
+from distembed.execution import compute, map_blocks, summed
+from distembed.linalg.operators import whole_rows
+
+
+def telling_words(counts: da.Array, labels: NDArray[np.int64], n_topics: int, n: int) -> list[list[int]]:
+    """Return, for each topic, the words that set its documents apart most from those of all other topics.
+
+    A topic can have frequent words first that say nothing of it. The words that its documents hold and others do not,
+    such as the names of one book, say what was grouped.
+
+    Parameters
+    ----------
+    counts : Dask array of csr_array row blocks (documents, words)
+        How often a document holds a word.
+    labels : (documents,)
+        The topic of each document, -1 for none.
+    n_topics, n : int
+        The number of topics, and of words of each.
+
+    Returns
+    -------
+    list of lists of int
+        The columns of the words, the most telling first; only words that documents of the topic hold more often.
+
+    References
+    ----------
+    Monroe, Colaresi & Quinn (2008), Fightin' Words, Political Analysis 16(4), equation 22.
+    """
+    blocks = whole_rows(counts)
+    column = da.from_array(labels[:, np.newaxis], chunks=(blocks.chunks[0], 1))
+    parts = map_blocks(
+        _documents_with_word,
+        blocks,
+        column,
+        n_topics=n_topics,
+        chunks=((1,) * blocks.numblocks[0], (n_topics,), (counts.shape[1],)),
+        new_axis=2,
+        dtype=np.int64,
+        meta=np.empty((0, 0, 0), np.int64),
+    )
+    held = compute(summed(parts))
+    scores = standardized_log_odds(held, np.bincount(labels[labels >= 0], minlength=n_topics))
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+    return [
+        [word for word in row.tolist() if scores[topic, word] > 0 and held[topic, word] > 0]
+        for topic, row in enumerate(order)
+    ]
+
+
+def _documents_with_word(block: Any, column: NDArray[np.int64], *, n_topics: int) -> NDArray[np.int64]:
+    return documents_with_word(block, column[:, 0], n_topics)
+
+
+class LargestPart(NamedTuple):
+    """The value of a column that most documents of a topic have.
+
+    Attributes
+    ----------
+    column, value : str
+        The column of the documents, and the value.
+    share, share_of_all : float
+        The share of the topic's documents that have it, and the share of all documents.
+    """
+
+    column: str
+    value: str
+    share: float
+    share_of_all: float
+
+
+def largest_parts(
+    column: str, values: pa.Array | pa.ChunkedArray, labels: NDArray[np.int64], n_topics: int
+) -> list[LargestPart | None]:
+    """Return, for each topic, the value of a column that most of its documents have; None where no two have the same.
+
+    Parameters
+    ----------
+    column : str
+        The name of the column.
+    values : Arrow array (documents,)
+        The value of each document; null and "" are no value.
+    labels : (documents,)
+        The topic of each document, -1 for none.
+    n_topics : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyarrow as pa
+    >>> from distembed.evaluation.topics import largest_parts
+    >>> books = pa.array(["Emma", "Emma", "Persuasion", "Emma", "Emma"])
+    >>> largest_parts("title", books, np.array([0, 0, 0, 1, -1]), 2)
+    [LargestPart(column='title', value='Emma', share=0.6666666666666666, share_of_all=0.8), None]
+    """
+    names, codes = np.unique(
+        np.array(values.cast(pa.string()).fill_null("").to_pylist(), object), return_inverse=True
+    )
+    totals = np.bincount(codes, minlength=len(names))
+    found: list[LargestPart | None] = []
+    for topic in range(n_topics):
+        members = codes[labels == topic]
+        counts = np.where(names == "", 0, np.bincount(members, minlength=len(names)))
+        top = int(counts.argmax())
+        shares = float(counts[top] / max(members.size, 1)), float(totals[top] / len(codes))
+        found.append(LargestPart(column, str(names[top]), *shares) if counts[top] > 1 else None)
+    return found
+
+
+class MeanShares(NamedTuple):
+    """The mean share of each topic in the documents of each value of a column, with 95 % intervals.
+
+    Attributes
+    ----------
+    values : list of str
+        The values, sorted.
+    n_documents, n_sources : int64 arrays (values,)
+        The documents of a value, and the sources, such as books, that they come from.
+    means, errors : float64 arrays (values, topics)
+        The mean share over documents, and half the length of its interval; NaN where all documents are of one source.
+    """
+
+    values: list[str]
+    n_documents: NDArray[np.int64]
+    n_sources: NDArray[np.int64]
+    means: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+
+def mean_shares(
+    values: Sequence[str], sources: Sequence[str], blocks: Iterable[NDArray[Any]], n_topics: int
+) -> MeanShares:
+    """Return the mean share of each topic by the values of a column.
+
+    Documents of one source are not independent: pieces of one book are alike. The interval is that of a ratio of sums
+    over sources, with the t distribution of one degree of freedom less than there are sources.
+
+    Parameters
+    ----------
+    values, sources : sequences of str (documents,)
+        The value of each document, "" for none, and what it comes from.
+    blocks : iterable of (rows, topics) arrays
+        The shares of the topics in the documents, in their order.
+    n_topics : int
+
+    References
+    ----------
+    Cochran (1977), Sampling Techniques, section 9A: ratio estimates of clusters of unequal size.
+    """
+    keys = [f"{value}\0{source}" for value, source in zip(values, sources, strict=True)]
+    names, rows = np.unique(np.array(keys, object), return_inverse=True)
+    sums, first = np.zeros((len(names), n_topics)), 0
+    for block in blocks:
+        np.add.at(sums, rows[first : first + len(block)], np.asarray(block, np.float64))
+        first += len(block)
+    sizes = np.bincount(rows, minlength=len(names))
+    owners = np.array([name.partition("\0")[0] for name in names], object)
+    found = [value for value in np.unique(owners).tolist() if value]
+    groups = [np.flatnonzero(owners == value) for value in found]
+    parts = [share_interval(sums[group], sizes[group]) for group in groups]
+    means, errors = (np.array(part).reshape(len(found), n_topics) for part in zip(*parts, strict=True))
+    n_documents = np.array([sizes[group].sum() for group in groups])
+    return MeanShares(found, n_documents, np.array([group.size for group in groups]), means, errors)
+
+
+def found_again(labels: NDArray[np.int64], starts: NDArray[np.int64], n_topics: int) -> NDArray[np.float64]:
+    """Return how well other starts find each topic again, from 0 to 1, (topics,).
+
+    It is the mean, over the starts, of the largest Jaccard index of the topic's documents with those of one topic of
+    the start; NaN for a topic without documents, and where there is no other start.
+
+    Parameters
+    ----------
+    labels : (documents,)
+        The topic of each document, -1 for none.
+    starts : (other starts, documents)
+        The topics by each other start.
+    n_topics : int
+
+    References
+    ----------
+    Hennig (2007), Cluster-wise assessment of cluster stability, Computational Statistics & Data Analysis 52(1).
+    """
+    if not len(starts):
+        return np.full(n_topics, np.nan)
+    return np.asarray(np.mean([best_overlaps(labels, other, n_topics) for other in starts], axis=0))

@@ -1,0 +1,396 @@
+"""The vectors of words in several samples of documents, on one block of words.
+
+Documents lie in groups whose counts are known. A *sample* takes each group a whole number of times: once each is the
+text itself, half of the groups are a half of it, and groups drawn with replacement are a draw of the bootstrap. The
+counts of a sample are sums of those of its groups, so that nothing is counted again.
+
+Symbols as in `distembed.factorization.blocks`: the vector of a word in a sample solves ``A v = V1ᵀ m``,
+``A = E + mu I + sum w_j v_j v_jᵀ`` over its pairs, ``E = 2 a V1ᵀV1``. The systems of all samples are near that of the
+text, whose factor preconditions them: conjugate gradients for all samples at once take few products of the word's
+core vectors, where a factor of each would take the rank times as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.sparse import csr_array, hstack
+
+from distembed.factorization.blocks import PairWeighting
+from distembed.linalg.csr import canonical_csr
+from distembed.weighting.blocks import excess_of_pair
+
+Floats = NDArray[np.floating]
+
+_jit = numba.njit(cache=True, nogil=True)
+
+MOST_STEPS, TOLERANCE = 30, 1e-8
+"""Steps of conjugate gradients, and the part of a solution's squared length, in the norm of A, that may be missing.
+
+A tenth of a thousandth of the length is a hundredth of what the noise of a word with thousands of occurrences moves it.
+"""
+
+
+class Totals(NamedTuple):
+    """What is known of words in each group of documents, beside their pairs."""
+
+    pairs: NDArray[Any]
+    """The pairs with the word on the left. Array (words, groups)."""
+    counts: NDArray[Any]
+    """Its occurrences. Array (words, groups)."""
+
+
+class Samples(NamedTuple):
+    """How often samples of a part take each of its groups, in several sizes."""
+
+    of_sizes: tuple[Floats, ...]
+    """Arrays (groups, samples); the first sample of each takes every group once."""
+    n_all: Floats
+    """The occurrences of all words in each group. Array (groups,)."""
+
+    @property
+    def n_samples(self) -> int:
+        """The samples of each size."""
+        return int(self.of_sizes[0].shape[1])
+
+
+class Regression(NamedTuple):
+    """What all words of a job are solved by."""
+
+    weighting: PairWeighting
+    ridge: float
+    uniform_weight: float
+
+
+def sample_vectors(
+    groups: Sequence[Any],
+    transposed: Sequence[Any] | None,
+    words: Totals,
+    core_words: Totals,
+    samples: Samples,
+    core: Floats,
+    core_gram: Floats,
+    rules: Regression,
+    *,
+    wanted: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+) -> Iterator[tuple[int, Floats]]:
+    """Yield the number of each wanted word of a block, and its vectors (samples, d) in all samples.
+
+    The shares of the context words are those of the part, and their pairs are in proportion to the size of a sample:
+    of frequent words a sample has hardly others, and a word that is rare has them from few documents.
+
+    Parameters
+    ----------
+    groups : sequence of csr_array (words, c)
+        The counts with core words of each group of documents.
+    transposed : sequence of csr_array (words, c), optional
+        The counts with the core word on the left; None where pairs are counted in both orders, which are then equal.
+    words, core_words : Totals
+        Those of the words of the block, and of the core words.
+    samples : Samples
+        How often each sample takes each group.
+    core : (c, d) float32
+        V1.
+    core_gram : (d, d) float64
+        V1ᵀV1.
+    rules : Regression
+        How counts become weights, and the ridge.
+    wanted : (words,) bool
+        The words that are solved.
+    sizes : (words,) int64
+        Which of the sizes of samples is that of each word.
+    """
+    weighting, ridge, uniform = rules
+    n_all = np.array([samples.n_all @ one for one in samples.of_sizes])
+    shares = n_all / samples.n_all.sum()
+    facing = core_words.pairs.sum(axis=1), core_words.counts.sum(axis=1) / max(samples.n_all.sum(), 1.0)
+    sides = [_beside(groups), *([] if transposed is None else [_beside(transposed)])]
+    system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
+    place = np.full(len(core), -1, np.int32)
+    single = [one.astype(np.float32) for one in samples.of_sizes]
+    for word in np.flatnonzero(wanted).tolist():
+        size = sizes[word]
+        support, *counts = _row_of_groups(sides, word, place, len(groups), single[size])
+        if not support.size:
+            yield word, np.zeros((samples.n_samples, core.shape[1]), np.float32)
+            continue
+        own = words.pairs[word] @ samples.of_sizes[size], words.counts[word] @ samples.of_sizes[size]
+        totals = own[0], own[1] / np.maximum(n_all[size], 1.0), *facing, shares[size]
+        weights, moments = _weights_and_moments(counts[0], counts[-1], support, *totals, uniform, *weighting)
+        yield word, _solve_samples(core[support], weights, moments, system).T
+
+
+def _beside(blocks: Sequence[Any]) -> csr_array:
+    """Return the blocks of all groups side by side."""
+    return canonical_csr(csr_array(hstack([canonical_csr(block) for block in blocks], format="csr")))
+
+
+def _row_of_groups(
+    sides: Sequence[csr_array], word: int, place: NDArray[np.int32], n_groups: int, samples: Floats
+) -> list[Any]:
+    """Return the core words that a word has pairs with in any group, and its counts in each sample, for each side."""
+    n_core, rows = len(place), [slice(side.indptr[word], side.indptr[word + 1]) for side in sides]
+    columns = [side.indices[row] for side, row in zip(sides, rows, strict=True)]
+    support = np.unique(np.concatenate(columns) % n_core)
+    place[support] = np.arange(len(support), dtype=np.int32)
+    found: list[Any] = [support]
+    for side, row, column in zip(sides, rows, columns, strict=True):
+        counts = np.zeros((len(support), n_groups), np.float32)
+        counts[place[column % n_core], column // n_core] = side.data[row]
+        found.append(counts @ samples)
+    return found
+
+
+@_jit
+def _weights_and_moments(  # type: ignore[no-untyped-def]
+    forward, backward, support, n_i, u_i, n_j, u_j, share, uniform, smoothing, cutoff, scale
+):
+    weights, moments = np.zeros(forward.shape, np.float32), np.zeros(forward.shape, np.float32)
+    base = np.log(smoothing)
+    for entry in range(len(support)):
+        j = support[entry]
+        for sample in range(forward.shape[1]):
+            x, y = forward[entry, sample], backward[entry, sample]
+            if x > 0 or y > 0:
+                w, v = min(np.sqrt(x), cutoff) / scale, min(np.sqrt(y), cutoff) / scale
+                g = base + excess_of_pair(x, n_i[sample], u_j[j], smoothing)
+                h = base + excess_of_pair(y, n_j[j] * share[sample], u_i[sample], smoothing)
+                weights[entry, sample] = w + v
+                moments[entry, sample] = (w + uniform) * g + (v + uniform) * h
+    return weights, moments
+
+
+def _solve_samples(rows: Floats, weights: Floats, moments: Floats, system: Floats) -> Floats:
+    """Return the solutions (d, samples), float32, of ``(B + Pᵀ diag(w) P) v = Pᵀ m`` for each column of w and m."""
+    half = rows * np.sqrt(weights[:, :1])
+    factor = np.linalg.cholesky(system + (half.T @ half).astype(np.float64)).T
+    right = (rows.T @ moments).astype(np.float64)
+
+    def product(vectors: Floats) -> Floats:
+        own = rows.T @ (weights * (rows @ vectors.astype(np.float32)))
+        return system @ vectors + own
+
+    solution = lapack.dpotrs(factor, right)[0]
+    size = np.maximum((right * solution).sum(axis=0), 1e-300)
+    left = right - product(solution)
+    inner = step = lapack.dpotrs(factor, left)[0]
+    gain = (left * inner).sum(axis=0)
+    for _ in range(MOST_STEPS):
+        if (gain <= TOLERANCE * size).all():
+            break
+        forward = product(step)
+        length = gain / np.maximum((step * forward).sum(axis=0), 1e-300)
+        solution = solution + length * step
+        left = left - length * forward
+        inner, before = lapack.dpotrs(factor, left)[0], gain
+        gain = (left * inner).sum(axis=0)
+        step = inner + gain / np.maximum(before, 1e-300) * step
+    return solution.astype(np.float32)
+
+
+def cosine_distances(first: Floats, second: Floats) -> NDArray[np.float64]:
+    """Return ``1 - cos`` of the rows of two arrays, (rows,); NaN where a row is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.factorization.replicate_blocks import cosine_distances
+    >>> cosine_distances(np.eye(2), np.array([[1.0, 0.0], [1.0, 0.0]])).tolist()
+    [0.0, 1.0]
+    """
+    one, other = first.astype(np.float64), second.astype(np.float64)
+    lengths = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
+    cosines = np.divide((one * other).sum(axis=1), lengths, out=np.full(len(one), np.nan), where=lengths > 0)
+    return np.clip(1 - cosines, 0, 2)
+
+
+# --- differences between parts ---------------------------------------------------------------------------------
+
+
+class Design(NamedTuple):
+    """The samples of each part: the whole, random halves, random halves of two fixed halves (quarters), and draws.
+
+    Quarters are to the fixed halves of one part what halves are to two parts.
+    """
+
+    n_halves: int
+    """Random divisions."""
+    n_draws: int
+    confidence: float
+
+    @property
+    def n_samples(self) -> int:
+        """The samples of a part."""
+        return 1 + 6 * self.n_halves + self.n_draws
+
+    def sides(self, vectors: Floats) -> tuple[Floats, ...]:
+        """Return the vectors of the two halves of each division, and of the quarters of either fixed half."""
+        n = self.n_halves
+        return tuple(vectors[first : first + n] for first in range(1, 1 + 6 * n, n))
+
+    def draws(self, vectors: Floats) -> Floats:
+        """Return the vectors of the draws."""
+        return vectors[1 + 6 * self.n_halves :]
+
+
+FEWEST_GROUPS = 4
+"""Groups that quarters of a part need."""
+
+
+def group_samples(n_groups: int, design: Design, seed: Sequence[int]) -> tuple[Floats, ...]:
+    """Return how often each sample of a part takes each of its groups, in rising sizes, (groups, samples) float64.
+
+    Halves of size number k have k + 1 groups, and draws twice as many, with replacement; halves of the last size are
+    halves of the part. The smaller are for words that the other parts have less often. Quarters have the same size in
+    all, and are empty where there are fewer than `FEWEST_GROUPS` groups.
+
+    Examples
+    --------
+    >>> from distembed.factorization.replicate_blocks import Design, group_samples
+    >>> small, large = group_samples(4, Design(1, 2, 0.95), [0])
+    >>> large[:, 0].tolist(), large[:, 1:3].sum(axis=1).tolist(), large[:, 3:7].sum(axis=1).tolist()
+    ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0])
+    >>> small[:, 1:3].sum(axis=0).tolist(), small[:, 7:].sum(axis=0).tolist(), large[:, 7:].sum(axis=0).tolist()
+    ([1.0, 1.0], [2.0, 2.0], [4.0, 4.0])
+    """
+    rng, half = np.random.default_rng(seed), n_groups // 2
+    every = rng.permutation(n_groups)
+    fixed = [own[:0] if n_groups < FEWEST_GROUPS else own for own in (every[:half], every[half:])]
+    mixed = [rng.permutation(n_groups) for _ in range(design.n_halves)]
+    quarters = [_taken(n_groups, side) for own in fixed for side in _quartered(own, design.n_halves, rng)]
+    drawn = rng.integers(0, n_groups, (design.n_draws, n_groups))
+    found = []
+    for k in range(1, half + 1):
+        last = n_groups if k == half else 2 * k
+        halves = [
+            _taken(n_groups, [one[:k] for one in mixed]),
+            _taken(n_groups, [one[k:last] for one in mixed]),
+        ]
+        draws = _taken(n_groups, [one[:last] for one in drawn])
+        found.append(np.concatenate([np.ones((n_groups, 1)), *halves, *quarters, draws], axis=1))
+    return tuple(found)
+
+
+def _quartered(
+    own: NDArray[np.int64], n_times: int, rng: np.random.Generator
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Return the first and then the second halves of some groups, divided at random so many times."""
+    mixed = [rng.permutation(own) for _ in range(n_times)]
+    return [one[: len(own) // 2] for one in mixed], [one[len(own) // 2 :] for one in mixed]
+
+
+def _taken(n_groups: int, samples: Sequence[NDArray[np.int64]]) -> Floats:
+    """Return how often each of some samples has each group, (groups, samples)."""
+    return np.stack([np.bincount(one, minlength=n_groups) for one in samples], axis=1).astype(np.float64)
+
+
+def equal_sizes(
+    counts: NDArray[np.int64], judged: NDArray[np.bool_], n_groups: Sequence[int]
+) -> NDArray[np.int64]:
+    """Return which size of samples each word has in each part, so that all samples of it are of about equal counts.
+
+    A vector from few occurrences differs from one of many, of the same usage, so that a word is compared by as many of
+    its occurrences in each part as it has in the part where it is rarest.
+
+    Parameters
+    ----------
+    counts : int64 array (words, parts)
+    judged : bool array (words, parts)
+        Where a word can be judged: the others do not count.
+    n_groups : sequence of int
+        The groups of each part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.factorization.replicate_blocks import equal_sizes
+    >>> equal_sizes(np.array([[400, 100], [100, 100]]), np.ones((2, 2), bool), [20, 20]).tolist()
+    [[1, 9], [9, 9]]
+    """
+    rarest = np.where(judged, counts, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+    share = np.minimum(rarest / np.maximum(counts, 1), 1.0)
+    halves = np.asarray(n_groups) // 2
+    return np.clip(np.rint(share * np.asarray(n_groups) / 2).astype(np.int64), 1, halves) - 1
+
+
+PART_MEASURES = ("noise", "chance")
+"""What is measured of a word in a part."""
+
+PAIR_MEASURES = ("distance", "change", "low", "high")
+"""What is measured of a word between two parts."""
+
+
+def differences(vectors: Sequence[Floats | None], design: Design) -> NDArray[np.float64]:
+    """Return `PART_MEASURES` of a word in each part, and `PAIR_MEASURES` of each two parts.
+
+    The *noise* is the mean cosine distance between random halves of a part. The *change* between two parts is the mean
+    distance between a half of one and a half of the other, less the mean noise of both: texts of equal size are
+    compared, so that a word that does not differ has a change of 0 on average. *Chance* is the change between two fixed
+    halves of one part, over the noise: no change at all, whose distribution over the words says how large a change must
+    be. The interval is that of the bootstrap, whose draws deviate from their mean as the change does from the true one.
+
+    Parameters
+    ----------
+    vectors : sequence of (samples, d) array or None
+        Those of the word in all samples of each part; None where it cannot be judged there.
+    design : Design
+        What the samples are.
+    """
+    parts = [_of_part(one, design) for one in vectors]
+    pairs = [
+        _of_pair(first, second, design)
+        for place, first in enumerate(vectors)
+        for second in vectors[place + 1 :]
+    ]
+    return np.concatenate([*parts, *pairs])
+
+
+def _of_part(vectors: Floats | None, design: Design) -> NDArray[np.float64]:
+    if vectors is None:
+        return np.full(len(PART_MEASURES), np.nan)
+    first, second, *quarters = design.sides(vectors)
+    noise = _mean([cosine_distances(first, second)])
+    change, inner = _excess(quarters[:2], quarters[2:])
+    return np.array([noise, change / inner if inner > 0 else np.nan])
+
+
+def _of_pair(first: Floats | None, second: Floats | None, design: Design) -> NDArray[np.float64]:
+    if first is None or second is None:
+        return np.full(len(PAIR_MEASURES), np.nan)
+    distance = cosine_distances(first[:1], second[:1])[0]
+    change, _ = _excess(design.sides(first)[:2], design.sides(second)[:2])
+    drawn = [_with_next(design.draws(side)) for side in (first, second)]
+    each = _excesses(*drawn)
+    known = each[np.isfinite(each)]
+    tail = (1 - design.confidence) / 2
+    ends = np.quantile(known - known.mean(), [tail, 1 - tail]) if known.size else np.full(2, np.nan)
+    return np.array([distance, change, *(change + ends)])
+
+
+def _with_next(draws: Floats) -> tuple[Floats, Floats]:
+    """Return draws, and beside each the next one, which is independent of it."""
+    return draws, np.roll(draws, 1, axis=0)
+
+
+def _excesses(one: Sequence[Floats], other: Sequence[Floats]) -> NDArray[np.float64]:
+    """Return the mean distance across two pairs of samples, less that within them, row by row."""
+    across = [cosine_distances(first, second) for first in one for second in other]
+    within = [cosine_distances(*one), cosine_distances(*other)]
+    return np.asarray(np.mean(across, axis=0) - np.mean(within, axis=0))
+
+
+def _excess(one: Sequence[Floats], other: Sequence[Floats]) -> tuple[float, float]:
+    """Return the mean of `_excesses`, and the mean distance within the pairs."""
+    return _mean([_excesses(one, other)]), _mean([cosine_distances(*one), cosine_distances(*other)])
+
+
+def _mean(values: Sequence[Floats]) -> float:
+    every = np.concatenate(values)
+    known = every[np.isfinite(every)]
+    return float(known.mean()) if known.size else np.nan

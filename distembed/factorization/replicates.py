@@ -1,0 +1,262 @@
+"""Words solved in parts of a text, and in samples of each part, against one core, over row blocks of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.execution import map_blocks, shared
+from distembed.factorization import replicate_blocks as blocks
+from distembed.factorization.replicate_blocks import (
+    PAIR_MEASURES,
+    PART_MEASURES,
+    Design,
+    Regression,
+    Samples,
+    Totals,
+)
+from distembed.linalg.chunks import batches
+from distembed.linalg.operators import dense_blocks, gathered, gram
+
+Floats = NDArray[np.floating]
+
+
+class Part(NamedTuple):
+    """A part of a text: the counts of its groups of documents."""
+
+    groups: Sequence[da.Array]
+    """The counts of each group with core words. Dask arrays (words, c) of csr_array row blocks."""
+    words: Totals
+    """Of all words, in memory."""
+    samples: Samples
+    """How often each sample takes each group."""
+    core: Totals | None = None
+    """Of the core words in all groups together, (c, 1), where they are not the first of all words."""
+    transposed: Sequence[da.Array] = ()
+    """The counts with the core word on the left; none where pairs are counted in both orders."""
+
+
+class _PartOfBlock(NamedTuple):
+    """What a task needs of a part beside the rows of its words."""
+
+    n_groups: int
+    n_transposed: int
+    core: Totals
+    samples: Samples
+
+
+def part_vectors(part: Part, core: da.Array, rules: Regression, *, batch_words: int = 500) -> da.Array:
+    """Return the vectors of all words in a part, lazily, (words, d) float32; zero without pairs.
+
+    Parameters
+    ----------
+    part : Part
+        Its first sample alone is used.
+    core : Dask array (c, d)
+        Vectors of the first c words, from all text.
+    rules : Regression
+    batch_words : int
+        The words of a task.
+    """
+    whole_part = part.samples._replace(of_sizes=(part.samples.of_sizes[0][:, :1],))
+    own, wanted = part._replace(samples=whole_part), np.ones((part.words.counts.shape[0], 1), bool)
+    return _lift(
+        _vectors_block, [own], core, rules, wanted, np.zeros_like(wanted, int), core.shape[1], batch_words
+    )
+
+
+def word_differences(
+    parts: Sequence[Part],
+    core: da.Array,
+    rules: Regression,
+    design: Design,
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    *,
+    batch_words: int = 200,
+) -> da.Array:
+    """Return the noise of each word in each part, and its differences between each two, lazily.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    core : Dask array (c, d)
+        Vectors of the first c words, from all text.
+    rules : Regression
+    design : Design
+        What the samples of the parts are.
+    judged : bool array (words, parts)
+        Where a word occurs often enough.
+    sizes : int64 array (words, parts)
+        The size of the samples of each word in each part (`equal_sizes`).
+    batch_words : int
+        The words of a task.
+
+    Returns
+    -------
+    Dask array (words, measures) float32
+        The columns of `measures_of`; NaN where a word is not judged.
+    """
+    width = len(measures_of(len(parts)))
+    return _lift(_differences_block, parts, core, rules, judged, sizes, width, batch_words, design=design)
+
+
+def all_samples(part: Part, core: da.Array, rules: Regression, *, batch_words: int = 200) -> da.Array:
+    """Return the vectors of words in all samples of a part, lazily, (words, samples x d) float32.
+
+    Parameters
+    ----------
+    part : Part
+    core : Dask array (c, d)
+        Vectors of the core words.
+    rules : Regression
+    batch_words : int
+        The words of a task.
+    """
+    wanted = np.ones((part.words.counts.shape[0], 1), bool)
+    width = part.samples.n_samples * core.shape[1]
+    return _lift(_samples_block, [part], core, rules, wanted, np.zeros_like(wanted, int), width, batch_words)
+
+
+def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
+    """Return the columns of `word_differences`: what is measured, and the numbers of the parts, the second -1 for none.
+
+    Examples
+    --------
+    >>> from distembed.factorization.replicates import measures_of
+    >>> measures_of(2)[:3]
+    [('noise', 0, -1), ('chance', 0, -1), ('noise', 1, -1)]
+    """
+    pairs = [(one, other) for one in range(n_parts) for other in range(one + 1, n_parts)]
+    alone = [(name, part, -1) for part in range(n_parts) for name in PART_MEASURES]
+    return alone + [(name, *pair) for pair in pairs for name in PAIR_MEASURES]
+
+
+def _lift(
+    function: Any,
+    parts: Sequence[Part],
+    core: da.Array,
+    rules: Regression,
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    width: int,
+    batch_words: int,
+    **options: Any,
+) -> da.Array:
+    n_words, n_core = judged.shape[0], core.shape[0]
+    rows = batches(n_words, batch_words)
+    counts = [group.rechunk((rows, -1)) for part in parts for group in (*part.groups, *part.transposed)]
+    totals = [np.concatenate([part.words[side] for part in parts], axis=1) for side in (0, 1)]
+    of_block = [
+        _PartOfBlock(
+            len(part.groups),
+            len(part.transposed),
+            part.core or Totals(*(side[:n_core].sum(axis=1, keepdims=True) for side in part.words)),
+            part.samples,
+        )
+        for part in parts
+    ]
+    vectors = gathered(core)
+    return map_blocks(
+        partial(function, **options),
+        dense_blocks(judged, rows),
+        dense_blocks(sizes, rows),
+        *(dense_blocks(side, rows) for side in totals),
+        vectors,
+        gram(vectors, vectors),
+        *counts,
+        chunks=(rows, (width,)),
+        dtype=np.float32,
+        meta=np.empty((0, 0), np.float32),
+        parts=shared(of_block),
+        rules=rules,
+        step=function.__name__.strip("_"),
+    )
+
+
+def _solved(
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    pairs: Floats,
+    counts: Floats,
+    arrays: Any,
+    parts: Any,
+    rules: Regression,
+) -> list[Iterator[tuple[int, Floats]]]:
+    """Return an iterator over the words of each part that are judged, and their vectors in all samples."""
+    core, core_gram, *groups = arrays
+    solved, first, start = [], 0, 0
+    for place, part in enumerate(parts):
+        middle, last = start + part.n_groups, start + part.n_groups + part.n_transposed
+        own = slice(first, first + part.n_groups)
+        solved.append(
+            blocks.sample_vectors(
+                groups[start:middle],
+                groups[middle:last] or None,
+                Totals(pairs[:, own], counts[:, own]),
+                part.core,
+                part.samples,
+                core,
+                core_gram,
+                rules,
+                wanted=judged[:, place],
+                sizes=sizes[:, place],
+            )
+        )
+        first, start = own.stop, last
+    return solved
+
+
+def _samples_block(
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    pairs: Floats,
+    counts: Floats,
+    *arrays: Any,
+    parts: Any,
+    rules: Regression,
+) -> Floats:
+    width = parts[0].samples.n_samples * arrays[0].shape[1]
+    found = np.zeros((len(judged), width), np.float32)
+    for word, vectors in _solved(judged, sizes, pairs, counts, arrays, parts, rules)[0]:
+        found[word] = vectors.ravel()
+    return found
+
+
+def _vectors_block(
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    pairs: Floats,
+    counts: Floats,
+    *arrays: Any,
+    parts: Any,
+    rules: Regression,
+) -> Floats:
+    found = np.zeros((len(judged), arrays[0].shape[1]), np.float32)
+    for word, vectors in _solved(judged, sizes, pairs, counts, arrays, parts, rules)[0]:
+        found[word] = vectors[0]
+    return found
+
+
+def _differences_block(
+    judged: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    pairs: Floats,
+    counts: Floats,
+    *arrays: Any,
+    parts: Any,
+    rules: Regression,
+    design: Design,
+) -> Floats:
+    judged = judged & (judged.sum(axis=1, keepdims=True) > 1)
+    solved = _solved(judged, sizes, pairs, counts, arrays, parts, rules)
+    found = np.full((len(judged), len(measures_of(len(parts)))), np.nan, np.float32)
+    for word in np.flatnonzero(judged.any(axis=1)):
+        vectors = [next(own)[1] if judged[word, place] else None for place, own in enumerate(solved)]
+        found[word] = blocks.differences(vectors, design)
+    return found

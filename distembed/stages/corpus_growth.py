@@ -1,0 +1,290 @@
+"""What a run takes over of a corpus that another workspace has read and counted, in place of doing it again.
+
+Token partitions are known by what they were made from: how a file is read, and its content. Where they lie and which
+number they have changes nothing. The counts of a corpus are a sum over its partitions: a run that finds most of them in
+earlier counts adds what is new and subtracts what is gone (`distembed.counting.renumbered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from distembed.corpus import Corpus, Tokenizer, Vocabulary
+from distembed.corpus.partitions import TOKENS_VERSION, read_partition
+from distembed.corpus.withdrawn import Withdrawal
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.partition_rows import WHOLE, TokenRange, token_ranges
+from distembed.counting.renumbered import ALL, Part, RenumberedCounts, renumbered
+from distembed.display import plural
+from distembed.job.growth import changes_corpus
+from distembed.job.inputs import code_file, versions_at
+from distembed.job.model import Job
+from distembed.job.outputs import FilesOutput
+from distembed.job.stage import Context
+from distembed.job.state import Standing
+from distembed.options import options_of
+from distembed.stages import outputs
+from distembed.stages.corpus_sections import (
+    CorpusJob,
+    CorpusSection,
+    CountingJob,
+    corpus_of,
+    counting_options,
+)
+from distembed.storage.files import file_record, link_or_copy
+from distembed.storage.schema import BlockRecord, FileRecord, digest_of_json
+from distembed.storage.workspace import Workspace
+
+KEYS = "keys"
+"""The fact of the tokens stage that says what each partition was made from."""
+
+COUNTING = ("window", "direction", "weighting", "draw", "subsample", "seed", "oov")
+"""Options of counting that must be the same in counts that are added up."""
+
+COUNTED = ("vocabulary", "cooccurrence")
+"""The outputs, of stages of the same names, from which counts are taken over."""
+
+KEYED_BY = "content"
+"""By what the random numbers of a partition are drawn; once it was its number in the corpus."""
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------
+
+
+class KeptItem(NamedTuple):
+    """An item that another workspace has made: the record of each of its files by the end of its name, its summary."""
+
+    prefix: str
+    files: Mapping[str, FileRecord]
+    summary: Mapping[str, Any]
+    linked: bool
+
+    def take(self, prefix: str) -> bool:
+        """Give the files names that begin so, and return whether they are what was written."""
+        for end in self.files:
+            link_or_copy(self.prefix + end, prefix + end, linked=self.linked)
+        return all(file_record(prefix + end) == record for end, record in self.files.items())
+
+    def holds_any(self, withdrawals: Sequence[Withdrawal]) -> bool:
+        """Return whether it has a document that was withdrawn, or one in its place."""
+        ids = read_partition(self.prefix, "documents")["id"].to_pylist()
+        return any(one.holds_id(ident) for ident in ids for one in withdrawals)
+
+
+def partition_keys(section: CorpusSection, corpus: Corpus) -> list[str]:
+    """Return, for each bundle of partitions, the digest of all that its tokens are made from."""
+    versions = {url: version for path in section.paths for url, version in versions_at(path).items()}
+    options = section.model_dump(mode="json", include={*options_of(Tokenizer)} - {"phrases_file"})
+    files = [*code_file(section.pattern), *([section.phrases_file] if section.phrases_file else [])]
+    tokenizer = [TOKENS_VERSION, options, [list(versions_at(file).values()) for file in files]]
+    return [
+        digest_of_json([tokenizer, [[part.reading, versions[part.url]] for part in bundle]])
+        for bundle in corpus.bundles
+    ]
+
+
+def kept_items(ctx: Context, keys: Sequence[str]) -> dict[int, KeptItem]:
+    """Return the partitions that earlier workspaces have read, by their numbers in this one.
+
+    One that holds a document that was withdrawn is none of them.
+    """
+    known = {key: item for workspace in ctx.earlier for key, item in items_of(workspace, ctx.workspace)}
+    found = {number: known[key] for number, key in enumerate(keys) if key in known}
+    withdrawals = [one for one in ctx.job.corpus.withdrawals if one.documents]
+    return {
+        number: item for number, item in found.items() if not (withdrawals and item.holds_any(withdrawals))
+    }
+
+
+def items_of(workspace: Workspace, target: Workspace) -> Iterator[tuple[str, KeptItem]]:
+    """Yield the partitions of a workspace, each after the digest of what it was made from."""
+    manifest = workspace.stages()["tokens"]
+    blocks = manifest.outputs[outputs.TOKENS.name].blocks
+    linked = target.url.startswith(f"{workspace.url}/")
+    for key, block in zip(manifest.facts.get(KEYS, ()), blocks, strict=False):
+        yield key, _kept(workspace, block, linked=linked)
+
+
+def _kept(workspace: Workspace, block: BlockRecord, *, linked: bool) -> KeptItem:
+    start = next(name for name in block.files if name.endswith(".documents.parquet"))
+    start = start.removesuffix(".documents.parquet")
+    files = {name.removeprefix(start): record for name, record in block.files.items()}
+    return KeptItem(workspace.path(start), files, block.summary, linked)
+
+
+# --- counts ----------------------------------------------------------------------------------------------------
+
+
+class ToCount(NamedTuple):
+    """A partition to be counted, the number with which its random numbers are drawn, and what of it is counted."""
+
+    prefix: str
+    number: int
+    n_tokens: int
+    part: Part = ALL
+    span: TokenRange = WHOLE
+
+
+def to_count(workspace: Workspace, blocks: Iterable[BlockRecord], part: Part = ALL) -> list[ToCount]:
+    """Return the partitions of a workspace as they are to be counted."""
+    return [
+        ToCount(
+            _kept(workspace, block, linked=False).prefix,
+            random_key(block),
+            block.summary.get("n_tokens", 0),
+            part,
+        )
+        for block in blocks
+    ]
+
+
+class Growth(NamedTuple):
+    """What is counted where earlier counts are kept: how each partition is, those that are gone, and the counts."""
+
+    parts: Sequence[Part]
+    gone: Sequence[ToCount]
+    earlier: Sequence[RenumberedCounts]
+
+
+def growth_of(
+    ctx: Context,
+    options: CooccurrenceOptions,
+    vocabulary: Vocabulary,
+    *,
+    tokens: FilesOutput = outputs.TOKENS,
+    is_checked: bool = False,
+) -> Growth | None:
+    """Return how the tokens of a workspace are counted where earlier workspaces have counted most of them.
+
+    Their files are compared with their digests, unless they are already `is_checked`.
+    """
+    blocks = ctx.workspace.describe(tokens.name).blocks
+    parts, gone, earlier = [ALL] * len(blocks), list[ToCount](), list[RenumberedCounts]()
+    free = _by_digest(blocks)
+    for workspace in ctx.earlier:
+        if not _is_counted(workspace, ctx, tokens):
+            continue
+        old, counts = workspace.describe(tokens.name).blocks, _renumbered(workspace, vocabulary)
+        numbers = {block.index: free[block.digest].pop() for block in old if free.get(block.digest)}
+        left = [block for block in old if block.index not in numbers]
+        is_most = _n_tokens(left) < _n_tokens(blocks[number] for number in numbers.values())
+        n_changed = int(counts.gained.sum()) + counts.n_lost
+        if not is_most or why_not_kept(options, n_changed=n_changed):
+            continue
+        if not is_checked and not workspace.is_whole([*COUNTED, *([tokens.name] if left else [])]):
+            continue
+        for before, part in _kept_parts(workspace, counts, len(earlier), old).items():
+            if before in numbers:
+                parts[numbers[before]] = part
+        gone += to_count(workspace, left, Part("others", len(earlier), -1))
+        earlier.append(counts)
+    return Growth(parts, gone, earlier) if earlier else None
+
+
+def _kept_parts(
+    workspace: Workspace, counts: RenumberedCounts, source: int, partitions: Sequence[BlockRecord]
+) -> dict[int, Part]:
+    """Return how each partition of a workspace is counted where it is kept; nothing of it is if no word has changed."""
+    part = Part("gained", source)
+    if not counts.has_same_words:
+        return {one.index: part for one in partitions}
+    ranges = token_ranges([one.summary.get("n_tokens", 0) for one in partitions])
+    facts = [block.summary for block in workspace.describe(outputs.PARTIAL_COUNTS.name).blocks]
+    # The first range of a partition has what is known of all.
+    known = {number: one for (number, span), one in zip(ranges, facts, strict=False) if span.place == 0}
+    return {
+        partitions[number].index: part._replace(largest_cell=one["largest_cell"], n_tokens=one["n_tokens"])
+        for number, one in known.items()
+    }
+
+
+def why_not_kept(options: CooccurrenceOptions, *, n_changed: int) -> str:
+    """Return why counts cannot be kept when a corpus changes, and its vocabulary by so many words; "" if they can."""
+    if options.subsample is not None:
+        return "counting.subsample keeps words by their share of all tokens, which changes with the corpus"
+    if options.units.denominator > 1:
+        return f'counting.weighting = "{options.weighting}" stores rounded fractions, which cannot be added to exactly'
+    if options.oov == "remove" and n_changed:
+        return 'counting.oov = "remove" moves words together where one enters or leaves the vocabulary'
+    return ""
+
+
+def planned_growth(job: Job, found: Sequence[Standing], workspace: Workspace | None) -> list[str]:
+    """Return in sentences what a run on a corpus that has changed reads, and why it counts all again if it does."""
+    if workspace is None or not isinstance(job, CorpusJob) or not changes_corpus(found):
+        return []
+    done = workspace.stages()
+    known = set(done["tokens"].facts.get(KEYS, ()))
+    keys = partition_keys(job.corpus, corpus_of(job.corpus))
+    n_new = sum(key not in known for key in keys)
+    lines = [
+        f"the corpus has changed: {n_new:,} of {plural(len(keys), 'partition')} are new and read; what the workspace "
+        "holds stays readable until the next results are complete"
+    ]
+    if isinstance(job, CountingJob):
+        why = why_not_kept(counting_options(job), n_changed=1)
+        if not why and "partial_counts" in done and done["partial_counts"].facts.get("keyed_by") != KEYED_BY:
+            why = "an earlier version counted them"
+        lines += [f"all partitions are counted again: {why}"] if why else []
+    return lines
+
+
+def _by_digest(blocks: Iterable[BlockRecord]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for block in blocks:
+        found.setdefault(block.digest, []).append(block.index)
+    return found
+
+
+def _n_tokens(blocks: Iterable[BlockRecord]) -> int:
+    return sum(int(block.summary.get("n_tokens", 0)) for block in blocks)
+
+
+def _is_counted(workspace: Workspace, ctx: Context, tokens: FilesOutput) -> bool:
+    """Return whether a workspace has counted its tokens as this one does."""
+    done = workspace.stages()
+    if not {"partial_counts", *COUNTED} <= done.keys():
+        return False
+    before, now = (stage.parameters["counting"] for stage in (done["partial_counts"], ctx.stage))
+    is_same = all(before.get(name) == now.get(name) for name in COUNTING)
+    has_tokens = any(tokens.name in manifest.outputs for manifest in done.values())
+    return is_same and has_tokens and done["partial_counts"].facts.get("keyed_by") == KEYED_BY
+
+
+def _renumbered(workspace: Workspace, vocabulary: Vocabulary) -> RenumberedCounts:
+    old = Vocabulary.from_table(outputs.VOCABULARY.read(workspace))
+    rows = workspace.describe(outputs.COOCCURRENCE.name).spec.row_blocks
+    return renumbered(partial(_read, url=workspace.url), rows, old, vocabulary)
+
+
+def _read(block: int, *, url: str) -> csr_array:
+    found: csr_array = Workspace.open(url).block(outputs.COOCCURRENCE.name, block)
+    return found
+
+
+def random_key(block: BlockRecord) -> int:
+    """Return a number for a partition that follows from its content, and with which its random numbers are drawn."""
+    return int(block.digest[:12], 16)
+
+
+def growth_line(growth: Growth, vocabulary: Vocabulary) -> str:
+    """Return in words what is counted and what is kept."""
+    n_new = sum(part.source < 0 for part in growth.parts)
+    gained = np.any([counts.gained for counts in growth.earlier], axis=0)
+    n_lost = sum(counts.n_lost for counts in growth.earlier)
+    return (
+        f"{plural(n_new, 'new partition')} of {len(growth.parts):,} counted, {len(growth.gone):,} subtracted; of the "
+        f"others only pairs with {plural(int(gained.sum()), 'new word')} of {len(vocabulary):,}; "
+        f"{plural(n_lost, 'word')} lost"
+    )
+
+
+def gained_words(growth: Growth | None, part: Part) -> NDArray[np.bool_] | None:
+    """Return which words are new to the counts that hold the other pairs of a partition, None where none do."""
+    return growth.earlier[part.source].gained if growth is not None and part.source >= 0 else None

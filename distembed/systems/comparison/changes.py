@@ -1,0 +1,249 @@
+"""Which words differ between two parts of a finished comparison, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.corpus.concordance import Pair, Passage, find_passages
+from distembed.display import plural
+from distembed.execution import compute
+from distembed.job.stage import whole_sparse
+from distembed.job.tables import MakeTable, Numbers, Piece, Table, rows_of_blocks
+from distembed.stages.corpus import tokens_of, vocabulary_of
+from distembed.stages.words import common_words, content_words
+from distembed.storage.workspace import Workspace
+from distembed.systems.comparison import outputs
+from distembed.systems.comparison.job import ComparisonJob
+from distembed.systems.comparison.parts import groups_of_documents, groups_of_parts
+from distembed.systems.comparison.stages import counts_of_parts, judged_words
+from distembed.vectors import WordVectors
+
+CHANGED, LEVEL, UNJUDGED = "changed", "no change seen", "cannot be judged"
+"""What is said of a word between two parts."""
+
+Floats = NDArray[np.float64]
+
+
+class Changes(NamedTuple):
+    """What a finished comparison has measured."""
+
+    words: list[str]
+    parts: list[str]
+    counts: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    """Occurrences, and documents with the word. Arrays (words, parts)."""
+    judged: NDArray[np.bool_]
+    measures: dict[tuple[str, str, str | None], Floats]
+    """Each measure of a part, or of two, for all words."""
+    floor: float
+    """How many times its noise a change must be."""
+
+    def between(self, part: str, other: str) -> dict[str, Any]:
+        """Return the columns of two parts: counts, distance, change and its interval, floor and verdict."""
+        first, second = (self.parts.index(name) for name in (part, other))
+        floor = self.floor * (self.measures["noise", part, None] + self.measures["noise", other, None]) / 2
+        of_pair = {name: self.measures[name, part, other] for name in ("distance", "change", "low", "high")}
+        is_judged = self.judged[:, first] & self.judged[:, second]
+        is_changed = is_judged & (of_pair["change"] > floor) & (of_pair["low"] > 0)
+        verdict = np.where(is_changed, CHANGED, np.where(is_judged, LEVEL, UNJUDGED))
+        return {
+            "word": self.words,
+            "part": [part] * len(self.words),
+            "other": [other] * len(self.words),
+            "count": self.counts[:, first],
+            "other_count": self.counts[:, second],
+            "documents": self.documents[:, first],
+            "other_documents": self.documents[:, second],
+            **of_pair,
+            "floor": floor,
+            "verdict": verdict.tolist(),
+        }
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Each two parts, in their order."""
+        return list(combinations(self.parts, 2))
+
+
+def changes_of(job: ComparisonJob, workspace: Workspace) -> Changes:
+    """Return what a finished comparison has measured."""
+    found = compute(outputs.DIFFERENCES.read(workspace)).astype(np.float64)
+    rows = outputs.MEASURES.read(workspace).to_pylist()
+    counts, documents = counts_of_parts(workspace)
+    return Changes(
+        list(vocabulary_of(workspace).words),
+        outputs.PARTS.read(workspace)["part"].to_pylist(),
+        counts,
+        documents,
+        judged_words(job, workspace),
+        {
+            (row["measure"], row["part"], row["other"]): column
+            for row, column in zip(rows, found.T, strict=True)
+        },
+        workspace.stages()["differences"].facts["floor"],
+    )
+
+
+def changed_words(changes: Changes) -> list[int]:
+    """Return the words that have changed between any two parts, those first that do so by the most above the floor."""
+    best = np.full(len(changes.words), -np.inf)
+    for part, other in changes.pairs:
+        columns = changes.between(part, other)
+        is_changed = np.array(columns["verdict"]) == CHANGED
+        best = np.maximum(best, np.where(is_changed, columns["change"] - columns["floor"], -np.inf))
+    order = np.argsort(-best, kind="stable")
+    return [int(word) for word in order if np.isfinite(best[word])]
+
+
+# --- both sides of a word --------------------------------------------------------------------------------------
+
+
+def part_space(changes: Changes, workspace: Workspace, part: str) -> WordVectors:
+    """Return the vectors of the words that can be judged in a part."""
+    n_words, place = len(changes.words), changes.parts.index(part)
+    rows = outputs.PART_VECTORS.read(workspace)[place * n_words : (place + 1) * n_words]
+    vectors, is_known = compute(rows), changes.judged[:, place]
+    is_known = is_known & vectors.any(axis=1)
+    return WordVectors(np.array(changes.words, object)[is_known].tolist(), vectors[is_known])
+
+
+def neighbors_of(
+    changes: Changes, workspace: Workspace, words: Sequence[str], n: int
+) -> dict[str, dict[str, list[tuple[str, float]]]]:
+    """Return the nearest words of each word in each part where it can be judged."""
+    found: dict[str, dict[str, list[tuple[str, float]]]] = {word: {} for word in words}
+    for part in changes.parts:
+        space = part_space(changes, workspace, part)
+        for word in words:
+            if word in space and len(space) > 1:
+                near = space.most_similar(word, n=min(n, len(space) - 1))
+                found[word][part] = [(str(other), float(cosine)) for other, cosine in near]
+    return found
+
+
+def own_contexts(
+    changes: Changes, workspace: Workspace, words: Sequence[int], n: int
+) -> dict[int, dict[str, list[str]]]:
+    """Return the contexts that each word has in one part more often than in the others: by log-likelihood."""
+    n_words, counts = len(changes.words), outputs.GROUP_COUNTS.read(workspace)
+    each = [
+        sum(whole_sparse(counts[[group * n_words + word for word in sorted(words)]]) for group in own)
+        for own in groups_of_parts(workspace)
+    ]
+    content = set(content_words(changes.words, common_words(workspace)))
+    is_content = np.array([word in content for word in changes.words])
+    return {
+        word: {
+            part: _largest(keyness(rows, side) * is_content, changes.words, n)
+            for side, part in enumerate(changes.parts)
+        }
+        for word, rows in ((word, _row_of_each(each, place)) for place, word in enumerate(sorted(words)))
+    }
+
+
+def _row_of_each(counts: Sequence[Any], row: int) -> Floats:
+    """Return a row of each of some sparse arrays, (arrays, columns)."""
+    return np.concatenate([one[[row]].toarray() for one in counts]).astype(np.float64)
+
+
+def keyness(counts: Floats, side: int) -> Floats:
+    """Return the log-likelihood by which each context is more frequent on one side than on the others, (contexts,).
+
+    References
+    ----------
+    Dunning, Accurate methods for the statistics of surprise and coincidence, Computational Linguistics 1993.
+    """
+    own, rest = counts[side], counts.sum(axis=0) - counts[side]
+    total = max(counts.sum(), 1.0)
+    expected = (own + rest) * own.sum() / total, (own + rest) * rest.sum() / total
+    terms = [
+        np.where(x > 0, x * np.log(np.maximum(x, 1e-300) / np.maximum(e, 1e-300)), 0.0)
+        for x, e in zip((own, rest), expected, strict=True)
+    ]
+    return np.where(own > expected[0], 2 * (terms[0] + terms[1]), 0.0)
+
+
+def _largest(values: Floats, words: Sequence[str], n: int) -> list[str]:
+    return [words[place] for place in np.argsort(-values, kind="stable")[:n] if values[place] > 0]
+
+
+def passages_of(
+    job: ComparisonJob,
+    workspace: Workspace,
+    contexts: dict[str, dict[str, list[str]]],
+    n: int,
+) -> dict[str, dict[str, list[Passage]]]:
+    """Return passages of each part with each word and the contexts that it has there, at most n of each."""
+    tokens, groups = tokens_of(workspace), groups_of_documents(workspace)
+    found: dict[str, dict[str, list[Passage]]] = {word: {} for word in contexts}
+    names = outputs.PARTS.read(workspace)["part"].to_pylist()
+    for part, own in zip(names, groups_of_parts(workspace), strict=True):
+        pairs: list[Pair] = [
+            (word, other) for word, sides in contexts.items() for other in sides.get(part, ())
+        ]
+        wanted = (groups >= own.start) & (groups < own.stop)
+        lines = find_passages(tokens, pairs, window=job.counting.window, n=1, wanted=wanted) if pairs else {}
+        for (word, _), passages in lines.items():
+            found[word].setdefault(part, []).extend(passages[: n - len(found[word].get(part, []))])
+    return found
+
+
+# --- tables ----------------------------------------------------------------------------------------------------
+
+
+def changes_table(job: ComparisonJob, workspace: Workspace) -> Table:
+    """Return a row for each word between each two parts: counts, distance, change, interval, floor and verdict."""
+    changes = changes_of(job, workspace)
+    first = pa.record_batch(changes.between(*changes.pairs[0]))
+
+    def pieces() -> Iterator[Piece]:
+        for part, other in changes.pairs:
+            yield Piece(pa.record_batch(changes.between(part, other)), None)
+
+    n_rows = len(changes.words) * len(changes.pairs)
+    contents = f"{plural(len(changes.words), 'word')} between {plural(len(changes.pairs), 'pair')} of parts"
+    return Table(first.schema, None, n_rows, pieces(), contents)
+
+
+def part_words_table(job: ComparisonJob, workspace: Workspace) -> Table:
+    """Return each word of each part with its counts, its noise and its vector there."""
+    changes = changes_of(job, workspace)
+    vectors = outputs.PART_VECTORS.read(workspace)
+    n_words, n_parts = len(changes.words), len(changes.parts)
+    table = pa.table(
+        {
+            "part": np.repeat(changes.parts, n_words).tolist(),
+            "word": changes.words * n_parts,
+            "count": changes.counts.T.ravel(),
+            "documents": changes.documents.T.ravel(),
+            "noise": np.concatenate([changes.measures["noise", part, None] for part in changes.parts]),
+        }
+    ).combine_chunks()
+
+    def pieces() -> Iterator[Piece]:
+        first = 0
+        for rows in rows_of_blocks(vectors):
+            yield Piece(table.slice(first, len(rows)).to_batches()[0], rows)
+            first += len(rows)
+
+    contents = f"{plural(n_words, 'word')} in {plural(n_parts, 'part')}"
+    return Table(
+        table.schema, Numbers("vector", vectors.shape[1], as_lists=True), table.num_rows, pieces(), contents
+    )
+
+
+def parts_table(job: ComparisonJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
+    """Return the documents, files and tokens of each part."""
+    table = outputs.PARTS.read(workspace)
+    batches = [Piece(batch, None) for batch in table.to_batches()]
+    return Table(table.schema, None, table.num_rows, batches, plural(table.num_rows, "part"))
+
+
+TABLES: dict[str, MakeTable] = {"changes": changes_table, "words": part_words_table, "parts": parts_table}
+"""What a comparison gives away, by the name that `--what` takes."""

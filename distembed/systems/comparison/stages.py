@@ -1,0 +1,475 @@
+"""The stages of a comparison: a corpus to parts, counts of groups of documents, one core, and differences of words.
+
+All parts are solved against one core, so that their vectors can be compared without rotating anything. The counts of
+each part lie in groups of its documents: sums of them are halves of the part, whose distance is the noise of a word,
+and draws of documents, whose distances are an interval.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.costs import Cost
+from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
+from distembed.counting.costs import (
+    dealt_groups_cost,
+    group_counts_cost,
+    group_sums_cost,
+    group_words_cost,
+    grouped_counts_cost,
+    stored_pair_bytes,
+)
+from distembed.counting.document_groups import (
+    counts_of_groups,
+    group_row_blocks,
+    own_columns,
+    sum_of_groups,
+    words_of_groups,
+)
+from distembed.counting.partial_counts import DocumentGroups, ThreadMemory, count_partition
+from distembed.execution import Checkpoint, compute, persist
+from distembed.factorization.blocks import PairWeighting
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_core import slice_rows_and_columns
+from distembed.factorization.psdvec_costs import (
+    CoreOptions,
+    CoreSizes,
+    core_block_values,
+    core_cost,
+    core_memory,
+)
+from distembed.factorization.replicate_blocks import (
+    FEWEST_GROUPS,
+    Design,
+    Regression,
+    Samples,
+    Totals,
+    equal_sizes,
+    group_samples,
+)
+from distembed.factorization.replicate_costs import part_vectors_cost, word_differences_cost
+from distembed.factorization.replicates import Part, measures_of, part_vectors, word_differences
+from distembed.job.outputs import declared_in
+from distembed.job.stage import Context, StageSpec, System, sections
+from distembed.linalg.chunks import balanced_chunks
+from distembed.linalg.csr import row_sums
+from distembed.linalg.operators import of_each_row
+from distembed.stages import outputs as corpus_outputs
+from distembed.stages.core_states import kept_in_memory, storing
+from distembed.stages.corpus import TOKENS, VOCABULARY, count_values, merged_runs, tokens_of, vocabulary_of
+from distembed.storage.workspace import Workspace
+from distembed.systems.comparison import outputs
+from distembed.systems.comparison.job import ComparisonJob
+from distembed.systems.comparison.parts import (
+    check_parts,
+    groups_of_documents,
+    groups_of_parts,
+    part_parameters,
+    run_parts,
+)
+from distembed.systems.comparison.sizes import (
+    ComparisonSizes,
+    comparison_sizes,
+    core_size,
+    counting_options,
+    sample_sizes,
+)
+
+BATCH_WORDS = 200
+"""Words of a task that solves samples."""
+
+SOLVING_OPTIONS = {"ridge", "uniform_weight"}
+"""The keys of `[psdvec]` that the core does not depend on."""
+
+
+def plan_parts(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:  # noqa: ARG001 - the same for every job
+    """Return the plan of telling the parts."""
+    return dealt_groups_cost(sizes.corpus.text)
+
+
+# --- counts ----------------------------------------------------------------------------------------------------
+
+
+def block_parameters(job: ComparisonJob) -> dict[str, Any]:
+    """Return the memory of a block, which lays the grid."""
+    return {"block_memory": job.resources.block_memory}
+
+
+def plan_words(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+    """Return the plan of counting the words of each group of documents."""
+    corpus, block = sizes.corpus, job.resources.block_memory
+    cost = group_words_cost(corpus.text, corpus.n_words, corpus.n_terms, sizes.n_groups, block)
+    return cost._replace(exact="parts" in corpus.counted)
+
+
+def run_words(ctx: Context) -> dict[str, Any]:
+    """Count how often each word occurs in each group of documents, and in how many of its documents."""
+    found = words_of_groups(
+        tokens_of(ctx.workspace),
+        vocabulary_of(ctx.workspace),
+        groups_of_documents(ctx.workspace),
+        _n_groups(ctx.workspace),
+        block_memory=ctx.job.resources.block_memory,
+    )
+    ctx.store(outputs.WORDS, found)
+    return {}
+
+
+def _n_groups(workspace: Workspace) -> int:
+    return int(workspace.stages()["parts"].facts["n_groups"])
+
+
+def counting_parameters(job: ComparisonJob) -> dict[str, Any]:
+    """Return the section of counting and the memory of a block."""
+    return {**sections("counting")(job), **block_parameters(job)}
+
+
+def plan_runs(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+    """Return the plan of counting the partitions, with a row for each word of each group."""
+    corpus = sizes.corpus
+    cost = grouped_counts_cost(
+        corpus.text, corpus.n_words, sizes.n_groups, sizes.group_runs, counting_options(job)
+    )
+    return cost._replace(exact="parts" in sizes.corpus.counted)
+
+
+def run_runs(ctx: Context) -> dict[str, Any]:
+    """Count each partition into sorted runs, cut by group of documents and row block."""
+    options, n_groups = counting_options(ctx.job), _n_groups(ctx.workspace)
+    word_counts = corpus_outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy()
+    own = cooccurrence_row_blocks(
+        word_counts, window=options.window, direction=options.direction, block_memory=options.block_memory
+    )
+    row_blocks = group_row_blocks(own, n_groups)
+    tokens = tokens_of(ctx.workspace)
+    make = partial(
+        _count_groups,
+        workspace=ctx.workspace.url,
+        partitions=tokens.partitions,
+        starts=_starts_of(ctx.workspace),
+        n_groups=n_groups,
+        options=options,
+        row_blocks=row_blocks,
+        memory=ThreadMemory(),
+    )
+    ctx.store_files(outputs.GROUP_RUNS, len(tokens.partitions), make)
+    return {"n_row_blocks": len(row_blocks) - 1, "row_blocks": list(row_blocks)}
+
+
+def _starts_of(workspace: Workspace) -> list[int]:
+    """Return the number of the first document of each partition, and how many there are."""
+    items = corpus_outputs.TOKENS.read(workspace)
+    return np.cumsum([0, *(item.summary["n_documents"] for item in items)]).tolist()
+
+
+def _count_groups(
+    index: int,
+    prefix: str,
+    *,
+    workspace: str,
+    partitions: Any,
+    starts: list[int],
+    n_groups: int,
+    options: Any,
+    row_blocks: Any,
+    memory: ThreadMemory,
+) -> dict[str, Any]:
+    """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
+    place = Workspace.open(workspace)
+    own = groups_of_documents(place)[starts[index] : starts[index + 1]]
+    partials = count_partition(
+        partitions[index],
+        vocabulary_of(place),
+        options,
+        row_blocks,
+        f"{prefix}.counts",
+        number=index,
+        memory=memory,
+        groups=DocumentGroups(own, n_groups),
+    )
+    return {**partials._asdict(), "url": ""}
+
+
+def plan_group_counts(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+    """Return the plan of adding up the runs of all partitions."""
+    corpus = sizes.corpus
+    return group_counts_cost(
+        sizes.group_pairs,
+        corpus.n_words,
+        sizes.n_groups,
+        sizes.group_runs,
+        counting_options(job),
+    )
+
+
+def run_group_counts(ctx: Context) -> dict[str, Any]:
+    """Add the runs of all partitions, group by group and row block by row block."""
+    n_groups = _n_groups(ctx.workspace)
+    stored = ctx.store(outputs.GROUP_COUNTS, own_columns(merged_runs(ctx, outputs.GROUP_RUNS), n_groups))
+    totals = of_each_row(row_sums, stored).reshape((n_groups, -1))
+    ctx.store(outputs.GROUP_TOTALS, totals)
+    return {"n_nonzero": count_values(stored)}
+
+
+def plan_cooccurrence(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+    """Return the plan of adding up the counts of all groups."""
+    pair_bytes = stored_pair_bytes(counting_options(job))
+    return group_sums_cost(
+        sizes.group_pairs, sizes.pairs.n_nonzero, sizes.n_row_blocks, sizes.n_groups, pair_bytes
+    )
+
+
+def run_cooccurrence(ctx: Context) -> dict[str, Any]:
+    """Add the counts of all groups."""
+    n_groups = _n_groups(ctx.workspace)
+    counts = sum_of_groups(counts_of_groups(outputs.GROUP_COUNTS.read(ctx.workspace), n_groups))
+    output = corpus_outputs.COOCCURRENCE.of(window=ctx.job.counting.window)
+    ctx.store(output, counts)
+    row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
+    ctx.store_table(corpus_outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
+    return {"n_nonzero": int(row_nonzeros.sum())}
+
+
+# --- the core --------------------------------------------------------------------------------------------------
+
+
+def core_parameters(job: ComparisonJob) -> dict[str, Any]:
+    """Return the options of the factorization that its core depends on."""
+    return {"psdvec": job.psdvec.model_dump(mode="json", exclude=SOLVING_OPTIONS)}
+
+
+def psdvec_of(job: ComparisonJob, checkpoint: Checkpoint = persist) -> PSDVec:
+    """Return the estimator of a job."""
+    return PSDVec(**job.psdvec.model_dump(mode="json"), checkpoint=checkpoint)
+
+
+def plan_core(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+    """Return the plan of core mode."""
+    options, resources, n_core = CoreOptions.of(job.psdvec), job.resources, core_size(job, sizes)
+    pairs = sizes.pairs
+    of_core = CoreSizes(n_core, pairs.n_nonzero, pairs.n_among(n_core), pairs.n_in_either_order(n_core))
+    memory = core_memory(options, n_core, pairs.n_nonzero, resources.block_memory)
+    kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
+    pair_bytes = stored_pair_bytes(counting_options(job))
+    cost = core_cost(
+        options, of_core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes
+    )
+    return cost._replace(exact=pairs.exact)
+
+
+def run_core(ctx: Context) -> dict[str, Any]:
+    """Solve the core words jointly, from all text."""
+    counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
+    row_nonzeros = corpus_outputs.ROW_NONZEROS.read(ctx.workspace)["n_nonzero"].to_numpy()
+    n_core = psdvec_of(ctx.job).core_size(counts.shape[0])
+    kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
+    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
+    of_core = slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
+    row_totals = compute(outputs.GROUP_TOTALS.read(ctx.workspace)).sum(axis=0)
+    model = psdvec_of(ctx.job, storing(ctx.stage.checkpoint, kept))
+    model.fit_core(of_core, vocabulary_of(ctx.workspace).counts[:n_core], row_totals[:n_core])
+    ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
+    return {
+        "n_core": n_core,
+        "weight_cutoff": str(model.weight_cutoff_),
+        "weight_scale": str(model.weight_scale_),
+        "objective": [float(value) for value in model.objective_],
+    }
+
+
+# --- the parts -------------------------------------------------------------------------------------------------
+
+
+def rules_of(job: ComparisonJob, workspace: Workspace) -> Regression:
+    """Return what words are solved by: the weights of the core, and the ridge of the job."""
+    facts, options = workspace.stages()["core"].facts, job.psdvec
+    weighting = PairWeighting(options.smoothing, float(facts["weight_cutoff"]), float(facts["weight_scale"]))
+    return Regression(weighting, options.ridge, options.uniform_weight)
+
+
+def design_of(job: ComparisonJob) -> Design:
+    """Return which samples of a part are solved."""
+    options = job.comparison
+    return Design(options.halves, options.bootstrap, options.confidence)
+
+
+def parts_with_counts(job: ComparisonJob, workspace: Workspace) -> list[Part]:
+    """Return the counts of the groups of each part, and its samples, whose chance depends on the part's name alone."""
+    names = outputs.PARTS.read(workspace)["part"].to_pylist()
+    n_core = outputs.CORE_VECTORS.read(workspace).shape[0]
+    groups = counts_of_groups(outputs.GROUP_COUNTS.read(workspace), _n_groups(workspace))
+    groups = [slice_rows_and_columns(one, (0, one.shape[0]), (0, n_core)) for one in groups]
+    pairs = compute(outputs.GROUP_TOTALS.read(workspace)).T
+    counts = compute(outputs.WORDS.read(workspace))[0].T
+    seed, design = job.comparison.random_state, design_of(job)
+    return [
+        Part(
+            groups[own.start : own.stop],
+            Totals(pairs[:, own.start : own.stop], counts[:, own.start : own.stop]),
+            Samples(
+                group_samples(len(own), design, [seed, zlib.crc32(name.encode())]),
+                counts[:, own.start : own.stop].sum(axis=0).astype(np.float64),
+            ),
+        )
+        for name, own in zip(names, groups_of_parts(workspace), strict=True)
+    ]
+
+
+def counts_of_parts(workspace: Workspace) -> NDArray[np.int64]:
+    """Return the occurrences of each word in each part, and the documents that have it, (2, words, parts)."""
+    words = compute(outputs.WORDS.read(workspace))
+    sums = [words[:, own.start : own.stop].sum(axis=1) for own in groups_of_parts(workspace)]
+    return np.stack(sums, axis=2)
+
+
+def judged_words(job: ComparisonJob, workspace: Workspace) -> NDArray[np.bool_]:
+    """Return where a word can be judged, (words, parts): where it is frequent, and spread over groups of documents."""
+    counts, documents = counts_of_parts(workspace)
+    in_groups = compute(outputs.WORDS.read(workspace))[0] > 0
+    spread = [in_groups[own.start : own.stop].sum(axis=0) for own in groups_of_parts(workspace)]
+    is_frequent = (counts >= job.comparison.min_count) & (documents >= job.comparison.min_documents)
+    return is_frequent & (np.stack(spread, axis=1) >= FEWEST_GROUPS)
+
+
+def vectors_parameters(job: ComparisonJob) -> dict[str, Any]:
+    """Return the options of the regression."""
+    return {"psdvec": job.psdvec.model_dump(mode="json", include=SOLVING_OPTIONS)}
+
+
+def plan_vectors(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+    """Return the plan of the vectors of each part."""
+    pair_bytes = stored_pair_bytes(counting_options(job))
+    cost = part_vectors_cost(
+        sample_sizes(job, sizes), job.psdvec.n_components, batch_words=BATCH_WORDS, pair_bytes=pair_bytes
+    )
+    return cost._replace(exact="group_counts" in sizes.corpus.counted)
+
+
+def run_vectors(ctx: Context) -> dict[str, Any]:
+    """Solve the words of each part against the core."""
+    core, rules = outputs.CORE_VECTORS.read(ctx.workspace), rules_of(ctx.job, ctx.workspace)
+    parts = parts_with_counts(ctx.job, ctx.workspace)
+    found = [part_vectors(part, core, rules, batch_words=BATCH_WORDS) for part in parts]
+    ctx.store(outputs.PART_VECTORS, da.concatenate(found))
+    return {}
+
+
+def differences_parameters(job: ComparisonJob) -> dict[str, Any]:
+    """Return what the samples are, and which words are judged."""
+    return {"comparison": job.comparison.model_dump(mode="json", exclude={"groups"})}
+
+
+def plan_differences(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+    """Return the plan of solving all samples of each part."""
+    cost = word_differences_cost(
+        sample_sizes(job, sizes),
+        job.psdvec.n_components,
+        design_of(job).n_samples,
+        len(measures_of(sizes.n_parts)),
+        batch_words=BATCH_WORDS,
+        pair_bytes=stored_pair_bytes(counting_options(job)),
+    )
+    return cost._replace(exact="group_counts" in sizes.corpus.counted)
+
+
+def run_differences(ctx: Context) -> dict[str, Any]:
+    """Measure each word between each two parts, and its noise in each."""
+    core, rules = outputs.CORE_VECTORS.read(ctx.workspace), rules_of(ctx.job, ctx.workspace)
+    parts, judged = parts_with_counts(ctx.job, ctx.workspace), judged_words(ctx.job, ctx.workspace)
+    names = outputs.PARTS.read(ctx.workspace)["part"].to_pylist()
+    measures = measures_of(len(parts))
+    sizes = equal_sizes(counts_of_parts(ctx.workspace)[0], judged, [len(part.groups) for part in parts])
+    found = word_differences(parts, core, rules, design_of(ctx.job), judged, sizes, batch_words=BATCH_WORDS)
+    stored = ctx.store(outputs.DIFFERENCES, found)
+    table = {
+        "measure": [name for name, _, _ in measures],
+        "part": [names[part] for _, part, _ in measures],
+        "other": [None if other < 0 else names[other] for _, _, other in measures],
+    }
+    ctx.store_table(outputs.MEASURES, pa.table(table))
+    share, n_known = chance_share(compute(stored), measures, ctx.job)
+    return {"n_judged": int((judged.sum(axis=1) > 1).sum()), "floor": share, "n_chances": n_known}
+
+
+def chance_share(
+    found: NDArray[np.float32], measures: Sequence[tuple[str, int, int]], job: ComparisonJob
+) -> tuple[float, int]:
+    """Return how many times the noise a change must be, and from how many words of how many parts that is known.
+
+    Only so many words as the job allows seem to change more between the fixed halves of one part.
+
+    Raises
+    ------
+    ValueError
+        If no part has documents enough, or no word can be judged.
+    """
+    chances = found[:, [column for column, (name, *_) in enumerate(measures) if name == "chance"]]
+    known = chances[np.isfinite(chances)]
+    if not known.size:
+        least = job.comparison
+        raise ValueError(
+            f"no word can be judged: each part needs {FEWEST_GROUPS} documents or files, and a word {least.min_count} "
+            f"occurrences in {least.min_documents} documents of two parts (comparison.min_count and min_documents): "
+            "make the parts larger, or lower these"
+        )
+    return float(np.quantile(known.astype(np.float64), 1 - least_share(job, known.size))), int(known.size)
+
+
+def least_share(job: ComparisonJob, n_known: int) -> float:
+    """Return the share of false alarms that so many words can tell: at least that of one of them."""
+    return max(job.comparison.false_alarms, 1 / (n_known + 1))
+
+
+def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
+    """Return the stages of a job."""
+    counted = ("vocabulary", "parts", "group_words", "group_counts", "core")
+    return (
+        TOKENS,
+        VOCABULARY,
+        StageSpec("parts", ("tokens",), part_parameters, run_parts, plan_parts, check_parts),
+        StageSpec("group_words", ("tokens", "vocabulary", "parts"), block_parameters, run_words, plan_words),
+        StageSpec("group_runs", ("tokens", "vocabulary", "parts"), counting_parameters, run_runs, plan_runs),
+        StageSpec(
+            "group_counts", ("group_runs", "parts"), block_parameters, run_group_counts, plan_group_counts
+        ),
+        StageSpec(
+            "cooccurrence",
+            ("group_counts", "parts"),
+            counting_parameters,
+            run_cooccurrence,
+            plan_cooccurrence,
+        ),
+        StageSpec(
+            "core", ("cooccurrence", "group_counts", "vocabulary"), core_parameters, run_core, plan_core
+        ),
+        StageSpec("part_vectors", counted, vectors_parameters, run_vectors, plan_vectors),
+        StageSpec("differences", counted, _differences_of, run_differences, plan_differences),
+    )
+
+
+def _differences_of(job: ComparisonJob) -> dict[str, Any]:
+    return {**vectors_parameters(job), **differences_parameters(job)}
+
+
+SYSTEM = System(
+    ComparisonJob,
+    stages,
+    comparison_sizes,
+    "distembed.systems.comparison.views",
+    "distembed.systems.comparison.views",
+    outputs=(
+        *corpus_outputs.OF_TOKENS,
+        corpus_outputs.MERGED_COUNTS,
+        corpus_outputs.COOCCURRENCE,
+        corpus_outputs.ROW_NONZEROS,
+        *declared_in(outputs),
+    ),
+)

@@ -1,0 +1,271 @@
+"""The report of a comparison, and the last lines that its run prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distembed.corpus.concordance import Passage
+from distembed.display import plural
+from distembed.job.terminal import shown
+from distembed.stages.words import content_words, lacking_facts, lacking_line
+from distembed.storage.workspace import Workspace
+from distembed.systems.comparison import changes as measured
+from distembed.systems.comparison.changes import TABLES, UNJUDGED, Changes
+from distembed.systems.comparison.job import ComparisonJob
+from distembed.systems.comparison.stages import stages
+from distembed.views import report
+from distembed.views.report.page import Section, escaped, marked
+
+__all__ = ["TABLES", "closing_text", "page"]
+
+CLOSING_WORDS = 10
+"""Changed words that the end of a run names."""
+
+CURVES = 8
+"""Words, at most, of the figure over the parts."""
+
+CONTEXTS = 5
+"""Contexts of each side that are listed."""
+
+
+class Shown(NamedTuple):
+    """The words that a report shows, and what it shows of each."""
+
+    words: list[int]
+    neighbors: dict[str, dict[str, list[tuple[str, float]]]]
+    contexts: dict[str, dict[str, list[str]]]
+    passages: dict[str, dict[str, list[Passage]]]
+
+
+def page(job: ComparisonJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
+    found = measured.changes_of(job, workspace)
+    changed = measured.changed_words(found)
+    chosen = shown_words(job, workspace, found, changed)
+    return report.render_report(
+        job.job.title,
+        f"{_summary(job, found, changed, workspace)} Content digest {workspace.digest()}.",
+        _sections(job, workspace, found, chosen),
+        facts=_facts(job, workspace, found, changed),
+    )
+
+
+def closing_text(job: ComparisonJob, workspace: Workspace, where: str) -> str:
+    """Return how many words have changed, the first of them, and what to type next."""
+    found = measured.changes_of(job, workspace)
+    changed = measured.changed_words(found)
+    names = ", ".join(shown(found.words[word]) for word in changed[:CLOSING_WORDS])
+    url = shown(workspace.url)
+    ways = (
+        f"report     {shown(where)}\n"
+        f"changes    distembed export {url} --what changes --to changes.csv\n"
+        f"figure     distembed plot changes {url} [WORD]... --to changes.pdf"
+    )
+    parts = (_summary(job, found, changed, workspace), names, lacking_line(job, workspace), ways)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspace: Workspace) -> str:
+    n_judged = workspace.stages()["differences"].facts["n_judged"]
+    expected = job.comparison.false_alarms * n_judged * len(found.pairs)
+    return (
+        f"{plural(len(found.parts), 'part')}: {', '.join(found.parts)}. Of {plural(n_judged, 'word')} that can be "
+        f"judged in two parts, {len(changed):,} {'has' if len(changed) == 1 else 'have'} changed above the floor; "
+        f"about {expected:,.0f} would by chance."
+    )
+
+
+def _facts(
+    job: ComparisonJob, workspace: Workspace, found: Changes, changed: Sequence[int]
+) -> dict[str, Any]:
+    facts = workspace.stages()["differences"].facts
+    return {
+        "parts": len(found.parts),
+        "words": len(found.words),
+        "words that can be judged": facts["n_judged"],
+        "changed words": len(changed),
+        "floor, times the noise": facts["floor"],
+        **lacking_facts(job, workspace),
+    }
+
+
+def shown_words(job: ComparisonJob, workspace: Workspace, found: Changes, changed: Sequence[int]) -> Shown:
+    """Return the words of the report that the vocabulary knows, and the content words that have changed most."""
+    places = {word: place for place, word in enumerate(found.words)}
+    content = set(content_words([found.words[word] for word in changed]))
+    most = [word for word in changed if found.words[word] in content][: job.report.n_changed]
+    asked = [places[word] for word in job.report.words if word in places]
+    words = list(dict.fromkeys([*asked, *most]))
+    names = [found.words[word] for word in words]
+    contexts = measured.own_contexts(found, workspace, words, CONTEXTS) if words else {}
+    of_names = {found.words[word]: contexts[word] for word in words}
+    n_passages = job.report.n_passages
+    return Shown(
+        words,
+        measured.neighbors_of(found, workspace, names, job.report.n_neighbors),
+        of_names,
+        measured.passages_of(job, workspace, of_names, n_passages) if n_passages else {},
+    )
+
+
+def _sections(job: ComparisonJob, workspace: Workspace, found: Changes, chosen: Shown) -> list[Section]:
+    rows = [row for word in chosen.words for row in _rows_of_word(found, word)]
+    return [
+        _figure(found, chosen.words),
+        report.first_rows(rows, _change_table, n_shown=30),
+        _sides(found, chosen),
+        report.table("Parts", list(_part_rows(workspace))),
+        _noise(found),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+    ]
+
+
+def _part_rows(workspace: Workspace) -> Sequence[Mapping[str, Any]]:
+    rows: list[dict[str, Any]] = workspace.table("parts").to_pylist()
+    return rows
+
+
+def _rows_of_word(found: Changes, word: int) -> list[dict[str, Any]]:
+    """Return what is measured of a word between each two parts."""
+    rows = []
+    for part, other in found.pairs:
+        columns = found.between(part, other)
+        row = {name: values[word] for name, values in columns.items() if name not in ("low", "high")}
+        interval = (float(columns["low"][word]), float(columns["high"][word]))
+        rows.append({**row, "interval": interval if np.isfinite(interval).all() else None})
+    return rows
+
+
+CAPTION = (
+    "The change is the distance (1 - cosine) between halves of the two parts, less that between random halves of one "
+    "part: 0 on average for a word that does not differ. The floor is the change that few words of one text reach "
+    "between random halves of it (comparison.false_alarms). A word has changed if its change is above the floor and "
+    "its interval above 0. With too few occurrences or documents it cannot be judged. The distance is that of all text."
+)
+
+
+def _change_table(rows: Sequence[Any]) -> Section:
+    decimals = dict.fromkeys(("distance", "change", "floor"), report.three_decimals)
+    return report.table("Words that differ", rows, caption=CAPTION, formats=decimals)
+
+
+def _figure(found: Changes, words: Sequence[int]) -> Section:
+    """Draw the change of each word: its interval between two parts, or its course over several."""
+    title = "Changes"
+    if not words:
+        return report.table(title, [])
+    if len(found.parts) == 2:
+        columns = found.between(*found.pairs[0])
+        rows = [
+            report.Interval(
+                found.words[word],
+                float(columns["change"][word]),
+                (float(columns["low"][word]), float(columns["high"][word])),
+                columns["verdict"][word],
+            )
+            for word in words
+            if columns["verdict"][word] != UNJUDGED
+        ]
+        return report.interval_chart(rows, title, xlabel="change between the parts, with its interval")
+    curves, band = course(found, words[:CURVES])
+    return report.line_chart(
+        curves,
+        f"{title} since {found.parts[0]}",
+        xlabel="first year of the part" if years_of(found.parts) is not None else "number of the part",
+        ylabel="change",
+        band=band,
+        caption=f"The change of each word from {found.parts[0]} to each later part; the tint is the interval of "
+        f"{found.words[words[0]]}.",
+    )
+
+
+def years_of(parts: Sequence[str]) -> list[int] | None:
+    """Return the year with which the name of each part begins, None where one does not.
+
+    Examples
+    --------
+    >>> from distembed.systems.comparison.views import years_of
+    >>> years_of(["1840-1849", "1850-1859"]), years_of(["novels", "news"])
+    ([1840, 1850], None)
+    """
+    found = [re.match(r"-?\d{1,4}(?!\d)", part) for part in parts]
+    return None if None in found else [int(one[0]) for one in found if one is not None]
+
+
+def course(
+    found: Changes, words: Sequence[int]
+) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], tuple[Any, Any, Any]]:
+    """Return the change of each word from the first part to each later one, and the interval of the first word."""
+    x = np.array(years_of(found.parts) or range(1, len(found.parts) + 1), float)[1:]
+    columns = [found.between(found.parts[0], part) for part in found.parts[1:]]
+    curves = {
+        found.words[word]: (x, np.array([column["change"][word] for column in columns])) for word in words
+    }
+    ends = [np.array([column[end][words[0]] for column in columns]) for end in ("low", "high")]
+    is_known = np.isfinite(ends).all(axis=0)
+    return curves, (x[is_known], ends[0][is_known], ends[1][is_known])
+
+
+def _sides(found: Changes, chosen: Shown) -> Section:
+    """Show the neighbors, contexts and passages of each word in each part."""
+    parts = [
+        Section(found.words[word], "".join(_side(found, chosen, word, part) for part in found.parts))
+        for word in chosen.words
+    ]
+    return report.group("Both sides of each word", parts)
+
+
+def _side(found: Changes, chosen: Shown, word: int, part: str) -> str:
+    name, place = found.words[word], found.parts.index(part)
+    near = chosen.neighbors[name].get(part)
+    contexts = chosen.contexts[name].get(part)
+    lines = [
+        f"{found.counts[word, place]:,} occurrences in {plural(int(found.documents[word, place]), 'document')}"
+    ]
+    lines += (
+        [f"near: {', '.join(marked(other) for other, _ in near)}"] if near else ["too rare for neighbors"]
+    )
+    lines += [f"own contexts: {', '.join(map(marked, contexts))}"] if contexts else []
+    passages = "".join(_passage(one) for one in chosen.passages.get(name, {}).get(part, []))
+    listed = f"<ul>{passages}</ul>" if passages else ""
+    return f"<p><b>{escaped(part)}</b>: {'; '.join(lines)}</p>{listed}"
+
+
+def _passage(passage: Passage) -> str:
+    words = [
+        f"<b>{marked(word)}</b>" if place in passage.marked else marked(word)
+        for place, word in enumerate(passage.words)
+    ]
+    return f"<li>{' '.join(words)} <small>{escaped(passage.title or passage.document)}</small></li>"
+
+
+def _noise(found: Changes) -> Section:
+    """Draw how the noise of words falls with their occurrences."""
+    points = []
+    for place, part in enumerate(found.parts):
+        noise = found.measures["noise", part, None]
+        known = np.flatnonzero(np.isfinite(noise))
+        points += [(found.counts[word, place], noise[word]) for word in known.tolist()]
+    if not points:
+        return report.table("Noise", [])
+    counts, noise = np.array(points, float).T
+    edges = np.unique(np.geomspace(counts.min(), counts.max() + 1, 13))
+    bins = np.digitize(counts, edges)
+    middles = {
+        int(one): (float(np.median(counts[bins == one])), float(np.median(noise[bins == one])))
+        for one in np.unique(bins)
+    }
+    x, y = np.array(list(middles.values())).T
+    return report.line_chart(
+        {"": (x, y)},
+        "Noise",
+        xlabel="occurrences in the part",
+        ylabel="distance between random halves of the part",
+        x_scale="log",
+        caption="The median over words of about as many occurrences.",
+    )

@@ -1,0 +1,133 @@
+"""What documents keep beside their text: files as documents, parts of paths, carried fields, a table of metadata."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import distembed as de
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.metadata import file_keys
+
+NOVELS = {
+    "gaskell/1865/wives.txt": "Molly\n\nand Roger.\n",
+    "hardy/1874/crowd.txt": "\ufeffBathsheba and Gabriel.",
+}
+
+
+@pytest.fixture
+def novels(tmp_path: Path) -> Path:
+    for name, text in NOVELS.items():
+        file = tmp_path / "novels" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text, encoding="utf-8")
+    return tmp_path / "novels"
+
+
+def rows(corpus: de.Corpus) -> list[dict[str, Any]]:
+    tokens = corpus.tokenize()
+    return [row for partition in tokens.partitions for row in tokens.documents(partition).to_pylist()]
+
+
+def test_a_file_is_a_document_with_its_path_as_id(novels: Path) -> None:
+    """Blank lines do not divide it, its title is its name, and a byte-order mark is no text."""
+    found = list(de.read_corpus(novels, layout="file").documents())
+    assert [(one.id, one.title, one.text) for one in found] == [
+        ("gaskell/1865/wives.txt", "wives", NOVELS["gaskell/1865/wives.txt"]),
+        ("hardy/1874/crowd.txt", "crowd", NOVELS["hardy/1874/crowd.txt"].removeprefix("\ufeff")),
+    ]
+
+
+def test_a_long_file_is_one_document_whatever_the_pieces(tmp_path: Path) -> None:
+    text = "æther ünd wörds\n\n" * 400_000
+    (tmp_path / "long.txt").write_text(text, encoding="utf-8")
+    corpus = de.read_corpus(tmp_path / "long.txt", layout="file", partition_bytes=1000)
+    [document] = corpus.documents()
+    assert document.text == text
+    assert [(row["id"], row["n_tokens"]) for row in rows(corpus)] == [("long.txt", 1_200_000)]
+
+
+def test_a_byte_that_is_not_utf_8_is_named_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"good\n" * 500_000 + b"b\xff d\n")
+    corpus = de.read_corpus(tmp_path / "bad.txt", layout="file", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"line 500001, byte 0xff at offset 2500001"):
+        corpus.tokenize()
+
+
+def test_the_last_folders_of_a_path_are_columns(novels: Path) -> None:
+    found = rows(de.read_corpus(novels, layout="file", path_fields=("author", "year")))
+    assert [(row["author"], row["year"]) for row in found] == [("gaskell", "1865"), ("hardy", "1874")]
+    with pytest.raises(CorpusError, match=r"lies in \d+ folders, and path_fields= names 40"):
+        de.read_corpus(novels, path_fields=[f"f{number}" for number in range(40)])
+
+
+@pytest.mark.parametrize(
+    "key", ["gaskell/1865/wives.txt", "gaskell/1865/wives", "wives.txt", "wives", "doc-1"]
+)
+def test_a_table_is_joined_by_file_or_id(novels: Path, key: str, tmp_path: Path) -> None:
+    """A title of the table is the document's own; a document without a row has nothing, and is counted."""
+    table = tmp_path / "meta.csv"
+    table.write_text(f"gender;File;title\nf;{key};Wives and Daughters\nm;other;Other\n", encoding="utf-8")
+    if key == "doc-1":
+        lines = [{"id": "doc-1", "text": "a"}, {"id": "doc-2", "text": "b"}]
+        source = tmp_path / "d.jsonl"
+        source.write_text("\n".join(map(json.dumps, lines)))
+        corpus = de.read_corpus(source, id_field="id", metadata=table)
+    else:
+        corpus = de.read_corpus(novels, layout="file", metadata=table)
+    first, second = rows(corpus)
+    assert (first["title"], first["gender"]) == ("Wives and Daughters", "f")
+    assert second["gender"] is None
+    assert second["title"] == ("" if key == "doc-1" else "crowd")
+    assert sum(summary.n_without_metadata for summary in corpus.tokenize().summaries) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("file,year\na,1\na,2\n", 'has two rows of file "a"'),
+        ("file\na\n", "has one column, file"),
+        ("file,n_tokens\na,1\n", 'has the column "n_tokens", which documents have already'),
+        ("file,author\na,1\n", 'the column "author" twice'),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(novels: Path, text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "meta.csv").write_text(text)
+    with pytest.raises(CorpusError, match=sentence):
+        rows(de.read_corpus(novels, metadata=tmp_path / "meta.csv", path_fields=["author"]))
+
+
+def test_fields_are_carried_along_from_every_format(tmp_path: Path) -> None:
+    """Numbers become text, nulls stay nulls, and a name with dots leads into JSON."""
+    records = [{"text": "one", "meta": {"year": 1865, "by": "G"}}, {"text": "two", "meta": {"by": None}}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    found = rows(de.read_corpus(tmp_path / "a.jsonl", carry_fields=("meta.year", "meta.by")))
+    assert [(row["meta.year"], row["meta.by"]) for row in found] == [("1865", "G"), (None, None)]
+    (tmp_path / "a.csv").write_text("text,year,by\none,1865,G\ntwo,,\n")
+    pq.write_table(
+        pa.table({"text": ["one", "two"], "year": [1865, None], "by": ["G", None]}), tmp_path / "a.parquet"
+    )
+    for name in ("a.csv", "a.parquet"):
+        found = rows(de.read_corpus(tmp_path / name, carry_fields=("year", "by")))
+        assert [(row["year"], row["by"]) for row in found] == [("1865", "G"), (None, None)]
+        with pytest.raises(CorpusError, match='no column "month"'):
+            rows(de.read_corpus(tmp_path / name, carry_fields=["month"]))
+
+
+def test_the_text_of_json_may_lie_inside_other_fields(tmp_path: Path) -> None:
+    """A field whose own name has dots comes first; the error names the fields inside."""
+    records = [{"doc": {"body": {"text": "inside"}}}, {"doc.body.text": "flat", "doc": {}}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    found = de.read_corpus(tmp_path / "a.jsonl", text_field="doc.body.text")
+    assert [document.text for document in found.documents()] == ["inside", "flat"]
+    with pytest.raises(CorpusError, match=r'has no field "body" \(it has doc.body.text\)'):
+        list(de.read_corpus(tmp_path / "a.jsonl", text_field="body").documents())
+
+
+def test_files_are_called_by_path_name_or_stem() -> None:
+    assert file_keys("a/b.txt.xz") == ("a/b.txt.xz", "a/b", "b.txt.xz", "b")

@@ -1,0 +1,136 @@
+"""Parts of a corpus by labels, dates and paths, and groups of their documents that are dealt at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from distembed.corpus.parts import (
+    NO_PART,
+    chosen_parts,
+    day_of,
+    deal_groups,
+    even_edges,
+    parts_by_date,
+    parts_by_value,
+    template_pattern,
+    values_of_paths,
+    values_of_table,
+    without_empty,
+)
+
+WHERE = list("abcdef")
+
+
+@pytest.mark.parametrize(
+    ("value", "day"),
+    [
+        ("1843", (1843, 1, 1)),
+        ("1843-12-19", (1843, 12, 19)),
+        ("-44", (-44, 1, 1)),
+        ("2020-02-29T10:00:00", (2020, 2, 29)),
+    ],
+)
+def test_a_date_is_a_year_or_as_iso_writes_it(value, day):
+    assert day_of(value, "x") == day
+
+
+@pytest.mark.parametrize("value", ["old", "1843-13", "1843-02-30", "19.12.1843", "", "18430"])
+def test_what_is_no_date_is_named_with_its_document(value):
+    with pytest.raises(ValueError, match=r"the document 'carol' has .*, which is no date: write a year"):
+        day_of(value, "the document 'carol'")
+
+
+def test_bins_take_their_first_day_and_not_their_last():
+    values = ["1799-12-31", "1800", "1849-12-31", "1850-01-01", "1900", None]
+    parts = parts_by_date(values, ["1800", "1850", "1900"], WHERE)
+    assert parts.names == ("1800-1849", "1850-1899")
+    assert parts.of.tolist() == [NO_PART, 0, 0, 1, NO_PART, NO_PART]
+    days = parts_by_date(["1914-09-01"], ["1914-08-01", "1918-11-12"], WHERE[:1])
+    assert days.names == ("1914-08-01 to before 1918-11-12",)
+    once = parts_by_date(["1913", "1914-08-01", None], ["1914-08-01"], WHERE[:3])
+    assert once.names == ("before 1914-08-01", "from 1914-08-01 on")
+    assert once.of.tolist() == [0, 1, NO_PART]
+    assert even_edges(["1843", "1869"], 10, WHERE[:2]) == ["1840", "1850", "1860", "1870"]
+    decades = parts_by_date(["1843", "1869"], ["1840", "1850", "1860", "1870"], WHERE[:2])
+    assert without_empty(decades).names == ("1840-1849", "1860-1869")
+
+
+def test_bins_must_rise():
+    with pytest.raises(ValueError, match=r"parts\.bins has 1850 before 1850: give dates that rise"):
+        parts_by_date(["1843"], ["1800", "1850", "1850"], WHERE[:1])
+
+
+def test_parts_are_chosen_by_name_in_any_order():
+    parts = parts_by_value(["x", "y", "z", "x", ""])
+    chosen = chosen_parts(parts, ["z", "x"])
+    assert chosen.names == ("x", "z")
+    assert chosen.of.tolist() == [0, NO_PART, 1, 0, NO_PART]
+    with pytest.raises(ValueError, match=r"parts\.names has 'x' twice: name each part once"):
+        chosen_parts(parts, ["x", "x"])
+    with pytest.raises(ValueError, match=r"parts\.names has 'q'; the parts of the corpus are x, y, z"):
+        chosen_parts(parts, ["q"])
+
+
+@pytest.mark.parametrize(
+    ("template", "path", "year"),
+    [
+        ("author/year/…", "/n/dickens/1843/carol.txt", "1843"),
+        ("author/year/...", "n/dickens/1843/carol.txt.xz", "1843"),
+        ("year/…", "1843/carol.txt", "1843"),
+        ("year_author_…", "n/1843_dickens_a_carol.txt", "1843"),
+        ("author-year", "n/dickens-1843.txt", "1843"),
+        ("year", "n/1843.txt", "1843"),
+    ],
+)
+def test_a_template_takes_a_word_out_of_a_path(template, path, year):
+    assert values_of_paths([path, path], template, "year") == [year, year]
+
+
+def test_a_path_that_does_not_fit_is_named():
+    with pytest.raises(ValueError, match=r"carol\.txt does not fit parts\.path = 'author/year/…'"):
+        values_of_paths(["carol.txt"], "author/year/…", "year")
+    with pytest.raises(ValueError, match=r"does not name 'year' once: write it such as author/year/…"):
+        template_pattern("author/…", "year")
+
+
+def test_metadata_name_documents_or_files():
+    ids, files = ["a:0", "a:9", "b:0"], {"a": [0, 1], "b": [2]}
+    assert values_of_table(ids, [("a", "old"), ("b:0", "new")], files, "m.csv") == ["old", "old", "new"]
+    with pytest.raises(
+        ValueError, match=r"m\.csv names 2 documents that the corpus does not have, the first 'c'"
+    ):
+        values_of_table(ids, [("a", "old"), ("c", "new"), ("d", "new")], files, "m.csv")
+    with pytest.raises(ValueError, match=r"m\.csv names 'a' twice: give each document one row"):
+        values_of_table(ids, [("a", "old"), ("a", "new")], files, "m.csv")
+
+
+def test_groups_depend_on_names_and_not_on_their_order():
+    rng = np.random.default_rng(0)
+    names = [f"d{number}" for number in range(50)]
+    labels = ["x" if number % 3 else "y" for number in range(49)] + [None]
+    groups, sizes = deal_groups(parts_by_value(labels), names, 8, 0)
+    order = rng.permutation(50)
+    mixed, _ = deal_groups(
+        parts_by_value([labels[row] for row in order]), [names[row] for row in order], 8, 0
+    )
+    np.testing.assert_array_equal(mixed, groups[order])
+    assert sizes == [8, 8]
+    assert groups[49] == 16
+    assert np.ptp(np.bincount(groups[:49])[:8]) <= 1
+    other, _ = deal_groups(parts_by_value(labels), names, 8, 1)
+    assert (other != groups).any()
+
+
+def test_documents_of_one_file_are_in_one_group():
+    parts = parts_by_value(["x"] * 6 + ["y"] * 4)
+    groups, sizes = deal_groups(parts, list("aabbcc") + list("ddee"), 20, 0)
+    assert sizes == [3, 2]
+    assert (groups[::2] == groups[1::2]).all()
+
+
+def test_a_part_of_no_or_one_document_is_refused():
+    with pytest.raises(ValueError, match=r"the part '1850-1899' has no documents: give other bins"):
+        deal_groups(parts_by_date(["1801", "1802"], ["1800", "1850", "1900"], WHERE[:2]), ["a", "b"], 8, 0)
+    with pytest.raises(ValueError, match=r"the part 'y' has one document or file alone, 'c'"):
+        deal_groups(parts_by_value(["x", "x", "y"]), list("abc"), 8, 0)

@@ -1,0 +1,72 @@
+"""Error bars of a psdvec job: draws of documents, from counts that add up to those of the text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.counting.document_groups import counts_of_groups, sum_of_groups
+from distembed.job.load import load_job
+from distembed.systems.psdvec.bootstrap import N_GROUPS, groups_of
+from distembed.views.finished_job import run_job
+from tests.commands import run, succeed
+from tests.small_jobs import psdvec
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> de.Workspace:
+    folder = tmp_path_factory.mktemp("bootstrap")
+    psdvec.write(folder)
+    run_job(load_job(folder / "job.toml", settings=("evaluation.bootstrap=12",)))
+    return de.Workspace.open(folder / "w")
+
+
+def test_the_groups_add_up_to_the_text(workspace: de.Workspace) -> None:
+    groups = counts_of_groups(workspace.array("bootstrap_counts"), N_GROUPS)
+    found = sum_of_groups(groups).compute().toarray()
+    np.testing.assert_array_equal(found, workspace.array("cooccurrence").compute().toarray())
+
+
+def test_scores_and_neighbors_have_intervals(workspace: de.Workspace) -> None:
+    [score] = json.loads(workspace.read_bytes("bootstrap.json"))
+    assert score["set"] == "pairs"
+    assert score["low"] < score["value"] < score["high"]
+    near = workspace.table("bootstrap_neighbors").to_pylist()
+    assert {row["word"] for row in near} == {"word1"}
+    assert all(-1 <= row["low"] <= row["high"] <= 1 for row in near)
+    assert all(row["low"] < row["high"] for row in near)
+    assert all(0 <= row["share_of_draws"] <= 1 for row in near)
+    assert "Error bars" in Path(workspace.path("report/index.html")).read_text()
+
+
+def test_a_job_without_draws_has_no_such_stages_and_stays_finished(tmp_path: Path) -> None:
+    psdvec.write(tmp_path)
+    succeed("run", tmp_path / "job.toml")
+    assert not [name for name in de.Workspace.open(tmp_path / "w").stages() if "bootstrap" in name]
+    before = de.Workspace.open(tmp_path / "w").stages()["evaluation"]
+    done = succeed("run", tmp_path / "job.toml", "--set", "evaluation.bootstrap=3")
+    after = de.Workspace.open(tmp_path / "w").stages()
+    assert after["evaluation"] == before
+    assert "bootstrap" in after, done.output
+
+
+def test_documents_of_one_group_are_refused(tmp_path: Path) -> None:
+    psdvec.write(tmp_path)
+    for file in (tmp_path / "text").iterdir():
+        file.write_text(" ".join(file.read_text().split()) if file.name == "a.txt" else "")
+    (tmp_path / "text/b.txt").unlink()
+    done = run("run", tmp_path / "job.toml", "--set", "evaluation.bootstrap=3")
+    assert done.exit_code == 1
+    assert "draws documents, and the corpus has too few" in done.stderr
+
+
+def test_the_group_of_a_document_depends_on_its_id(workspace: de.Workspace) -> None:
+    items = workspace.files("tokens")
+    prefixes = [item.paths[0].removesuffix(".documents.parquet") for item in items]
+    sizes = np.bincount(np.concatenate([groups_of(prefix) for prefix in prefixes]), minlength=N_GROUPS)
+    assert sizes.sum() == 400
+    assert sizes.min() > 5

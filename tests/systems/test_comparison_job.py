@@ -1,0 +1,142 @@
+"""A comparison finds the words that were changed, whatever the order of parts and documents, and refuses bad parts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.job.load import load_job
+from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changed_words, changes_of, keyness
+from distembed.views.finished_job import run_job
+from tests.commands import run, succeed
+from tests.small_jobs import comparison
+
+
+def changes_in(folder: Path, *settings: str):
+    job = load_job(folder / "job.toml", settings=settings)
+    run_job(job)
+    return changes_of(job, de.Workspace.open(folder / "w"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("comparison")
+    comparison.write(place)
+    changes_in(place)
+    return place
+
+
+def test_swapped_words_have_changed_and_words_of_other_topics_have_not(folder):
+    changes = changes_of(load_job(folder / "job.toml"), de.Workspace.open(folder / "w"))
+    columns = changes.between("new", "old")
+    verdicts = dict(zip(columns["word"], columns["verdict"], strict=True))
+    assert verdicts["pa"] == verdicts["ra"] == CHANGED
+    assert not [word for word, verdict in verdicts.items() if word[0] in "qsx" and verdict == CHANGED]
+    assert {changes.words[word] for word in changed_words(changes)[:2]} == {"pa", "ra"}
+    few = changes.counts.min(axis=1) < 30
+    assert few.any()
+    assert {verdicts[changes.words[word]] for word in np.flatnonzero(few)} == {UNJUDGED}
+
+
+def test_neither_the_order_of_documents_nor_that_of_names_changes_a_bit(folder, tmp_path):
+    comparison.write(tmp_path)
+    lines = (tmp_path / "text.jsonl").read_text().splitlines()
+    (tmp_path / "text.jsonl").write_text("\n".join(lines[::-1]) + "\n")
+    mixed = changes_in(tmp_path, "parts.names=['old', 'new']")
+    plain = changes_of(load_job(folder / "job.toml"), de.Workspace.open(folder / "w"))
+    assert mixed.words == plain.words
+    assert mixed.floor == plain.floor
+    for name, values in plain.measures.items():
+        np.testing.assert_array_equal(mixed.measures[name], values)
+
+
+def test_parts_that_change_names_have_the_same_distances(folder, tmp_path):
+    comparison.write(tmp_path)
+    named = {"new": "zebra", "old": "aardvark"}
+    lines = [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
+    lines = [{**line, "age": named.get(line["age"])} for line in lines]
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = changes_in(tmp_path)
+    plain = changes_of(load_job(folder / "job.toml"), de.Workspace.open(folder / "w"))
+    np.testing.assert_allclose(
+        found.measures["distance", "aardvark", "zebra"], plain.measures["distance", "new", "old"], atol=1e-4
+    )
+
+
+def test_the_report_shows_both_sides_and_the_table_has_every_word(folder, tmp_path):
+    page = (folder / "w/report/index.html").read_text()
+    for what in ("Words that differ", "Both sides of each word", "own contexts", "occurrences in"):
+        assert what in page
+    succeed("export", folder / "w", "--what", "changes", "--to", tmp_path / "changes.csv")
+    with (tmp_path / "changes.csv").open(encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["word"] for row in rows if row["verdict"] == CHANGED} >= {"pa", "ra"}
+    assert len(rows) == de.Workspace.open(folder / "w").table("vocabulary").num_rows
+    succeed("export", folder / "w", "--what", "parts", "--to", tmp_path / "parts.csv")
+    succeed("export", folder / "w", "--what", "words", "--to", tmp_path / "words.parquet")
+
+
+def novels(folder: Path, *, years: str = "1801 1803 1805 1807 1811 1812 1813 1814") -> None:
+    """Write a folder of novels, a line a paragraph, whose paths hold author and year."""
+    for number, document in enumerate(comparison.documents(len(years.split()) * 10)):
+        year = years.split()[number % len(years.split())]
+        place = folder / "novels" / "austen" / year
+        place.mkdir(parents=True, exist_ok=True)
+        with (place / "novel.txt").open("a") as file:
+            file.write(f"{document['text']}\n")
+    (folder / "job.toml").write_text(
+        '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["novels"]\n'
+        "[vocabulary]\nmin_count = 1\n[psdvec]\nn_components = 3\nn_iter = 1\n"
+        '[parts]\npath = "author/year/…"\ncolumn = "year"\nbins = [1800, 1810, 1820]\n'
+        "[comparison]\nmin_count = 10\nmin_documents = 3\nhalves = 2\nbootstrap = 4\n[resources]\nworkers = 1\n"
+    )
+
+
+def test_decades_of_novels_come_from_their_paths_and_files_are_drawn(tmp_path):
+    novels(tmp_path)
+    changes_in(tmp_path, "parts.bins=[]", "parts.every=10")
+    parts = de.Workspace.open(tmp_path / "w").table("parts").to_pylist()
+    assert [(part["part"], part["n_units"], part["n_groups"]) for part in parts] == [
+        ("1800-1809", 4, 4),
+        ("1810-1819", 4, 4),
+    ]
+    assert sum(part["n_documents"] for part in parts) == 81
+
+
+@pytest.mark.parametrize(
+    ("setting", "metadata", "sentence"),
+    [
+        ("parts.bins=[1800, 1810, 1820, 1830]", None, "the part '1820-1829' has no documents"),
+        ("parts.bins=[1801, 1802, 1812]", None, "the part '1801' has one document or file alone"),
+        ("parts.bins=[1820, 1810]", None, "parts.bins has 1820 before 1810"),
+        ("parts.path=year-month", None, "does not fit parts.path"),
+        ("parts.column=decade", None, "does not name 'decade'"),
+        ("parts.bins=[]", None, "has one document or file alone"),
+        ("", "id,year\nnovel,1801\nemma,1815\n", "names 2 documents that the corpus does not have"),
+        ("", "id,date\nnovel,1801\n", "m.csv has no column 'year' (parts.column); it has 'id', 'date'"),
+        ("", "name,year\nnovel,1801\n", "m.csv has no column 'id' (parts.id_column)"),
+        ("", "id,year\n1801/novel.txt,1801\n1803/novel.txt,spring\n", "has 'spring', which is no date"),
+    ],
+)  # fmt: skip
+def test_parts_that_cannot_be_are_one_sentence(tmp_path, setting, metadata, sentence):
+    novels(tmp_path)
+    if metadata is not None:
+        (tmp_path / "m.csv").write_text(metadata)
+        job = (tmp_path / "job.toml").read_text().replace('path = "author/year/…"', 'metadata = "m.csv"')
+        (tmp_path / "job.toml").write_text(job)
+        setting = "parts.id_column=id"
+    done = run("run", tmp_path / "job.toml", "--set", setting)
+    assert done.exit_code == 1, done.output
+    assert sentence in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_contexts_of_one_side_are_those_that_it_has_more_often():
+    found = keyness(np.array([[9.0, 1.0, 0.0, 5.0], [1.0, 1.0, 9.0, 5.0]]), 0)
+    assert found.argmax() == 0
+    assert found[2] == 0

@@ -1,0 +1,87 @@
+"""Lists of word pairs as people have them: columns told by name and content, and a table with cosines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pacsv
+import pytest
+
+import distembed as de
+from distembed.evaluation.similarity_files import guess_columns
+from distembed.evaluation.wordsets import SimilaritySet, read_word_set
+from tests.commands import run, succeed
+
+GERMAN = (
+    "Nr;Wort A;Wort B;Mittelwert;SD;N\n1;Hund;katze;7,2;1,1;20\n2;hund;Baum;1,5;0,9;21\n3;baum;katze;2;1;20\n"
+    "4;hund;Xylophon;1,0;0,2;20\n"
+)
+VECTORS = {"hund": [1.0, 0.0], "katze": [0.8, 0.6], "baum": [0.0, 1.0], "new_york": [1.0, 1.0]}
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    de.WordVectors(list(VECTORS), np.array(list(VECTORS.values()))).save(tmp_path / "v.txt")
+    return tmp_path / "v.txt"
+
+
+@pytest.mark.parametrize(
+    ("names", "row", "roles"),
+    [
+        (["Nr", "Wort A", "Wort B", "Mittelwert", "SD", "N"], "1 a b 7,2 1 20", "Wort A|Wort B|Mittelwert"),
+        (["word1", "word2", "pos", "rating"], "a b n 3", "word1|word2|rating"),
+        (["prime", "target", "RT"], "a b 512", "prime|target|RT"),
+        (["id", "cue", "answer"], "7 a b", "cue|answer"),
+        (["x1", "x2", "f", "g"], "a b 1 2", "x1|x2"),
+    ],
+)
+def test_columns_are_told(names: list[str], row: str, roles: str) -> None:
+    """By their names or, where these say nothing, by words and numbers; two columns of numbers are no one score."""
+    assert "|".join(guess_columns(names, [row.split()]).values()) == roles
+
+
+def test_columns_that_cannot_be_told_are_asked_for() -> None:
+    with pytest.raises(ValueError, match="in no two of the columns a, b, c: give --columns word1=NAME"):
+        guess_columns(["a", "b", "c"], [["one", "two", "three"]])
+
+
+def test_a_german_list_is_an_evaluation_set(tmp_path: Path) -> None:
+    (tmp_path / "liste.csv").write_text(GERMAN, encoding="cp1252")
+    found = read_word_set(tmp_path / "liste.csv")
+    assert isinstance(found, SimilaritySet)
+    assert found.pairs[0] == ("Hund", "katze")
+    assert found.scores.tolist() == [7.2, 1.5, 2, 1]
+
+
+def test_a_list_gets_its_cosines(vectors: Path, tmp_path: Path) -> None:
+    """Its own columns stay, capitals and blanks are looked up in other spellings, and unknown words are named."""
+    (tmp_path / "liste.csv").write_text(GERMAN + "5;New York;katze;3;1;2\n")
+    done = succeed("similarity", vectors, tmp_path / "liste.csv", "--to", tmp_path / "out.csv")
+    assert "word1: Wort A, word2: Wort B, score: Mittelwert\n5 pairs with cosines in " in done.output
+    assert "; 1 pair with a word that has no vector\n" in done.output
+    assert "Spearman's correlation with Mittelwert: " in done.output
+    rows = pacsv.read_csv(tmp_path / "out.csv").to_pylist()
+    assert list(rows[0]) == ["Nr", "Wort A", "Wort B", "Mittelwert", "SD", "N", "cosine", "unknown"]
+    cosines = [row["cosine"] for row in rows]
+    np.testing.assert_allclose(cosines[:3], [0.8, 0, 0.6], atol=1e-6)
+    assert cosines[3] is None
+    assert [row["unknown"] for row in rows] == ["", "", "", "Xylophon", ""]
+    assert cosines[4] == pytest.approx(1.4 / 2**0.5)
+
+
+def test_columns_may_be_named_and_a_header_may_be_missing(vectors: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("first,second,third,x,y\nbaum,hund,katze,1,2\n")
+    chosen = ("--columns", "word1=second,word2=third,score=y")
+    done = succeed("similarity", vectors, tmp_path / "a.csv", "--to", tmp_path / "o.csv", *chosen)
+    assert "word1: second, word2: third, score: y" in done.output
+    assert pacsv.read_csv(tmp_path / "o.csv")["cosine"].to_pylist() == [pytest.approx(0.8)]
+    (tmp_path / "b.tsv").write_text("hund\tkatze\t3\nbaum\tkatze\t4\n")
+    succeed("similarity", vectors, tmp_path / "b.tsv", "--to", tmp_path / "o.csv")
+    cosines = pacsv.read_csv(tmp_path / "o.csv")["cosine"].to_pylist()
+    assert cosines == [pytest.approx(0.8), pytest.approx(0.6)]
+    options = ("--to", tmp_path / "o.csv", "--columns")
+    done = run("similarity", vectors, tmp_path / "a.csv", *options, "word1=z")
+    assert "--columns word1=z: there is no z among first, second" in done.stderr
+    done = run("similarity", vectors, tmp_path / "a.csv", *options, "word9=x")
+    assert "there is no word9 among word1, word2, score" in done.stderr
