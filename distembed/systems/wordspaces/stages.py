@@ -34,7 +34,6 @@ from distembed.job.stage import (
     kept_as,
     nothing_to_check,
     read_as,
-    sections,
 )
 from distembed.linalg.costs import copy_cost
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
