@@ -433,17 +433,9 @@ def read_corpus(
 def corpus_of_texts(texts: Texts, *, scratch: str | Path | None = None, **options: Any) -> Corpus:
     """Return texts in memory as a corpus, by a temporary file that is removed with it."""
     folder = texts_on_disk(texts, scratch)
-    path = Path(folder.url) / TEXT_FILE
-    corpus = read_corpus(path, text_field="text", id_field="id", scratch=scratch, **options)
+    corpus = read_corpus(f"{folder.url}/{TEXT_FILE}", id_field="id", scratch=scratch, **options)
     weakref.finalize(corpus, str, folder)  # which holds the folder as long as there is the corpus
     return corpus
-
-
-def tokenized(docs: Corpus | Tokens | Texts, scratch: str | Path | None = None) -> Tokens:
-    """Return the tokens of a corpus, or of texts in memory."""
-    if isinstance(docs, Tokens):
-        return docs
-    return (docs if isinstance(docs, Corpus) else corpus_of_texts(docs, scratch=scratch)).tokenize()
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:

@@ -314,9 +314,8 @@ def judge(own: MethodRecovery, shuffled: MethodRecovery, *, n_known: int) -> Ver
         return Verdict("useless", f"{found}, where chance has 0 and {n_known / 2:.0f}")
     if own.centered_cosine >= USEFUL_COSINE and rank <= USEFUL_RANK:
         return Verdict("useful", found)
-    return Verdict(
-        "weak", f"{found}: better than chance, but not {USEFUL_COSINE} and {USEFUL_RANK * n_known:.0f}"
-    )
+    bounds = f"{USEFUL_COSINE} or more and a rank of {USEFUL_RANK * n_known:.0f} or less"
+    return Verdict("weak", f"{found}: better than chance, but a useful table has {bounds}")
 
 
 def _with_interval(values: Floats, statistic: Callable[..., Any], seed: int) -> tuple[float, float, float]:

@@ -213,7 +213,7 @@ def verdict_of(answers, known):
     ("signal", "word", "reason"),
     [
         (2.0, "useful", "median rank 1 of 600"),
-        (0.08, "weak", "better than chance, but not 0.1 and 150"),
+        (0.08, "weak", "a useful table has 0.1 or more and a rank of 150 or less"),
         (0.02, "useless", "where chance has 0 and 300"),
         (0.0, "useless", "no better than from the table with its rows shuffled"),
     ],
