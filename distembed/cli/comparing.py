@@ -53,10 +53,11 @@ def compare(
     target: str | None,
     as_json: bool,
 ) -> None:
-    """Print how far each word lies apart in two sets of vectors, with its neighbors on both sides.
+    """Print how far each word lies apart in two sets of vectors.
 
-    FIRST and SECOND are vector files, workspaces or job files. A distance is 1 - cosine. It has no noise floor: to tell
-    which words have changed between texts, run a job of system = "comparison".
+    Its neighbors on both sides are printed, too. FIRST and SECOND are vector files, workspaces or job files. A distance
+    is 1 - cosine. It has no noise floor: to tell which words have changed between texts, run a job of system =
+    "comparison".
     """
     sources = parse_source(first), parse_source(second)
     found = compare_sources(*sources, words=words, n=n, n_neighbors=n_neighbors, axes=axes)

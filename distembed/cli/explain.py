@@ -72,11 +72,11 @@ def explain(
     "-n", "n_lines", type=click.IntRange(min=1), help="The first N places (default: 20; with --to all)."
 )
 def concordance(job: str, word: str, target: str | None, n_lines: int | None) -> None:
-    """Print every place of WORD in the files of a job, as it is written there, with the text around it.
+    """Print every place of WORD in the files of a job.
 
-    JOB is a job file on a corpus; it need not have run. WORD is a word, or several in quotes; capitals are as in the
-    job, which mostly takes them for small letters. The table has the document with its title and label, the file, the
-    line, and the text on the left and on the right.
+    WORD is shown as it is written there, with the text around it. JOB is a job file on a corpus; it need not have run.
+    WORD is a word, or several in quotes; capitals are as in the job, which mostly takes them for small letters. The
+    table has the document with its title and label, the file, the line, and the text on the left and on the right.
     """
     opened = open_job(job)
     if target:

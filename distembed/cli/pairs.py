@@ -23,7 +23,7 @@ from distembed.views.pairs import write_similarities
     help="The columns of the words and the score: word1=NAME,word2=NAME,score=NAME. By default they are guessed.",
 )
 def similarity(vectors: str, pairs: str, target: str, columns: str) -> None:
-    """Write a list of word pairs with the cosine, the counts and the unknown words of each.
+    """Write a list of word pairs with the cosine of each.
 
     VECTORS is a vector file, a workspace or a job file. PAIRS is a CSV file of any delimiter, with a header or
     without, or a Parquet file; all its columns are kept. The columns cosine, count1, count2 (where a job counted the

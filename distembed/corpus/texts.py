@@ -45,7 +45,7 @@ def write_texts(path: str | Path, texts: Texts) -> None:
     index = getattr(texts, "index", None)
     ids = range(len(values)) if index is None or callable(index) else index
     table = pa.table({"id": pa.array(map(str, ids), pa.string()), "text": _cells(values)})
-    pq.write_table(table, str(path), row_group_size=1 << 14)
+    pq.write_table(table, str(path), row_group_size=1 << 14, write_page_checksum=True)
 
 
 def _cells(values: list[Any]) -> pa.Array:

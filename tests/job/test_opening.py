@@ -12,6 +12,7 @@ from distembed.storage.workspace import Workspace
 
 
 def test_a_source_is_told_once(tmp_path: Path, finished: tuple[Path, str], job: Path) -> None:
+    (tmp_path / "vectors.txt").touch()
     kinds = {str(finished[0]): Workspace, str(job): Job, str(tmp_path / "vectors.txt"): VectorFile}
     for text, kind in kinds.items():
         assert isinstance(parse_source(text), kind)

@@ -57,8 +57,9 @@ def test_a_vector_file_needs_a_place_for_its_page(tmp_path: Path) -> None:
     assert target.stat().st_size > 1_000_000
 
 
-def test_missing_libraries_are_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_are_named_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "v.bin").write_bytes(b"")
     monkeypatch.setattr("distembed.views.explorer.page.find_spec", lambda name: None)
-    refused = run("explore", "missing.bin")
+    refused = run("explore", tmp_path / "v.bin")
     assert refused.exit_code == 1
     assert "needs openTSNE and bokeh: pip install" in refused.stderr
