@@ -10,7 +10,6 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import takewhile
@@ -18,11 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
-import numpy as np
-
 from distembed.corpus.document_columns import further_columns
-from distembed.corpus.documents import stored_bytes, with_columns
+from distembed.corpus.documents import with_columns
 from distembed.corpus.errors import BadRecord, CorpusError
+from distembed.corpus.file_ranges import byte_partitions, parquet_partitions
 from distembed.corpus.heads import (
     Encodings,
     check_is_text,
@@ -47,12 +45,10 @@ from distembed.corpus.texts import TEXT_FILE, TextColumn, Texts, texts_on_disk
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
-from distembed.files import failures_told, is_store_failure
+from distembed.files import failures_told
 from distembed.formats.encodings import is_utf8
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
-from distembed.formats.parquet import ParquetFile
-from distembed.formats.pieces import open_url
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 
@@ -556,42 +552,6 @@ def path_values(url: str, template: Partition) -> tuple[tuple[str, str], ...]:
             f"{url} lies in {plural(len(folders), 'folder')}, and {key} names {len(names)}: {names}."
         )
     return tuple(zip(names, folders[len(folders) - len(names) :], strict=True))
-
-
-def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:
-    """Cut a file into ranges of nearly equal size."""
-    n_partitions = max(1, -(-size // partition_bytes))
-    if n_partitions == 1:
-        return [partition]
-    bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
-    stops: list[int | None] = [*bounds[1:-1], None]
-    return [
-        replace(partition, start=start, stop=stop, n_bytes=end - start)
-        for start, stop, end in zip(bounds[:-1], stops, bounds[1:], strict=True)
-    ]
-
-
-def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Partition]:
-    """Group the row groups of a Parquet file into partitions."""
-    try:
-        with closing(open_url(partition.url, partition.storage_options)) as raw:
-            metadata = ParquetFile(raw).metadata
-    except (OSError, ValueError) as error:
-        if isinstance(error, PermissionError) or is_store_failure(error):
-            raise
-        key = option_text(partition.section, "format")
-        raise CorpusError(f"{partition.url} is not a Parquet file ({error}); give {key}.") from error
-    if metadata.num_row_groups == 0:
-        return [replace(partition, stop=0)]
-    sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
-    group_of = np.cumsum([0, *sizes])[:-1] // partition_bytes
-    starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
-    stops = [*starts[1:], len(sizes)]
-    stored = np.cumsum([0, *(stored_bytes(metadata.row_group(k)) for k in range(len(sizes)))]).tolist()
-    return [
-        replace(partition, start=start, stop=stop, n_bytes=stored[stop] - stored[start])
-        for start, stop in zip(starts, stops, strict=True)
-    ]
 
 
 def with_head(partition: Partition) -> Partition:

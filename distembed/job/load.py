@@ -74,8 +74,8 @@ def suggestion(job: type[Job], parents: Sequence[str], unknown: str) -> str:
     here = list(_model_at(job, parents).model_fields)
     elsewhere = {f"{name}.{key}": key for name, key in _all_keys(job) if parents and name != parents[0]}
     found = (
-        next(iter(spelled_like(unknown, here)), None)
-        or _renamed(unknown, {key: key for key in here})
+        _renamed(unknown, {key: key for key in here})
+        or next(iter(spelled_like(unknown, here)), None)
         or next((place for place, key in elsewhere.items() if key == unknown), None)
         or _renamed(unknown, elsewhere)
         or _nearest_place(unknown, elsewhere)

@@ -338,7 +338,7 @@ def settings_of_files(
 ) -> Settings:
     """Return where the files of a user go, and the keys of their sections that fit them beside those of a preset."""
     most = next((chosen[place] for place in COMPONENTS if place in chosen), MOST_COMPONENTS)
-    wanted = _inputs_of(keys)
+    wanted = _inputs_of(system, keys)
     if len(wanted) == 1 and _takes_several(wanted[0]):
         found = _settings_of_input(wanted[0], keys, files, folder)
         one = len(files) == 1  # of several, the first says nothing of the size of all
@@ -358,10 +358,16 @@ def settings_of_files(
     return settings | _for_a_small_text({key.place for key in keys}, files[0], most)
 
 
-def _inputs_of(keys: Sequence[Key]) -> list[Key]:
-    """Return the keys whose files every job reads, and not only one with a table of a name."""
+def _inputs_of(system: str, keys: Sequence[Key]) -> list[Key]:
+    """Return the keys whose files every job reads, and not only one with a table of a name or another section."""
+    optional = {
+        name for name, field in system_named(system).job.model_fields.items() if field.default is None
+    }
     return [
-        key for key in keys if key.required and is_input(key.annotation) and not key.section.endswith(".NAME")
+        key
+        for key in keys
+        if key.required and is_input(key.annotation) and key.section.split(".")[0] not in optional
+        if not key.section.endswith(".NAME")
     ]
 
 
@@ -442,7 +448,7 @@ def _settings_of_demo(system: str, keys: Sequence[Key]) -> Settings:
     """Return what the demo of a system sets, where it reads files of installed packages."""
     tree = demos.job_of(system)
     if tree is None or demos.has_own_inputs(system):
-        wanted = " ".join(key.place for key in _inputs_of(keys))
+        wanted = " ".join(key.place for key in _inputs_of(system, keys))
         raise JobError(
             f"name the files that {system} reads ({wanted}), or type: distembed demo {system}, which brings its own"
         )

@@ -62,7 +62,7 @@ from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import Search, approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.typing import DenseInMemory, DenseMatrix, Floats, SparseMatrix
+from distembed.typing import DenseInMemory, DenseMatrix, Floats, Frame, SparseMatrix
 from distembed.validation import array_of, seed_of, training_matrix
 
 Solver = Literal["krylov", "power"]
@@ -440,7 +440,7 @@ class LatentSemanticImputation(BaseEstimator):
     @overload
     def fit_transform(self, X: DenseMatrix, Y: DenseInMemory) -> Floats: ...
 
-    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Any:
+    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Floats | Frame | da.Array:
         """Fit and return `vectors_`.
 
         Examples
@@ -452,7 +452,8 @@ class LatentSemanticImputation(BaseEstimator):
         >>> print(de.LatentSemanticImputation(min_degree=2).fit_transform(X, Y)[1].round(1))
         [2. 1.]
         """
-        return self.fit(X, Y).vectors_
+        vectors: Floats | Frame | da.Array = self.fit(X, Y).vectors_
+        return vectors
 
     def infer(self, X_new: DenseMatrix, X: DenseMatrix, Y: DenseMatrix) -> Floats | da.Array:
         """Return the vectors of rows that `fit` has not seen, from the fitted ones; nothing is fitted again.

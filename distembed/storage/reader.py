@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 import dask.array as da
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.sparse import csr_array
 
 from distembed.display import html_view
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
@@ -27,6 +27,7 @@ from distembed.storage.schema import (
     digest_of_json,
     new_digest,
 )
+from distembed.typing import Floats
 
 CHECKED_BYTES = 1 << 26
 """An output of no more bytes is compared with its digests when it is read: a fifteenth of a second for the largest."""
@@ -255,7 +256,7 @@ class WorkspaceReader:
         digests = [block.digest for block in record.blocks] if is_small(record) else None
         return arrays.open_array(self._folder, record.spec, record.digest, digests=digests)
 
-    def block(self, name: str, index: int) -> Any:
+    def block(self, name: str, index: int) -> Floats | csr_array:
         """Read one row block of a committed array: a NumPy array, or a `scipy.sparse.csr_array`.
 
         Raises
@@ -271,7 +272,8 @@ class WorkspaceReader:
         (16, 3)
         """
         spec = self._committed(name).spec
-        return arrays.read_block(self._folder, spec, index, spec.row_blocks[index])
+        found: Floats | csr_array = arrays.read_block(self._folder, spec, index, spec.row_blocks[index])
+        return found
 
     def is_whole(self, names: Iterable[str]) -> bool:
         """Return whether every file of some committed outputs holds its digest; all are read.

@@ -15,6 +15,7 @@ from distembed.corpus.texts import TEXT_FILE, Texts, write_texts
 from distembed.job.stage import system_named
 from distembed.manifold.imputation_frames import is_frame
 from distembed.scratch import Scratch
+from distembed.typing import Frame
 from distembed.vectors import WordVectors
 from distembed.views.finished_job import FinishedJob, Sections, run_job
 
@@ -72,8 +73,8 @@ def topics(
 
 
 def impute(
-    table: Any,
-    vectors: Any,
+    table: Frame,
+    vectors: str | Path | WordVectors | Frame,
     *,
     workspace: str | Path | None = None,
     **sections: Mapping[str, object],
@@ -157,7 +158,7 @@ def _write_table(path: Path, table: Any) -> str:
         if values.dtype.kind not in "fiub":
             values = [None if gone else str(one) for one, gone in zip(values, missing, strict=True)]
         columns[column] = pa.array(values)
-    pq.write_table(pa.table(columns), str(path))
+    pq.write_table(pa.table(columns), str(path), write_page_checksum=True)
     return key
 
 

@@ -56,7 +56,7 @@ def test_known_words_are_answered_and_unknown_ones_listed(tmp_path: Path) -> Non
     assert done.exit_code == 1
     assert "ant: bee 0.994" in done.output
     assert "cow: bee" in done.output
-    assert "'Bee' has no vector among 3 words; did you mean 'bee'?" in done.output
+    assert "Bee has no vector, and bee is taken for it" in done.output
     assert "'xyz' has no vector" in done.output
 
 

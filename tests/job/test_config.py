@@ -69,7 +69,7 @@ REFUSED = {
     MINIMAL.replace("paths", "pats"): r"unknown key corpus\.pats; did you mean paths\?",
     MINIMAL.replace("[corpus]", "[corpuss]"): r"unknown key corpuss; did you mean corpus\?",
     MINIMAL.replace("a.txt", "{no_such_package}/a.txt"): "pip install",
-    '[job]\nworkspace = "w"\n': "corpus is required",
+    '[job]\nworkspace = "w"\n': r"corpus\.paths is required and not there; add it, or counts\.path",
     "[job\n": "line 1",
     MINIMAL + "[psdvec]\nrandom_state = -1\n": r"psdvec\.random_state = -1 is not allowed",
     MINIMAL + "[counting]\ndraw = 1\n": r'counting.*: draw needs weighting="dynamic"',
@@ -200,7 +200,7 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "source", "left_out", "otherwise"),
     [
-        (PSDVecSection, de.PSDVec, {"checkpoint"}, {}),
+        (PSDVecSection, de.PSDVec, {"checkpoint"}, {"core_vectors": None, "update": "scratch"}),
         (
             ImputationSection,
             de.LatentSemanticImputation,

@@ -205,10 +205,10 @@ def test_the_table_of_bad_records_is_bounded(tmp_path: Path, monkeypatch: pytest
         prefix = str(tmp_path / f"{name}-part")
         summary = partitions.tokenize_partition(part, de.Tokenizer(), prefix)._asdict()
         items.append(FileItem(sorted(map(str, tmp_path.glob(f"{name}-part.*"))), summary))
-    rows = corpus._bad_records(items).to_pylist()
+    rows = corpus._bad_records(items, ()).to_pylist()
     assert [row["file"][-7:] for row in rows] == ["a.jsonl", "a.jsonl", "b.jsonl", ""]
     assert rows[-1]["reason"] == "3 more bad records are not listed"
-    assert corpus._bad_records(items[:1]).num_rows == 2
+    assert corpus._bad_records(items[:1], ()).num_rows == 2
 
 
 def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) -> None:
