@@ -15,8 +15,8 @@ from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from zlib import crc32
 
+from distembed.corpus.bundles import bundles_of
 from distembed.corpus.document_columns import further_columns
 from distembed.corpus.documents import with_columns
 from distembed.corpus.errors import BadRecord, CorpusError
@@ -54,9 +54,6 @@ from distembed.scratch import Scratch
 
 # One task: a second of text, some five seconds of compressed XML.
 PARTITION_BYTES = 1 << 25
-
-FEWEST_BUNDLES = 256
-"""Small files are read together only so far that there are about so many tasks, for many workers."""
 
 
 NAMED_REFUSALS = 5
@@ -132,18 +129,7 @@ class Corpus:
         >>> [len(bundle) for bundle in de.read_corpus(titles()).bundles]
         [1]
         """
-        n_bytes = sum(partition.n_bytes for partition in self.partitions)
-        is_small = len(self.partitions) <= FEWEST_BUNDLES
-        room = 0 if is_small else min(self.partition_bytes, _power_of_two(n_bytes // FEWEST_BUNDLES))
-        bundles: list[list[Partition]] = []
-        held = room
-        for partition in self.partitions:
-            if not bundles or held + partition.n_bytes > room or _begins_bundle(partition, room):
-                bundles.append([])
-                held = 0
-            bundles[-1].append(partition)
-            held += partition.n_bytes
-        return tuple(map(tuple, bundles))
+        return bundles_of(self.partitions, self.partition_bytes)
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents one by one, each whole; meant for looking at a corpus, and for tests.
@@ -194,18 +180,6 @@ class Corpus:
         if key not in self._cache:
             self._cache[key] = tokenize_partitions(self, key)
         return self._cache[key]
-
-
-def _power_of_two(n: int) -> int:
-    """Return the smallest power of two above n."""
-    return 1 << n.bit_length()
-
-
-def _begins_bundle(partition: Partition, room: int) -> bool:
-    """Return whether a bundle begins with a partition by its name: on average once in as many bytes as it has room."""
-    return crc32(f"{partition.name} {partition.start}".encode(errors="surrogateescape")) * room < (
-        partition.n_bytes << 32
-    )
 
 
 def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
