@@ -148,7 +148,7 @@ def place_of(corpus: Corpus, document: str) -> str:
     >>> import distembed as de
     >>> from distembed.corpus.occurrences import place_of
     >>> from distembed.demos import titles
-    >>> place_of(de.read_corpus(titles()), "titles.txt:57").rpartition("/")[2]
+    >>> place_of(de.read_corpus(titles()), "titles.txt:58").rpartition("/")[2]
     'titles.txt, line 2'
     """
     name, sign, number = document.rpartition(":")

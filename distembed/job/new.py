@@ -53,6 +53,9 @@ NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?")
 DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{2,4}(?!\d)")
 """A day, whatever the order of its parts; a time may follow."""
 
+IN_PLACE_OF_A_TEXT = ("counts",)
+"""Sections that a job has in place of its text, which no new job has."""
+
 Records = Mapping[str, list[Any]]
 """The first values of each field."""
 
@@ -338,7 +341,7 @@ def settings_of_files(
 ) -> Settings:
     """Return where the files of a user go, and the keys of their sections that fit them beside those of a preset."""
     most = next((chosen[place] for place in COMPONENTS if place in chosen), MOST_COMPONENTS)
-    wanted = _inputs_of(system, keys)
+    wanted = _inputs_of(keys)
     if len(wanted) == 1 and _takes_several(wanted[0]):
         found = _settings_of_input(wanted[0], keys, files, folder)
         one = len(files) == 1  # of several, the first says nothing of the size of all
@@ -358,16 +361,13 @@ def settings_of_files(
     return settings | _for_a_small_text({key.place for key in keys}, files[0], most)
 
 
-def _inputs_of(system: str, keys: Sequence[Key]) -> list[Key]:
-    """Return the keys whose files every job reads, and not only one with a table of a name or another section."""
-    optional = {
-        name for name, field in system_named(system).job.model_fields.items() if field.default is None
-    }
+def _inputs_of(keys: Sequence[Key]) -> list[Key]:
+    """Return the keys whose files every job reads, and not only one with a table of a name or without a text."""
     return [
         key
         for key in keys
-        if key.required and is_input(key.annotation) and key.section.split(".")[0] not in optional
-        if not key.section.endswith(".NAME")
+        if key.required and is_input(key.annotation)
+        if not key.section.endswith(".NAME") and key.section not in IN_PLACE_OF_A_TEXT
     ]
 
 
@@ -448,7 +448,7 @@ def _settings_of_demo(system: str, keys: Sequence[Key]) -> Settings:
     """Return what the demo of a system sets, where it reads files of installed packages."""
     tree = demos.job_of(system)
     if tree is None or demos.has_own_inputs(system):
-        wanted = " ".join(key.place for key in _inputs_of(system, keys))
+        wanted = " ".join(key.place for key in _inputs_of(keys))
         raise JobError(
             f"name the files that {system} reads ({wanted}), or type: distembed demo {system}, which brings its own"
         )
@@ -483,7 +483,9 @@ def job_text(keys: Sequence[Key], settings: Settings, tables: Mapping[str, Any])
     ]
     for section, group in groupby(keys, key=lambda key: key.section):
         found = list(group)
-        if section.endswith(".NAME"):
+        if section in IN_PLACE_OF_A_TEXT:
+            lines += ["", *_comment(f"In place of a text there may be a section {section}. {found[0].about}")]
+        elif section.endswith(".NAME"):
             lines += _tables(section, found, tables.get(section.removesuffix(".NAME"), {}))
         else:
             lines += ["", *_comment(sentence(found[0].about)), f"[{section}]"]

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import (
-    Checkpoint,
-    compute,
-    one_blas_thread,
-    persist,
-    prefixed,
-)
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist, prefixed
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,

@@ -27,6 +27,7 @@ IDLE = [
     ("psdvec", [], ["join.n_components=2", "matrices.disk='1GiB'", "matrices.metric='euclidean'"]),
     ("psdvec", [], ["subwords.min_n=2", "subwords.weight=1", "subwords.random_state=3", "counting.seed=3"]),
     ("psdvec", ["views.a={method='ppmi'}"], ["views.a.regularization=0.1"]),
+    ("imputation", ["domain.transform='return_correlation'"], ["domain.one_hot=['c']"]),
     ("psdvec", ["corpus.paths=['a.jsonl.gz']"], ["corpus.delimiter=';'", "corpus.quotes='none'"]),
     ("psdvec", ["corpus.paths=['a.jsonl']"], ["corpus.redirects=true"]),
     ("psdvec", ["corpus.paths=['*.jsonl']"], ["corpus.layout='blocks'", "corpus.namespaces=[1]"]),
