@@ -106,6 +106,10 @@ class Ledger:
             self._outputs[name] = self._with_attributes(found)
         return not self.missing(self._outputs[name].spec, None)
 
+    def holds(self, spec: Output) -> bool:
+        """Return whether an interrupted run has stored this very output, which is whole."""
+        return self.is_stored(spec.name) and self._outputs[spec.name].spec == spec
+
     def announce(self, spec: Output) -> None:
         """Record an output before its first block; another output of the same name and another shape is removed."""
         self._begin()

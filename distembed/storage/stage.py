@@ -243,7 +243,7 @@ class Stage:
         >>> workspace.close()
         """
         spec = Output(self.name, name, "table", (n_rows,), (n_rows, len(schema)))
-        if self._ledger.keeps(spec):
+        if self._ledger.keeps(spec) or self._ledger.holds(spec):
             return
         self._ledger.announce(spec)
         found = 0
