@@ -15,7 +15,15 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "best": {
         "counting": WIDE,
         "psdvec": {"n_components": 400, "smoothing": 0.1},
-        "views": {"sides": {"method": "ppmi", "window": 2, "n_components": 200, "weight": 0.7}},
+        "views": {
+            "sides": {
+                "method": "ppmi",
+                "window": 2,
+                "n_components": 200,
+                "weight": 0.9,
+                "regularization": 0.1,
+            }
+        },
         "subwords": {"enabled": True, "weight": 1.0, "regularization": 0.025},
     },
     "fast": {"counting": WIDE, "psdvec": {"n_components": 100, "smoothing": 0.1}},
