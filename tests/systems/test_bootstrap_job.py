@@ -17,11 +17,14 @@ from tests.commands import run, succeed
 from tests.small_jobs import psdvec
 
 
+FEW_BLOCKS = "resources.block_memory='1MiB'"
+
+
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> de.Workspace:
     folder = tmp_path_factory.mktemp("bootstrap")
     psdvec.write(folder)
-    run_job(load_job(folder / "job.toml", settings=("evaluation.bootstrap=12",)))
+    run_job(load_job(folder / "job.toml", settings=("evaluation.bootstrap=12", FEW_BLOCKS)))
     return de.Workspace.open(folder / "w")
 
 
@@ -45,10 +48,10 @@ def test_scores_and_neighbors_have_intervals(workspace: de.Workspace) -> None:
 
 def test_a_job_without_draws_has_no_such_stages_and_stays_finished(tmp_path: Path) -> None:
     psdvec.write(tmp_path)
-    succeed("run", tmp_path / "job.toml")
+    succeed("run", tmp_path / "job.toml", "--set", FEW_BLOCKS)
     assert not [name for name in de.Workspace.open(tmp_path / "w").stages() if "bootstrap" in name]
     before = de.Workspace.open(tmp_path / "w").stages()["evaluation"]
-    done = succeed("run", tmp_path / "job.toml", "--set", "evaluation.bootstrap=3")
+    done = succeed("run", tmp_path / "job.toml", "--set", FEW_BLOCKS, "--set", "evaluation.bootstrap=3")
     after = de.Workspace.open(tmp_path / "w").stages()
     assert after["evaluation"] == before
     assert "bootstrap" in after, done.output
@@ -59,7 +62,7 @@ def test_documents_of_one_group_are_refused(tmp_path: Path) -> None:
     for file in (tmp_path / "text").iterdir():
         file.write_text(" ".join(file.read_text().split()) if file.name == "a.txt" else "")
     (tmp_path / "text/b.txt").unlink()
-    done = run("run", tmp_path / "job.toml", "--set", "evaluation.bootstrap=3")
+    done = run("run", tmp_path / "job.toml", "--set", FEW_BLOCKS, "--set", "evaluation.bootstrap=3")
     assert done.exit_code == 1
     assert "draws documents, and the corpus has too few" in done.stderr
 
