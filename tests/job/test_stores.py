@@ -76,7 +76,7 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     assert "workspace  s3://texts/w (commands reach it by the job file" in goes_on.output
     standing = run("status", job)
     assert standing.exit_code == 3, standing.output
-    assert re.search(r"cooccurrence +[0-9.]+ s ", standing.output)
+    assert re.search(r"cooccurrence +[0-9.]+ s\b", standing.output)
 
 
 TINY_JOB = """
