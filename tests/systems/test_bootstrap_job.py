@@ -16,7 +16,6 @@ from distembed.views.finished_job import run_job
 from tests.commands import run, succeed
 from tests.small_jobs import psdvec
 
-
 FEW_BLOCKS = "resources.block_memory='1MiB'"
 
 
