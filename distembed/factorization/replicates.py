@@ -66,7 +66,7 @@ def part_vectors(part: Part, core: da.Array, rules: Regression, *, batch_words: 
     whole_part = part.samples._replace(of_sizes=(part.samples.of_sizes[0][:, :1],))
     own, wanted = part._replace(samples=whole_part), np.ones((part.words.counts.shape[0], 1), bool)
     return _lift(
-        _vectors_block, [own], core, rules, wanted, np.zeros_like(wanted, int), core.shape[1], batch_words
+        _samples_block, [own], core, rules, wanted, np.zeros_like(wanted, int), core.shape[1], batch_words
     )
 
 
@@ -225,21 +225,6 @@ def _samples_block(
     found = np.zeros((len(judged), width), np.float32)
     for word, vectors in _solved(judged, sizes, pairs, counts, arrays, parts, rules)[0]:
         found[word] = vectors.ravel()
-    return found
-
-
-def _vectors_block(
-    judged: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
-    pairs: Floats,
-    counts: Floats,
-    *arrays: Any,
-    parts: Any,
-    rules: Regression,
-) -> Floats:
-    found = np.zeros((len(judged), arrays[0].shape[1]), np.float32)
-    for word, vectors in _solved(judged, sizes, pairs, counts, arrays, parts, rules)[0]:
-        found[word] = vectors[0]
     return found
 
 
