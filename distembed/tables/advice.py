@@ -68,8 +68,8 @@ def outlying_rows(matrix: Floats) -> NDArray[np.int64]:
     squares = (np.asarray(matrix, np.float64) - np.median(matrix, axis=0)) ** 2
     totals = squares.sum(axis=0)
     varies = totals > 0
-    shares = squares[:, varies] / totals[varies]
-    return np.flatnonzero(2 * (shares >= LARGE_SHARE).sum(axis=1) >= max(1, int(varies.sum())))
+    is_large = (squares >= LARGE_SHARE * totals) & varies
+    return np.flatnonzero(2 * is_large.sum(axis=1) >= max(1, int(varies.sum())))
 
 
 def _of_ids(domain: Domain) -> list[str]:
@@ -107,11 +107,13 @@ def _of_skewed(domain: Domain) -> list[str]:
 
 def skewed_columns(matrix: Floats) -> NDArray[np.bool_]:
     """Return which columns hold no negative number and are skewed to the right."""
-    centered = np.asarray(matrix, np.float64) - matrix.mean(axis=0)
+    found = np.asarray(matrix.min(axis=0) >= 0)
+    positive = matrix[:, found].astype(np.float64)
+    centered = positive - positive.mean(axis=0)
     spreads = centered.std(axis=0)
     skewness = (centered**3).mean(axis=0) / np.where(spreads > 0, spreads, 1.0) ** 3
-    is_binary = ((matrix == 0) | (matrix == 1)).all(axis=0)
-    return np.asarray((matrix.min(axis=0) >= 0) & (skewness > SKEWED) & ~is_binary)
+    found[found] = (skewness > SKEWED) & ~((positive == 0) | (positive == 1)).all(axis=0)
+    return found
 
 
 def _quoted(name: str) -> str:
