@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from dask.tokenize import tokenize
+from dask.utils import key_split
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import (
@@ -126,7 +128,15 @@ def reconstruction_weights(
 
 def _kept_by_columns(checkpoint: Checkpoint, name: str, make: Callable[[], da.Array]) -> da.Array:
     """Return an array in blocks of columns after a checkpoint of its transpose: a row block is what a task writes."""
-    return checkpoint(name, lambda: make().T).T
+
+    def turned() -> da.Array:
+        array = make()
+        step = (
+            f"{key_split(array.name)}-turned-{tokenize(array.name)}"  # "transpose" would hide what is solved
+        )
+        return blockwise(np.transpose, "cr", array, "rc", name=step, dtype=array.dtype)
+
+    return checkpoint(name, turned).T
 
 
 def _one_block(values: da.Array) -> Any:

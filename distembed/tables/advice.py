@@ -65,11 +65,14 @@ def _of_rows(domain: Domain) -> list[str]:
 
 def outlying_rows(matrix: Floats) -> NDArray[np.int64]:
     """Return the rows that have a third of the spread, or more, of half of the columns or more."""
-    squares = (np.asarray(matrix, np.float64) - np.median(matrix, axis=0)) ** 2
-    totals = squares.sum(axis=0)
-    varies = totals > 0
-    is_large = (squares >= LARGE_SHARE * totals) & varies
-    return np.flatnonzero(2 * is_large.sum(axis=1) >= max(1, int(varies.sum())))
+    n_large, n_varying = np.zeros(len(matrix), np.int64), 0
+    for column in matrix.T:
+        squares = (column.astype(np.float64) - np.median(column)) ** 2
+        total = squares.sum()
+        if total > 0:
+            n_large += squares >= LARGE_SHARE * total
+            n_varying += 1
+    return np.flatnonzero(2 * n_large >= max(1, n_varying))
 
 
 def _of_ids(domain: Domain) -> list[str]:
