@@ -42,7 +42,7 @@ from distembed.cli.failures import STOPPED
 from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 from tests.commands import SMALL_JOB, environment, forget_stage
 from tests.hosts.network import wait_until
-from tests.small_jobs import imputation, neighbors, topics, transfer, wordspaces
+from tests.small_jobs import comparison, imputation, neighbors, topics, transfer, wordspaces
 
 RUN_SECONDS = 900.0
 SAID = r"\bworker \S+ is gone|the Dask scheduler at \S+ is gone"
@@ -55,6 +55,7 @@ SYSTEMS: dict[str, Callable[[Path], Any]] = {
     "transfer": transfer.write,
     "wordspaces": wordspaces.write,
     "neighbors": neighbors.write,
+    "comparison": comparison.write,
 }
 ALL_SENT = "from distembed import execution; execution.LARGEST_LITERAL = 1000; "
 COMMAND = "from distembed.cli.main import main; main()"
@@ -282,7 +283,7 @@ def try_each(
 
 
 def main(
-    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "neighbors"],
+    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "neighbors", "comparison"],
     victims: tuple[Literal["worker", "process", "turns", "all", "often", "scheduler"], ...] = (*VICTIMS,),
     seed: int = 0,
     all_sent: bool = False,
