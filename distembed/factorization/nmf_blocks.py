@@ -74,6 +74,15 @@ def transposed_times(X: csr_array, Z: Floats) -> Floats:
     return sums
 
 
+def document_sums(X: csr_array, Z: Floats) -> Floats:
+    """Return Xᵀ Z and below it Zᵀ Z, (d + k, k) float64."""
+    rank = Z.shape[1]
+    sums = np.zeros((X.shape[1] + rank, rank))
+    _add_transposed_times(X.data, X.indices, X.indptr, np.ascontiguousarray(Z), sums[:-rank])
+    sums[-rank:] = gram(Z)
+    return sums
+
+
 # Compiled, because SciPy adds in the precision of X, or else copies its values to float64.
 @numba.njit(cache=True, nogil=True)
 def _add_transposed_times(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:

@@ -170,10 +170,10 @@ def semantic_round(X: Array, M: Array, squares: tuple[float, float], weight: flo
 
 
 def document_sums(X: Array, Z: Array) -> tuple[Array, Array]:
-    """Return XᵀZ and ZᵀZ."""
+    """Return XᵀZ and ZᵀZ, by one sum over the row blocks."""
     rank = Z.shape[1]
-    XZ = total(blocks.transposed_times, X, Z, shape=(X.shape[1], rank))
-    return XZ, total(blocks.gram, Z, shape=(rank, rank))
+    sums = total(blocks.document_sums, X, Z, shape=(X.shape[1] + rank, rank))
+    return sums[:-rank], sums[-rank:]
 
 
 def times(M: Array, W: Array) -> Array:
