@@ -49,11 +49,11 @@ def draw_memory(found: Results, axes: Axes) -> None:
 def draw_scores(found: Results, axes: Axes) -> None:
     """Draw the difference to each rival with its interval."""
     head, *sets = [row for row in rows(found, "rivals") if "analogies" not in row[0]]
-    for i, column in enumerate([4, 6]):
+    for i, column in enumerate([3, 5]):
         middle, low, high = zip(*(numbers(row[column]) for row in sets), strict=True)
         places = [place + 0.3 * i - 0.15 for place in range(len(sets))]
         axes.hlines(places, low, high, f"C{i}")
-        axes.plot(middle, places, "o", label=f"less tuned {head[column - 1].partition(',')[0]}")
+        axes.plot(middle, places, "o", label=f"less tuned {head[column - 1]}")
     axes.axvline(0, color="gray", linewidth=0.8)
     axes.set(yticks=range(len(sets)), yticklabels=[row[0] for row in sets], xlabel="points, 95 % interval")
     axes.invert_yaxis()

@@ -59,8 +59,9 @@ def _origins(runs: list[Run]) -> str:
 
 
 def _posts(runs: list[Run]) -> str:
+    """Return the origins, and what was done to the figures."""
     posts = dict.fromkeys(run["post"] for run in runs if "post" in run)
-    return "\n".join([fill(" ".join(posts), 118, break_on_hyphens=False), _origins(runs)]).lstrip()
+    return fill(" ".join([_origins(runs), *posts]), 118, break_on_hyphens=False)
 
 
 def _commands(runs: list[Run]) -> str:
