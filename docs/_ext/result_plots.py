@@ -72,7 +72,12 @@ def draw_starts(found: Results, axes: Axes) -> None:
 
 
 if __name__ == "__main__":
-    mpl.rcParams |= {"svg.hashsalt": "results", "legend.frameon": False, "font.size": 9}
+    mpl.rcParams |= {
+        "svg.hashsalt": "results",
+        "svg.fonttype": "none",
+        "legend.frameon": False,
+        "font.size": 9,
+    }
     for name in ("time", "memory", "scores", "starts"):
         figure, panel = plt.subplots(figsize=(6, 3.8), layout="constrained")
         globals()[f"draw_{name}"](results(), panel)
