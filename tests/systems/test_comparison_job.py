@@ -113,6 +113,8 @@ def test_decades_of_novels_come_from_their_paths_and_files_are_drawn(tmp_path):
     [
         ("parts.bins=[1800, 1810, 1820, 1830]", None, "the part '1820-1829' has no documents"),
         ("parts.bins=[1801, 1802, 1812]", None, "the part '1801' has one document or file alone"),
+        ("parts.bins=[1800, 1804, 1820]", None, "could be judged: it has 21 documents in 2 files drawn as one"),
+        ("comparison.min_documents=42", None, "'1800-1809' could be judged: it has 41 documents in 4 files drawn"),
         ("parts.bins=[1820, 1810]", None, "parts.bins has 1820 before 1810"),
         ("parts.path=year-month", None, "does not fit parts.path"),
         ("parts.column=decade", None, "does not name 'decade'"),

@@ -119,6 +119,8 @@ def neighbors_of(
     """Return the nearest words of each word in each part where it can be judged."""
     found: dict[str, dict[str, list[tuple[str, float]]]] = {word: {} for word in words}
     for part in changes.parts:
+        if not changes.judged[:, changes.parts.index(part)].any():
+            continue
         space = part_space(changes, workspace, part)
         for word in words:
             if word in space and len(space) > 1:
