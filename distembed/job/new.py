@@ -406,7 +406,7 @@ def _takes_several(key: Key) -> bool:
 
 def _title_of(files: Sequence[str]) -> str:
     """Return the names of the files as a part of a title: the first three, and how many more there are."""
-    names = [os.path.basename(file) for file in files[:3]]  # noqa: PTH119
+    names = [os.path.basename(file.rstrip("/")) for file in files[:3]]  # noqa: PTH119
     more = [f"{len(files) - 3} more"] if len(files) > 3 else []
     return ", ".join([*names, *more]) or "an example"
 

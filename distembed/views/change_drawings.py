@@ -103,7 +103,7 @@ def _lines(found: Rows, parts: Sequence[str]) -> Drawing:
         axes.set_yticks(heights, [short(row["word"]) for row in rows], color=INK)
         axes.set_xlabel(f"change between {parts[0]} and {parts[1]}")
         axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlim(left=min(0.0, *(row["low"] for row in rows)))
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
         axes.grid(visible=False, axis="y")
         axes.legend()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,12 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(folder, tmp_pa
     assert len(rows) == de.Workspace.open(folder / "w").table("vocabulary").num_rows
     succeed("export", folder / "w", "--what", "parts", "--to", tmp_path / "parts.csv")
     succeed("export", folder / "w", "--what", "words", "--to", tmp_path / "words.parquet")
+
+
+def test_fewer_changes_than_by_chance_are_no_evidence(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    done = succeed("run", tmp_path / "copy/job.toml", "--set", "comparison.false_alarms=0.9")
+    assert "by chance, so that these are no evidence of a change" in done.stdout
 
 
 def novels(folder: Path, *, years: str = "1801 1803 1805 1807 1811 1812 1813 1814") -> None:

@@ -463,7 +463,7 @@ def interval_chart(
         _dress(axes, xlabel, "", "linear", "linear")
         axes.set_yticks(list(ticks.values()), [short(name, _MAX_KEY) for name in ticks], color=INK)
         axes.set_ylim(max(heights) + 0.6, -0.6)
-        axes.set_xlim(left=min(0.0, *(row.value - 0.05 for row in known)))  # long intervals are cut
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
         axes.grid(visible=False, axis="y")
         if len(groups) > 1:
             axes.figure.legend(loc="outside lower center", ncols=3)
