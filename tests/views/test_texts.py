@@ -169,7 +169,7 @@ def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
 
 
 def test_the_example_of_a_classifier_runs(workspace, tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "text_vectors.md").read_text(
+    page = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "text_vectors.md").read_text(
         encoding="utf-8"
     )
     code = re.search(r"<!-- run -->\n```python\n(.*?)```", page, re.DOTALL)
