@@ -53,13 +53,7 @@ EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("bokeh", "openTSNE"),
         "distembed explore, the maps of a report and t-SNE figures are not drawn",
     ),
-    "zstd": (("zstandard",), "files that end in .zst cannot be read"),
-    "stopwords": (("stop-words",), "function words are known of English only"),
     "icu": (("icu4py",), 'corpus.pattern = "icu" cuts no Chinese, Japanese, Thai or Khmer'),
-    "encodings": (
-        ("charset-normalizer",),
-        "text that is not UTF-8 is taken for Windows-1252 without a better guess",
-    ),
     "neighbors": (("pynndescent",), "neighbors are exact, never approximate"),
     "lda": (("gensim",), "online LDA is missing among the topic models"),
     "anndata": (("h5py",), "AnnData files (.h5ad) cannot be read"),

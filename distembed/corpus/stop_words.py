@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from stop_words import get_stop_words
 
 from distembed.files import read_small
 from distembed.formats.encodings import decoded
@@ -66,13 +67,6 @@ def _of_language(language: str) -> frozenset[str]:
     if language not in get_args(Language):
         names = ", ".join(get_args(Language))
         raise ValueError(f"stop_words is {language!r}; give the words themselves, or one of {names}")
-    try:
-        from stop_words import get_stop_words  # noqa: PLC0415 - an optional extra
-    except ImportError as error:
-        raise ImportError(
-            f"the {language} stop words are in the package stop-words, which is not installed; type: "
-            "pip install 'distembed[stopwords]'"
-        ) from error
     return frozenset(get_stop_words(language))
 
 
@@ -95,7 +89,7 @@ def function_words(words: Sequence[str]) -> frozenset[str]:
     -------
     frozenset of str
         The list with the most of the first 100 words, and the English one, since its words stand in texts of all
-        languages; the English one alone where no list has a fifth of them, or the package stop-words is not there.
+        languages; the English one alone where no list has a fifth of them.
 
     Examples
     --------
@@ -106,10 +100,7 @@ def function_words(words: Sequence[str]) -> frozenset[str]:
     first = [word.lower() for word in words[:FREQUENT]]
     found, most = ENGLISH_STOP_WORDS, FEWEST_KNOWN * len(first)
     for language in get_args(Language):
-        try:
-            listed = _of_language(language)
-        except ImportError:
-            return ENGLISH_STOP_WORDS
+        listed = _of_language(language)
         n_known = sum(word in listed for word in first)
         if n_known > most:
             found, most = listed, n_known

@@ -11,6 +11,8 @@ import codecs
 import re
 from typing import NamedTuple
 
+from charset_normalizer import from_bytes
+
 HEAD_BYTES = 1 << 18
 """Bytes at the beginning of a file from which its encoding is recognized."""
 
@@ -95,17 +97,13 @@ COMMON_NAMES = {
 
 
 def guess_encoding(head: bytes) -> Guess | None:
-    """Return the encoding that charset-normalizer takes a text for; None where it is not installed or finds none.
+    """Return the encoding that charset-normalizer takes a text for; None where it finds none.
 
     Parameters
     ----------
     head : bytes
         The beginning of a text that is not UTF-8.
     """
-    try:
-        from charset_normalizer import from_bytes  # noqa: PLC0415 - an optional extra
-    except ImportError:
-        return None
     first = NOT_ASCII.search(head)
     if first is None:
         return None

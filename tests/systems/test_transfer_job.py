@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from copy import deepcopy as copy_of
 from pathlib import Path
 
@@ -192,7 +193,7 @@ def words_of(settings: dict[str, object]) -> list[str]:
 def test_a_plan_says_that_lda_needs_gensim(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distembed.factorization.lda.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "gensim", None)
     done = run("plan", job, "--workspace", tmp_path / "w", "--set", "topics.method=lda")
     assert done.exit_code == 1
     assert "online LDA needs gensim: pip install 'distembed[lda]'" in done.output
