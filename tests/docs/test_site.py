@@ -128,7 +128,7 @@ def test_every_key_is_on_the_page_of_its_system(system: str) -> None:
     sections = dict(part.split("`]\n".replace("`]", "]`"), 1) for part in page.split("\n## `[")[1:])
     assert page.startswith("# ")
     for key in keys_of(system):
-        assert f"\n| `{key.name}` |" in sections[key.section]
+        assert f'\n| <a id="{key.section}.{key.name}" ' in sections[key.section]
 
 
 def test_every_command_is_on_the_page_of_commands() -> None:

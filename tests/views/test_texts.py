@@ -128,7 +128,7 @@ def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, t
     [
         (
             ("encode", "{w}", "{lines}", "--to", "v.xlsx"),
-            "cannot be told from its name: end it in .parquet, .zarr",
+            "cannot be detected from its name: end it in .parquet, .zarr",
         ),
         (("encode", "{w}", "{lines}", "--to", "no/v.parquet"), "there is no folder"),
         (("encode", "{w}", "absent.txt", "--to", "v.npy"), "absent.txt matches no file"),
