@@ -18,7 +18,7 @@ from distembed.job.stage import system_named
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-FENCE = re.compile(r"^( *)(```+|~~~+|:::+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)\s#]*)(?:#([^)\s]+))?\)")
 QUOTED = re.compile(r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)", re.MULTILINE)
 OPTION = re.compile(r"^:([\w-]+): *(.*)$", re.MULTILINE)
