@@ -186,7 +186,7 @@ def _write_section(name: str, findings: list[Finding]) -> None:
 def completion(context: click.Context, shell: str) -> None:
     """Print the lines that let SHELL complete commands.
 
-    It then completes options, systems and files, too.
+    It then completes options, methods and files, too.
 
     For bash, put this line into ~/.bashrc, and for zsh, with zsh in place of bash, into ~/.zshrc:
 

@@ -134,7 +134,7 @@ def _plain_columns(lines: Sequence[tuple[int, str]], rows: list[list[str]], deli
     if delimiter == "," and _may_be_decimal_commas(_rows(lines, delimiter), numbers[0]):
         raise PairsError(
             *lines[0],
-            f"scores whose commas can be told from others: {NEITHER}, or a header such as word1,word2,score,rating",
+            f"scores whose commas are unambiguous: {NEITHER}, or a header such as word1,word2,score,rating",
         )
     return Columns(0, 1, numbers[0], len(rows[0]))
 

@@ -39,7 +39,7 @@ def write_concordance(job: Job, word: str, target: str, *, n: int | None = None)
     Raises
     ------
     ValueError
-        If the format of the target cannot be told, or the word stands nowhere.
+        If the format of the target cannot be detected, or the word stands nowhere.
     """
     chosen = table_format(target)
     if chosen is None:

@@ -47,7 +47,7 @@ def infer_job(job: Job, new: NewFiles, *, allow_code: bool = False) -> str:
         If the job names a Python function and `allow_code` is False, or was found in a workspace and names a file that
         has to be read.
     ValueError
-        If the system infers nothing, the format of the file cannot be told, or there is nothing to infer.
+        If the system infers nothing, the format of the file cannot be detected, or there is nothing to infer.
     CorpusError, FileNotFoundError
         If a file cannot be read as the job says.
     """

@@ -23,7 +23,7 @@ from distembed.views.export import table_format, write_table
 
 ROLES = ("word1", "word2", "score")
 GUESSED_ROWS = 20
-"""Rows by which columns are told."""
+"""Rows from which columns are detected."""
 
 ADDED = ("cosine", "count1", "count2", "unknown")
 """The columns that are added to those of the list."""
@@ -71,7 +71,7 @@ def write_similarities(source: Source, path: str, target: str, columns: Mapping[
     Raises
     ------
     ValueError
-        If the format of the target cannot be told, or the columns of the list.
+        If the format of the target cannot be detected, or the columns of the list.
     """
     chosen = table_format(target)
     if chosen is None:
