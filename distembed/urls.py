@@ -151,7 +151,7 @@ def is_allowed(protocol: str) -> bool:
 
 
 def _named_in(*variables: str) -> list[str]:
-    """Return the words of environment variables, between blanks or commas."""
+    """Return the words of environment variables, between spaces or commas."""
     return [word for name in variables for word in re.split(r"[\s,]+", os.environ.get(name, "")) if word]
 
 

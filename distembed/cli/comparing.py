@@ -69,7 +69,7 @@ def compare(
         form = table_format(target)
         if form is None:
             raise ValueError(
-                f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+                f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
             )
         write_table(target, found.table, format=form)
         write(shown(f"{found.table.contents} in {target}"), err=as_json)

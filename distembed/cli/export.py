@@ -25,7 +25,7 @@ from distembed.views.static_model import export_static
 @click.option(
     "--what",
     metavar="WORD",
-    help="words, names, documents, topics or shares (default: what the system of the job is for); counts, pmi, "
+    help="words, names, documents, topics or shares (default: what the method of the job is for); counts, pmi, "
     "document_terms, distances.",
 )
 @target(
@@ -43,7 +43,7 @@ from distembed.views.static_model import export_static
 @click.option(
     "--space",
     metavar="CHARACTER",
-    help="Written in place of blanks in words, in formats that end a word at a blank: --space _",
+    help="Written in place of spaces in words, in formats that end a word at a space: --space _",
 )
 @click.option(
     "--weighting",

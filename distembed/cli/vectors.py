@@ -204,7 +204,7 @@ def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
     form, table = table_format(target), neighbors_table(found)
     if form is None:
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+            f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
         )
     write_table(target, table, format=form)
     write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))

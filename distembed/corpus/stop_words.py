@@ -71,7 +71,7 @@ def _of_language(language: str) -> frozenset[str]:
 
 
 FREQUENT = 100
-"""The most frequent words, by which the language of a text is told."""
+"""The most frequent words, from which the language of a text is detected."""
 
 FEWEST_KNOWN = 0.2
 """The least share of them that is in the list of a language."""

@@ -1,6 +1,6 @@
 """Lists of word pairs with scores as people write them: any delimiter, with or without a header, decimal commas.
 
-A list has two words and a score per line, separated by tabs, semicolons, bars, commas or blanks. Without a header, the
+A list has two words and a score per line, separated by tabs, semicolons, bars, commas or spaces. Without a header, the
 words are the first two fields and the score is the first number after them, so that SimVerb-3500 (words, part of
 speech, score, relation) and the Stanford rare words (words, mean, ten ratings) are read as their authors wrote them.
 With a header, the words are in two columns whose names differ only in 1 and 2 or A and B (``word1``, ``word2``), or
@@ -128,13 +128,13 @@ def _plain_columns(lines: Sequence[tuple[int, str]], rows: list[list[str]], deli
     if delimiter == " " and numbers[0] > 2:
         if all(found and found[0] > 2 for found in map(_numbers, rows)):
             raise PairsError(
-                *lines[0], "two words and a score, with tabs between them where a word has blanks"
+                *lines[0], "two words and a score, with tabs between them where a word has spaces"
             )
         return None
     if delimiter == "," and _may_be_decimal_commas(_rows(lines, delimiter), numbers[0]):
         raise PairsError(
             *lines[0],
-            f"scores whose commas can be told from others: {NEITHER}, or a header such as word1,word2,score,rating",
+            f"scores whose commas are unambiguous: {NEITHER}, or a header such as word1,word2,score,rating",
         )
     return Columns(0, 1, numbers[0], len(rows[0]))
 

@@ -2,7 +2,7 @@
 
 `docs/reference/evaluation_files.md` shows each format with an example.
 
-- similarity: two words and a score, separated by tabs, semicolons, bars, commas or blanks, with or without a header,
+- similarity: two words and a score, separated by tabs, semicolons, bars, commas or spaces, with or without a header,
   the score with a point or a comma, `#` comments; see `distembed.evaluation.similarity_files`
 - analogy: `a a2 b b2`, with or without `: section` lines (questions-words.txt); CSV
   `,type,word1,word2,word3,target`
@@ -195,7 +195,7 @@ def look_for_word_sets(
 
 
 def words_of(word_set: WordSet) -> set[str]:
-    """Return all words of a set as they are written, with underscores for blanks."""
+    """Return all words of a set as they are written, with underscores for spaces."""
     fields = [field for name, field in word_set._asdict().items() if name in _WORD_FIELDS]
     return {word.replace(" ", "_") for field in fields for word in _flat(field)}
 
@@ -234,7 +234,7 @@ def read_word_set(path: str | Path) -> WordSet:
         first = next((line for _, line in _content_lines(path)), "")
         raise WordSetError(
             f"{path} is no evaluation set of a known format: its first line is {first[:60]!r}, and a list of pairs "
-            f"has two words and a score per line, separated by tabs, semicolons, bars, commas or blanks; the other "
+            f"has two words and a score per line, separated by tabs, semicolons, bars, commas or spaces; the other "
             f"formats are in {FORMATS_PAGE}"
         )
     return word_set
@@ -276,7 +276,7 @@ def _recognize(path: Path) -> WordSet | None:
 
 
 def _recognize_by_line(path: Path, lines: Lines) -> WordSet | None:
-    """Read a set whose lines are words between blanks or bars, or return None."""
+    """Read a set whose lines are words between spaces or bars, or return None."""
     first = lines[0][1]
     if "|" in first:
         return _read_synonyms(path, lines)

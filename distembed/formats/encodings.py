@@ -165,7 +165,7 @@ def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
 def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
     """Return whether bytes have the form of UTF-16 of a byte order, although they have no byte-order mark.
 
-    In western scripts the high byte of most characters is zero, and hardly any low one. Text of any script has blanks
+    In western scripts the high byte of most characters is zero, and hardly any low one. Text of any script has spaces
     or line ends, and read in the other byte order it has none.
 
     Parameters

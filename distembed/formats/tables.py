@@ -235,7 +235,7 @@ def refuse_twice(path: str, kind: str, names: Iterable[str]) -> None:
 
 
 def texts_of(column: Any) -> list[str]:
-    """Return the values of a column as text without blanks at its ends, "" for a missing one."""
+    """Return the values of a column as text without spaces at its ends, "" for a missing one."""
     values = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
     return [_text_of(value).strip() for value in values]
 

@@ -161,7 +161,7 @@ def are_documents(files: Sequence[str]) -> bool:
 
 
 def text_layout(sample: Sample) -> dict[str, Any]:
-    """Return the layout of a text where empty lines part the documents; encodings are told file by file by the job."""
+    """Return the layout of a text where empty lines part the documents; the job detects the encoding of each file."""
     lines = [line.strip() for line in sample.text.splitlines()]
     empty = lines.count("")
     # Where single lines stand between empty ones, each is a document: as a block it would be a title and no text.

@@ -38,7 +38,7 @@ class MatrixSection(Section):
 
 
 CHARACTERS_OF_VALUE = 8
-"""Of a value of a vector file in text, with its blank, where no header says how many rows there are."""
+"""Of a value of a vector file in text, with its space, where no header says how many rows there are."""
 
 
 class MatrixSize(NamedTuple):

@@ -53,7 +53,7 @@ def read_domain(section: DomainSection, matching: MatchingSection | None = None)
     ------
     TableError
         If the table lacks a column, a name stands twice, or a cell holds no finite number, where the section does
-        not say what is to become of it; all problems are told at once.
+        not say what is to become of it; all problems are named at once.
     """
     first = _read_one(section)
     if not section.also:

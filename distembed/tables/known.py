@@ -40,7 +40,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
     """Return whether the domain at a path is vectors of words, as it says or by its name and its first line.
 
     A `.parquet` file counts as a table unless `format = "vectors"`, and so does text whose fields are separated by
-    more than blanks.
+    more than spaces.
     """
     if chosen != "auto":
         return chosen == "vectors"
@@ -52,7 +52,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
 
 
 def _begins_like_vectors(path: str) -> bool:
-    """Return whether the first line is the header of a vector file, or a word and numbers between blanks."""
+    """Return whether the first line is the header of a vector file, or a word and numbers between spaces."""
     with opened(path, "rb", compression="infer") as file:
         line = file.readline(1 << 16).decode(errors="replace")
     fields = line.split()

@@ -395,7 +395,7 @@ def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ())
     ------
     TableError
         If the table lacks a column, an id stands twice, or a row that is not empty has a cell without a finite number,
-        where the section does not say what is to become of it; all problems are told at once.
+        where the section does not say what is to become of it; all problems are named at once.
     """
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
     problems = [no_column(table, name) for name in (*section.drop, *columns) if name not in table.columns]

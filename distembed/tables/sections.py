@@ -119,4 +119,4 @@ class MatchingSection(Section):
     ignore_case: bool = False
     """Whether upper and lower case are taken as equal."""
     ignore_underscores: bool = True
-    """Whether underscores and blanks are taken as equal."""
+    """Whether underscores and spaces are taken as equal."""

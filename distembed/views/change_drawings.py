@@ -41,14 +41,14 @@ def draw_changes(job: Job, target: str, *, words: Sequence[str] = (), n_words: i
     Raises
     ------
     ValueError
-        If the format cannot be told, the job is no comparison, or none of the words can be judged.
+        If the format cannot be detected, the job is no comparison, or none of the words can be judged.
     """
     figure_format(target)
     place = job.job.workspace
     tables = system_of(job).tables()
     if "changes" not in tables:
         raise ValueError(
-            f"{place} is of a job of the system {job.job.system}, which has no changes: name the workspace of a "
+            f"{place} is of a job of the method {job.job.system}, which has no changes: name the workspace of a "
             "comparison"
         )
     batches = [piece.columns for piece in tables["changes"](job, Workspace.open(place)).pieces]

@@ -81,7 +81,7 @@ def draw_map(
     Raises
     ------
     ValueError
-        If the format cannot be told, none of the names is known, or the job has no documents with topics.
+        If the format cannot be detected, none of the names is known, or the job has no documents with topics.
     """
     figure_format(target)
     job = None if isinstance(source, VectorFile) else job_of(source)
@@ -180,10 +180,10 @@ def _rows(table: Table) -> Iterator[DocumentRow]:
 
 
 def _table(job: Job | None, source: str, what: str) -> Table:
-    """Return a table that a job gives away."""
+    """Return a table that a job exports."""
     system: System | None = None if job is None else system_of(job)
     if job is None or system is None or what not in system.tables():
-        kind = "is a vector file" if job is None else f"is of a job of the system {job.job.system}"
+        kind = "is a vector file" if job is None else f"is of a job of the method {job.job.system}"
         raise ValueError(
             f"{source} {kind}, which has no {what}: draw words, or name the workspace of a topics job"
         )
@@ -234,7 +234,7 @@ def draw_topics(
     Raises
     ------
     ValueError
-        If the format cannot be told, a number is that of no topic, or the job has no topics with weights.
+        If the format cannot be detected, a number is that of no topic, or the job has no topics with weights.
     """
     figure_format(target)
     every = _topic_rows(job, job.job.workspace)
@@ -271,7 +271,7 @@ def draw_shares(job: Job, target: str, *, by: str | None = None, font: str | Non
     Raises
     ------
     ValueError
-        If the format cannot be told, or the documents have no such column.
+        If the format cannot be detected, or the documents have no such column.
     """
     figure_format(target)
     rows = [

@@ -271,7 +271,7 @@ class ExportOptions(NamedTuple):
     format : str, optional
         One of `TABLE_FORMATS` and `VECTOR_FORMATS`; by default the end of the file's name tells.
     space : str, optional
-        Written in place of blanks inside words, in the formats that end a word at a blank.
+        Written in place of spaces inside words, in the formats that end a word at a space.
     max_words : int, optional
         Keep only the first words. The others are composed by those who read the file, where there is a table of
         n-grams and the format keeps it.
@@ -332,7 +332,7 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     Raises
     ------
     ValueError
-        If the system has no such table, the format cannot be told, or does not fit the table.
+        If the system has no such table, the format cannot be detected, or does not fit the table.
     KeyError, FileNotFoundError
         If the job has not come so far.
     """
@@ -381,7 +381,7 @@ def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) ->
     Raises
     ------
     ValueError
-        If the format cannot be told, or does not do what the options ask.
+        If the format cannot be detected, or does not do what the options ask.
     """
     whole = vectors if options.buckets is None else _with_buckets(vectors, options.buckets)
     kept = whole if options.max_words is None else whole.head(options.max_words)
@@ -440,14 +440,14 @@ def _choice(
     chosen = options.format or table_format(target) or vector_format(target)
     if chosen not in (*TABLE_FORMATS, *VECTOR_FORMATS):
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .parquet, .csv (which Excel opens), "
+            f"the format of {target} cannot be detected from its name: end it in .parquet, .csv (which Excel opens), "
             ".tsv or .npy (word vectors also .txt, .bin, .glove, .safetensors or .fasttext.bin), or give --format, "
             f"one of {', '.join((*TABLE_FORMATS, *VECTOR_FORMATS))}"
         )
     name = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
     if name not in tables:
         raise ValueError(
-            f"a job of the system {job.job.system} has no table of {name}: give --what {' or '.join(tables)}"
+            f"a job of the method {job.job.system} has no table of {name}: give --what {' or '.join(tables)}"
         )
     if chosen in VECTOR_FORMATS and name != "words":
         raise ValueError(

@@ -23,7 +23,7 @@ from distembed.views.export import table_format, write_table
 
 ROLES = ("word1", "word2", "score")
 GUESSED_ROWS = 20
-"""Rows by which columns are told."""
+"""Rows from which columns are detected."""
 
 ADDED = ("cosine", "count1", "count2", "unknown")
 """The columns that are added to those of the list."""
@@ -71,12 +71,12 @@ def write_similarities(source: Source, path: str, target: str, columns: Mapping[
     Raises
     ------
     ValueError
-        If the format of the target cannot be told, or the columns of the list.
+        If the format of the target cannot be detected, or the columns of the list.
     """
     chosen = table_format(target)
     if chosen is None:
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+            f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
         )
     table = read_pairs(path, columns)
     words = [table.columns[table.roles[role]] for role in ("word1", "word2")]
@@ -105,7 +105,7 @@ def write_similarities(source: Source, path: str, target: str, columns: Mapping[
 
 
 def _spelling(vectors: WordVectors, word: str) -> str:
-    """Return a word as the vectors have it: as it is written, with underscores for blanks, or in lower case."""
+    """Return a word as the vectors have it: as it is written, with underscores for spaces, or in lower case."""
     spellings = (word, word.replace(" ", "_"), word.lower(), word.lower().replace(" ", "_"))
     return next((one for one in spellings if one in vectors), word)
 

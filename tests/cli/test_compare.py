@@ -64,7 +64,7 @@ def test_mistakes_are_one_sentence(files, tmp_path):
         ((files[0], few), "share 1 words, and the comparison needs 5"),
         ((files[0], wide, "--map", "none"), "have 5 and 7 dimensions"),
         ((*files, "nowhere"), "'nowhere' is not among the 60 words that both sides have"),
-        ((*files, "--to", tmp_path / "d.docx"), "cannot be told from its name"),
+        ((*files, "--to", tmp_path / "d.docx"), "cannot be detected from its name"),
     ]:
         done = run("compare", *words)
         assert done.exit_code == 1, words

@@ -239,7 +239,10 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
             ("--what", "names", "--to", "x.csv"),
             "has no table of names: give --what documents or topics or shares or words",
         ),
-        (("--to", "x.xlsx"), "the format of x.xlsx cannot be told from its name: end it in .parquet, .csv"),
+        (
+            ("--to", "x.xlsx"),
+            "the format of x.xlsx cannot be detected from its name: end it in .parquet, .csv",
+        ),
         (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
         (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
         (("--to", "x.csv", "--space", "_"), "csv keeps words and numbers as they are: leave it out"),
@@ -340,7 +343,7 @@ def test_new_documents_may_be_read_otherwise_than_the_job(finished: tuple[Path, 
     done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv", *changes)
     assert done.output.startswith("1 document and 3 topics"), done.output
     done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.xyz")
-    assert "cannot be told from its name: end it in .parquet" in done.stderr
+    assert "cannot be detected from its name: end it in .parquet" in done.stderr
 
 
 @pytest.mark.filterwarnings("ignore:.*hold no word")

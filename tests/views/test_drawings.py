@@ -64,7 +64,7 @@ def test_chosen_words_from_arguments_and_a_list(vectors: Path, tmp_path: Path) -
         (("nowhere", "--to", "m.svg"), "none of the words asked for is in"),
         (
             ("--to", "m.gif"),
-            "the format of the figure m.gif cannot be told from its name: end it in .pdf, .svg",
+            "the format of the figure m.gif cannot be detected from its name: end it in .pdf, .svg",
         ),
         (
             ("--what", "documents", "--to", "m.svg"),

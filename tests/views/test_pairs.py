@@ -55,7 +55,7 @@ def test_a_german_list_is_an_evaluation_set(tmp_path: Path) -> None:
 
 
 def test_a_list_gets_its_cosines(vectors: Path, tmp_path: Path) -> None:
-    """Its own columns stay, capitals and blanks are looked up in other spellings, and unknown words are named."""
+    """Its own columns stay, capitals and spaces are looked up in other spellings, and unknown words are named."""
     (tmp_path / "liste.csv").write_text(GERMAN + "5;New York;katze;3;1;2\n")
     done = succeed("similarity", vectors, tmp_path / "liste.csv", "--to", tmp_path / "out.csv")
     assert "word1: Wort A, word2: Wort B, score: Mittelwert\n5 pairs with cosines in " in done.output

@@ -248,4 +248,4 @@ def parts_table(job: ComparisonJob, workspace: Workspace) -> Table:  # noqa: ARG
 
 
 TABLES: dict[str, MakeTable] = {"changes": changes_table, "words": part_words_table, "parts": parts_table}
-"""What a comparison gives away, by the name that `--what` takes."""
+"""What a comparison exports, by the name that `--what` takes."""

@@ -353,7 +353,7 @@ def _as(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 TABLES: dict[str, MakeTable] = {"names": names_table, "words": words_table}
-"""What an imputation job gives away, by the name that `--what` takes."""
+"""What an imputation job exports, by the name that `--what` takes."""
 
 
 LISTED_NEIGHBORS = 20

@@ -159,4 +159,4 @@ def _pieces(paths: list[str]) -> Iterator[Piece]:
 
 
 TABLES: dict[str, MakeTable] = {"edges": edges_table, "words": words_table}
-"""What a neighbor graph gives away, by the name that `--what` takes."""
+"""What a neighbor graph exports, by the name that `--what` takes."""

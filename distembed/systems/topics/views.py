@@ -123,7 +123,7 @@ TABLES: dict[str, MakeTable] = {
     "shares": shares_table,
     "words": words_table,
 }
-"""What a topics job gives away, by the name that `--what` takes."""
+"""What a topics job exports, by the name that `--what` takes."""
 
 
 WORDS_SHOWN = 12

@@ -138,7 +138,7 @@ def figure_format(path: str) -> str:
     suffix = path.rsplit(".", 1)[-1].lower()
     if "." not in path or suffix not in _NO_METADATA:
         raise ValueError(
-            f"the format of the figure {path} cannot be told from its name: end it in .pdf, .svg or .png"
+            f"the format of the figure {path} cannot be detected from its name: end it in .pdf, .svg or .png"
         )
     return suffix
 
