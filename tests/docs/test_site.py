@@ -165,3 +165,9 @@ def test_the_page_of_outputs_has_every_array_table_and_file_of_a_system(system):
     for output in declared:
         assert f"| `{output.name}` |" in section
         assert output.meaning in section
+
+
+def test_the_home_page_shows_the_page_to_explore_that_the_build_makes() -> None:
+    shown = extension("live_explorer")["TARGET"]
+    assert f'<iframe src="{shown}"' in (DOCS / "index.md").read_text(encoding="utf-8")
+    assert f"docs/{Path(shown).parent}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").split("\n")
