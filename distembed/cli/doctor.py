@@ -60,6 +60,7 @@ EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("charset-normalizer",),
         "text that is not UTF-8 is taken for Windows-1252 without a better guess",
     ),
+    "excel": (("openpyxl",), "workbooks (.xlsx) are neither read nor written"),
     "neighbors": (("pynndescent",), "neighbors are exact, never approximate"),
     "lda": (("gensim",), "online LDA is missing among the topic models"),
     "anndata": (("h5py",), "AnnData files (.h5ad) cannot be read"),
