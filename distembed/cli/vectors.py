@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from distembed.cli.command_line import PLACE, choice, command, number, read_source, target
 from distembed.cli.failures import fail
@@ -179,9 +180,27 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
         _write_neighbors(target, found)
     else:
         for word, near in found.items():
-            write(neighbor_line(word, near, origin=_origin(word, model, in_table)))
+            origin = _origin(word, model, in_table)
+            write(_of_one_direction(model, word, near) or neighbor_line(word, near, origin=origin))
     if unknown:
         fail("; ".join(unknown), code=1)
+
+
+SAME = 0.9995
+"""The least cosine that is printed as 1.000."""
+
+
+def _of_one_direction(model: WordVectors, word: str, near: list[Neighbor]) -> str:
+    """Return a line on a word whose neighbors all have its direction, as words of one topic have; "" for others."""
+    if word not in model or len(near) < 2 or near[-1].similarity < SAME:
+        return ""
+    same = [each.word for each in model.most_similar(word, n=len(model) - 1) if each.similarity >= SAME]
+    order = np.argsort(-np.linalg.norm(model[same], axis=1), kind="stable")[: len(near)]
+    heaviest = ", ".join(shown(same[row]) for row in order.tolist())
+    return (
+        f"{shown(word)}: {len(same):,} words have its direction, as words of one topic alone have; the heaviest are "
+        f"{heaviest}"
+    )
 
 
 def _origin(word: str, model: WordVectors, in_table: dict[str, str]) -> str:

@@ -140,10 +140,10 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
         whole_sparse(outputs.WEIGHTS.read(workspace)),
     )
     return [
+        _nearest_section(job, workspace, vectors),
+        *_maps(job, workspace, vectors),
         hold_out_section(job, workspace),
         *label_sections(workspace),
-        *_maps(job, workspace, vectors),
-        _nearest_section(job, workspace, vectors),
         _join_section(workspace),
         *_reading_sections(workspace),
         report.group("Convergence", [_convergence_curve(job, workspace), _convergence_section(workspace)]),
