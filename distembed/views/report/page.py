@@ -149,7 +149,8 @@ small{{color:var(--muted);font-size:.8em}}
 @media screen and (max-width:32rem){{
  svg{{min-width:0}}
  .folds,.folds tbody,.folds caption{{display:block}}
- .folds tr{{display:grid;grid-template-columns:repeat(auto-fit,minmax(6rem,1fr));align-items:end;border-bottom:1px solid var(--rule)}}
+ .folds tr{{display:grid;grid-template-columns:repeat(auto-fit,minmax(6rem,1fr));align-items:end;
+  border-bottom:1px solid var(--rule)}}
  .folds th,.folds td{{border-bottom:0;max-width:none}}
  .folds .w{{grid-column:1/-1;order:1;padding-top:0;white-space:normal}}
  .folds .w:first-child{{order:-1;font-weight:600;padding:.35rem 0 0}}
