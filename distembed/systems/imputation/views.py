@@ -169,6 +169,7 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
         ),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 

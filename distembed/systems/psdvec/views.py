@@ -128,6 +128,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.count_sparsity(row_nonzeros, len(counts)),
         report.stage_table(report.stage_rows(stages.stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 

@@ -329,6 +329,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
         *_cosine_sections(job, workspace, results),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]  # fmt: skip
     return [section for section in found if section is not None]
 

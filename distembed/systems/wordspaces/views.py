@@ -85,6 +85,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
         _space_table(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
+        report.source_table(workspace),
     ]
     digest = workspace.digest(spec.name for spec in stages(job))
     summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."

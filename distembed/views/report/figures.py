@@ -53,6 +53,8 @@ _NO_METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
 }
 """What Matplotlib writes into each format unasked: dates, and the version of the program."""
+_ORIGIN = {"svg": "Description", "pdf": "Subject", "png": "Description"}
+"""What each format calls a sentence on what a figure was made from."""
 _STYLE = {
     "pdf.fonttype": 42,  # fonts that other programs can edit and journals accept
     "svg.fonttype": "none",
@@ -145,7 +147,7 @@ def figure_format(path: str) -> str:
     return suffix
 
 
-def save_figure(path: str, drawing: Drawing, *, font: str | None = None) -> str:
+def save_figure(path: str, drawing: Drawing, *, font: str | None = None, origin: str = "") -> str:
     """Draw into a file or URL, which appears whole or not at all; equal drawings and fonts give equal bytes.
 
     Return a warning of characters that no font has, "" where all are drawn.
@@ -157,6 +159,8 @@ def save_figure(path: str, drawing: Drawing, *, font: str | None = None) -> str:
     drawing : Drawing
     font : str, optional
         A file of a font, or the name of an installed one; other fonts are taken for characters that it lacks.
+    origin : str
+        What the figure was made from, for its metadata.
 
     Raises
     ------
@@ -165,9 +169,10 @@ def save_figure(path: str, drawing: Drawing, *, font: str | None = None) -> str:
     """
     chosen = figure_format(path)
     background = "white" if chosen == "png" else "none"
+    metadata = _NO_METADATA[chosen] | ({_ORIGIN[chosen]: printable(origin)} if origin else {})
     with writing(path) as file, _drawn(drawing, salt="distembed", background=background) as figure:
         warning = fit_fonts(figure, font)
-        figure.savefig(file, format=chosen, metadata=_NO_METADATA[chosen], dpi=200)
+        figure.savefig(file, format=chosen, metadata=metadata, dpi=200)
     return warning
 
 
