@@ -29,7 +29,7 @@ from distembed.views.static_model import export_static
     "document_terms, distances.",
 )
 @target(
-    "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
+    "The end of its name says the format: .parquet .csv .xlsx .tsv .npy; for word vectors also .txt .bin .glove "
     ".safetensors .fasttext.bin (fastText's own); for counts and PMI .parquet .csv .tsv .npz (SciPy) .bin (GloVe's "
     "cooccurrence.bin, with vocab.txt). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
     "sentence-transformers and model2vec."
@@ -37,8 +37,8 @@ from distembed.views.static_model import export_static
 @click.option(
     "--format",
     metavar="NAME",
-    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors, "
-    "fasttext; of counts parquet, csv, tsv, npz, glove.",
+    help="The format, whatever the file's name: parquet, csv, xlsx, tsv, npy, word2vec, word2vec-binary, glove, "
+    "safetensors, fasttext; of counts parquet, csv, tsv, npz, glove.",
 )
 @click.option(
     "--space",

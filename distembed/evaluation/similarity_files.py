@@ -33,6 +33,9 @@ SCORE_NAMES = (
 """Names of a column of scores; of several, the first one counts."""
 
 
+PAIR_NAMES = (("prime", "target"), ("cue", "target"), ("stimulus", "response"), ("reiz", "antwort"))
+"""Names of two columns of words, in lower case, with the ending "word" or without."""
+
 INDEX_NAMES = (
     *map(str.lower, UNNAMED), "index", "id", "nr", "nr.", "no", "no.", "#", "num", "item",
     "sd", "std", "stdev", "stddev", "se", "sem", "var", "variance", "n", "count", "anzahl", "raters", "streuung",
@@ -190,7 +193,7 @@ def _columns(
 
 
 def _word_columns(header: Sequence[str]) -> tuple[int, int] | None:
-    """Return the first two columns whose names differ only in the numbers 1 and 2, or in the letters A and B."""
+    """Return the first two columns whose names differ only in 1 and 2, or in A and B, or are a pair of `PAIR_NAMES`."""
     for one, two in (("1", "2"), (" a", " b"), ("_a", "_b")):
         lowered = [name.lower() for name in header]
         stems = {
@@ -201,7 +204,8 @@ def _word_columns(header: Sequence[str]) -> tuple[int, int] | None:
         for place, name in enumerate(lowered):
             if name.endswith(two) and name.removesuffix(two) in stems:
                 return stems[name.removesuffix(two)], place
-    return None
+    places = {name.lower().removesuffix("word"): place for place, name in enumerate(header)}
+    return next(((places[one], places[two]) for one, two in PAIR_NAMES if {one, two} <= places.keys()), None)
 
 
 def _columns_of_words(row: Sequence[str], numbers: Sequence[int]) -> tuple[int, int] | None:

@@ -283,7 +283,7 @@ def _n_known(words: Sequence[str], vocabulary: Iterable[str], case: Case) -> int
 
 def compare(
     candidates: Mapping[str, WordVectors | str | Path],
-    sets: str | Path | Iterable[str | Path],
+    sets: str | Path | Iterable[str | Path | SimilaritySet],
     *,
     same_words: bool = True,
     case: Case = "auto",

@@ -158,8 +158,10 @@ class FoundSets(NamedTuple):
         return f"passed over: {names}{f' and {more} more' if more > 0 else ''}" if names else ""
 
 
-def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
+def find_word_sets(sets: str | Path | Iterable[str | Path | SimilaritySet]) -> list[WordSet]:
     """Read evaluation sets from a folder and all below it, from a file, or from several of either.
+
+    Lists of pairs that are read already are taken as they are.
 
     In a folder, files of other formats are passed over and so is everything in a folder named
     `crosslingual`, whose pairs need one space for two languages; a file given by name must be a set.
@@ -176,7 +178,7 @@ def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
 
 
 def look_for_word_sets(
-    sets: str | Path | Iterable[str | Path], *, besides: Collection[Path] = ()
+    sets: str | Path | Iterable[str | Path | SimilaritySet], *, besides: Collection[Path] = ()
 ) -> FoundSets:
     """Read evaluation sets as `find_word_sets`, and list the files of folders that are no sets.
 
@@ -188,7 +190,10 @@ def look_for_word_sets(
         As `find_word_sets`.
     """
     paths = [sets] if isinstance(sets, str | Path) else list(sets)
-    found = [_sets_at(Path(path), besides) for path in paths]
+    found = [
+        FoundSets([path], []) if isinstance(path, SimilaritySet) else _sets_at(Path(path), besides)
+        for path in paths
+    ]
     return FoundSets(
         [s for each in found for s in each.sets], [f for each in found for f in each.passed_over]
     )

@@ -24,7 +24,7 @@ class MatrixSection(Section):
     """`[input]`: a matrix, a row per thing, and the names of its rows; see `distembed.stages.matrices`."""
 
     path: InputPath
-    """The matrix: a vector file, CSV, TSV, Parquet, .npy, .npz, a Zarr array, or AnnData (.zarr or .h5ad)."""
+    """The matrix: vectors, CSV, TSV, Excel, Parquet, .npy, .npz, .mtx, a Zarr array, or AnnData (.zarr or .h5ad)."""
     key: str | None = Field(default=None, min_length=1)
     """The array of an npz, of a Zarr group or of an AnnData file, such as obsm/X_pca."""
     columns: tuple[str, ...] = ()

@@ -137,7 +137,7 @@ def read_known(section: KnownSection, matching: MatchingSection | None = None) -
         If the vector file is damaged, or a name stands twice.
     """
     if _is_table(section):
-        table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+        table = section.table()
         known = _from_table(section, table)
     else:
         table = None
@@ -152,7 +152,7 @@ def known_width(section: KnownSection) -> int:
     """Return the number of components of the vectors a job knows, from the first of them."""
     if not _is_table(section):
         return int(vectors_at(section.path, max_words=1).vectors.shape[1])
-    table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+    table = section.table()
     return int(_from_table(section.model_copy(update={"max_words": 1}), table).vectors.vectors.shape[1])
 
 

@@ -14,6 +14,7 @@ from distembed.stages.words import content_words
 from distembed.storage.workspace import Workspace
 from distembed.views.report.figures import COLORS, INK, MUTED, WIDE, Drawing, figure_format, save_figure
 from distembed.views.report.page import short
+from distembed.views.report.run import origin
 
 SHOWN_CURVES = 6
 """Words, by default, whose change over several parts is drawn."""
@@ -60,7 +61,8 @@ def draw_changes(job: Job, target: str, *, words: Sequence[str] = (), n_words: i
     if not found:
         raise ValueError(f"none of the words asked for can be judged in {place}: {', '.join(words) or 'any'}")
     parts = [first, *(batch["other"][0].as_py() for batch in from_first)]
-    save_figure(target, _lines(found, parts) if len(parts) == 2 else _curves(found, parts))
+    drawing = _lines(found, parts) if len(parts) == 2 else _curves(found, parts)
+    save_figure(target, drawing, origin=origin(job))
     unknown = [word for word in words if word not in found]
     left_out = f"; cannot be judged: {', '.join(unknown)}" if unknown else ""
     return f"{plural(len(found), 'word')} in {plural(len(parts), 'part')} in {target}{left_out}"

@@ -29,6 +29,7 @@ from distembed.views.report.figures import (
 from distembed.views.report.maps import MapMethod, map_drawing, plane
 from distembed.views.report.page import Floats, short
 from distembed.views.report.panels import PANELS_ACROSS, panel_drawing
+from distembed.views.report.run import origin
 
 Drawn = Literal["words", "documents"]
 """What the points of a map are."""
@@ -100,7 +101,8 @@ def draw_map(
         )
     points, _ = plane(found.vectors, method, 0)
     placed = map_drawing(points, found.names, found.groups)
-    warning = save_figure(target, placed.drawing, font=font)
+    made_from = "" if job is None else origin(job)
+    warning = save_figure(target, placed.drawing, font=font, origin=made_from)
     n_composed = found.groups.count(COMPOSED)
     composed = f", {n_composed:,} composed from n-grams" if n_composed else ""
     left_out = f"; not found: {', '.join(found.unknown)}" if found.unknown else ""
@@ -248,7 +250,7 @@ def draw_topics(
             f"there is no topic {unknown[0]} in {job.job.workspace}: give numbers from 0 to {max(every)}"
         )
     panels = {number: every[number][:n_words] for number in (topics or every)}
-    warning = save_figure(target, _bars(panels, n_words), font=font)
+    warning = save_figure(target, _bars(panels, n_words), font=font, origin=origin(job))
     return _with(
         f"{plural(len(panels), 'topic')} with up to {plural(n_words, 'word')} each in {target}", warning
     )
@@ -287,7 +289,7 @@ def draw_shares(job: Job, target: str, *, by: str | None = None, font: str | Non
         if row["column"] == chosen:
             ends = None if row["low"] is None else (row["low"], row["high"])
             panels[names[row["topic"]]].append(Interval(row["value"], row["share"], ends))
-    warning = save_figure(target, panel_drawing(panels), font=font)
+    warning = save_figure(target, panel_drawing(panels), font=font, origin=origin(job))
     n_values = len({row["value"] for row in rows if row["column"] == chosen})
     return _with(
         f"{plural(len(panels), 'topic')} by {plural(n_values, 'value')} of {chosen} in {target}", warning

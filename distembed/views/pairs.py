@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.stats import spearmanr
 
 from distembed.display import plural
 from distembed.evaluation.similarity_files import Roles, guess_columns, parse_number
+from distembed.evaluation.wordsets import SimilaritySet, stem
 from distembed.formats.tables import read_table, texts_of
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.tables import Piece, Table
@@ -63,6 +65,28 @@ def read_pairs(path: str, columns: Mapping[str, str]) -> PairTable:
     rows = list(islice(zip(*found.values(), strict=True), GUESSED_ROWS))
     guessed = {} if {"word1", "word2"} <= columns.keys() else guess_columns(list(found), rows)
     return PairTable(found, {**guessed, **columns})
+
+
+def scored_pairs(path: str, columns: Mapping[str, str]) -> SimilaritySet:
+    """Return the pairs of a list that have a score, as an evaluation set.
+
+    Raises
+    ------
+    ValueError
+        As `read_pairs`, or if no column of scores is found.
+    """
+    table = read_pairs(path, columns)
+    if "score" not in table.roles:
+        raise ValueError(f"{path} has no column that is surely the score: give --columns score=NAME")
+    first, second, texts = (table.columns[table.roles[role]] for role in ROLES)
+    found = zip(first, second, map(parse_number, texts), strict=True)
+    rows = [row for row in found if row[0] and row[1] and row[2] is not None]
+    if not rows:
+        raise ValueError(
+            f"{path} has no pair with a number in the column {table.roles['score']!r}: name another"
+        )
+    pairs, scores = [row[:2] for row in rows], [row[2] for row in rows]
+    return SimilaritySet(stem(Path(path)), pairs, np.array(scores, np.float64))
 
 
 def write_similarities(source: Source, path: str, target: str, columns: Mapping[str, str]) -> str:

@@ -123,6 +123,7 @@ def _sections(job: ComparisonJob, workspace: Workspace, found: Changes, chosen: 
         _noise(found),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 

@@ -113,6 +113,7 @@ def _sections(job: NeighborsJob, workspace: Workspace) -> list[report.Section]:
         *_tree(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from distembed.corpus.concordance import beginnings
 from distembed.evaluation.documents import (
     ClusteringScores,
     ScoreSummary,
@@ -27,7 +28,7 @@ from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import described_topics, part_text, topic_name, topic_rows
 from distembed.systems.topics.job import Method, TopicsJob
 from distembed.systems.topics.shares import share_sections
-from distembed.systems.topics.stages import stages
+from distembed.systems.topics.stages import stages, tokens_of
 from distembed.systems.topics.starts import (
     classes_of,
     kept_labels,
@@ -160,8 +161,10 @@ def number_sections(job: TopicsJob, workspace: Workspace) -> list[report.Section
 
 CLOSING_WORDS = 8
 """Words of a topic in the last lines of a run."""
+QUOTED_WORDS = 10
+"""First words of a document that stand for one without a title."""
 NAME_WORDS = 3
-"""Words that stand for a document without a title."""
+"""Heaviest words that stand for one whose text is gone."""
 DRAWN_PAIRS = 20_000
 """Pairs of a class whose cosines are drawn in a figure."""
 BINS = np.linspace(0, 1, 41)
@@ -326,6 +329,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
         *_cosine_sections(job, workspace, results),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]  # fmt: skip
     return [section for section in found if section is not None]
 
@@ -416,7 +420,7 @@ def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> rep
     lengths = np.linalg.norm(result.documents, axis=0)
     shares = result.documents / np.where(lengths > 0, lengths, 1)
     order = np.argsort(-shares, axis=0, kind="stable")[: job.report.n_top_documents]
-    names = document_names(workspace, np.unique(order))
+    names = document_names(job, workspace, np.unique(order))
     labels = workspace.table("documents")["label"].to_pylist()
     rows = [
         {"topic": topic, "documents": "; ".join(_with_label(names[row], labels[row]) for row in column)}
@@ -429,13 +433,16 @@ def _with_label(name: str, label: str | None) -> str:
     return f"{name} ({label})" if label else name
 
 
-def document_names(workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
-    """Return the titles of documents, or their heaviest words where they have none."""
+def document_names(job: TopicsJob, workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
+    """Return the titles of documents, or how those begin that have none; their heaviest words where text is gone."""
     titles = workspace.table("documents").take(rows)["title"].to_pylist()
     if all(titles):
         return dict(zip(rows.tolist(), titles, strict=True))
-    heaviest = heaviest_words(workspace, rows, NAME_WORDS)
-    return {row: title or text for row, title, text in zip(rows.tolist(), titles, heaviest, strict=True)}
+    try:
+        quoted = beginnings(tokens_of(job, workspace), rows, QUOTED_WORDS)
+    except (KeyError, FileNotFoundError):
+        quoted = dict(zip(rows.tolist(), heaviest_words(workspace, rows, NAME_WORDS), strict=True))
+    return {row: title or quoted.get(row, "") for row, title in zip(rows.tolist(), titles, strict=True)}
 
 
 def heaviest_words(workspace: Workspace, rows: NDArray[np.int64], n: int) -> list[str]:
@@ -470,7 +477,7 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     classes = classes_of(workspace)
     if classes is not None:
         drawings["The same map by label"] = [str(label) for label in classes[rows]]
-    called = document_names(workspace, rows)
+    called = document_names(job, workspace, rows)
     titles = [called[row] for row in rows.tolist()]
     return report.word_maps(titles, unit, drawings, method="tsne", max_words=len(rows), noun="document")
 

@@ -142,7 +142,7 @@ def items(job: TopicsJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -
     classes = classes_of(workspace)
     if classes is not None:
         colorings.append(by_category("label", [str(classes[row] or "none") for row in rows]))
-    names = document_names(workspace, rows)
+    names = document_names(job, workspace, rows)
     facts = {
         "document": workspace.table("documents")["id"].take(rows).to_pylist(),
         "its words": heaviest_words(workspace, rows, WORDS_SHOWN),
