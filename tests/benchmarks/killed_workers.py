@@ -127,11 +127,14 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def wait_for_tasks(address: str, run: Run) -> None:
-    """Wait until the scheduler has tasks, or the run has ended."""
+def has_tasks(address: str, run: Run) -> bool:
+    """Wait until the scheduler has tasks, or the run has ended without any; return which."""
     with Client(address) as client:
-        while run.process.poll() is None and not client.run_on_scheduler(n_tasks):
+        while run.process.poll() is None:
+            if client.run_on_scheduler(n_tasks):
+                return True
             time.sleep(0.02)
+    return False
 
 
 def n_tasks(dask_scheduler: Any) -> int:
@@ -239,7 +242,9 @@ def try_once(
     dask.complete()
     words = ("run", folder / "job.toml", "--workspace", copy)
     run = Run(all_sent, *words, "--scheduler", dask.address)
-    wait_for_tasks(dask.address, run)
+    if not has_tasks(dask.address, run):
+        assert run.finish() == 0, run.output
+        return None
     time.sleep(wait)
     killed = time.perf_counter()
     is_late = (copy / "manifest" / f"{stage}.json").exists()
