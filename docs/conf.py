@@ -32,6 +32,7 @@ extensions = [
     "generated_pages",
     "command_examples",
     "live_explorer",
+    "builder_paths",
 ]
 # Summaries of the library are written with the first suffix: reStructuredText, as docstrings are.
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}

@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 from runpy import run_path
+from tempfile import gettempdir
 from typing import Any
 
 import pytest
@@ -171,3 +172,11 @@ def test_the_home_page_shows_the_page_to_explore_that_the_build_makes() -> None:
     shown = extension("live_explorer")["TARGET"]
     assert f'<iframe src="{shown}"' in (DOCS / "index.md").read_text(encoding="utf-8")
     assert f"docs/{Path(shown).parent}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").split("\n")
+
+
+def test_a_page_has_no_path_of_the_machine_that_builds_it() -> None:
+    without_paths = extension("builder_paths")["without_paths"]
+    built = f"<bdi>/home/me/.venv/lib/python3.11/site-packages/gensim/x.bz2</bdi> {gettempdir()}/tmp2b1r83p1/alone"
+    assert without_paths(built) == "<bdi>.../site-packages/gensim/x.bz2</bdi> .../alone"
+    link = '<a href="https://example.org/site-packages/x">/shared/run</a>'
+    assert without_paths(link) == link
