@@ -187,6 +187,8 @@ def longest_fields(records: Records) -> list[str]:
 
 def _layout_of(path: str, file: str) -> dict[str, Any]:
     """Return the layout of texts: each file a document where a folder or a glob holds several that are no parts."""
+    if format_of(file) != "text":
+        return {}
     files = [file] if os.path.isfile(path) else files_at(path)  # noqa: PTH113
     return {"layout": "file"} if are_documents(files) else text_layout(sample_of(file))
 

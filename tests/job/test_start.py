@@ -130,6 +130,9 @@ def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path
     assert text_layout(pages) == {"layout": "blocks"}
     paragraphs = Sample("A first document.\n\nA second one.\n\nA third.\n", "utf-8", is_whole=True)
     assert text_layout(paragraphs) == {"layout": None}
+    dump = tmp_path / "enwiki-latest-pages-articles1.xml"
+    dump.write_text(pages.text)
+    assert settings_for(["text_field", "layout"], str(dump)) == {}
 
 
 def test_a_folder_of_long_texts_is_a_document_per_file(tmp_path: Path) -> None:
