@@ -1,8 +1,8 @@
 """Stop words: the function words of a language, which tell no document from another.
 
 The English list is that of scikit-learn, with contractions and their pieces, since the tokenizer may cut "don't" into
-*don* and *t*; those of other languages are in the package stop-words (BSD license), an
-optional extra. A list of your own is a text file with one word per line.
+*don* and *t*; those of other languages are in the package stop-words (BSD license). A list of your own is a text file
+with one word per line.
 """
 
 from __future__ import annotations
