@@ -74,13 +74,15 @@ def beginnings(tokens: Tokens, documents: NDArray[np.int64], n: int) -> dict[int
     for partition in tokens.partitions:
         last = first + tokens.documents(partition).num_rows
         wanted = documents[(documents >= first) & (documents < last)] - first
-        words = tokens.words(partition)["word"].combine_chunks() if wanted.size else None
-        for batch in tokens.iter_partition(partition) if wanted.size else ():
+        first, begin = last, first
+        if not wanted.size:
+            continue
+        words = tokens.words(partition)["word"].combine_chunks()
+        for batch in tokens.iter_partition(partition):
             ends = np.searchsorted(batch.document, [wanted, wanted + 1]).T.tolist()
             for number, (start, stop) in zip(wanted.tolist(), ends, strict=True):
                 ids = batch.ids[start : min(stop, start + 2 * n + 1)]
-                found[first + number] += words.take(pa.array(ids[ids >= 0])).to_pylist()
-        first = last
+                found[begin + number] += words.take(pa.array(ids[ids >= 0])).to_pylist()
     return {
         number: f"“{' '.join(words[:n])}{' …' if len(words) > n else ''}”"
         for number, words in found.items()
