@@ -127,7 +127,7 @@ def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, t
     ("words", "message"),
     [
         (
-            ("encode", "{w}", "{lines}", "--to", "v.xlsx"),
+            ("encode", "{w}", "{lines}", "--to", "v.xls"),
             "cannot be detected from its name: end it in .parquet, .zarr",
         ),
         (("encode", "{w}", "{lines}", "--to", "no/v.parquet"), "there is no folder"),

@@ -161,6 +161,8 @@ def number_sections(job: TopicsJob, workspace: Workspace) -> list[report.Section
 
 CLOSING_WORDS = 8
 """Words of a topic in the last lines of a run."""
+EXAMPLES = 3
+"""Documents without a topic that are quoted."""
 QUOTED_WORDS = 10
 """First words of a document that stand for one without a title."""
 NAME_WORDS = 3
@@ -185,7 +187,7 @@ class Result(NamedTuple):
 def page(job: TopicsJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     results = [kept_result(job, workspace, method) for method in job.topics.methods]
-    summary = f"{_counts(workspace)} Content digest {workspace.digest()}."
+    summary = f"{_counts(job, workspace)} Content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
         summary,
@@ -204,7 +206,7 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         for method, (pmi, npmi) in mean_coherence(job, workspace).items()
     )
     parts = (
-        _counts(workspace),
+        _counts(job, workspace),
         f"{topics}\n\n{HOW_TO_READ}",
         scores,
         coherence,
@@ -297,7 +299,7 @@ def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
     }
 
 
-def _counts(workspace: Workspace) -> str:
+def _counts(job: TopicsJob, workspace: Workspace) -> str:
     """Return, in words, what was read, what was left out, and how full the matrices are."""
     facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
     n_documents, n_words = facts["selection"]["n_documents"], facts["vocabulary"]["n_words"]
@@ -307,8 +309,20 @@ def _counts(workspace: Workspace) -> str:
         f"{n_documents:,} documents{f' ({left_out:,} left out)' if left_out else ''}, {n_words:,} of "
         f"{facts['vocabulary']['n_words_before']:,} words; {terms:,} document terms "
         f"({terms / (n_documents * n_words):.2%} of all cells), {pairs:,} associated pairs of words; "
-        f"{facts['topics']['n_unlabeled']:,} documents hold no word and have no topic."
+        f"{_without_topic(job, workspace)}."
     )
+
+
+def _without_topic(job: TopicsJob, workspace: Workspace) -> str:
+    """Return how many documents hold no word of the vocabulary, and what the first of them say."""
+    without = np.flatnonzero(kept_labels(workspace, job.topics.method) < 0)
+    names = (
+        list(filter(None, document_names(job, workspace, without[:EXAMPLES]).values()))
+        if without.size
+        else []
+    )
+    such = f", such as {', '.join(names)}" if names else ""
+    return f"{without.size:,} documents hold no word of the vocabulary and have the topic -1{such}"
 
 
 # --- sections --------------------------------------------------------------------------------------------------------
