@@ -54,6 +54,17 @@ def test_without_a_map_turned_vectors_differ(files):
     np.testing.assert_allclose(same, 0, atol=1e-6)
 
 
+def test_words_renamed_by_a_dictionary_bring_the_others_along(files):
+    first, second = (de.WordVectors.load(file) for file in files)
+    renamed = de.WordVectors(
+        [word if word in WORDS[10:40] else f"{word} (en)" for word in WORDS], first.vectors
+    )
+    found = compare_vectors(renamed, second)
+    assert found.words == WORDS[10:40]
+    cosines = found.first[[f"{word} (en)" for word in WORDS[45:]]] @ found.second.vectors.T
+    assert [found.second.words[place] for place in cosines.argmax(axis=1)] == WORDS[45:]
+
+
 def test_mistakes_are_one_sentence(files, tmp_path):
     few = tmp_path / "few.txt"
     de.WordVectors(["word1", "x"], np.eye(2, 5, dtype=np.float32)).save(few)
