@@ -13,6 +13,7 @@ from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors, place_of
 from distembed.job.stage import System, system_of
 from distembed.job.tables import Table
+from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
@@ -152,11 +153,10 @@ def _documents(job: Job | None, source: str, names: Sequence[str], n_points: int
     # without a field of ids an id is a place in a file, which tells a reader nothing
     has_ids = bool(wanted) or getattr(getattr(job, "corpus", None), "id_field", "id") is not None
     vectors = np.array([row.weights for row in found], np.float64).reshape(len(found), -1)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unknown = sorted(wanted - {name for row in found for name in (row.id, row.title)})
     return Points(
         [row.title or (row.id if has_ids else "") for row in found],
-        vectors / np.where(lengths > 0, lengths, 1),
+        directions(vectors),
         [called.get(row.topic, str(row.topic)) for row in found],
         unknown,
     )

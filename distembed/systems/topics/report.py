@@ -21,6 +21,7 @@ from distembed.execution import compute
 from distembed.factorization.consensus_blocks import STABLE
 from distembed.factorization.nmf_stored import StartRow, loss_curves
 from distembed.job.terminal import shown
+from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.corpus import omissions
 from distembed.storage.workspace import Workspace
@@ -484,8 +485,7 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
     filled = np.flatnonzero(result.labels >= 0)
     rows = filled[evenly_spaced(filled.size, job.report.n_map_documents)]
-    matrix = result.documents[rows]
-    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    unit = directions(result.documents[rows].astype(np.float64))
     names = {row["topic"]: topic_name(row) for row in result.topics}
     drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
     classes = classes_of(workspace)
@@ -528,8 +528,7 @@ def _cosine_sections(job: TopicsJob, workspace: Workspace, results: list[Result]
 def _top_word_cosines(result: Result, place: dict[str, int]) -> NDArray[np.float64]:
     found = []
     for row in result.topics:
-        vectors = result.words[[place[word] for word in row["words"]]].astype(np.float64)
-        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = directions(result.words[[place[word] for word in row["words"]]].astype(np.float64))
         found += [float(unit[a] @ unit[b]) for a, b in combinations(range(len(unit)), 2)]
     return np.array(found)
 
