@@ -23,15 +23,15 @@ def find_place(package: Path) -> None:
     package : Path
         The folder of the package.
     """
-    if os.environ.get(VARIABLE) or os.access(package, os.W_OK) or _can_make(_user_cache() / "numba"):
+    if os.environ.get(VARIABLE) or os.access(package, os.W_OK) or _can_make(user_cache() / "numba"):
         return
     os.environ[VARIABLE] = _temporary()
     if "numba" in sys.modules:  # it has read the variable already
         sys.modules["numba"].config.CACHE_DIR = os.environ[VARIABLE]
 
 
-def _user_cache() -> Path:
-    """Return the folder below which numba keeps what it compiles for a user."""
+def user_cache() -> Path:
+    """Return the folder of the caches of the user, such as that of what numba compiles."""
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises where there is none
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", home))

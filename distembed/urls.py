@@ -15,8 +15,9 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote
+from urllib.request import urlopen
 
 import fsspec
 from fsspec.config import conf
@@ -35,6 +36,9 @@ ENDPOINTS_VARIABLES = (
 """All variables in which a user names endpoints of their own."""
 
 ANY = "*"
+
+ANSWER_SECONDS = 60
+"""How long a server may take before a download is given up."""
 
 LOCAL = ("", "file", "local")
 """The protocols of files on this machine, whose names may hold ``::``."""
@@ -151,7 +155,7 @@ def is_allowed(protocol: str) -> bool:
 
 
 def _named_in(*variables: str) -> list[str]:
-    """Return the words of environment variables, between blanks or commas."""
+    """Return the words of environment variables, between spaces or commas."""
     return [word for name in variables for word in re.split(r"[\s,]+", os.environ.get(name, "")) if word]
 
 
@@ -270,6 +274,22 @@ def opened(
     else:
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
     return OpenFile(filesystem, path, mode, compression=compression, encoding=encoding, newline=newline)
+
+
+def downloading(address: str) -> IO[bytes]:
+    """Return the answer of a server to read in a `with` statement, without a library of stores.
+
+    Raises
+    ------
+    ProtocolError
+        If the address is not one of `https` or `http`.
+    OSError
+        If the server does not answer, or has no such file.
+    """
+    if protocol_of(address) not in ("http", "https"):
+        raise ProtocolError(f"{public(address)} is no address of http or https: give one that begins so")
+    answer: IO[bytes] = urlopen(address, timeout=ANSWER_SECONDS)  # noqa: S310 - checked in the line above
+    return answer
 
 
 # --- what a job says of stores --------------------------------------------------------------------------------

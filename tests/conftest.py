@@ -136,5 +136,5 @@ def searcher(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         order[::5, 1] = -1
         return SimpleNamespace(neighbor_graph=(order.astype(np.int32), None))
 
-    monkeypatch.setitem(sys.modules, "pynndescent", SimpleNamespace(NNDescent=descend))
+    monkeypatch.setitem(sys.modules, "pynndescent", SimpleNamespace(NNDescent=descend, __spec__=object()))
     return searched

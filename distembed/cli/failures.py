@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
+from distembed.datasets.catalog import missing_advice
 from distembed.files import NO_CREDENTIALS, PARTIAL
 from distembed.job.model import JobError, StoppedError
 from distembed.job.terminal import shown, write
@@ -59,6 +60,8 @@ def ending(error: BaseException) -> tuple[str, int]:
     if isinstance(error, JobError):
         return str(error), USAGE
     text = _sentence(error)
+    if isinstance(error, FileNotFoundError) and (command := missing_advice(text)):
+        text = f"{text.rstrip('.')}; type {command}"
     if isinstance(error, StoppedError | LockedError):
         return text, STOPPED
     expected = isinstance(error, EXPECTED) or type(error).__name__ == NO_CREDENTIALS

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.extras import optional
+
 
 class Script(NamedTuple):
     """A script that is written without spaces between words.
@@ -83,13 +85,8 @@ def icu_function(*, numbers: bool) -> Callable[[str], Iterable[str]]:
     ImportError
         If the package icu4py is not installed.
     """
-    try:
-        from icu4py.breakers import WordBreaker  # noqa: PLC0415 - an optional extra
-    except ImportError as error:
-        raise ImportError(
-            f'the tokenizer "icu" is in the package icu4py, which is not installed; type: {INSTALL}'
-        ) from error
-    return partial(_words, breaker=WordBreaker, counts=str.isalnum if numbers else str.isalpha)
+    breaker = optional("icu4py.breakers", user='the tokenizer "icu"', extra="icu").WordBreaker
+    return partial(_words, breaker=breaker, counts=str.isalnum if numbers else str.isalpha)
 
 
 def _words(

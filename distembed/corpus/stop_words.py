@@ -1,7 +1,8 @@
 """Stop words: the function words of a language, which tell no document from another.
 
-The English list is that of scikit-learn; those of other languages are in the package stop-words (BSD license), an
-optional extra. A list of your own is a text file with one word per line.
+The English list is that of scikit-learn, with contractions and their pieces, since the tokenizer may cut "don't" into
+*don* and *t*; those of other languages are in the package stop-words (BSD license). A list of your own is a text file
+with one word per line.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from stop_words import get_stop_words
 
 from distembed.files import read_small
 from distembed.formats.encodings import decoded
@@ -23,6 +25,23 @@ Language = Literal[
     "turkish", "ukrainian", "vietnamese",
 ]  # fmt: skip
 """The lists of stop words that have a name; "none" has no word."""
+
+
+_NEGATED = (
+    "ai", "are", "ca", "could", "did", "does", "do", "had", "has", "have", "is", "might", "must", "need", "should",
+    "was", "were", "would",
+)  # fmt: skip
+_SUBJECTS = ("he", "i", "it", "she", "that", "there", "they", "we", "what", "who", "you")
+CONTRACTIONS = (
+    *(f"{verb}n't" for verb in _NEGATED),
+    *(f"{subject}'{verb}" for subject in _SUBJECTS for verb in ("d", "ll", "m", "re", "s", "ve")),
+    "let's",
+)
+ENGLISH = ENGLISH_STOP_WORDS.union(
+    *((word, word.replace("'", "’"), *word.split("'")) for word in CONTRACTIONS),
+    ("won't", "won’t"),  # its first piece is a word
+)
+"""The list with contractions, and with their pieces, for a tokenizer may cut them at the apostrophe."""
 
 
 def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) -> frozenset[str]:
@@ -62,22 +81,15 @@ def _of_language(language: str) -> frozenset[str]:
     if language == "none":
         return frozenset()
     if language == "english":
-        return ENGLISH_STOP_WORDS
+        return ENGLISH
     if language not in get_args(Language):
         names = ", ".join(get_args(Language))
         raise ValueError(f"stop_words is {language!r}; give the words themselves, or one of {names}")
-    try:
-        from stop_words import get_stop_words  # noqa: PLC0415 - an optional extra
-    except ImportError as error:
-        raise ImportError(
-            f"the {language} stop words are in the package stop-words, which is not installed; type: "
-            "pip install 'distembed[stopwords]'"
-        ) from error
     return frozenset(get_stop_words(language))
 
 
 FREQUENT = 100
-"""The most frequent words, by which the language of a text is told."""
+"""The most frequent words, from which the language of a text is detected."""
 
 FEWEST_KNOWN = 0.2
 """The least share of them that is in the list of a language."""
@@ -95,7 +107,7 @@ def function_words(words: Sequence[str]) -> frozenset[str]:
     -------
     frozenset of str
         The list with the most of the first 100 words, and the English one, since its words stand in texts of all
-        languages; the English one alone where no list has a fifth of them, or the package stop-words is not there.
+        languages; the English one alone where no list has a fifth of them.
 
     Examples
     --------
@@ -104,16 +116,13 @@ def function_words(words: Sequence[str]) -> frozenset[str]:
     True
     """
     first = [word.lower() for word in words[:FREQUENT]]
-    found, most = ENGLISH_STOP_WORDS, FEWEST_KNOWN * len(first)
+    found, most = ENGLISH, FEWEST_KNOWN * len(first)
     for language in get_args(Language):
-        try:
-            listed = _of_language(language)
-        except ImportError:
-            return ENGLISH_STOP_WORDS
+        listed = _of_language(language)
         n_known = sum(word in listed for word in first)
         if n_known > most:
             found, most = listed, n_known
-    return found | ENGLISH_STOP_WORDS
+    return found | ENGLISH
 
 
 def read_stop_words(path: str | Path) -> frozenset[str]:

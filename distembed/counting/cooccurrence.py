@@ -29,7 +29,7 @@ from distembed.counting.cooccurrence_options import (
     check_bound,
     cooccurrence_row_blocks,
 )
-from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
+from distembed.counting.partial_counts import Counted, PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import token_ranges, tokens_of
 from distembed.counting.renumbered import RenumberedCounts
 from distembed.counting.renumbering_blocks import select_entries
@@ -166,7 +166,7 @@ def _count_partitions(
             boundaries,
             f"{folder}/part-{file:05d}.counts",
             number=number,
-            span=span,
+            what=Counted(span),
             storage_options=reach,
             memory=memory,
         )

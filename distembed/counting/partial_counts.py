@@ -57,6 +57,29 @@ class DocumentGroups(NamedTuple):
     """The groups of the whole corpus."""
 
 
+ONE_GROUP = DocumentGroups(np.empty(0, np.int32), 1)
+"""All documents, whose counts are added up."""
+
+
+NONE_GAINED = np.empty(0, np.bool_)
+
+
+class Counted(NamedTuple):
+    """What of a partition is counted: by default all pairs of all its documents, in one group."""
+
+    span: TokenRange = WHOLE
+    """The documents: one of the `token_ranges` of the partition."""
+    part: Part = ALL
+    """The pairs, and whether they are to be added or subtracted."""
+    gained: NDArray[np.bool_] = NONE_GAINED
+    """Which words are new, where `part` is not all pairs. Bool array (n_words,)."""
+    groups: DocumentGroups = ONE_GROUP
+    """Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i."""
+
+
+EVERYTHING = Counted()
+
+
 def count_partition(
     partition: str,
     vocabulary: Vocabulary,
@@ -65,12 +88,9 @@ def count_partition(
     target: str,
     *,
     number: int = 0,
-    span: TokenRange = WHOLE,
+    what: Counted = EVERYTHING,
     storage_options: dict[str, Any] | None = None,
     memory: ThreadMemory | None = None,
-    part: Part = ALL,
-    gained: NDArray[np.bool_] | None = None,
-    groups: DocumentGroups | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
 
@@ -87,24 +107,17 @@ def count_partition(
     options : CooccurrenceOptions
         The window, its weights and the memory.
     row_blocks : sequence of int
-        The row boundaries, from `cooccurrence_row_blocks`.
+        The row boundaries, from `cooccurrence_row_blocks`; those of all groups, where there are any.
     target : str
         The URL of the file to write; it appears only when it is complete.
     number : int
         A number that tells the partition from others: with `options.seed` it is the key of its random numbers.
-    span : TokenRange
-        The documents that are counted, one of the `token_ranges` of the partition.
+    what : Counted
+        The documents and pairs that are counted.
     storage_options : dict, optional
         The options of fsspec for `partition`.
     memory : ThreadMemory, optional
         The memory in which pairs are counted, which the next partitions of the same thread then use again.
-    part : Part
-        Which pairs are counted, and whether they are to be added or subtracted.
-    gained : bool array (n_words,), optional
-        Which words are new, where not all pairs are counted.
-    groups : DocumentGroups, optional
-        Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i, and so
-        have the row boundaries.
 
     Returns
     -------
@@ -124,44 +137,25 @@ def count_partition(
     >>> partial.n_tokens, partial.n_runs, partial.largest_cell
     (25, 1, 9)
     """
-    if part.largest_cell >= 0:
-        return _nothing_new(target, len(row_blocks) - 1, options, part, span)
-    groups = groups or DocumentGroups(np.empty(0, np.int32), 1)
-    own = (memory or ThreadMemory()).of(options, groups.n_groups * len(vocabulary))
-    lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
-    largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
-    new = np.zeros(len(vocabulary), np.bool_) if gained is None else gained
-    if part.pairs == "others":
-        lookup = np.where((lookup >= 0) & new[lookup], np.int32(blocks.OUTSIDE), lookup)
-    is_empty = part.pairs == "gained" and not new[lookup[lookup >= 0]].any()
-    rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=groups.of * len(vocabulary))
-    documents, before = (None, 0) if span.n_ranges == 1 else range_documents(partition, span, storage_options)
-    batch = options.block_memory // 64
-    rows = () if is_empty else token_rows(partition, batch, storage_options, documents=documents)
-    pieces = _windowed_stream(rows, rules, options.window, own.n_places, position=before)
-    if part.pairs == "gained":
-        pieces = _near_gained(pieces, new, options.window)
-    n_runs = 0
+    span, part = what.span, what.part
+    n_runs, n_tokens, largest = 0, part.n_tokens, part.largest_cell
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        for run in _spilled_runs(pieces, options, own):
-            chosen = select_pairs(run, new) if part.pairs == "gained" else run
-            _write_run(writer, chosen, row_blocks, own.spare() if options.direction == "symmetric" else None)
-            n_runs += 1
-    n_tokens = int(known_counts.sum())
+        if largest < 0:  # the earlier counts do not hold every pair
+            own = (memory or ThreadMemory()).of(options, what.groups.n_groups * len(vocabulary))
+            lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
+            n_tokens = int(known_counts.sum())
+            largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
+            shift = what.groups.of * len(vocabulary)
+            rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=shift)
+            pieces = _stream_of(partition, rules, options, what, own.n_places, storage_options)
+            for run in _spilled_runs(pieces, options, own):
+                chosen = select_pairs(run, what.gained) if part.pairs == "gained" else run
+                mirror = own.spare() if options.direction == "symmetric" else None
+                _write_run(writer, chosen, row_blocks, mirror)
+                n_runs += 1
     if span.place:
         largest = n_tokens = 0
     facts = (options.units.denominator, largest, n_tokens, n_runs, options.n_positions)
-    return PartialCounts(target, *facts, part.sign, part.source)
-
-
-def _nothing_new(
-    target: str, n_blocks: int, options: CooccurrenceOptions, part: Part, span: TokenRange
-) -> PartialCounts:
-    """Write the file of a range of which the earlier counts hold every pair."""
-    with RunWriter(target, n_blocks):
-        pass
-    largest, n_tokens = (0, 0) if span.place else (part.largest_cell, part.n_tokens)
-    facts = (options.units.denominator, largest, n_tokens, 0, options.n_positions)
     return PartialCounts(target, *facts, part.sign, part.source)
 
 
@@ -244,6 +238,28 @@ def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
     """Return the most pairs that are counted at a time: those of an eighth of the memory, or of 64 tokens."""
     pair_bytes = blocks.key_type(n_words, options.window).itemsize
     return max(options.block_memory // 8 // pair_bytes, 64 * options.window)
+
+
+def _stream_of(
+    partition: str,
+    rules: StreamRules,
+    options: CooccurrenceOptions,
+    what: Counted,
+    n_places: int,
+    storage_options: dict[str, Any] | None,
+) -> Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Return the stream of what is counted of a partition, `n_places` at a time, as `_windowed_stream` gives it."""
+    new, lookup = what.gained, rules.lookup
+    if what.part.pairs == "gained" and not new[lookup[lookup >= 0]].any():
+        return ()
+    if what.part.pairs == "others":
+        hidden = np.where((lookup >= 0) & new[lookup], np.int32(blocks.OUTSIDE), lookup)
+        rules = rules._replace(lookup=hidden)
+    is_whole = what.span.n_ranges == 1
+    documents, before = (None, 0) if is_whole else range_documents(partition, what.span, storage_options)
+    rows = token_rows(partition, options.block_memory // 64, storage_options, documents=documents)
+    pieces = _windowed_stream(rows, rules, options.window, n_places, position=before)
+    return _near_gained(pieces, new, options.window) if what.part.pairs == "gained" else pieces
 
 
 def _windowed_stream(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import partial
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,12 +19,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell
+from distembed.extras import optional
 from distembed.options import NonNegativeFloat, PositiveInt
 
 BATCH_DOCUMENTS = 2000
 """Documents of one step, gensim's `chunksize`."""
 DECAY, OFFSET = 0.5, 1.0
 """The step sizes are (OFFSET + t)^-DECAY for the t-th, gensim's defaults."""
+USER = "online LDA"
 JUDGED_DOCUMENTS = 500
 """Number of the first documents on which the likelihood is measured."""
 
@@ -103,25 +104,11 @@ def online_lda(
     return OnlineLDA(_shares(model, counts, random_state), model.state.sstats.T.copy(), likelihood)
 
 
-def check_gensim() -> None:
-    """Raise an error that says what to install where gensim is missing.
-
-    Raises
-    ------
-    ImportError
-        If gensim is not installed.
-    """
-    if find_spec("gensim") is None:
-        raise ImportError("online LDA needs gensim: pip install 'distembed[lda]'")
-
-
 def _model(n_topics: int, shape: tuple[int, int], random_state: int) -> Any:
-    check_gensim()
-    from gensim.models import LdaModel  # noqa: PLC0415 - an extra
-    from gensim.utils import FakeDict  # noqa: PLC0415
-
-    model = LdaModel(
-        num_topics=n_topics, id2word=FakeDict(shape[1]), random_state=random_state, eval_every=None
+    models = optional("gensim.models", user=USER, extra="lda")
+    utils = optional("gensim.utils", user=USER, extra="lda")
+    model = models.LdaModel(
+        num_topics=n_topics, id2word=utils.FakeDict(shape[1]), random_state=random_state, eval_every=None
     )
     model.state.numdocs = shape[0]
     return model
@@ -129,13 +116,11 @@ def _model(n_topics: int, shape: tuple[int, int], random_state: int) -> Any:
 
 def _pass(model: Any, counts: da.Array, number: int, random_state: int) -> da.Array:
     """Improve the topics by every batch of documents in turn, and return the expected counts of words in them."""
-    from gensim.models.ldamodel import LdaState  # noqa: PLC0415 - an extra
-
     n_seen = counts.shape[0] if number else 0
     model.random_state = np.random.RandomState([random_state, number])
     for batch in _batches(counts, BATCH_DOCUMENTS):
         step = (OFFSET + number + n_seen / BATCH_DOCUMENTS) ** -DECAY
-        found = LdaState(model.eta, model.state.sstats.shape, model.dtype)
+        found = type(model.state)(model.eta, model.state.sstats.shape, model.dtype)
         model.do_estep(_bags(batch), found)
         model.do_mstep(step, found, extra_pass=True)
         n_seen += 0 if number else batch.shape[0]

@@ -22,6 +22,7 @@ import zarr
 from zarr.abc.store import SuffixByteRequest
 from zarr.storage import WrapperStore
 
+from distembed.extras import optional
 from distembed.formats.matrix import Matrix, MatrixError, check_shape, held_matrix
 from distembed.formats.names import HDF5_SUFFIXES
 from distembed.formats.zarr_stores import zarr_store
@@ -37,10 +38,7 @@ def _opened(path: str) -> Iterator[Any]:
     if not path.endswith(HDF5_SUFFIXES):
         yield zarr.open(CheckedStore(zarr_store(path, read_only=True)), mode="r")
         return
-    try:
-        import h5py  # noqa: PLC0415 - an optional package
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs h5py: pip install 'distembed[anndata]'") from error
+    h5py = optional("h5py", user=f"reading {path}", extra="anndata")
     with opened(path, "rb") as file:
         try:
             root = h5py.File(file, "r")

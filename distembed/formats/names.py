@@ -18,6 +18,7 @@ TEXT_FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
+    ".xlsx": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".html": "html",
@@ -39,13 +40,20 @@ VECTOR_FORMATS: dict[str, VectorFormat] = {
 """The formats of word vectors by the extensions of their files."""
 FASTTEXT_SUFFIX = ".fasttext.bin"
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".npz")
-WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+TABLE_SUFFIXES = (".csv", ".tsv", ".npz", ".xlsx", ".xlsm")
+WORKBOOK_SUFFIXES = (".xls", ".xlsb", ".ods", ".numbers")
+"""How the names of workbooks end that are not read."""
 
 HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
 ZARR_FILES = ("zarr.json", ".zgroup", ".zarray")
 """One of these lies in the folder of every Zarr store."""
-MATRIX_KINDS = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
+MATRIX_KINDS = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".mtx": "mtx",
+    ".parquet": "parquet",
+    **dict.fromkeys((".csv", ".tsv", ".xlsx", ".xlsm"), "csv"),
+}
 """The kinds of matrices by the extensions of their files; others hold vectors."""
 
 

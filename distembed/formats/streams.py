@@ -5,39 +5,28 @@ from __future__ import annotations
 import lzma
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import zstandard
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
 from distembed.files import failures_told, refuse_bomb, replacing
-from distembed.urls import ProtocolError, opened, url_to_fs
+from distembed.urls import opened, url_to_fs
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
 MAX_LINE_BYTES = 64 << 20  # a longer line or record is none: some 5 million values as text, 16 as binary
 
-_DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError)
-with suppress(ImportError):
-    import zstandard
-
-    _DAMAGED = (*_DAMAGED, zstandard.ZstdError)
+_DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 
 
 @contextmanager
 def reading(name: str, error_kind: type[ValueError] = ValueError) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed by its extension; an error of a kind names a file with damaged data."""
     try:
-        stream = opened(name, "rb", compression="infer")
-    except ProtocolError:
-        raise
-    except ValueError as error:
-        raise error_kind(
-            f"{name}: {error}; for .zst install distembed[zstd], or decompress it first"
-        ) from error
-    try:
-        with failures_told(name), stream as file:
+        with failures_told(name), opened(name, "rb", compression="infer") as file:
             yield file
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{name}: there is no such file; check its name") from error

@@ -35,6 +35,7 @@ from pydantic import (
     model_validator,
 )
 
+from distembed.datasets.catalog import PREFIX, data_folder
 from distembed.job.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.urls import check_options, check_url, has_secret
@@ -336,7 +337,7 @@ class JobSection(Section):
     """`[job]`: what is run and where its workspace is."""
 
     system: Annotated[str, AfterValidator(_known_system)] = DEFAULT_SYSTEM
-    """What is run: the name of one of the systems."""
+    """What is run: the name of a method."""
     title: str = "distembed job"
     """The title of the report."""
     workspace: Place
@@ -437,6 +438,8 @@ class Job(Section):
 def locate(path: str, folder: Path) -> str:
     """Return where an input is: `{package}/file` in a package, a URL as it is, else in `folder`.
 
+    `{data}/file` is in the folder of the data sets.
+
     A package is looked up and not imported, so it is one of the top level: to find another, Python would
     import those that hold it.
 
@@ -445,6 +448,8 @@ def locate(path: str, folder: Path) -> str:
     JobError
         The package is not installed, or is not one of the top level.
     """
+    if path.startswith(PREFIX):
+        return str(data_folder() / path.removeprefix(PREFIX))
     if path.startswith("{"):
         package, _, rest = path[1:].partition("}")
         if not package.isidentifier():

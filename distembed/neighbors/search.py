@@ -30,6 +30,7 @@ from distembed.execution import (
     reduction,
     single_tasks,
 )
+from distembed.extras import optional
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import column_powers
 from distembed.neighbors import blocks, cosine_blocks
@@ -270,17 +271,12 @@ def approximate_rows(
     n_sampled: int = 1000,
 ) -> tuple[Neighbors, float]:
     """Return the result of `approximate_neighbors` for rows that `domain_rows` returned for the metric."""
-    try:
-        from pynndescent import NNDescent  # noqa: PLC0415 - an optional extra
-    except ImportError as error:
-        raise ImportError(
-            'approximate neighbors need pynndescent: pip install "distembed[neighbors]"'
-        ) from error
+    pynndescent = optional("pynndescent", user="a search of approximate neighbors", extra="neighbors")
 
     def make() -> da.Array:
         everything = compute(rows)
         n_searched = min(len(everything), max(SEARCHED, SEARCHED_SHARE * (k + 1)))
-        found, _ = NNDescent(  # n_jobs=1 keeps the bits
+        found, _ = pynndescent.NNDescent(  # n_jobs=1 keeps the bits
             everything, n_neighbors=n_searched, random_state=random_state, n_jobs=1
         ).neighbor_graph
         lists = blocks.measure_lists(everything, found.astype(np.int64), k)

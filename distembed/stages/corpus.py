@@ -37,7 +37,7 @@ from distembed.counting.cooccurrence import merge_files, merge_partials
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
-from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
+from distembed.counting.partial_counts import Counted, PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import token_ranges
 from distembed.counting.renumbered import RenumberedCounts
 from distembed.display import plural
@@ -464,9 +464,13 @@ def _count_range(
     """Count the range of a number into a file of runs; return what `PartialCounts` says of it but the place."""
     words, one = _vocabulary_in_memory(workspace, vocabulary), todo[index]
     partials = count_partition(
-        one.prefix, words, target=f"{prefix}.counts", number=one.number, span=one.span,
-        part=one.part, gained=gained_words(growth, one.part), **options,
-    )  # fmt: skip
+        one.prefix,
+        words,
+        target=f"{prefix}.counts",
+        number=one.number,
+        what=Counted(one.span, one.part, gained_words(growth, one.part)),
+        **options,
+    )
     return {**partials._asdict(), "url": ""}
 
 

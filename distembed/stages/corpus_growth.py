@@ -19,6 +19,7 @@ from distembed.corpus import Corpus, Tokenizer, Vocabulary
 from distembed.corpus.partitions import TOKENS_VERSION, read_partition
 from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.partial_counts import NONE_GAINED
 from distembed.counting.partition_rows import WHOLE, TokenRange, token_ranges
 from distembed.counting.renumbered import ALL, Part, RenumberedCounts, renumbered
 from distembed.display import plural
@@ -285,6 +286,6 @@ def growth_line(growth: Growth, vocabulary: Vocabulary) -> str:
     )
 
 
-def gained_words(growth: Growth | None, part: Part) -> NDArray[np.bool_] | None:
-    """Return which words are new to the counts that hold the other pairs of a partition, None where none do."""
-    return growth.earlier[part.source].gained if growth is not None and part.source >= 0 else None
+def gained_words(growth: Growth | None, part: Part) -> NDArray[np.bool_]:
+    """Return which words are new to the counts that hold the other pairs of a partition; empty where none do."""
+    return growth.earlier[part.source].gained if growth is not None and part.source >= 0 else NONE_GAINED

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, overload
+from typing import Any, Literal, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
+from distembed.extras import optional
 from distembed.formats.names import VectorFormat
 from distembed.spelling import did_you_mean, spelled_like
 from distembed.typing import DenseInMemory, VectorLike, refuse_collection
 from distembed.vectors.files import read_vectors, write_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
-
-if TYPE_CHECKING:
-    from gensim.models import KeyedVectors  # an extra
 
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 
@@ -136,7 +134,7 @@ class WordTable:
         format : str, optional
             One of the formats of `load`; by default that of the extension.
         space : str, optional
-            What stands in text and binary files in place of the blanks of a word; by default such words are refused.
+            What stands in text and binary files in place of the spaces of a word; by default such words are refused.
         half : bool
             Whether values are written as float16 in place of float32, which .safetensors alone has.
 
@@ -188,7 +186,7 @@ class WordTable:
         """
         return cls(*_read_keyed_vectors(keyed))
 
-    def to_gensim(self, *, counts: VectorLike | None = None) -> KeyedVectors:
+    def to_gensim(self, *, counts: VectorLike | None = None) -> Any:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
 
         Parameters
@@ -522,11 +520,9 @@ def _make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: 
     ValueError
         If there is not one whole number per word.
     """
-    try:
-        from gensim.models import KeyedVectors  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise ImportError("KeyedVectors needs gensim: pip install 'distembed[demo]'") from error
-    keyed = KeyedVectors(vectors.shape[1], dtype=np.float32)
+    keyed = optional("gensim.models", user="KeyedVectors", extra="demo").KeyedVectors(
+        vectors.shape[1], dtype=np.float32
+    )
     keyed.add_vectors(words, vectors)
     if counts is not None:
         numbers = np.asarray(counts)

@@ -15,8 +15,6 @@ from tests.commands import run
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 FOR_CONTRIBUTORS = {"test", "dev", "docs"}
-EMPTY = {"tune"}
-"""Extras that bring nothing any more, for those who type their names."""
 
 
 def packages_of(extra: str) -> set[str]:
@@ -29,11 +27,10 @@ def packages_of(extra: str) -> set[str]:
 
 
 def test_every_extra_is_explained() -> None:
-    extras = PROJECT["optional-dependencies"].keys() - FOR_CONTRIBUTORS - EMPTY
+    extras = PROJECT["optional-dependencies"].keys() - FOR_CONTRIBUTORS
     assert {name: set(packages) for name, (packages, _) in doctor.EXTRAS.items()} == {
         name: packages_of(name) for name in extras
     }
-    assert not set().union(*map(packages_of, EMPTY))
 
 
 def test_what_is_needed_and_missing_or_old_is_wrong() -> None:

@@ -36,7 +36,7 @@ def test_the_examples_of_a_command_are_lines_that_it_takes(name: str, command: c
     assert examples
     for line in examples:
         words = shlex.split(line)
-        called = " ".join(words[1:3]) if words[1] == "plot" else words[1]
+        called = " ".join(words[1:3]) if words[1] in ("plot", "data") else words[1]
         assert words[0] == "distembed"
         assert called.startswith(name) or not name
         every[called].make_context(called, words[1 + len(called.split()) :])

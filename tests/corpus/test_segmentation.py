@@ -12,7 +12,6 @@ import distembed as de
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.segmentation import scripts_without_spaces
-from distembed.formats.encodings import guess_encoding
 
 CHINESE = "今天天气很好，我们去公园散步。"
 JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。"
@@ -65,7 +64,7 @@ def test_icu_cuts_words_and_leaves_out_signs(tmp_path: Path) -> None:
 
 
 def test_icu_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
+    monkeypatch.setitem(sys.modules, "icu4py", None)
     with pytest.raises(ImportError, match=r"pip install 'distembed\[icu\]'"):
         de.Tokenizer(pattern="icu").function()
 
@@ -115,16 +114,8 @@ def test_a_function_is_called_by_one_thread_at_a_time(tmp_path: Path) -> None:
 def test_an_encoding_is_guessed_with_its_evidence(
     tmp_path: Path, text: str, encoding: str, told: str
 ) -> None:
-    pytest.importorskip(
-        "charset_normalizer", reason="guesses are an extra: pip install 'distembed[encodings]'"
-    )
     (tmp_path / "a.txt").write_bytes(text.encode(encoding))
     [taken, guess] = de.read_corpus(tmp_path / "a.txt", section="corpus").notes
     assert "is taken for Windows-1252" in taken
     assert f"reads as text in {told} ('{text[:30].strip()}" in guess
     assert guess.endswith(f'give corpus.encoding = "{told}"')
-
-
-def test_no_guess_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "charset_normalizer", None)
-    assert guess_encoding(JAPANESE.encode("euc_jp")) is None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from distembed.corpus.stop_words import _of_language, function_words, read_stop_words, stop_words_of
+import distembed as de
+from distembed.corpus.stop_words import ENGLISH, function_words, read_stop_words, stop_words_of
 from distembed.corpus.vocabulary import choose_words
 
 
@@ -33,22 +32,24 @@ def test_a_list_that_is_none(tmp_path, text, message):
         read_stop_words(tmp_path / "liste.txt")
 
 
-def test_the_english_list_is_that_of_scikit_learn():
-    assert stop_words_of("english") == ENGLISH_STOP_WORDS
+@pytest.mark.parametrize("apostrophes", [False, True])
+def test_the_english_list_fits_what_the_tokenizer_makes_of_contractions(tmp_path, apostrophes):
+    assert stop_words_of("english") > ENGLISH_STOP_WORDS
+    (tmp_path / "a.txt").write_text(
+        "I don't think it's the lake; we’ll see, they won't, isn't the town's lake won?\n"
+    )
+    docs = de.read_corpus(tmp_path / "a.txt", tokenizer=de.Tokenizer(apostrophes=apostrophes))
+    words = set(de.build_vocabulary(docs, stop_words="english").words)
+    assert words == {"think", "lake", "won", "town's" if apostrophes else "town"}
 
 
-def test_other_languages_are_an_extra(monkeypatch):
+def test_a_language_without_a_list_is_refused():
     message = "stop_words is 'klingon'; give the words themselves, or one of none, english"
     with pytest.raises(ValueError, match=message):
         stop_words_of("klingon")
-    _of_language.cache_clear()
-    monkeypatch.setitem(sys.modules, "stop_words", None)
-    with pytest.raises(ImportError, match=r"pip install 'distembed\[stopwords\]'"):
-        stop_words_of("german")
 
 
 def test_the_german_list():
-    pytest.importorskip("stop_words", reason="the lists are an extra: pip install 'distembed[stopwords]'")
     assert {"der", "und", "für"} <= stop_words_of("german")
 
 
@@ -72,14 +73,7 @@ GERMAN = [
 
 
 def test_the_language_is_that_of_the_most_frequent_words():
-    pytest.importorskip("stop_words", reason="the lists are an extra: pip install 'distembed[stopwords]'")
     left = [word for word in GERMAN if word not in function_words(GERMAN)]
     assert left == ["haus", "katze", "baum", "stadt", "welt"]
     assert {"the", "of"} <= function_words(GERMAN)
-    assert function_words(["haus", "katze", "baum"] * 20) == ENGLISH_STOP_WORDS
-
-
-def test_without_the_extra_the_words_are_english(monkeypatch):
-    _of_language.cache_clear()
-    monkeypatch.setitem(sys.modules, "stop_words", None)
-    assert function_words(GERMAN) == ENGLISH_STOP_WORDS
+    assert function_words(["haus", "katze", "baum"] * 20) == ENGLISH

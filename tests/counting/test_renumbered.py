@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from distembed.counting import CooccurrenceOptions, count_partition, merge_row_block
 from distembed.counting.blocks import BORDER, OUTSIDE, Run
+from distembed.counting.partial_counts import NONE_GAINED, Counted
 from distembed.counting.renumbered import Part, renumbered
 from distembed.counting.renumbering_blocks import near_gained, renumber_rows, select_entries
 from tests.counting.partitions import vocabulary_of, write_partition
@@ -64,11 +65,11 @@ def test_kept_gone_and_new_partitions_add_up_to_all_counts(
 
     def merged(vocabulary, parts, earlier=()):
         blocks = (0, len(vocabulary) // 2, len(vocabulary)) if len(vocabulary) > 1 else (0, len(vocabulary))
-        gained = earlier[0].gained if earlier else None
+        gained = earlier[0].gained if earlier else NONE_GAINED
         counts = [
             count_partition(
                 place, vocabulary, options, blocks, str(root / f"{number}-{len(earlier)}.counts"),
-                number=sum(map(ord, place[-2:])), part=part, gained=gained,
+                number=sum(map(ord, place[-2:])), what=Counted(part=part, gained=gained),
             )
             for number, (place, part) in enumerate(parts)
         ]  # fmt: skip
@@ -92,9 +93,8 @@ def test_counts_that_would_fall_below_zero_are_refused(tmp_path):
     words = vocabulary_of(["a", "b"])
     options = CooccurrenceOptions(window=1, direction="left")
     counts = renumbered(lambda _: csr_array((2, 2), dtype=np.int32), (2,), words, words)
-    gone = count_partition(
-        place, words, options, (0, 2), str(tmp_path / "c"), part=Part("others", 0, -1), gained=counts.gained
-    )
+    what = Counted(part=Part("others", 0, -1), gained=counts.gained)
+    gone = count_partition(place, words, options, (0, 2), str(tmp_path / "c"), what=what)
     with pytest.raises(ValueError, match="a count would be -1 without what is gone"):
         merge_row_block([gone], (0, 2), 0, earlier=[counts])
 

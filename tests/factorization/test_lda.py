@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -97,6 +98,6 @@ def test_too_few_documents_are_refused(planted: tuple[sp.csr_array, Any]) -> Non
 def test_a_missing_package_is_named(
     planted: tuple[sp.csr_array, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lda, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "gensim", None)
     with pytest.raises(ImportError, match=r"pip install 'distembed\[lda\]'"):
         online_lda(blocks(planted[0], 90), N_TOPICS)

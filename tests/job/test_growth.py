@@ -47,7 +47,7 @@ def counted(monkeypatch):
     real = corpus_stages.count_partition
 
     def count_one(*arguments, **options):
-        found.append(options["part"].pairs)
+        found.append(options["what"].part.pairs)
         return real(*arguments, **options)
 
     monkeypatch.setattr(corpus_stages, "count_partition", count_one)

@@ -318,7 +318,7 @@ def test_approximate_neighbors_say_what_they_found(searcher, k):
 
 def test_approximate_neighbors_without_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynndescent", None)
-    with pytest.raises(ImportError, match=r'need pynndescent: pip install "distembed\[neighbors\]"'):
+    with pytest.raises(ImportError, match=r"needs pynndescent: pip install 'distembed\[neighbors\]'"):
         search.approximate_neighbors(points(), 5)
 
 

@@ -34,7 +34,7 @@ def test_topics_take_over_tokens_and_counts(tmp_path, monkeypatch, store):
     real = corpus_stages.count_partition
 
     def count_one(*arguments, **options):
-        counted.append(options["part"].pairs)
+        counted.append(options["what"].part.pairs)
         return real(*arguments, **options)
 
     def run(place: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ from distembed.counting.document_groups import (
     own_columns,
     words_of_groups,
 )
-from distembed.counting.partial_counts import DocumentGroups, ThreadMemory, count_partition
+from distembed.counting.partial_counts import Counted, DocumentGroups, ThreadMemory, count_partition
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of
@@ -100,7 +100,7 @@ def _count_groups(
         f"{prefix}.counts",
         number=index,
         memory=memory,
-        groups=DocumentGroups(groups_of(partitions[index]), N_GROUPS),
+        what=Counted(groups=DocumentGroups(groups_of(partitions[index]), N_GROUPS)),
     )
     return {**partials._asdict(), "url": ""}
 

@@ -45,7 +45,7 @@ class TermsSection(VocabularySection):
     max_share: float = Field(default=0.5, gt=0, le=1)
     """Words in a larger share of the documents are left out."""
     stop_words: Language = "english"
-    """The language whose function words are left out: "english", "none", or another with ``distembed[stopwords]``."""
+    """The language whose function words are left out: "english", "none", or another of the package stop-words."""
     stop_words_file: InputPath | None = None
     """A text file with further words to leave out, one per line."""
 

@@ -20,8 +20,9 @@ from distembed.counting.costs import document_blocks, document_terms_cost, readi
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.execution import Checkpoint, compute, on_disk, prefixed, whole
+from distembed.extras import check_installed
 from distembed.factorization.document_costs import lda_cost, nmf_cost
-from distembed.factorization.lda import check_gensim, online_lda
+from distembed.factorization.lda import USER, online_lda
 from distembed.factorization.lsa import LSA, lsa_cost
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.formats.tables import TableError, some
@@ -433,7 +434,7 @@ def _lda_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
 def check_topics(job: TransferJob) -> list[str]:
     """Raise an error if the method needs a package that is not installed."""
     if job.topics.method == "lda":
-        check_gensim()
+        check_installed(USER, "lda", "gensim")
     return []
 
 

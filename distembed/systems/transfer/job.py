@@ -23,7 +23,7 @@ class SideSection(ParallelSection):
     format: Format = "auto"
     """What the files are; "auto" goes by the extension."""
     stop_words: Language = "none"
-    """The language whose function words are left out: "none", "english", or another with ``distembed[stopwords]``."""
+    """The language whose function words are left out: "none", "english", or another of the package stop-words."""
     stop_words_file: InputPath | None = None
     """A text file with further words to leave out, one per line."""
     vectors: InputPath | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,8 @@ from sklearn.decomposition import PCA
 
 from distembed.display import plural
 from distembed.execution import compute, one_blas_thread
+from distembed.extras import check_installed, optional
+from distembed.linalg.blocks import directions
 from distembed.neighbors.search import nearest_neighbors
 from distembed.views.explorer.items import Coloring, Items, NeighborList
 from distembed.views.report.page import escaped, printable
@@ -27,8 +28,8 @@ GRAPH_NEIGHBORS = 15
 FEWEST = 12
 """Of fewer points the principal components are drawn."""
 
-EXTRA = 'pip install "distembed[explore]"'
-"""What installs the libraries that the page needs."""
+
+USER = "the page to explore"
 
 
 def check_extra() -> None:
@@ -39,9 +40,7 @@ def check_extra() -> None:
     ImportError
         If one is not.
     """
-    lacking = [name for name in ("openTSNE", "bokeh") if find_spec(name) is None]
-    if lacking:
-        raise ImportError(f"the page to explore needs {' and '.join(lacking)}: {EXTRA}")
+    check_installed(USER, "explore", "openTSNE", "bokeh")
 
 
 class Layout(NamedTuple):
@@ -62,8 +61,7 @@ def lay_out(items: Items, *, seed: int = 0) -> Layout:
     ImportError
         As `check_extra`.
     """
-    vectors = np.asarray(items.vectors, dtype=np.float32)
-    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = directions(np.asarray(items.vectors, np.float64)).astype(np.float32)
     n = len(vectors)
     if n < 2:
         return Layout(np.zeros((n, 2), np.float32), _listing(np.empty((n, 0)), np.empty((n, 0))))
@@ -94,17 +92,16 @@ def _embedded(
     start: NDArray[np.float64], rows: NDArray[np.int64], distances: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
     """Return the places of t-SNE: 250 rounds that pull neighbors together, 500 that spread them."""
-    check_extra()
-    from openTSNE import TSNEEmbedding, affinity  # noqa: PLC0415 - an optional extra
-    from openTSNE.nearest_neighbors import PrecomputedNeighbors  # noqa: PLC0415 - an optional extra
-
+    tsne, neighbors = (
+        optional(name, user=USER, extra="explore") for name in ("openTSNE", "openTSNE.nearest_neighbors")
+    )
     k = min(GRAPH_NEIGHBORS, rows.shape[1])
-    graph = PrecomputedNeighbors(rows[:, :k].astype(np.int32), distances[:, :k])
+    graph = neighbors.PrecomputedNeighbors(rows[:, :k].astype(np.int32), distances[:, :k])
     method = "fft" if len(rows) > 2000 else "bh"  # interpolation pays from some thousand points on
     with one_blas_thread():
-        embedding = TSNEEmbedding(
+        embedding = tsne.TSNEEmbedding(
             1e-4 * start,
-            affinity.Uniform(knn_index=graph, k_neighbors=k),
+            tsne.affinity.Uniform(knn_index=graph, k_neighbors=k),
             negative_gradient_method=method,
             random_state=seed,
             n_jobs=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def test_a_vector_file_needs_a_place_for_its_page(tmp_path: Path) -> None:
 
 def test_missing_libraries_are_named_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "v.bin").write_bytes(b"")
-    monkeypatch.setattr("distembed.views.explorer.page.find_spec", lambda name: None)
+    for name in ("openTSNE", "bokeh"):
+        monkeypatch.setitem(sys.modules, name, None)
     refused = run("explore", tmp_path / "v.bin")
     assert refused.exit_code == 1
     assert "needs openTSNE and bokeh: pip install" in refused.stderr
