@@ -216,8 +216,8 @@ def _of_one_direction(model: WordVectors, word: str, near: list[Neighbor]) -> st
     order = np.argsort(-np.linalg.norm(model[same], axis=1), kind="stable")[: len(near)]
     heaviest = ", ".join(shown(same[row]) for row in order.tolist())
     return (
-        f"{shown(word)}: {len(same):,} words have its direction, as words of one topic alone have; the heaviest are "
-        f"{heaviest}"
+        f"{shown(word)}: {heaviest}; the heaviest of {len(same):,} words that have its direction, as words of one "
+        "topic alone have"
     )
 
 
