@@ -56,7 +56,9 @@ def test_without_a_map_turned_vectors_differ(files):
 
 def test_words_renamed_by_a_dictionary_bring_the_others_along(files):
     first, second = (de.WordVectors.load(file) for file in files)
-    renamed = de.WordVectors([word if word in WORDS[10:40] else f"{word} (en)" for word in WORDS], first.vectors)
+    renamed = de.WordVectors(
+        [word if word in WORDS[10:40] else f"{word} (en)" for word in WORDS], first.vectors
+    )
     found = compare_vectors(renamed, second)
     assert found.words == WORDS[10:40]
     cosines = found.first[[f"{word} (en)" for word in WORDS[45:]]] @ found.second.vectors.T
