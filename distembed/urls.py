@@ -155,7 +155,7 @@ def is_allowed(protocol: str) -> bool:
 
 
 def _named_in(*variables: str) -> list[str]:
-    """Return the words of environment variables, between blanks or commas."""
+    """Return the words of environment variables, between spaces or commas."""
     return [word for name in variables for word in re.split(r"[\s,]+", os.environ.get(name, "")) if word]
 
 
@@ -276,9 +276,6 @@ def opened(
     return OpenFile(filesystem, path, mode, compression=compression, encoding=encoding, newline=newline)
 
 
-# --- what a job says of stores --------------------------------------------------------------------------------
-
-
 def downloading(address: str) -> IO[bytes]:
     """Return the answer of a server to read in a `with` statement, without a library of stores.
 
@@ -293,6 +290,9 @@ def downloading(address: str) -> IO[bytes]:
         raise ProtocolError(f"{public(address)} is no address of http or https: give one that begins so")
     answer: IO[bytes] = urlopen(address, timeout=ANSWER_SECONDS)  # noqa: S310 - checked in the line above
     return answer
+
+
+# --- what a job says of stores --------------------------------------------------------------------------------
 
 
 def settings_of(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -31,6 +31,8 @@ extensions = [
     "repository_links",
     "generated_pages",
     "command_examples",
+    "live_explorer",
+    "builder_paths",
 ]
 # Summaries of the library are written with the first suffix: reStructuredText, as docstrings are.
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
@@ -63,8 +65,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "distembed"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_show_sourcelink = False
-html_copy_source = False
+html_show_sourcelink = True  # each page links to its Markdown
+html_copy_source = True
+html_sourcelink_suffix = ""
 html_favicon = "_static/favicon.svg"
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system has it
 html_theme_options = {
@@ -73,7 +76,7 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": ["page-toc", "sourcelink"],
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
 }

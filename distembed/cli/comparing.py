@@ -55,9 +55,10 @@ def compare(
 ) -> None:
     """Print how far each word lies apart in two sets of vectors.
 
-    Its neighbors on both sides are printed, too. FIRST and SECOND are vector files, workspaces or job files. A distance
-    is 1 - cosine. It has no noise floor: to tell which words have changed between texts, run a job of system =
-    "comparison".
+    Its neighbors on both sides are printed, too. Of two finished jobs the keys that differ come first, and the scores
+    of both on the same words, with paired intervals of similarities. FIRST and SECOND are vector files, workspaces or
+    job files. A distance is 1 - cosine. It has no noise floor: to tell which words have changed between texts, run a
+    job of system = "comparison".
     """
     sources = parse_source(first), parse_source(second)
     found = compare_sources(*sources, words=words, n=n, n_neighbors=n_neighbors, axes=axes)
@@ -69,7 +70,7 @@ def compare(
         form = table_format(target)
         if form is None:
             raise ValueError(
-                f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+                f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
             )
         write_table(target, found.table, format=form)
         write(shown(f"{found.table.contents} in {target}"), err=as_json)

@@ -54,6 +54,7 @@ EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "distembed explore, the maps of a report and t-SNE figures are not drawn",
     ),
     "icu": (("icu4py",), 'corpus.pattern = "icu" cuts no Chinese, Japanese, Thai or Khmer'),
+    "excel": (("openpyxl",), "workbooks (.xlsx) are neither read nor written"),
     "neighbors": (("pynndescent",), "neighbors are exact, never approximate"),
     "lda": (("gensim",), "online LDA is missing among the topic models"),
     "anndata": (("h5py",), "AnnData files (.h5ad) cannot be read"),

@@ -50,7 +50,7 @@ def plot() -> None:
     type=click.Path(exists=True, dir_okay=False),
     help="A file with a word, or an id or title of a document, on each line.",
 )
-@click.option("--what", type=choice(Drawn), help="Default: what the system of the job is for.")
+@click.option("--what", type=choice(Drawn), help="Default: what the method of the job is for.")
 @click.option(
     "--method",
     type=choice(MapMethod),

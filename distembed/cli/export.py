@@ -25,11 +25,11 @@ from distembed.views.static_model import export_static
 @click.option(
     "--what",
     metavar="WORD",
-    help="words, names, documents, topics or shares (default: what the system of the job is for); counts, pmi, "
+    help="words, names, documents, topics or shares (default: what the method of the job is for); counts, pmi, "
     "document_terms, distances.",
 )
 @target(
-    "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
+    "The end of its name says the format: .parquet .csv .xlsx .tsv .npy; for word vectors also .txt .bin .glove "
     ".safetensors .fasttext.bin (fastText's own); for counts and PMI .parquet .csv .tsv .npz (SciPy) .bin (GloVe's "
     "cooccurrence.bin, with vocab.txt). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
     "sentence-transformers and model2vec."
@@ -37,13 +37,13 @@ from distembed.views.static_model import export_static
 @click.option(
     "--format",
     metavar="NAME",
-    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors, "
-    "fasttext; of counts parquet, csv, tsv, npz, glove.",
+    help="The format, whatever the file's name: parquet, csv, xlsx, tsv, npy, word2vec, word2vec-binary, glove, "
+    "safetensors, fasttext; of counts parquet, csv, tsv, npz, glove.",
 )
 @click.option(
     "--space",
     metavar="CHARACTER",
-    help="Written in place of blanks in words, in formats that end a word at a blank: --space _",
+    help="Written in place of spaces in words, in formats that end a word at a space: --space _",
 )
 @click.option(
     "--weighting",

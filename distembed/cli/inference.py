@@ -36,7 +36,7 @@ from distembed.views.inference import NewFiles, infer_job
 @click.option(
     "--space",
     metavar="CHARACTER",
-    help="Write this for blanks inside words, in formats that end a word at a blank.",
+    help="Write this for spaces inside words, in formats that end a word at a space.",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Read FILES otherwise than the job."

@@ -56,7 +56,7 @@ def numbers_or_learned(_ctx: click.Context, _param: click.Parameter, value: str 
 @click.option(
     "--space",
     metavar="CHARACTER",
-    help="Written in place of blanks in words, in formats that end a word at a blank: --space _",
+    help="Written in place of spaces in words, in formats that end a word at a space: --space _",
 )
 def join(
     vectors: tuple[str, ...],

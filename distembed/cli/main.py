@@ -68,9 +68,9 @@ def end_on_signals() -> None:
 
 COMMANDS = {
     "Start": {
-        "new": ("start", "Write a commented job file for SYSTEM and your files."),
-        "demo": ("start", "Run the small real example of SYSTEM."),
-        "keys": ("start", "Print every section and key of the job files of SYSTEM."),
+        "new": ("start", "Write a commented job file for METHOD and your files."),
+        "demo": ("start", "Run the small real example of METHOD."),
+        "keys": ("start", "Print every section and key of the job files of METHOD."),
         "data": ("data", "List, download and prepare the data sets of the jobs."),
         "doctor": ("start", "Check this installation and this machine."),
         "completion": ("start", "Print the lines that let SHELL complete commands."),

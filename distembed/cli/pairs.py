@@ -29,8 +29,12 @@ def similarity(vectors: str, pairs: str, target: str, columns: str) -> None:
     without, or a Parquet file; all its columns are kept. The columns cosine, count1, count2 (where a job counted the
     words) and unknown (the words without a vector) are added. The command says what each column was taken for.
     """
-    named = dict(_role(part) for part in columns.split(",") if part)
-    write(write_similarities(read_source(vectors), pairs, target, named))
+    write(write_similarities(read_source(vectors), pairs, target, roles_of(columns)))
+
+
+def roles_of(columns: str) -> dict[str, str]:
+    """Return the columns that --columns names, by what they hold."""
+    return dict(_role(part) for part in columns.split(",") if part)
 
 
 def _role(part: str) -> tuple[str, str]:

@@ -42,7 +42,7 @@ class SystemChoice(click.Choice[str]):
         meant = OFTEN_ASKED.get(value.lower())
         found = [meant] if meant else spelled_like(value.lower(), SYSTEMS)
         advice = did_you_mean(found, otherwise=f"choose {', '.join(SYSTEMS)}")
-        raise click.UsageError(f"there is no system {value!r}; {advice}", ctx)
+        raise click.UsageError(f"there is no method {value!r}; {advice}", ctx)
 
 
 SYSTEM = SystemChoice(list(SYSTEMS))
@@ -59,7 +59,7 @@ SHOWN_ITEMS = 5
 @click.option("--json", "form", flag_value="json", help="Print a JSON list of objects.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table per section.")
 def keys(system: str, form: str | None) -> None:
-    """Print every section and key of the job files of SYSTEM.
+    """Print every section and key of the job files of METHOD.
 
     Each key has its type, its range, its default and its meaning.
     """
@@ -81,7 +81,7 @@ def keys(system: str, form: str | None) -> None:
 @click.argument("system", type=SYSTEM)
 @click.argument("files", type=PLACE, nargs=-1, metavar="[FILE]...")
 @click.option(
-    "--to", "target", type=PLACE, metavar="JOB.toml", help="The job file to write; by default SYSTEM.toml."
+    "--to", "target", type=PLACE, metavar="JOB.toml", help="The job file to write; by default METHOD.toml."
 )
 @click.option(
     "--preset",
@@ -89,7 +89,7 @@ def keys(system: str, form: str | None) -> None:
     help="Settings that belong together: psdvec has best (the default), fast and paper; imputation best and paper.",
 )
 def new(system: str, files: tuple[str, ...], target: str | None, preset: str | None) -> None:
-    """Write a commented job file for SYSTEM and your files.
+    """Write a commented job file for METHOD and your files.
 
     It has every key with its default and its range.
 
@@ -120,11 +120,11 @@ def _in_short(value: object) -> str:
     "--folder",
     type=PLACE,
     metavar="DIR",
-    help="Where the job, its inputs and its workspace go; default distembed-demo/SYSTEM.",
+    help="Where the job, its inputs and its workspace go; default distembed-demo/METHOD.",
 )
 @click.pass_context
 def demo(context: click.Context, system: str, folder: str | None) -> None:
-    """Run the small real example of SYSTEM.
+    """Run the small real example of METHOD.
 
     It reads files that installed packages carry. The job file is written into a folder, where it can be read and
     changed; the same command goes on with it.
@@ -186,7 +186,7 @@ def _write_section(name: str, findings: list[Finding]) -> None:
 def completion(context: click.Context, shell: str) -> None:
     """Print the lines that let SHELL complete commands.
 
-    It then completes options, systems and files, too.
+    It then completes options, methods and files, too.
 
     For bash, put this line into ~/.bashrc, and for zsh, with zsh in place of bash, into ~/.zshrc:
 

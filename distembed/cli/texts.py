@@ -45,7 +45,7 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Smooth inverse frequency (default), or the plain mean of the word vectors.",
         ),
         click.option(
-            "--encoding", default="auto", help="The encoding of the texts (default: told file by file)."
+            "--encoding", default="auto", help="The encoding of the texts (default: detected file by file)."
         ),
         click.option("--id-field", metavar="NAME", help="The field or column with the id of a text."),
         click.option("--title-field", metavar="NAME", help="The field or column with the title of a text."),

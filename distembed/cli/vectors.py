@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from distembed.cli.command_line import PLACE, choice, command, number, read_source, target
 from distembed.cli.failures import fail
+from distembed.cli.pairs import roles_of
 from distembed.display import plural
 from distembed.encoding.encoder import Weighting, Whitening
 from distembed.evaluation import bias
@@ -29,6 +31,7 @@ from distembed.vectors import WordVectors
 from distembed.vectors.word_table import UnknownWordError
 from distembed.vectors.word_vectors import Neighbor
 from distembed.views.export import table_format, write_table
+from distembed.views.pairs import scored_pairs
 from distembed.views.texts import open_encoder
 
 
@@ -36,6 +39,7 @@ from distembed.views.texts import open_encoder
     "distembed evaluate vectors.txt --sets wordeval/",
     "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
     "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --json scores.json",
+    "distembed evaluate vectors.txt --sets priming.csv --columns word1=Prime,word2=Target,score=RT",
 )
 @click.argument("vectors", type=PLACE, nargs=-1, required=True)
 @click.option(
@@ -82,6 +86,14 @@ from distembed.views.texts import open_encoder
     type=choice(Whitening),
     help="Even out the spread of the words in sentences (default: full, of few words half; of the plain mean none).",
 )
+@click.option(
+    "--columns",
+    default="",
+    metavar="ROLE=NAME,...",
+    help="Read the sets as lists of pairs with a score, as priming, by word1=NAME,word2=NAME,score=NAME; columns that "
+    "are not named are guessed.",
+)
+@click.option("--few", is_flag=True, help="Show scores of fewer than 10 known items, too.")
 def evaluate(
     vectors: tuple[str, ...],
     sets: tuple[str, ...],
@@ -93,6 +105,8 @@ def evaluate(
     synonym_options: Options,
     weighting: Weighting | None,
     whitening: Whitening | None,
+    columns: str,
+    few: bool,
 ) -> None:
     """Score word vectors on evaluation sets, in one table.
 
@@ -104,11 +118,13 @@ def evaluate(
     """
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
-    places = tuple(locate(path, Path()) for path in sets)
-    tagged = find_tagged_sets(places)
-    sentences = find_sentence_sets(places, besides=tagged.files)
+    places: tuple[Any, ...] = tuple(locate(path, Path()) for path in sets)
+    if columns:
+        places = tuple(scored_pairs(path, roles_of(columns)) for path in places)
+    tagged = find_tagged_sets(() if columns else places)
+    sentences = find_sentence_sets(() if columns else places, besides=tagged.files)
     others = tagged.files | sentences.files
-    with_words = with_word_sets(places, others)
+    with_words = places if columns else with_word_sets(places, others)
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     options: dict[str, Any] = {"case": case, "synonym_options": synonym_options}
     if unknown is not None:
@@ -128,9 +144,12 @@ def evaluate(
         of_tags = compare_tagging(files, tagged.sets, policy=policy)
         scores = {path: each + of_tags.get(path, []) for path, each in scores.items()}
     one = len(scores) == 1
-    safe = {shown(path): safe_scores([score.in_report for score in found]) for path, found in scores.items()}
+    safe = {
+        shown(path): safe_scores([score if few else score.in_report for score in found])
+        for path, found in scores.items()
+    }
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
-    if any(score.in_report != score for found in scores.values() for score in found):
+    if not few and any(score.in_report != score for found in scores.values() for score in found):
         write(FEW_KNOWN)
     if with_words:
         _write_advice(look_for_word_sets(with_words, besides=others), files, policy)
@@ -179,9 +198,27 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
         _write_neighbors(target, found)
     else:
         for word, near in found.items():
-            write(neighbor_line(word, near, origin=_origin(word, model, in_table)))
+            origin = _origin(word, model, in_table)
+            write(_of_one_direction(model, word, near) or neighbor_line(word, near, origin=origin))
     if unknown:
         fail("; ".join(unknown), code=1)
+
+
+SAME = 0.9995
+"""The least cosine that is printed as 1.000."""
+
+
+def _of_one_direction(model: WordVectors, word: str, near: list[Neighbor]) -> str:
+    """Return a line on a word whose neighbors all have its direction, as words of one topic have; "" for others."""
+    if word not in model or len(near) < 2 or near[-1].similarity < SAME:
+        return ""
+    same = [each.word for each in model.most_similar(word, n=len(model) - 1) if each.similarity >= SAME]
+    order = np.argsort(-np.linalg.norm(model[same], axis=1), kind="stable")[: len(near)]
+    heaviest = ", ".join(shown(same[row]) for row in order.tolist())
+    return (
+        f"{shown(word)}: {len(same):,} words have its direction, as words of one topic alone have; the heaviest are "
+        f"{heaviest}"
+    )
 
 
 def _origin(word: str, model: WordVectors, in_table: dict[str, str]) -> str:
@@ -204,7 +241,7 @@ def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
     form, table = table_format(target), neighbors_table(found)
     if form is None:
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+            f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
         )
     write_table(target, table, format=form)
     write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))

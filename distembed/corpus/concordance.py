@@ -67,6 +67,28 @@ def document_passages(
     ]
 
 
+def beginnings(tokens: Tokens, documents: NDArray[np.int64], n: int) -> dict[int, str]:
+    """Return the first n words of some documents, in quotation marks, by their numbers in the corpus, rising."""
+    found: dict[int, list[str]] = {number: [] for number in documents.tolist()}
+    first = last = 0
+    for partition in tokens.partitions:
+        first, last = last, last + tokens.documents(partition).num_rows
+        wanted = documents[(documents >= first) & (documents < last)] - first
+        if not wanted.size:
+            continue
+        words = tokens.words(partition)["word"].combine_chunks()
+        for batch in tokens.iter_partition(partition):
+            ends = np.searchsorted(batch.document, [wanted, wanted + 1]).T.tolist()
+            for number, (start, stop) in zip(wanted.tolist(), ends, strict=True):
+                ids = batch.ids[start : min(stop, start + 2 * n + 1)]
+                found[first + number] += words.take(pa.array(ids[ids >= 0])).to_pylist()
+    return {
+        number: f"“{' '.join(words[:n])}{' …' if len(words) > n else ''}”"
+        for number, words in found.items()
+        if words
+    }
+
+
 def _heaviest(values: NDArray[np.float64], n: int, width: int) -> Iterator[slice]:
     """Yield the stretches with the largest sums that do not overlap an earlier one; none where all weights are zero."""
     left = values.copy()

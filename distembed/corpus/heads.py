@@ -85,7 +85,8 @@ def with_encoding(partition: Partition, encodings: Encodings, *, is_guessed: boo
         if encoding == ONE_BYTE and partition.errors == "replace":
             encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8
     check_line_ends(partition, data.decode(encoding, "replace"))
-    partition = replace(partition, encoding=encoding)
+    if encoding != partition.encoding:
+        partition = replace(partition, encoding=encoding)
     if partition.bad_records == "skip":
         _check_decodes(partition, data)
     return partition

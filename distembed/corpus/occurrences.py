@@ -28,7 +28,7 @@ class Occurrence(NamedTuple):
     file, place : str
         The file, and where in it the word stands, as "line 3"; "" where no line is known, as in a page.
     left, word, right : str
-        The word as it is written, and the text around it with each white space as a blank.
+        The word as it is written, and the text around it with each white space as a space.
     """
 
     document: str
@@ -42,7 +42,7 @@ class Occurrence(NamedTuple):
 
 
 def word_pattern(word: str, tokenizer: Tokenizer) -> re.Pattern[str]:
-    """Return the pattern of a word, or of several with blanks between them, as a tokenizer tells words apart.
+    """Return the pattern of a word, or of several with spaces between them, as a tokenizer tells words apart.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def word_pattern(word: str, tokenizer: Tokenizer) -> re.Pattern[str]:
     """
     parts = [re.escape(part) for part in re.split(r"[_\s]+", word.strip()) if part]
     if not parts:
-        raise ValueError("no word is given: give one, or several with blanks between them")
+        raise ValueError("no word is given: give one, or several with spaces between them")
     letter = r"[^\W_]" if tokenizer.numbers else r"[^\W\d_]"
     # without spaces, a word has no border that a pattern could tell
     before, after = ("", "") if scripts_without_spaces(word) else (f"(?<!{letter})", f"(?!{letter})")

@@ -328,7 +328,7 @@ def deal_groups(
         own = sorted(set(names[rows]), key=lambda name: (_chance(name, random_state), name))
         if len(own) == 1:
             raise ValueError(
-                f"the part {part!r} has one document or file alone, {own[0]!r}, and its noise cannot be told: join it "
+                f"the part {part!r} has one document or file alone, {own[0]!r}, and no noise can be measured: join it "
                 "with another part (wider bins), or leave it out of parts.names"
             )
         n = min(n_groups, len(own))

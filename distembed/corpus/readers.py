@@ -36,6 +36,7 @@ from distembed.corpus.paths import (
     FORMATS,
     Format,
     FoundFile,
+    compression_in,
     find_files,
     format_of,
     name_files,
@@ -48,7 +49,6 @@ from distembed.execution import compute, delayed
 from distembed.files import failures_told
 from distembed.formats.encodings import is_utf8
 from distembed.formats.heads import sniffed
-from distembed.formats.names import compression_of
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 
@@ -483,7 +483,7 @@ def plan_file(
     """Return the partitions of one file."""
     url, size, _, path = file
     kind = format_of(url) if template.format == "auto" else template.format
-    compression = compression_of(url)
+    compression = compression_in(url)
     partition = replace(
         template,
         url=url,

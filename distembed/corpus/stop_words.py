@@ -1,7 +1,8 @@
 """Stop words: the function words of a language, which tell no document from another.
 
-The English list is that of scikit-learn; those of other languages are in the package stop-words (BSD license), an
-optional extra. A list of your own is a text file with one word per line.
+The English list is that of scikit-learn, with contractions and their pieces, since the tokenizer may cut "don't" into
+*don* and *t*; those of other languages are in the package stop-words (BSD license). A list of your own is a text file
+with one word per line.
 """
 
 from __future__ import annotations
@@ -24,6 +25,23 @@ Language = Literal[
     "turkish", "ukrainian", "vietnamese",
 ]  # fmt: skip
 """The lists of stop words that have a name; "none" has no word."""
+
+
+_NEGATED = (
+    "ai", "are", "ca", "could", "did", "does", "do", "had", "has", "have", "is", "might", "must", "need", "should",
+    "was", "were", "would",
+)  # fmt: skip
+_SUBJECTS = ("he", "i", "it", "she", "that", "there", "they", "we", "what", "who", "you")
+CONTRACTIONS = (
+    *(f"{verb}n't" for verb in _NEGATED),
+    *(f"{subject}'{verb}" for subject in _SUBJECTS for verb in ("d", "ll", "m", "re", "s", "ve")),
+    "let's",
+)
+ENGLISH = ENGLISH_STOP_WORDS.union(
+    *((word, word.replace("'", "’"), *word.split("'")) for word in CONTRACTIONS),
+    ("won't", "won’t"),  # its first piece is a word
+)
+"""The list with contractions, and with their pieces, for a tokenizer may cut them at the apostrophe."""
 
 
 def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) -> frozenset[str]:
@@ -63,7 +81,7 @@ def _of_language(language: str) -> frozenset[str]:
     if language == "none":
         return frozenset()
     if language == "english":
-        return ENGLISH_STOP_WORDS
+        return ENGLISH
     if language not in get_args(Language):
         names = ", ".join(get_args(Language))
         raise ValueError(f"stop_words is {language!r}; give the words themselves, or one of {names}")
@@ -71,7 +89,7 @@ def _of_language(language: str) -> frozenset[str]:
 
 
 FREQUENT = 100
-"""The most frequent words, by which the language of a text is told."""
+"""The most frequent words, from which the language of a text is detected."""
 
 FEWEST_KNOWN = 0.2
 """The least share of them that is in the list of a language."""
@@ -98,13 +116,13 @@ def function_words(words: Sequence[str]) -> frozenset[str]:
     True
     """
     first = [word.lower() for word in words[:FREQUENT]]
-    found, most = ENGLISH_STOP_WORDS, FEWEST_KNOWN * len(first)
+    found, most = ENGLISH, FEWEST_KNOWN * len(first)
     for language in get_args(Language):
         listed = _of_language(language)
         n_known = sum(word in listed for word in first)
         if n_known > most:
             found, most = listed, n_known
-    return found | ENGLISH_STOP_WORDS
+    return found | ENGLISH
 
 
 def read_stop_words(path: str | Path) -> frozenset[str]:

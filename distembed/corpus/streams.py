@@ -49,7 +49,7 @@ class Partition:
     stop: int | None = None
     """The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the file."""
     compression: str = ""
-    """"", "bz2", "gz", "xz" or "zst"."""
+    """"", "bz2", "gz", "xz", "zst", or "xlsx" for a workbook that is read as CSV."""
     encoding: str = "utf-8"
     errors: str = "strict"
     """The text's encoding, and what happens to bytes that do not decode: "strict" or "replace"."""

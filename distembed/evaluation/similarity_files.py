@@ -1,6 +1,6 @@
 """Lists of word pairs with scores as people write them: any delimiter, with or without a header, decimal commas.
 
-A list has two words and a score per line, separated by tabs, semicolons, bars, commas or blanks. Without a header, the
+A list has two words and a score per line, separated by tabs, semicolons, bars, commas or spaces. Without a header, the
 words are the first two fields and the score is the first number after them, so that SimVerb-3500 (words, part of
 speech, score, relation) and the Stanford rare words (words, mean, ten ratings) are read as their authors wrote them.
 With a header, the words are in two columns whose names differ only in 1 and 2 or A and B (``word1``, ``word2``), or
@@ -32,6 +32,9 @@ SCORE_NAMES = (
 )  # fmt: skip
 """Names of a column of scores; of several, the first one counts."""
 
+
+PAIR_NAMES = (("prime", "target"), ("cue", "target"), ("stimulus", "response"), ("reiz", "antwort"))
+"""Names of two columns of words, in lower case, with the ending "word" or without."""
 
 INDEX_NAMES = (
     *map(str.lower, UNNAMED), "index", "id", "nr", "nr.", "no", "no.", "#", "num", "item",
@@ -128,13 +131,13 @@ def _plain_columns(lines: Sequence[tuple[int, str]], rows: list[list[str]], deli
     if delimiter == " " and numbers[0] > 2:
         if all(found and found[0] > 2 for found in map(_numbers, rows)):
             raise PairsError(
-                *lines[0], "two words and a score, with tabs between them where a word has blanks"
+                *lines[0], "two words and a score, with tabs between them where a word has spaces"
             )
         return None
     if delimiter == "," and _may_be_decimal_commas(_rows(lines, delimiter), numbers[0]):
         raise PairsError(
             *lines[0],
-            f"scores whose commas can be told from others: {NEITHER}, or a header such as word1,word2,score,rating",
+            f"scores whose commas are unambiguous: {NEITHER}, or a header such as word1,word2,score,rating",
         )
     return Columns(0, 1, numbers[0], len(rows[0]))
 
@@ -190,7 +193,7 @@ def _columns(
 
 
 def _word_columns(header: Sequence[str]) -> tuple[int, int] | None:
-    """Return the first two columns whose names differ only in the numbers 1 and 2, or in the letters A and B."""
+    """Return the first two columns whose names differ only in 1 and 2, or in A and B, or are a pair of `PAIR_NAMES`."""
     for one, two in (("1", "2"), (" a", " b"), ("_a", "_b")):
         lowered = [name.lower() for name in header]
         stems = {
@@ -201,7 +204,8 @@ def _word_columns(header: Sequence[str]) -> tuple[int, int] | None:
         for place, name in enumerate(lowered):
             if name.endswith(two) and name.removesuffix(two) in stems:
                 return stems[name.removesuffix(two)], place
-    return None
+    places = {name.lower().removesuffix("word"): place for place, name in enumerate(header)}
+    return next(((places[one], places[two]) for one, two in PAIR_NAMES if {one, two} <= places.keys()), None)
 
 
 def _columns_of_words(row: Sequence[str], numbers: Sequence[int]) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """Files of tagged words, one word per line with its tag in the last column, and the spans that tags stand for.
 
-The format is that of the shared tasks of CoNLL: columns between blanks or tabs, the same number in every line, a blank
+The format is that of the shared tasks of CoNLL: columns between spaces or tabs, the same number in every line, a blank
 line between sentences; lines that begin with ``-DOCSTART-`` are passed over. The first column is the word, the last one
 the tag, and those between are tags that are given, such as parts of speech::
 

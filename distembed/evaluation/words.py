@@ -4,7 +4,7 @@ Sets of associations, priming, relations and antonyms are scored by `distembed.e
 
 Conventions, the same for every set:
 
-- A word of a set is looked up as it is written, then in lower case, each also with underscores for blanks, so
+- A word of a set is looked up as it is written, then in lower case, each also with underscores for spaces, so
   that a vocabulary that keeps capitals and one in lower case are both answered (`case="auto"`). `case="lower"` and
   `case="keep"` try one of the two; `case="ignore"` takes, after both, the first word of the vocabulary that has
   the same lower-case form.
@@ -283,7 +283,7 @@ def _n_known(words: Sequence[str], vocabulary: Iterable[str], case: Case) -> int
 
 def compare(
     candidates: Mapping[str, WordVectors | str | Path],
-    sets: str | Path | Iterable[str | Path],
+    sets: str | Path | Iterable[str | Path | SimilaritySet],
     *,
     same_words: bool = True,
     case: Case = "auto",

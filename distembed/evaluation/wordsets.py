@@ -2,7 +2,7 @@
 
 `docs/reference/evaluation_files.md` shows each format with an example.
 
-- similarity: two words and a score, separated by tabs, semicolons, bars, commas or blanks, with or without a header,
+- similarity: two words and a score, separated by tabs, semicolons, bars, commas or spaces, with or without a header,
   the score with a point or a comma, `#` comments; see `distembed.evaluation.similarity_files`
 - analogy: `a a2 b b2`, with or without `: section` lines (questions-words.txt); CSV
   `,type,word1,word2,word3,target`
@@ -158,8 +158,10 @@ class FoundSets(NamedTuple):
         return f"passed over: {names}{f' and {more} more' if more > 0 else ''}" if names else ""
 
 
-def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
+def find_word_sets(sets: str | Path | Iterable[str | Path | SimilaritySet]) -> list[WordSet]:
     """Read evaluation sets from a folder and all below it, from a file, or from several of either.
+
+    Lists of pairs that are read already are taken as they are.
 
     In a folder, files of other formats are passed over and so is everything in a folder named
     `crosslingual`, whose pairs need one space for two languages; a file given by name must be a set.
@@ -176,7 +178,7 @@ def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
 
 
 def look_for_word_sets(
-    sets: str | Path | Iterable[str | Path], *, besides: Collection[Path] = ()
+    sets: str | Path | Iterable[str | Path | SimilaritySet], *, besides: Collection[Path] = ()
 ) -> FoundSets:
     """Read evaluation sets as `find_word_sets`, and list the files of folders that are no sets.
 
@@ -188,14 +190,17 @@ def look_for_word_sets(
         As `find_word_sets`.
     """
     paths = [sets] if isinstance(sets, str | Path) else list(sets)
-    found = [_sets_at(Path(path), besides) for path in paths]
+    found = [
+        FoundSets([path], []) if isinstance(path, SimilaritySet) else _sets_at(Path(path), besides)
+        for path in paths
+    ]
     return FoundSets(
         [s for each in found for s in each.sets], [f for each in found for f in each.passed_over]
     )
 
 
 def words_of(word_set: WordSet) -> set[str]:
-    """Return all words of a set as they are written, with underscores for blanks."""
+    """Return all words of a set as they are written, with underscores for spaces."""
     fields = [field for name, field in word_set._asdict().items() if name in _WORD_FIELDS]
     return {word.replace(" ", "_") for field in fields for word in _flat(field)}
 
@@ -234,7 +239,7 @@ def read_word_set(path: str | Path) -> WordSet:
         first = next((line for _, line in _content_lines(path)), "")
         raise WordSetError(
             f"{path} is no evaluation set of a known format: its first line is {first[:60]!r}, and a list of pairs "
-            f"has two words and a score per line, separated by tabs, semicolons, bars, commas or blanks; the other "
+            f"has two words and a score per line, separated by tabs, semicolons, bars, commas or spaces; the other "
             f"formats are in {FORMATS_PAGE}"
         )
     return word_set
@@ -276,7 +281,7 @@ def _recognize(path: Path) -> WordSet | None:
 
 
 def _recognize_by_line(path: Path, lines: Lines) -> WordSet | None:
-    """Read a set whose lines are words between blanks or bars, or return None."""
+    """Read a set whose lines are words between spaces or bars, or return None."""
     first = lines[0][1]
     if "|" in first:
         return _read_synonyms(path, lines)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from distembed.costs import Cost
 from distembed.execution import one_blas_thread
 from distembed.factorization import drift_blocks
+from distembed.linalg.blocks import directions
 
 Floats = NDArray[np.floating]
 
@@ -50,7 +51,7 @@ def drift_of(before: Floats, after: Floats, *, is_turned: bool) -> Drift:
         Whether one set may be a rotation of the other, which is then undone.
     """
     with one_blas_thread():
-        first, second = drift_blocks.directions(before), drift_blocks.directions(after)
+        first, second = directions(np.asarray(before, np.float64)), directions(np.asarray(after, np.float64))
         turned = first @ drift_blocks.rotation(first, second) if is_turned else first
         asked = drift_blocks.neighbors_kept(first, second, COMPARED_WORDS, COMPARED_NEIGHBORS)
     kept = np.full(len(first), np.nan)

@@ -11,13 +11,6 @@ ROWS_AT_A_TIME = 256
 """Words whose cosines with all others are in memory together."""
 
 
-def directions(vectors: Floats) -> NDArray[np.float64]:
-    """Return the rows at length one; rows of zeros stay as they are."""
-    rows = np.asarray(vectors, np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1)
-
-
 def rotation(before: Floats, after: Floats) -> NDArray[np.float64]:
     """Return the orthogonal matrix that brings directions nearest to others (Schönemann 1966).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.costs import Cost, Exchange
+from distembed.costs import Cost, Exchange, add_costs
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
 from distembed.factorization.subwords import SubwordMap
 
@@ -57,11 +57,14 @@ def subword_cost(model: SubwordMap, n_words: int, n_components: int) -> Cost:
 def joined_cost(model: SubwordMap | None, n_words: int, n_components: int, n_blocks: int) -> Cost:
     """Return what storing the vectors of all words takes, with the directions of their spelling where a map has them.
 
-    The parts that are solved are on disk; with a map its table is held, and the directions of all words.
+    The parts that are solved are on disk; with a map its table is held, and the directions of all words, which are
+    stored before tasks read them.
     """
     vectors = 4 * n_words * n_components
-    table = 0 if model is None else table_bytes(model, n_words, n_components)
     task = 2 * -(-vectors // n_blocks)
-    return Cost(
-        n_blocks, vectors + table, vectors, task, table + vectors if table else 0, exchange=Exchange(n_blocks)
-    )
+    cost = Cost(n_blocks, vectors, vectors, task, exchange=Exchange(n_blocks))
+    if model is None:
+        return cost
+    table = table_bytes(model, n_words, n_components)
+    spelling = cost._replace(read_bytes=vectors + table, shared_bytes=table + vectors)
+    return add_costs([cost, spelling])

@@ -409,13 +409,13 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return float(1 - errors / total) if total > 0 else float("nan")
 
 
-def with_spelling(vectors: da.Array, composed: Floats, center: Floats, *, weight: float) -> da.Array:
+def with_spelling(vectors: da.Array, composed: da.Array, center: Floats, *, weight: float) -> da.Array:
     """Return vectors with the directions of their spelling added, lazily: `WordVectors.with_spelling` by row blocks.
 
     Parameters
     ----------
     vectors : Dask array (n, d)
-    composed : (n, d) array
+    composed : Dask array (n, d), in the same blocks
         What a table of n-grams composes of the words.
     center : (d,) array
         The mean vector of the table.
@@ -429,7 +429,7 @@ def with_spelling(vectors: da.Array, composed: Floats, center: Floats, *, weight
     return map_blocks(
         add_spelling,
         vectors,
-        da.from_array(composed, chunks=vectors.chunks),
+        composed,
         center=center,
         weight=weight,
         dtype=np.float32,

@@ -39,7 +39,7 @@ TRUTH = {"true": "1", "false": "0"}
 """Cells that are truth values, in lower case, and their numbers."""
 
 _BLANKS = (" ", "['’]", r"\x{00A0}", r"\x{2009}", r"\x{202F}")
-"""What groups thousands beside a decimal point as beside a comma: blanks of several widths, and apostrophes."""
+"""What groups thousands beside a decimal point as beside a comma: spaces of several widths, and apostrophes."""
 
 
 def _number(point: str, other: str) -> str:
@@ -169,7 +169,7 @@ def _typed(name: str, column: Any) -> list[Numbers]:
 
 
 def _cells(column: Any) -> Any:
-    """Return the cells of a column of text without blanks at their ends, null where no value is given."""
+    """Return the cells of a column of text without spaces at their ends, null where no value is given."""
     if isinstance(column, np.ndarray):
         column = pa.chunked_array([pa.array([str(value) for value in column], pa.string())])
     cells = pc.utf8_trim_whitespace(column)

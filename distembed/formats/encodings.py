@@ -78,7 +78,7 @@ def detect_encoding(head: bytes) -> str:
 
 
 class Guess(NamedTuple):
-    """An encoding that a text seems to have, and a piece of the text as it reads in it."""
+    """An encoding that a text seems to have, and a line that reads otherwise in it than in Windows-1252."""
 
     encoding: str
     text: str
@@ -116,8 +116,9 @@ def guess_encoding(head: bytes) -> Guess | None:
     text = piece.decode(encoding, "replace")
     if text == piece.decode(ONE_BYTE, "replace"):
         return None
-    shown = next((line.strip() for line in text.splitlines() if not line.isascii()), "")
-    return Guess(encoding, shown[:SHOWN_CHARACTERS])
+    before = piece.decode(ONE_BYTE, "replace").splitlines()
+    shown = next((line for line, other in zip(text.splitlines(), before, strict=False) if line != other), "")
+    return Guess(encoding, shown.strip()[:SHOWN_CHARACTERS])
 
 
 SHOWN_CHARACTERS = 30
@@ -165,7 +166,7 @@ def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
 def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
     """Return whether bytes have the form of UTF-16 of a byte order, although they have no byte-order mark.
 
-    In western scripts the high byte of most characters is zero, and hardly any low one. Text of any script has blanks
+    In western scripts the high byte of most characters is zero, and hardly any low one. Text of any script has spaces
     or line ends, and read in the other byte order it has none.
 
     Parameters

@@ -28,6 +28,10 @@ BEGINNINGS = {
     b"PAR1": ("a Parquet file", _RENAME),
     b"\x89HDF\r\n\x1a\n": ("an HDF5 file", _RENAME),
     b"\x93NUMPY": ("an array of NumPy", _RENAME),
+    b"SQLite format 3\0": (
+        "a database of SQLite",
+        "save a table of it as CSV (sqlite3 -header -csv FILE 'SELECT …')",
+    ),
 }
 """The first bytes of files that are no text, whatever their name, with what they are and what to do."""
 WORKBOOKS = (_UNZIP[0], OLD_OFFICE[0])

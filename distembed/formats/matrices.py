@@ -6,6 +6,7 @@ be read at once.
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.files import BombError
+from distembed.files import BombError, read_small, refuse_bomb
 from distembed.formats.cells import read_numbers, readings
 from distembed.formats.hierarchical import open_hierarchical
 from distembed.formats.matrix import Matrix, MatrixError, all_different, check_shape, column_note, held_matrix
@@ -128,7 +129,47 @@ def _only_matrix(path: str, arrays: Any) -> str:
     return matrices[0]
 
 
-# ---- CSV: read whole -------------------------------------------------------------------------------------------
+# ---- Matrix Market and CSV: read whole ----------------------------------------------------------------------
+
+
+MARKETS = {
+    f"%%matrixmarket matrix {form} {field} {symmetry}": (form, symmetry)
+    for field in ("real", "double", "integer", "pattern")
+    for form, symmetry in (("array", "general"), ("coordinate", "general"), ("coordinate", "symmetric"))
+}
+"""The first lines of Matrix Market files that are read, in lower case."""
+
+
+def read_mtx(path: str) -> Matrix:
+    """Read a real matrix in the Matrix Market format; scipy.io.mmread crashes where a file is damaged."""
+    data = read_small(path)
+    file = io.BytesIO(data)
+    first = " ".join(file.readline().decode(errors="replace").lower().split())
+    if first not in MARKETS:
+        raise MatrixError(
+            f"{path} begins with {first[:80]!r}: write it as '%%MatrixMarket matrix coordinate real general'"
+        )
+    try:
+        sizes = next(line for line in file if line.strip() and not line.startswith(b"%")).split()
+        shape = (int(sizes[0]), int(sizes[1]))
+        refuse_bomb(path, len(data), 8 * shape[0])
+        return held_matrix(path, _cells_of(file, *MARKETS[first], shape, int(sizes[-1])), None)
+    except (BombError, MatrixError):
+        raise
+    except (IndexError, StopIteration, ValueError) as error:
+        raise MatrixError(f"{path} cannot be read as Matrix Market ({error}): write it again") from error
+
+
+def _cells_of(file: Any, form: str, symmetry: str, shape: tuple[int, int], n_cells: int) -> Any:
+    cells = np.loadtxt(file, comments="%", ndmin=2)
+    if form == "array":
+        return cells.reshape(shape, order="F")
+    cells = cells.reshape(n_cells, -1)
+    rows, columns = cells[:, :2].astype(np.int64).T - 1
+    values = sp.coo_array((cells[:, 2] if cells.shape[1] > 2 else np.ones(n_cells), (rows, columns)), shape)
+    if symmetry == "general":
+        return values
+    return values + values.T - sp.dia_array((values.diagonal()[None], [0]), shape)
 
 
 def read_csv(path: str, *, columns: Sequence[str], name_column: str | None) -> Matrix:
@@ -286,6 +327,7 @@ def _parquet_names(path: str, column: str | None) -> Sequence[str] | None:
 OPENERS: dict[str, tuple[Callable[..., Matrix], tuple[str, ...]]] = {
     "npy": (open_npy, ()),
     "npz": (read_npz, ("key", "name_column")),
+    "mtx": (read_mtx, ()),
     "parquet": (open_parquet, ("columns", "name_column")),
     "csv": (read_csv, ("columns", "name_column")),
     "hierarchical": (open_hierarchical, ("key",)),

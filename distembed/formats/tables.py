@@ -1,4 +1,4 @@
-"""Files of tables: CSV (any compression, delimiter and encoding), Parquet and NumPy's npz, read to named columns.
+"""Files of tables: CSV (any compression, delimiter and encoding), workbooks, Parquet and npz, read to named columns.
 
 What is read here fits in memory: a row is a name, and names are few beside the words of a corpus.
 """
@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime, time
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,10 +25,11 @@ from numpy.typing import NDArray
 from distembed.display import first_repeat, plural
 from distembed.files import read_small, refuse_bomb
 from distembed.formats.delimiters import SNIFFED_LINES, delimiter_of, separated
-from distembed.formats.encodings import ONE_BYTE, decoded
+from distembed.formats.encodings import ONE_BYTE, decoded, guess_encoding
 from distembed.formats.heads import WORKBOOKS, sniffed
 from distembed.formats.names import WORKBOOK_SUFFIXES, suffix_of
 from distembed.formats.parquet import whole_table
+from distembed.formats.workbooks import SUFFIXES, WorkbookError, cell_text, read_sheet
 from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
@@ -39,7 +39,6 @@ ROW_NAMES = "row_names"
 """The column without a header that R and others write first."""
 FIRST_LINE_BYTES = 12
 """No line `sep=;` is as long."""
-MIDNIGHT = time()
 FORMULA = r"^('*[=+\-@\t\r])"
 """How a text begins that a spreadsheet program computes; one with an apostrophe before it is a text there.
 
@@ -74,7 +73,7 @@ class Table(NamedTuple):
 # ---- reading ----------------------------------------------------------------------------------------------
 
 
-def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") -> Table:
+def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto", skip_rows: int = 0) -> Table:
     """Read a table; what stands in a CSV file is text, as it was written.
 
     Parameters
@@ -82,6 +81,7 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
     path : file or URL, with the end of a compression or without
     delimiter : between the fields of a CSV file; "auto" finds a comma, semicolon, tab or vertical bar
     encoding : of a CSV file; "auto" takes a byte order mark, else UTF-8, else Windows-1252
+    skip_rows : rows above the header of a CSV file or a sheet
 
     Raises
     ------
@@ -102,8 +102,10 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
         refuse_twice(path, "column", found.column_names)
         return Table(path, _columns_of_parquet(found), [])
     data = read_small(path)
+    if path.lower().endswith(SUFFIXES):
+        return _read_workbook(path, data, skip_rows)
     text, note = _as_utf8(path, data, encoding)
-    return _read_csv(path, text, delimiter, [note] if note else [])
+    return _read_csv(path, _without_rows(text, skip_rows), delimiter, [note] if note else [])
 
 
 def read_columns(path: str) -> Columns:
@@ -123,8 +125,22 @@ def is_text(path: str) -> bool:
 
 def _workbook(path: str) -> TableError:
     return TableError(
-        f"{path} is a workbook of a spreadsheet program: save its sheet as CSV and give that file"
+        f"{path} is a workbook of a spreadsheet program: save it as .xlsx, or its sheet as CSV, and give that file"
     )
+
+
+def _read_workbook(path: str, data: bytes, skip_rows: int) -> Table:
+    try:
+        text, notes = read_sheet(io.BytesIO(data), path)
+    except WorkbookError as error:
+        raise TableError(str(error)) from error
+    table = _read_csv(path, _without_rows(text, skip_rows), ",", notes)
+    return table._replace(delimiter="")
+
+
+def _without_rows(text: bytes, n_rows: int) -> bytes:
+    """Return a text whose first lines are empty, so that the others keep their numbers."""
+    return b"\n" * n_rows + text.split(b"\n", n_rows)[-1]
 
 
 def _as_utf8(path: str, data: bytes, encoding: str) -> tuple[bytes, str]:
@@ -136,8 +152,17 @@ def _as_utf8(path: str, data: bytes, encoding: str) -> tuple[bytes, str]:
         raise TableError(f"{path} is {head.what}, not a table: {head.remedy}")
     if encoding != "auto" and not data.startswith(codecs.BOM_UTF8):
         return _decoded(path, data, encoding).encode(), ""
-    note = f"{path} is not UTF-8 and was read as Windows-1252" if head.encoding == ONE_BYTE else ""
-    return _decoded(path, data, head.encoding).encode(), note
+    guessed = _of_encoding(path, data) if head.encoding == ONE_BYTE else ""
+    return _decoded(path, data, head.encoding).encode(), guessed
+
+
+def _of_encoding(path: str, data: bytes) -> str:
+    """Return what to say of a table that is taken for Windows-1252, and of the encoding that it may have instead."""
+    note = f"{path} is not UTF-8 and was read as Windows-1252"
+    guess = guess_encoding(data)
+    if guess is None:
+        return note
+    return f'{note}; in {guess.encoding} it reads {guess.text!r}: if that is right, set encoding = "{guess.encoding}"'
 
 
 def _decoded(path: str, data: bytes, encoding: str) -> str:
@@ -221,7 +246,7 @@ def _uneven(path: str, rows: list[Any]) -> str:
     return (
         f"{path} is not a table: its header has {plural(rows[0].expected_columns, 'field')}, and "
         f"{plural(len(rows), 'row')} {'has' if len(rows) == 1 else 'have'} another number: {shown}: put fields that "
-        'hold the delimiter in quotes ("...")'
+        'hold the delimiter in quotes ("..."), and set skip_rows where rows stand above the header'
     )
 
 
@@ -235,18 +260,9 @@ def refuse_twice(path: str, kind: str, names: Iterable[str]) -> None:
 
 
 def texts_of(column: Any) -> list[str]:
-    """Return the values of a column as text without blanks at its ends, "" for a missing one."""
+    """Return the values of a column as text without spaces at its ends, "" for a missing one."""
     values = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
-    return [_text_of(value).strip() for value in values]
-
-
-def _text_of(value: Any) -> str:
-    """Return a value as it is written in a text file: whole numbers without a point, dates without a midnight."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, datetime):
-        return str(value.date() if value.time() == MIDNIGHT else value.replace(tzinfo=None))
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
+    return [cell_text(value).strip() for value in values]
 
 
 def column_of(table: Table, name: str) -> Any:

@@ -101,7 +101,8 @@ def _write_halves(folder: Path) -> None:
 def _write_digits(folder: Path) -> None:
     """Write the upper halves of scanned digits as a table, and the lower halves of a third of them as vectors."""
     digits = load_digits()
-    names = np.array([f"{digit}-{number:04d}" for number, digit in enumerate(digits.target)])
+    called = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    names = np.array([f"{called[digit]}_{number:04d}" for number, digit in enumerate(digits.target)])
     upper, lower = digits.data[:, :32], digits.data[:, 32:]
     labels = np.array([str(digit) for digit in digits.target])
     np.savez_compressed(folder / "upper_halves.npz", name=names, digit=labels, pixel=upper)

@@ -171,7 +171,7 @@ def _where_jobs_are(path: Path) -> str:
     """Return the job file beside a path that is named like it, or how one is made."""
     there = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     nearest = [str(path.parent / name) for name in spelled_like(path.name, there)]
-    made = "distembed new SYSTEM FILE writes one, distembed demo SYSTEM brings one"
+    made = "distembed new METHOD FILE writes one, distembed demo METHOD brings one"
     return did_you_mean(nearest, otherwise=made)
 
 

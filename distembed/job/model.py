@@ -341,7 +341,7 @@ class JobSection(Section):
     """`[job]`: what is run and where its workspace is."""
 
     system: Annotated[str, AfterValidator(_known_system)] = DEFAULT_SYSTEM
-    """What is run: the name of one of the systems."""
+    """What is run: the name of a method."""
     title: str = "distembed job"
     """The title of the report."""
     workspace: Place

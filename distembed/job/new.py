@@ -20,29 +20,46 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distembed.corpus.paths import format_of, is_hidden
+from distembed.corpus.heads import with_encoding
+from distembed.corpus.paths import compression_in, format_of, is_hidden
+from distembed.corpus.streams import Partition
 from distembed.display import plural
-from distembed.files import read_head, replacing
+from distembed.files import replacing
 from distembed.formats.delimiters import delimiter_of, separated
 from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
+from distembed.formats.heads import sniffed
+from distembed.formats.names import HDF5_SUFFIXES, MATRIX_KINDS, suffix_of
 from distembed.formats.parquet import ParquetFile, read_batches
+from distembed.formats.streams import reading
+from distembed.formats.workbooks import SUFFIXES, read_sheet
 from distembed.job import demos
 from distembed.job.inputs import is_input
 from distembed.job.keys import Key, keys_of, sentence, toml_value
 from distembed.job.model import JobError
 from distembed.job.stage import system_named
 from distembed.urls import opened
+from distembed.vectors import WordVectors
 
 SAMPLE_BYTES = 1 << 20
 SAMPLE_RECORDS = 50
 
 FIELD_NAMES = {
     "text_field": ("text", "body", "content", "article", "abstract", "review", "message"),
-    "id_field": ("id", "_id", "doc_id", "docid", "document_id", "uid"),
+    "id_field": (
+        "id",
+        "_id",
+        "doc_id",
+        "docid",
+        "document_id",
+        "uid",
+        "respondent_id",
+        "response_id",
+        "case_id",
+    ),
     "title_field": ("title", "headline", "subject"),
     "label_field": ("label", "class", "category", "topic", "section"),
 }
-"""What fields of records are mostly called."""
+"""What fields of records are mostly called, in lower case, with an underscore in place of other signs."""
 
 FEWEST_DOCUMENTS = 3
 """Fewer files than this are taken for parts of one text."""
@@ -112,22 +129,48 @@ def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
         A file, a folder, a glob or a URL.
     """
     known, file = set(names), first_file(path)
+    _refuse_unreadable(file, is_text="text_field" in known)
     records = records_of(file)
     if "text_field" in known:
         found = text_fields(records) if records else _layout_of(path, file)
     elif "name_column" in known and records:
         column = next((name for name in records if not _are_numbers(records[name])), None)
-        # A table whose rows are days is one of prices.
-        dates = column is not None and _are_dates(records[column])
-        found = {"name_column": column, "transform": "return_correlation" if dates else None}
+        # A table whose rows are days is one of prices, and so is one with a row for each name and day.
+        dates = next((name for name in records if _are_dates(records[name])), None)
+        if (
+            dates
+            and column
+            and (len(set(records[dates])) == 1 or len(set(records[column])) < len(records[column]))
+        ):
+            column = dates
+        is_prices = column is not None and column == dates
+        found = {"name_column": column, "transform": "return_correlation" if is_prices else None}
     else:
         found = {}
     return {name: value for name, value in found.items() if name in known and value is not None}
 
 
+def _refuse_unreadable(file: str, *, is_text: bool) -> None:
+    """Refuse a file that no job can read, by its beginning."""
+    kind = format_of(file)
+    if is_text and kind not in ("mediawiki", "parquet"):
+        with_encoding(Partition(file, kind, compression=compression_in(file), section="corpus"), ())
+    elif suffix_of(file) == ".bin":
+        WordVectors.load(file, max_words=1)
+    elif kind == "text" and not is_text and suffix_of(file) not in MATRIX_KINDS:
+        head = sniffed(_beginning_of(file, HEAD_BYTES), file)
+        if head.what and not file.lower().endswith(SUFFIXES + HDF5_SUFFIXES):
+            raise JobError(f"{file} is {head.what}: {head.remedy}")
+
+
+def _beginning_of(path: str, n_bytes: int) -> bytes:
+    with reading(path, JobError) as file:
+        return file.read(n_bytes)
+
+
 def text_fields(records: Records) -> dict[str, Any]:
     """Return which fields hold the text, the id, the title and the class of a document, by name or by length."""
-    lowered = {name.lower(): name for name in records}
+    lowered = {re.sub(r"\W+", "_", name.strip().lower()): name for name in records}
     found = {
         key: next((lowered[name] for name in usual if name in lowered), None)
         for key, usual in FIELD_NAMES.items()
@@ -144,6 +187,8 @@ def longest_fields(records: Records) -> list[str]:
 
 def _layout_of(path: str, file: str) -> dict[str, Any]:
     """Return the layout of texts: each file a document where a folder or a glob holds several that are no parts."""
+    if format_of(file) != "text":
+        return {}
     files = [file] if os.path.isfile(path) else files_at(path)  # noqa: PTH113
     return {"layout": "file"} if are_documents(files) else text_layout(sample_of(file))
 
@@ -161,7 +206,7 @@ def are_documents(files: Sequence[str]) -> bool:
 
 
 def text_layout(sample: Sample) -> dict[str, Any]:
-    """Return the layout of a text where empty lines part the documents; encodings are told file by file by the job."""
+    """Return the layout of a text where empty lines part the documents; the job detects the encoding of each file."""
     lines = [line.strip() for line in sample.text.splitlines()]
     empty = lines.count("")
     # Where single lines stand between empty ones, each is a document: as a block it would be a title and no text.
@@ -172,7 +217,11 @@ def text_layout(sample: Sample) -> dict[str, Any]:
 
 def sample_of(path: str) -> Sample:
     """Return the beginning of a text file in the encoding that it seems to have."""
-    data = read_head(path, SAMPLE_BYTES + 1)
+    if compression_in(path) == "xlsx":
+        with opened(path, "rb") as file:
+            data = read_sheet(file, path).text
+    else:
+        data = _beginning_of(path, SAMPLE_BYTES + 1)
     encoding = detect_encoding(data[:HEAD_BYTES])
     text = decoded(data[:SAMPLE_BYTES], encoding, errors="replace")
     return Sample(text, encoding, is_whole=len(data) <= SAMPLE_BYTES)
@@ -406,7 +455,7 @@ def _takes_several(key: Key) -> bool:
 
 def _title_of(files: Sequence[str]) -> str:
     """Return the names of the files as a part of a title: the first three, and how many more there are."""
-    names = [os.path.basename(file) for file in files[:3]]  # noqa: PTH119
+    names = [os.path.basename(file.rstrip("/")) for file in files[:3]]  # noqa: PTH119
     more = [f"{len(files) - 3} more"] if len(files) > 3 else []
     return ", ".join([*names, *more]) or "an example"
 

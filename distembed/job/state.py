@@ -142,12 +142,13 @@ def _changes(
         return (f"it rests on {', '.join(other)}, whose content is another now",) if other else ()
     old, new = dict(before.parameters), json.loads(json.dumps(parameters))
     files = tuple(_file_changes(old.pop(FILES, {}), new.pop(FILES, {})))
-    own = (*_value_changes(old, new), *files)
+    own = (*value_changes(old, new), *files)
     changed = [name for name in inputs if before.inputs.get(name) != inputs[name]]
     return own or (f"it rests on {', '.join(changed)}" if changed else "its format changed",)
 
 
-def _value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Yield, in words, each value of nested tables that differs between two of them."""
     before, now = (dict(_flat(tree)) for tree in (old, new))
     for key in {**before, **now}:
         if key not in now:

@@ -65,12 +65,17 @@ def status_and_state(job: Job, *, command: str, verbose: bool = True) -> tuple[s
 
 
 def _took(found: Sequence[Standing]) -> str:
-    """Return how long the stages took that would be computed again, "" where none was finished."""
+    """Return how long the stages took that would be computed again; "" where none was finished.
+
+    Where all that remains was finished before, this is about the time left.
+    """
     commits = [one.before for one in found if not one.is_done]
     times = [
         measured(commit.facts, "wall_seconds") for commit in commits if isinstance(commit, StageManifest)
     ]
     seconds = sum(time for time in times if time is not None)
+    if seconds and len(times) == len(commits):
+        return f", about {format_seconds(seconds)} left, as the last run took"
     return f", and what is outdated took {format_seconds(seconds)}" if seconds else ""
 
 

@@ -1,4 +1,4 @@
-"""What a finished workspace has to give away, as tables that are made some rows at a time.
+"""What a finished workspace exports, as tables that are made some rows at a time.
 
 A table has plain columns and, where its rows have vectors or weights, a block of numbers beside them. Nothing here
 holds more than one row block: a million documents pass through as their arrays lie on disk.
@@ -157,4 +157,4 @@ def neighbors_table(found: Mapping[str, Sequence[tuple[str, float]]]) -> Table:
 
 
 TABLES: dict[str, MakeTable] = {"words": words_table}
-"""What a system has to give away that has nothing but words and vectors, by the name that `--what` takes."""
+"""What a system exports that has nothing but words and vectors, by the name that `--what` takes."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import one_blas_thread
+from distembed.linalg.blocks import directions
 from distembed.manifold.alignment_blocks import procrustes_map
 from distembed.vectors import WordVectors
 
@@ -106,8 +107,7 @@ def _unit(vectors: NDArray[np.float32], *, centered: bool) -> Float64s:
     rows = vectors.astype(np.float64)
     if centered:
         rows = np.where(rows.any(axis=1, keepdims=True), rows - rows.mean(axis=0), 0.0)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return directions(rows)
 
 
 def _distances(one: NDArray[np.float32], other: NDArray[np.float32]) -> Float64s:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from dask.tokenize import tokenize
+from dask.utils import key_split
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import (
@@ -100,7 +103,7 @@ def reconstruction_weights(
         The share of the smallest positive weight that is added to all weights of a row.
     block_memory : int
         The memory of one task in bytes.
-    checkpoint : keeps them under "imputation_weights"; those of row blocks each under its number
+    checkpoint : keeps them under "weights_by_column"; those of row blocks each under its number
 
     Returns
     -------
@@ -108,18 +111,32 @@ def reconstruction_weights(
     """
     options: dict[str, Any] = {"simplex": simplex, "floor": floor, "block_memory": block_memory}
     if isinstance(graph, sp.csr_array):
-        values = checkpoint("imputation_weights", partial(_weights_of_block, rows, graph, 0, **options))
+        make = partial(_weights_of_block, rows, graph, 0, **options)
+        values = _kept_by_columns(checkpoint, "weights_by_column", make)
         held = compute(values)
         return _weighed(graph, held), _certificates(graph, held)
     parts, certificates = [], []
     for number, (first, block) in enumerate(each_block(graph)):
         make = partial(_weights_of_block, rows, block, first, **options)
-        values = checkpoint(f"imputation_weights_{number}", make)
+        values = _kept_by_columns(checkpoint, f"weights_by_column_{number}", make)
         certificates.append(_certificates(block, compute(values)))
         weighed = delayed(_weighed)(delayed_blocks(graph)[number, 0], _one_block(values))
         parts.append(from_delayed(weighed, block.shape, meta=empty_csr(np.float64)))
         tell("row blocks", number + 1, graph.numblocks[0])
     return da.concatenate(parts), np.concatenate(certificates)
+
+
+def _kept_by_columns(checkpoint: Checkpoint, name: str, make: Callable[[], da.Array]) -> da.Array:
+    """Return an array in blocks of columns after a checkpoint of its transpose: a row block is what a task writes."""
+
+    def turned() -> da.Array:
+        array = make()
+        step = (
+            f"{key_split(array.name)}-turned-{tokenize(array.name)}"  # "transpose" would hide what is solved
+        )
+        return blockwise(np.transpose, "cr", array, "rc", name=step, dtype=array.dtype)
+
+    return checkpoint(name, turned).T
 
 
 def _one_block(values: da.Array) -> Any:
@@ -296,7 +313,7 @@ def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> 
 def solve_by_krylov(
     W: SparseRows, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
 ) -> Solution:
-    """Solve the system by restarted BiCGSTAB, one task per block of columns; the result is stored under "imputed"."""
+    """Solve the system by restarted BiCGSTAB, a task per block of columns; kept under "imputed_by_column"."""
     system = _system(W, Y, known)
     q = system[1].shape[0]
 
@@ -304,7 +321,7 @@ def solve_by_krylov(
         n_rows = q + 2 + columns.RECORDED_STEPS
         return _by_columns(columns.solve_columns, n_rows, *system, tol=tol, max_iter=max_iter)
 
-    solved = checkpoint("imputed", make)
+    solved = _kept_by_columns(checkpoint, "imputed_by_column", make)
     residual, steps, *record = compute(solved[q:])
     n_iter, history = int(steps.max()), _history(np.array(record), steps.astype(np.int64))
     return Solution(solved[:q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
@@ -328,7 +345,7 @@ def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
 def solve_by_power(
     W: SparseRows, Y: da.Array, known: Any, *, tol: float, max_iter: int, lazy: bool, checkpoint: Checkpoint
 ) -> Solution:
-    """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6); kept under "power_<sweeps>".
+    """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6); kept under "power_by_column_<sweeps>".
 
     The sweeps are done SWEEPS_AT_ONCE by one task per block of columns, and the last batch again up to the
     sweep where the rule stops.
@@ -342,8 +359,9 @@ def solve_by_power(
     def sweep(n_sweeps: int) -> da.Array:
         """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""
         before, options = state, {"n_sweeps": n_sweeps, "lazy": lazy}
-        kept = checkpoint(
-            f"power_{done + n_sweeps}",
+        kept = _kept_by_columns(
+            checkpoint,
+            f"power_by_column_{done + n_sweeps}",
             lambda: _by_columns(blocks.power_sweeps, q + 2 * n_sweeps, inside, B, before, **options),
         )
         # A checkpoint may come back in other blocks than it was given in; those of the system are needed.

@@ -23,19 +23,21 @@ from distembed.corpus import (
     tokenize_partition,
 )
 from distembed.corpus.costs import words_in_memory
+from distembed.corpus.growth_blocks import n_types
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.readers import documents_of
+from distembed.corpus.sample import CorpusSample
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.formats.parquet import whole_table
 from distembed.formats.tables import TableError, read_columns
-from distembed.job.inputs import file_sizes, recorded_bytes
+from distembed.job.inputs import recorded_bytes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.stages.corpus import local_scratch
 from distembed.stages.corpus_sections import corpus_of
-from distembed.stages.corpus_sizes import about
+from distembed.stages.corpus_sizes import Sampled, about, sample_of_text
 from distembed.stages.outputs import DOCUMENTS, TOKENS, VOCABULARY
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
@@ -69,20 +71,8 @@ EXCERPT_CHARACTERS = 200
 
 # ---- how large they are -----------------------------------------------------------------------------------
 
-EXPANSION = {".bz2": 3.6, ".xz": 3.85, ".zst": 3.8, ".gz": 3.0, ".parquet": 2.0}
-"""Bytes of text a byte of a compressed file holds, measured on English Wikipedia text."""
-
-BYTES_PER_TOKEN = 6.2
-"""Bytes of plain text a token takes, with what separates it from the next."""
-
-TOKENS_PER_DOCUMENT = 200
-"""Between a help page (280) and an encyclopedia's lead paragraph (70): the files of data/parallel."""
-DISTINCT_WORDS = 12
-"""Words of a vocabulary for the root of a token: Heaps' law, 10,500 words for 700,000 tokens."""
-
-
 WORDS_PER_DOCUMENT = 70
-"""Different words of such a document."""
+"""Different words of a document between a help page and an encyclopedia's lead paragraph, those of data/parallel."""
 
 
 class ParallelSizes(NamedTuple):
@@ -114,7 +104,7 @@ def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     read = _collections_of(job, {} if counted is None else counted.stages)
     n_tokens = sum(read.n_tokens)
-    nonzero = min(n_tokens, WORDS_PER_DOCUMENT * sum(read.n_documents))
+    nonzero = read.n_nonzero or min(n_tokens, WORDS_PER_DOCUMENT * sum(read.n_documents))
     first, second = (*read.n_documents, 0)[:2]
     return ParallelSizes(
         first, second, read.n_bytes, nonzero, n_tokens, sum(read.n_words), read.n_partitions, read.exact
@@ -130,6 +120,8 @@ class CollectionSizes(NamedTuple):
     n_tokens: list[int]
     n_words: list[int]
     exact: bool
+    n_nonzero: int = 0
+    """Of a sample; 0 where tokens were counted."""
 
 
 def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSizes:
@@ -145,20 +137,29 @@ def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSi
             recorded_bytes(done["tokens"].parameters), n_partitions, documents, tokens, words, exact=True
         )
     collections = [collection_of(job, side) for side in sides]
-    sizes = [file_sizes(partition.url for partition in one.partitions) for one in collections]
-    n_bytes = sum(size for side in sizes for size in side.values())
-    # Two texts of one record share the bytes of its file.
-    shared = 2 if len(sides) == 2 and sizes[0].keys() & sizes[1].keys() else 1
-    tokens = [sum(_tokens(url, size) for url, size in side.items()) // shared for side in sizes]
-    documents = [max(1, n // TOKENS_PER_DOCUMENT) for n in tokens]
-    words = [int(DISTINCT_WORDS * n**0.5) for n in tokens]
-    n_bundles = sum(len(one.bundles) for one in collections)
-    return CollectionSizes(n_bytes, n_bundles, documents, tokens, words, exact=False)
+    found = [
+        Sampled(sample, _growth(one, sample))
+        for one, sample in zip(collections, map(_sample, collections), strict=True)
+    ]
+    return CollectionSizes(
+        sum(partition.n_bytes for one in collections for partition in one.partitions),
+        sum(len(one.bundles) for one in collections),
+        [max(1, round(sample.n_documents * growth)) for sample, growth in found],
+        [round(sample.n_tokens * growth) for sample, growth in found],
+        [n_types(each.sample.counts, each.growth, each.law) for each in found],
+        exact=False,
+        n_nonzero=round(sum(float(sample.document_counts.sum()) * growth for sample, growth in found)),
+    )
 
 
-def _tokens(url: str, n_bytes: int) -> int:
-    expansion = next((factor for suffix, factor in EXPANSION.items() if url.endswith(suffix)), 1.0)
-    return int(n_bytes * expansion / BYTES_PER_TOKEN)
+def _sample(corpus: Corpus) -> CorpusSample:
+    return sample_of_text(corpus.bundles, corpus.tokenizer)
+
+
+def _growth(corpus: Corpus, sample: CorpusSample) -> float:
+    """Return how many times as long as a sample of it a collection is."""
+    n_bytes = sum(partition.n_bytes for partition in corpus.partitions)
+    return 1.0 if sample.is_whole else max(1.0, n_bytes / max(sample.n_bytes, 1))
 
 
 # ---- documents --------------------------------------------------------------------------------------------
@@ -403,10 +404,27 @@ def pair_columns(path: str) -> Mapping[str, NDArray[Any]]:
     return columns
 
 
+CHECKED_BYTES = 64 << 20
+"""Bytes of a collection, at most, that is read for its ids before a job runs."""
+
+
 def check_pairs(job: Any) -> list[str]:
-    """Open the table of pairs, where there is one, and return how many it has."""
+    """Open the table of pairs, where there is one, and return how many it has.
+
+    Raises
+    ------
+    ValueError
+        If it names an id that is not there, which is looked up in collections of a moderate size.
+    """
     path = job.pairs.path
-    return [] if path is None else [f"{len(pair_columns(path)[SIDES[0]]):,} pairs in {path}"]
+    if path is None:
+        return []
+    columns = pair_columns(path)
+    for side in SIDES:
+        corpus = collection_of(job, side)
+        if sum(partition.n_bytes for partition in corpus.partitions) <= CHECKED_BYTES:
+            _rows(path, side, columns[side], places_of([one.id for one in corpus.documents()], side))
+    return [f"{len(columns[SIDES[0]]):,} pairs in {path}"]
 
 
 def _with_file(path: str, places: Sequence[dict[str, int]], same: NDArray[np.int64]) -> Pairs:

@@ -311,7 +311,7 @@ def _look_at_tokens(counted: Counted) -> tuple[CorpusInput, Sampled]:
 def _look_at_text(job: CorpusJob) -> tuple[CorpusInput, Sampled]:
     """Return how much there is to read, and a sample of the text."""
     corpus, plan = corpus_of(job.corpus), job.plan
-    sample = _sample_of_text(corpus.bundles, corpus.tokenizer)
+    sample = sample_of_text(corpus.bundles, corpus.tokenizer)
     there, n_partitions = sum(partition.n_bytes for partition in corpus.partitions), len(corpus.bundles)
     if plan.tokens is not None:
         growth = plan.tokens / max(sample.n_tokens, 1)
@@ -328,7 +328,7 @@ def _look_at_text(job: CorpusJob) -> tuple[CorpusInput, Sampled]:
 
 
 @lru_cache(maxsize=4)
-def _sample_of_text(bundles: tuple[tuple[Partition, ...], ...], tokenizer: Tokenizer) -> CorpusSample:
+def sample_of_text(bundles: tuple[tuple[Partition, ...], ...], tokenizer: Tokenizer) -> CorpusSample:
     """Return a sample of a corpus; other settings of a job are planned with the same."""
     return sample_bundles(bundles, tokenizer)
 

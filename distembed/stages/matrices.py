@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+import scipy.sparse as sp
 from pydantic import Field
 
 from distembed.files import read_small
@@ -24,7 +26,7 @@ class MatrixSection(Section):
     """`[input]`: a matrix, a row per thing, and the names of its rows; see `distembed.stages.matrices`."""
 
     path: InputPath
-    """The matrix: a vector file, CSV, TSV, Parquet, .npy, .npz, a Zarr array, or AnnData (.zarr or .h5ad)."""
+    """The matrix: vectors, CSV, TSV, Excel, Parquet, .npy, .npz, .mtx, a Zarr array, or AnnData (.zarr or .h5ad)."""
     key: str | None = Field(default=None, min_length=1)
     """The array of an npz, of a Zarr group or of an AnnData file, such as obsm/X_pca."""
     columns: tuple[str, ...] = ()
@@ -38,7 +40,7 @@ class MatrixSection(Section):
 
 
 CHARACTERS_OF_VALUE = 8
-"""Of a value of a vector file in text, with its blank, where no header says how many rows there are."""
+"""Of a value of a vector file in text, with its space, where no header says how many rows there are."""
 
 
 class MatrixSize(NamedTuple):
@@ -66,6 +68,27 @@ def open_matrix(section: MatrixSection) -> Matrix:
     if section.names is None:
         return matrix
     return matrix._replace(names=partial(_listed_names, section.names, matrix.shape[0]))
+
+
+COUNTED_ROWS = 200
+"""Rows by which counts are told from other numbers."""
+
+
+def advice_on_counts(section: MatrixSection) -> list[str]:
+    """Return a sentence where the first rows of a matrix look like counts of cells or documents, of uneven totals."""
+    if _kind(section.path) in ("vectors", "workspace"):
+        return []
+    matrix = open_matrix(section)
+    rows = sp.csr_array(matrix.read(0, min(COUNTED_ROWS, matrix.shape[0])))
+    totals, values = rows.sum(axis=1), rows.data
+    are_counts = rows.nnz and values.min() >= 0 and values.max() > 1 and (values == np.floor(values)).all()
+    if not are_counts or 2 * rows.nnz > np.prod(rows.shape) or totals.max() < 2 * np.median(totals):
+        return []
+    return [
+        f"{section.path} looks like counts, whose totals run from {totals.min():,.0f} to {totals.max():,.0f}: rows are "
+        "nearer by what they are if each is divided by its total and log(1 + x) is taken first (in scanpy "
+        "normalize_total and log1p)"
+    ]
 
 
 def matrix_size(section: MatrixSection) -> MatrixSize:

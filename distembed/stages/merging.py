@@ -121,7 +121,7 @@ def _check_settings(jobs: Sequence[CorpusJob], places: Sequence[str], reporter: 
         other = _settings(job)
         if job.job.system != jobs[0].job.system:
             raise JobError(
-                f"{places[0]} is of system {jobs[0].job.system} and {place} of {job.job.system}: they cannot be merged"
+                f"{places[0]} is of method {jobs[0].job.system} and {place} of {job.job.system}: they cannot be merged"
             )
         differing = [key for key in {**first, **other} if first.get(key) != other.get(key)]
         refused = [key for key in differing if key.split(".")[0] in SAME]

@@ -65,11 +65,14 @@ def _of_rows(domain: Domain) -> list[str]:
 
 def outlying_rows(matrix: Floats) -> NDArray[np.int64]:
     """Return the rows that have a third of the spread, or more, of half of the columns or more."""
-    squares = (np.asarray(matrix, np.float64) - np.median(matrix, axis=0)) ** 2
-    totals = squares.sum(axis=0)
-    varies = totals > 0
-    shares = squares[:, varies] / totals[varies]
-    return np.flatnonzero(2 * (shares >= LARGE_SHARE).sum(axis=1) >= max(1, int(varies.sum())))
+    n_large, n_varying = np.zeros(len(matrix), np.int64), 0
+    for column in matrix.T:
+        squares = (column.astype(np.float64) - np.median(column)) ** 2
+        total = squares.sum()
+        if total > 0:
+            n_large += squares >= LARGE_SHARE * total
+            n_varying += 1
+    return np.flatnonzero(2 * n_large >= max(1, n_varying))
 
 
 def _of_ids(domain: Domain) -> list[str]:
@@ -107,11 +110,13 @@ def _of_skewed(domain: Domain) -> list[str]:
 
 def skewed_columns(matrix: Floats) -> NDArray[np.bool_]:
     """Return which columns hold no negative number and are skewed to the right."""
-    centered = np.asarray(matrix, np.float64) - matrix.mean(axis=0)
+    found = np.asarray(matrix.min(axis=0) >= 0)
+    positive = matrix[:, found].astype(np.float64)
+    centered = positive - positive.mean(axis=0)
     spreads = centered.std(axis=0)
     skewness = (centered**3).mean(axis=0) / np.where(spreads > 0, spreads, 1.0) ** 3
-    is_binary = ((matrix == 0) | (matrix == 1)).all(axis=0)
-    return np.asarray((matrix.min(axis=0) >= 0) & (skewness > SKEWED) & ~is_binary)
+    found[found] = (skewness > SKEWED) & ~((positive == 0) | (positive == 1)).all(axis=0)
+    return found
 
 
 def _quoted(name: str) -> str:

@@ -53,7 +53,7 @@ def read_domain(section: DomainSection, matching: MatchingSection | None = None)
     ------
     TableError
         If the table lacks a column, a name stands twice, or a cell holds no finite number, where the section does
-        not say what is to become of it; all problems are told at once.
+        not say what is to become of it; all problems are named at once.
     """
     first = _read_one(section)
     if not section.also:
@@ -75,7 +75,7 @@ def _read_one(section: DomainSection, *, remedy: str = "set domain.decimal") -> 
         domain = renamed(without_named(from_vectors(section), section.drop_rows, lacking), section)
         domain = settled(domain, section, key="domain", problems=lacking)
         return scaled(domain, standardize=True) if section.standardize else domain
-    table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+    table = section.table()
     key, problems = key_and_problems(
         table, section, [*section.columns, *section.one_hot, *filter(None, [section.label_column])]
     )
@@ -308,7 +308,7 @@ def _cells(
     section: DomainSection, columns: Sequence[str], decimal: Decimal | None, problems: list[str]
 ) -> Domain:
     """Return the columns of a table that the earlier one had; what is wrong with them is added to the problems."""
-    table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+    table = section.table()
     drop = tuple(name for name in section.drop if name in table.columns)
     key, _ = key_and_problems(table, section.model_copy(update={"drop": drop}), [])
     if key in columns:

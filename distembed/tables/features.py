@@ -126,6 +126,7 @@ def from_prices(
     section: DomainSection, table: Table, key: str, problems: list[str], *, remedy: str
 ) -> Domain:
     """Return the correlations of the returns of all columns that have prices enough in the window of dates."""
+    table, key = _turned(section, table, key)
     dates = np.array(texts_of(table.columns[key]))
     rows, notes = _rows_in_time(section, dates)
     wanted = section.columns or [name for name in table.columns if name not in (key, *section.drop)]
@@ -137,6 +138,38 @@ def from_prices(
         matrix: NDArray[np.float64] = np.asarray(np.corrcoef(found.matrix, rowvar=False))
     notes = [*series.notes, *notes, *found.notes]
     return Domain(found.names, matrix, found.names, [""] * len(found.names), found.left_out, notes)
+
+
+def _turned(section: DomainSection, table: Table, key: str) -> tuple[Table, str]:
+    """Return a table of a name, a date and a price in each row turned to a column for each name, and its dates.
+
+    A table of another form is returned as it is.
+    """
+    texts = {name: texts_of(column) for name, column in table.columns.items() if name not in section.drop}
+    dates = next((name for name, values in texts.items() if all(map(YEAR_FIRST.match, values))), None)
+    rest = [name for name in texts if name != dates]
+    read = read_numbers(table, rest, decimal=section.decimal)
+    prices = [column for column in read.numbers if column.name in (section.columns or rest)]
+    if dates is None or len(set(texts[dates])) == len(texts[dates]) or len(read.texts) != 1:
+        return table, key
+    if len(prices) != 1:
+        listed = some(column.name for column in read.numbers)
+        raise TableError(
+            f"{section.path} has several rows of each date and the columns of numbers {listed}: name that of the "
+            "prices with domain.columns"
+        )
+    names = texts[read.texts[0]]
+    days, day = np.unique(texts[dates], return_inverse=True)
+    columns, column = np.unique(names, return_inverse=True)
+    if len(set(zip(day.tolist(), column.tolist(), strict=True))) < len(names):
+        raise TableError(f"{section.path} has two prices of a name on one date: keep one")
+    matrix = np.full((len(days), len(columns)), np.nan)
+    matrix[day, column] = prices[0].values
+    note = (
+        f"{section.path} has a row for each name and date: turned to a column for each of {read.texts[0]!r}"
+    )
+    held = {dates: days, **dict(zip(columns.tolist(), matrix.T, strict=True))}
+    return table._replace(columns=held, notes=[*table.notes, note]), dates
 
 
 def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> tuple[NDArray[np.int64], list[str]]:

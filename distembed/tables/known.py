@@ -40,7 +40,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
     """Return whether the domain at a path is vectors of words, as it says or by its name and its first line.
 
     A `.parquet` file counts as a table unless `format = "vectors"`, and so does text whose fields are separated by
-    more than blanks.
+    more than spaces.
     """
     if chosen != "auto":
         return chosen == "vectors"
@@ -52,7 +52,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
 
 
 def _begins_like_vectors(path: str) -> bool:
-    """Return whether the first line is the header of a vector file, or a word and numbers between blanks."""
+    """Return whether the first line is the header of a vector file, or a word and numbers between spaces."""
     with opened(path, "rb", compression="infer") as file:
         line = file.readline(1 << 16).decode(errors="replace")
     fields = line.split()
@@ -137,7 +137,7 @@ def read_known(section: KnownSection, matching: MatchingSection | None = None) -
         If the vector file is damaged, or a name stands twice.
     """
     if _is_table(section):
-        table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+        table = section.table()
         known = _from_table(section, table)
     else:
         table = None
@@ -152,7 +152,7 @@ def known_width(section: KnownSection) -> int:
     """Return the number of components of the vectors a job knows, from the first of them."""
     if not _is_table(section):
         return int(vectors_at(section.path, max_words=1).vectors.shape[1])
-    table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+    table = section.table()
     return int(_from_table(section.model_copy(update={"max_words": 1}), table).vectors.vectors.shape[1])
 
 

@@ -79,7 +79,7 @@ SEARCHED_WORDS = 500_000
 """Words without a name, the first ones, among which near misses are sought; vector files have frequent words first."""
 
 LEAST_LETTERS = 6
-"""Letters of the shorter of two spellings, without blanks, that may differ in one of them and still be offered."""
+"""Letters of the shorter of two spellings, without spaces, that may differ in one of them and still be offered."""
 
 
 MOST_OF_A_HALF = 20
@@ -157,7 +157,7 @@ def _foldings(matching: MatchingSection) -> dict[str, Callable[[str], str]]:
 
 
 def _bare(name: str) -> str:
-    """Return the letters and digits of a name in lower case, without accents, blanks and legal forms."""
+    """Return the letters and digits of a name in lower case, without accents, spaces and legal forms."""
     name = name.casefold()
     if not name.isascii():
         name = "".join(

@@ -18,7 +18,6 @@ from distembed.formats.tables import (
     TableError,
     key_column,
     no_column,
-    read_table,
     some,
     texts_of,
 )
@@ -395,9 +394,9 @@ def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ())
     ------
     TableError
         If the table lacks a column, an id stands twice, or a row that is not empty has a cell without a finite number,
-        where the section does not say what is to become of it; all problems are told at once.
+        where the section does not say what is to become of it; all problems are named at once.
     """
-    table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+    table = section.table()
     problems = [no_column(table, name) for name in (*section.drop, *columns) if name not in table.columns]
     left = {name: column for name, column in table.columns.items() if name not in section.drop}
     ids = key_column(table._replace(columns=left), section.name_column)

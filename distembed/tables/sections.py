@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from distembed.formats.tables import Table, read_table
 from distembed.job.model import InputPath, Only, Section, later
 
 
@@ -13,7 +14,7 @@ class PlaceSection(Section):
     """Where a table lies."""
 
     path: InputPath
-    """The table: CSV, TSV, Parquet or npz, also compressed."""
+    """The table: CSV, TSV, Excel (.xlsx), Parquet or npz, text also compressed."""
 
 
 class ReadingSection(Section):
@@ -27,6 +28,8 @@ class ReadingSection(Section):
     """What separates the columns of a text file; "auto" finds it."""
     encoding: str = "auto"
     """The encoding of a text file; "auto" finds it."""
+    skip_rows: int = later(0, ge=0)
+    """Rows above the header of a text file or a sheet that are passed over."""
     decimal: Literal["auto", ".", ","] = "auto"
     """The decimal sign of numbers; "auto" finds it."""
     missing: Literal["refuse", "median", "drop_row", "drop_column"] = "refuse"
@@ -41,6 +44,12 @@ class ReadingSection(Section):
 
 class TableSection(ReadingSection, PlaceSection):
     """What is said of any table: where it lies, how it is read, and what becomes of faults in it."""
+
+    def table(self) -> Table:
+        """Return the table as it stands in its file."""
+        return read_table(
+            self.path, delimiter=self.delimiter, encoding=self.encoding, skip_rows=self.skip_rows
+        )
 
 
 class DomainSection(TableSection):
@@ -119,4 +128,4 @@ class MatchingSection(Section):
     ignore_case: bool = False
     """Whether upper and lower case are taken as equal."""
     ignore_underscores: bool = True
-    """Whether underscores and blanks are taken as equal."""
+    """Whether underscores and spaces are taken as equal."""

@@ -7,7 +7,7 @@
 
 =================  ===========================================================================================
 word2vec           text, first line `n_words n_components`, then `word value value ...`
-word2vec-binary    first line as above, then for each word its bytes, one blank, little-endian float32 values;
+word2vec-binary    first line as above, then for each word its bytes, one space, little-endian float32 values;
                    a line end before a word is skipped (the C program writes one, gensim does not)
 glove              word2vec text without its first line
 parquet            columns `word` (string) and `vector` (list of float32)
@@ -21,10 +21,10 @@ With a table of character n-grams (`SubwordTable`) every string has a vector; on
 
 Text and binary may be compressed (.gz, .bz2, .xz, .zst by the name's end). A path may be any fsspec URL.
 
-**Words with blanks.** Text is read from the right: the last d fields are the values, everything before them
+**Words with spaces.** Text is read from the right: the last d fields are the values, everything before them
 is the word, so GloVe's `. . .` is read as written. A line is refused when the field before the values is a
-number, because then it has too many values rather than a word with blanks. Binary ends a word at the first
-blank. Writing text or binary refuses words that hold blanks, tabs or line ends, or are empty, because other
+number, because then it has too many values rather than a word with spaces. Binary ends a word at the first
+space. Writing text or binary refuses words that hold spaces, tabs or line ends, or are empty, because other
 programs would misread the file; `space="_"` writes another character in their place (and is refused where
 two words would become one), Parquet and safetensors keep every word as it is.
 """

@@ -74,7 +74,7 @@ def read_vectors(
     max_words : int, optional
         Read only the first words of the file.
     encoding : str
-        The encoding of the words in text and binary files: any that agrees with ASCII on blanks and digits.
+        The encoding of the words in text and binary files: any that agrees with ASCII on spaces and digits.
     errors : {"strict", "replace"}
         Whether words that are not valid in the encoding are an error or are replaced.
     duplicates : {"error", "first"}
@@ -210,7 +210,7 @@ def write_vectors(
         By default it follows the extension: .txt .vec .w2v word2vec text, .bin word2vec binary, .glove,
         .parquet, .safetensors, .fasttext.bin.
     space : str, optional
-        The character written in place of blanks, tabs and line ends inside words (text and binary).
+        The character written in place of spaces, tabs and line ends inside words (text and binary).
     half : bool
         Write float16 in place of float32 (safetensors): half the bytes, and three digits.
 
@@ -224,7 +224,7 @@ def write_vectors(
     chosen = format or vector_format(name)
     if chosen is None or chosen == "auto" or chosen not in get_args(VectorFormat):
         raise ValueError(
-            f"the format of {name} cannot be told from its name: end it in .txt, .bin, .glove, .parquet, "
+            f"the format of {name} cannot be detected from its name: end it in .txt, .bin, .glove, .parquet, "
             f".safetensors or .fasttext.bin, or give the format, one of {', '.join(get_args(VectorFormat)[1:])}"
         )
     if chosen in ("parquet", "safetensors") and compression_of(name):
@@ -249,12 +249,12 @@ def write_vectors(
 
 
 def _write_words(words: list[str], chosen: str, space: str | None) -> list[str]:
-    """Return the words as written, with blanks replaced or refused; two words are never written as the same word."""
+    """Return the words as written, with spaces replaced or refused; two words are never written as the same word."""
     written = words if space is None else [_BLANK.sub(space, word) for word in words]
     bad = next((word for word in written if not word or _BLANK.search(word)), None)
     if bad is not None:
         raise ValueError(
-            f"the word {bad!r} cannot be written as {chosen}, which ends words at blanks; "
+            f"the word {bad!r} cannot be written as {chosen}, which ends words at spaces; "
             'give space="_" (--space _ on the command line), or save as .parquet or .safetensors'
         )
     first: dict[str, str] = {}

@@ -3,7 +3,7 @@
 Lines and records are parsed by compiled loops. A line that the loop cannot parse is passed to a plain Python parser,
 which reads unusual lines and describes what is wrong with bad ones.
 
-In binary a header line stands first, then for each word its bytes, a blank and little-endian float32 values.
+In binary a header line stands first, then for each word its bytes, a space and little-endian float32 values.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ def read_binary(stream: Stream, source: Source, n_words: int, n_components: int)
             )
         if len(rest) > MAX_WORD_BYTES + 4 * n_components:
             raise VectorFileError(
-                f"{source.at(n_read)}: no blank after a word in {MAX_WORD_BYTES} bytes; correct the header's "
+                f"{source.at(n_read)}: no space after a word in {MAX_WORD_BYTES} bytes; correct the header's "
                 "number of components, or name another format="
             )
     if n_read < n_words:

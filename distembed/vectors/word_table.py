@@ -134,7 +134,7 @@ class WordTable:
         format : str, optional
             One of the formats of `load`; by default that of the extension.
         space : str, optional
-            What stands in text and binary files in place of the blanks of a word; by default such words are refused.
+            What stands in text and binary files in place of the spaces of a word; by default such words are refused.
         half : bool
             Whether values are written as float16 in place of float32, which .safetensors alone has.
 

@@ -14,6 +14,7 @@ from distembed.stages.words import content_words
 from distembed.storage.workspace import Workspace
 from distembed.views.report.figures import COLORS, INK, MUTED, WIDE, Drawing, figure_format, save_figure
 from distembed.views.report.page import short
+from distembed.views.report.run import origin
 
 SHOWN_CURVES = 6
 """Words, by default, whose change over several parts is drawn."""
@@ -41,14 +42,14 @@ def draw_changes(job: Job, target: str, *, words: Sequence[str] = (), n_words: i
     Raises
     ------
     ValueError
-        If the format cannot be told, the job is no comparison, or none of the words can be judged.
+        If the format cannot be detected, the job is no comparison, or none of the words can be judged.
     """
     figure_format(target)
     place = job.job.workspace
     tables = system_of(job).tables()
     if "changes" not in tables:
         raise ValueError(
-            f"{place} is of a job of the system {job.job.system}, which has no changes: name the workspace of a "
+            f"{place} is of a job of the method {job.job.system}, which has no changes: name the workspace of a "
             "comparison"
         )
     batches = [piece.columns for piece in tables["changes"](job, Workspace.open(place)).pieces]
@@ -60,7 +61,8 @@ def draw_changes(job: Job, target: str, *, words: Sequence[str] = (), n_words: i
     if not found:
         raise ValueError(f"none of the words asked for can be judged in {place}: {', '.join(words) or 'any'}")
     parts = [first, *(batch["other"][0].as_py() for batch in from_first)]
-    save_figure(target, _lines(found, parts) if len(parts) == 2 else _curves(found, parts))
+    drawing = _lines(found, parts) if len(parts) == 2 else _curves(found, parts)
+    save_figure(target, drawing, origin=origin(job))
     unknown = [word for word in words if word not in found]
     left_out = f"; cannot be judged: {', '.join(unknown)}" if unknown else ""
     return f"{plural(len(found), 'word')} in {plural(len(parts), 'part')} in {target}{left_out}"
@@ -103,7 +105,7 @@ def _lines(found: Rows, parts: Sequence[str]) -> Drawing:
         axes.set_yticks(heights, [short(row["word"]) for row in rows], color=INK)
         axes.set_xlabel(f"change between {parts[0]} and {parts[1]}")
         axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlim(left=min(0.0, *(row["low"] for row in rows)))
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
         axes.grid(visible=False, axis="y")
         axes.legend()
 

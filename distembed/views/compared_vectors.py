@@ -15,6 +15,7 @@ from distembed.manifold.compared_vectors import AxesMap, ComparedVectors, compar
 from distembed.stages.words import content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
+from distembed.views.compared_runs import compared_runs
 
 NO_FLOOR = (
     "An orthogonal map has no noise floor of its own: also words that do not differ lie apart, rare ones the most. "
@@ -77,7 +78,13 @@ def compare_sources(
     if unknown is not None:
         raise KeyError(f"{unknown!r} is not among the {len(found.words):,} words that both sides have")
     sizes = " and ".join(f"{len(side):,} words x {side.vectors.shape[1]}" for side in sides)
+    runs = (
+        []
+        if isinstance(first, VectorFile) or isinstance(second, VectorFile)
+        else compared_runs(job_of(first), job_of(second))
+    )
     sentences = [
+        *runs,
         f"{sizes}; {plural(len(found.words), 'word')} in both.",
         ONE_CORE if is_one_core else NO_FLOOR,
     ]

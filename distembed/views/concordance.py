@@ -24,7 +24,7 @@ SIDE = 38
 def _lines(job: Job, word: str) -> Iterator[Occurrence]:
     """Return the places of a word in the files of a job, which its own file must name."""
     if not isinstance(job, CorpusJob):
-        raise JobError(f"a job of the system {job.job.system} reads no running text: name a job that does")
+        raise JobError(f"a job of the method {job.job.system} reads no running text: name a job that does")
     if job.is_recorded:
         raise JobError(
             f"the files of the corpus have to be read, and {job.job.workspace} may be a stranger's: name the job's own "
@@ -39,12 +39,12 @@ def write_concordance(job: Job, word: str, target: str, *, n: int | None = None)
     Raises
     ------
     ValueError
-        If the format of the target cannot be told, or the word stands nowhere.
+        If the format of the target cannot be detected, or the word stands nowhere.
     """
     chosen = table_format(target)
     if chosen is None:
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+            f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
         )
     batches = list(_batches(islice(_lines(job, word), n)))
     if not batches:

@@ -13,6 +13,7 @@ from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors, place_of
 from distembed.job.stage import System, system_of
 from distembed.job.tables import Table
+from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
@@ -29,6 +30,7 @@ from distembed.views.report.figures import (
 from distembed.views.report.maps import MapMethod, map_drawing, plane
 from distembed.views.report.page import Floats, short
 from distembed.views.report.panels import PANELS_ACROSS, panel_drawing
+from distembed.views.report.run import origin
 
 Drawn = Literal["words", "documents"]
 """What the points of a map are."""
@@ -81,7 +83,7 @@ def draw_map(
     Raises
     ------
     ValueError
-        If the format cannot be told, none of the names is known, or the job has no documents with topics.
+        If the format cannot be detected, none of the names is known, or the job has no documents with topics.
     """
     figure_format(target)
     job = None if isinstance(source, VectorFile) else job_of(source)
@@ -100,7 +102,8 @@ def draw_map(
         )
     points, _ = plane(found.vectors, method, 0)
     placed = map_drawing(points, found.names, found.groups)
-    warning = save_figure(target, placed.drawing, font=font)
+    made_from = "" if job is None else origin(job)
+    warning = save_figure(target, placed.drawing, font=font, origin=made_from)
     n_composed = found.groups.count(COMPOSED)
     composed = f", {n_composed:,} composed from n-grams" if n_composed else ""
     left_out = f"; not found: {', '.join(found.unknown)}" if found.unknown else ""
@@ -150,11 +153,10 @@ def _documents(job: Job | None, source: str, names: Sequence[str], n_points: int
     # without a field of ids an id is a place in a file, which tells a reader nothing
     has_ids = bool(wanted) or getattr(getattr(job, "corpus", None), "id_field", "id") is not None
     vectors = np.array([row.weights for row in found], np.float64).reshape(len(found), -1)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unknown = sorted(wanted - {name for row in found for name in (row.id, row.title)})
     return Points(
         [row.title or (row.id if has_ids else "") for row in found],
-        vectors / np.where(lengths > 0, lengths, 1),
+        directions(vectors),
         [called.get(row.topic, str(row.topic)) for row in found],
         unknown,
     )
@@ -180,10 +182,10 @@ def _rows(table: Table) -> Iterator[DocumentRow]:
 
 
 def _table(job: Job | None, source: str, what: str) -> Table:
-    """Return a table that a job gives away."""
+    """Return a table that a job exports."""
     system: System | None = None if job is None else system_of(job)
     if job is None or system is None or what not in system.tables():
-        kind = "is a vector file" if job is None else f"is of a job of the system {job.job.system}"
+        kind = "is a vector file" if job is None else f"is of a job of the method {job.job.system}"
         raise ValueError(
             f"{source} {kind}, which has no {what}: draw words, or name the workspace of a topics job"
         )
@@ -234,7 +236,7 @@ def draw_topics(
     Raises
     ------
     ValueError
-        If the format cannot be told, a number is that of no topic, or the job has no topics with weights.
+        If the format cannot be detected, a number is that of no topic, or the job has no topics with weights.
     """
     figure_format(target)
     every = _topic_rows(job, job.job.workspace)
@@ -248,7 +250,7 @@ def draw_topics(
             f"there is no topic {unknown[0]} in {job.job.workspace}: give numbers from 0 to {max(every)}"
         )
     panels = {number: every[number][:n_words] for number in (topics or every)}
-    warning = save_figure(target, _bars(panels, n_words), font=font)
+    warning = save_figure(target, _bars(panels, n_words), font=font, origin=origin(job))
     return _with(
         f"{plural(len(panels), 'topic')} with up to {plural(n_words, 'word')} each in {target}", warning
     )
@@ -271,7 +273,7 @@ def draw_shares(job: Job, target: str, *, by: str | None = None, font: str | Non
     Raises
     ------
     ValueError
-        If the format cannot be told, or the documents have no such column.
+        If the format cannot be detected, or the documents have no such column.
     """
     figure_format(target)
     rows = [
@@ -287,7 +289,7 @@ def draw_shares(job: Job, target: str, *, by: str | None = None, font: str | Non
         if row["column"] == chosen:
             ends = None if row["low"] is None else (row["low"], row["high"])
             panels[names[row["topic"]]].append(Interval(row["value"], row["share"], ends))
-    warning = save_figure(target, panel_drawing(panels), font=font)
+    warning = save_figure(target, panel_drawing(panels), font=font, origin=origin(job))
     n_values = len({row["value"] for row in rows if row["column"] == chosen})
     return _with(
         f"{plural(len(panels), 'topic')} by {plural(n_values, 'value')} of {chosen} in {target}", warning

@@ -103,7 +103,7 @@ def explain_job(job: Job, asked: Asked) -> Explanation:
     module = system_of(job).explanation
     if module is None:
         raise ValueError(
-            f"results of the system {job.job.system} are not explained: "
+            f"results of the method {job.job.system} are not explained: "
             "explain takes psdvec, topics and imputation jobs"
         )
     explained: Explanation = import_module(module).explain(job, Workspace.open(job.job.workspace), asked)

@@ -1,4 +1,4 @@
-"""Tables as files, written some rows at a time: Parquet, comma- and tab-separated values, NumPy's npy, Zarr."""
+"""Tables as files, written some rows at a time: Parquet, CSV, TSV, Excel, NumPy's npy, Zarr."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from distembed.formats.names import VectorFormat as Format
 from distembed.formats.names import compression_of, suffix_of, vector_format
 from distembed.formats.streams import writing
 from distembed.formats.tables import FORMULA
+from distembed.formats.workbooks import writing_sheet
 from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
@@ -41,7 +42,7 @@ from distembed.vectors import WordVectors
 from distembed.vectors.files import SUBWORD_FORMATS
 from distembed.views.export_cells import ARRAYS, prepare_cells
 
-TableFormat = Literal["parquet", "csv", "tsv", "npy"]
+TableFormat = Literal["parquet", "csv", "tsv", "xlsx", "npy"]
 
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 """The formats of tables; each is the end of a file's name without its dot."""
@@ -73,7 +74,7 @@ def write_table(
     path : str
         Text is compressed by the end of the name (.gz, .bz2, .xz, .zst).
     table : Table
-    format : {"parquet", "csv", "tsv", "npy"}
+    format : {"parquet", "csv", "tsv", "xlsx", "npy"}
         "npy" holds the numbers alone, float32 (rows, width), in the order of the rows.
     escape : bool
         Put an apostrophe before a text of "csv" and "tsv" that begins with one of ``= + - @``, a tab or a carriage
@@ -82,9 +83,10 @@ def write_table(
     Raises
     ------
     ValueError
-        If "npy" is asked of a table without numbers, or a Parquet or npy file is to be compressed as a whole.
+        If "npy" is asked of a table without numbers, a Parquet, Excel or npy file is to be compressed as a whole,
+        or a sheet cannot hold the table.
     """
-    if format in ("parquet", "npy") and compression_of(path):
+    if format in ("parquet", "xlsx", "npy") and compression_of(path):
         raise ValueError(
             f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
         )
@@ -127,6 +129,18 @@ def _separated(file: IO[bytes], table: Table, *, delimiter: str) -> Iterator[Wri
 
 
 @contextmanager
+def _xlsx(file: IO[bytes], table: Table) -> Iterator[Write]:
+    schema = _schema(table, as_lists=False)
+    with writing_sheet(file, schema.names) as add:
+
+        def write(piece: Piece) -> None:
+            for row in zip(*_batch(piece, table.numbers, schema).to_pydict().values(), strict=True):
+                add(row)
+
+        yield write
+
+
+@contextmanager
 def _npy(file: IO[bytes], table: Table) -> Iterator[Write]:
     assert table.numbers is not None
     shape = (table.n_rows, table.numbers.width)
@@ -144,6 +158,7 @@ _WRITERS: dict[TableFormat, Any] = {
     "parquet": _parquet,
     "csv": partial(_separated, delimiter=","),
     "tsv": partial(_separated, delimiter="\t"),
+    "xlsx": _xlsx,
     "npy": _npy,
 }
 
@@ -271,7 +286,7 @@ class ExportOptions(NamedTuple):
     format : str, optional
         One of `TABLE_FORMATS` and `VECTOR_FORMATS`; by default the end of the file's name tells.
     space : str, optional
-        Written in place of blanks inside words, in the formats that end a word at a blank.
+        Written in place of spaces inside words, in the formats that end a word at a space.
     max_words : int, optional
         Keep only the first words. The others are composed by those who read the file, where there is a table of
         n-grams and the format keeps it.
@@ -332,7 +347,7 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     Raises
     ------
     ValueError
-        If the system has no such table, the format cannot be told, or does not fit the table.
+        If the system has no such table, the format cannot be detected, or does not fit the table.
     KeyError, FileNotFoundError
         If the job has not come so far.
     """
@@ -381,7 +396,7 @@ def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) ->
     Raises
     ------
     ValueError
-        If the format cannot be told, or does not do what the options ask.
+        If the format cannot be detected, or does not do what the options ask.
     """
     whole = vectors if options.buckets is None else _with_buckets(vectors, options.buckets)
     kept = whole if options.max_words is None else whole.head(options.max_words)
@@ -440,18 +455,18 @@ def _choice(
     chosen = options.format or table_format(target) or vector_format(target)
     if chosen not in (*TABLE_FORMATS, *VECTOR_FORMATS):
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .parquet, .csv (which Excel opens), "
-            ".tsv or .npy (word vectors also .txt, .bin, .glove, .safetensors or .fasttext.bin), or give --format, "
+            f"the format of {target} cannot be detected from its name: end it in .parquet, .csv, .xlsx, .tsv or "
+            ".npy (word vectors also .txt, .bin, .glove, .safetensors or .fasttext.bin), or give --format, "
             f"one of {', '.join((*TABLE_FORMATS, *VECTOR_FORMATS))}"
         )
     name = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
     if name not in tables:
         raise ValueError(
-            f"a job of the system {job.job.system} has no table of {name}: give --what {' or '.join(tables)}"
+            f"a job of the method {job.job.system} has no table of {name}: give --what {' or '.join(tables)}"
         )
     if chosen in VECTOR_FORMATS and name != "words":
         raise ValueError(
             f"{chosen} files hold words and vectors only, not {name}: write {name} to a file that ends in "
-            ".parquet, .csv, .tsv or .npy"
+            ".parquet, .csv, .xlsx, .tsv or .npy"
         )
     return name, chosen

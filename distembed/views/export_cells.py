@@ -53,7 +53,7 @@ SETTINGS = ("corpus", "counts", "vocabulary", "counting", "contexts", "bigrams")
 """The sections of a job that say how it counts."""
 
 PRIVATE = {"paths", "path", "words", "phrases_file", "keep"}
-"""Keys of these sections that name files or words, which a manifest does not give away."""
+"""Keys of these sections that name files or words, which a manifest does not contain."""
 
 
 class Sums(NamedTuple):
@@ -171,17 +171,17 @@ def prepare_cells(
     least : int, optional
         The smallest count of a cell that is written.
     space : str, optional
-        Written in place of blanks in words, for GloVe.
+        Written in place of spaces in words, for GloVe.
 
     Raises
     ------
     ValueError
-        If the workspace has no such table, the format cannot be told or does not hold it, or no cell is left.
+        If the workspace has no such table, the format cannot be detected or does not hold it, or no cell is left.
     """
     chosen = format or ENDS.get(suffix_of(target))
     if chosen not in FORMATS:
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in {', '.join(ENDS)}, or give --format, "
+            f"the format of {target} cannot be detected from its name: end it in {', '.join(ENDS)}, or give --format, "
             f"one of {', '.join(FORMATS)}"
         )
     found = _table_of(workspace, what, least)
@@ -253,13 +253,13 @@ def _block_sums(block: Any) -> NDArray[np.float64]:
 
 
 def _writable(words: Vocabulary, chosen: str, space: str | None) -> Vocabulary:
-    """Return the words as a format can hold them: GloVe's ends a word at a blank."""
+    """Return the words as a format can hold them: GloVe's ends a word at a space."""
     if chosen != "glove":
         return words
     written = [word if space is None else space.join(word.split()) for word in words.words]
     blank = next((word for word in written if len(word.split()) != 1), None)
     if blank is not None:
-        raise ValueError(f"GloVe's vocab.txt ends a word at a blank, and {blank!r} has one: give --space _")
+        raise ValueError(f"GloVe's vocab.txt ends a word at a space, and {blank!r} has one: give --space _")
     return Vocabulary(written, words.counts, words.document_counts)
 
 

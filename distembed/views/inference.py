@@ -25,7 +25,7 @@ class NewFiles(NamedTuple):
     min_count : int, optional
         The fewest occurrences of such a word; by default the job's own, and 1 for the words of a file.
     space : str, optional
-        Written in place of blanks inside words, in the formats that end a word at a blank.
+        Written in place of spaces inside words, in the formats that end a word at a space.
     """
 
     paths: tuple[str, ...]
@@ -47,7 +47,7 @@ def infer_job(job: Job, new: NewFiles, *, allow_code: bool = False) -> str:
         If the job names a Python function and `allow_code` is False, or was found in a workspace and names a file that
         has to be read.
     ValueError
-        If the system infers nothing, the format of the file cannot be told, or there is nothing to infer.
+        If the system infers nothing, the format of the file cannot be detected, or there is nothing to infer.
     CorpusError, FileNotFoundError
         If a file cannot be read as the job says.
     """
@@ -56,7 +56,7 @@ def infer_job(job: Job, new: NewFiles, *, allow_code: bool = False) -> str:
     module = system_of(job).inference
     if module is None:
         raise ValueError(
-            f"a job of the system {job.job.system} infers nothing of new files; topics, psdvec and imputation jobs do"
+            f"a job of the method {job.job.system} infers nothing of new files; topics, psdvec and imputation jobs do"
         )
     written: str = import_module(module).infer(job, Workspace.open(job.job.workspace), new)
     return written

@@ -35,7 +35,7 @@ def topics(
     workspace: str | Path | None = None,
     **sections: Mapping[str, object],
 ) -> FinishedJob:
-    """Find the topics of texts in memory, as a job of the system "topics" does.
+    """Find the topics of texts in memory, as a job of the method "topics" does.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def impute(
     workspace: str | Path | None = None,
     **sections: Mapping[str, object],
 ) -> FinishedJob:
-    """Impute the missing vectors of the names of a table, as a job of the system "imputation" does.
+    """Impute the missing vectors of the names of a table, as a job of the method "imputation" does.
 
     The method is the one that finds known names best when they are hidden, unless ``imputation`` says another.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.stats import spearmanr
 
 from distembed.display import plural
 from distembed.evaluation.similarity_files import Roles, guess_columns, parse_number
+from distembed.evaluation.wordsets import SimilaritySet, stem
 from distembed.formats.tables import read_table, texts_of
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.tables import Piece, Table
@@ -23,7 +25,7 @@ from distembed.views.export import table_format, write_table
 
 ROLES = ("word1", "word2", "score")
 GUESSED_ROWS = 20
-"""Rows by which columns are told."""
+"""Rows from which columns are detected."""
 
 ADDED = ("cosine", "count1", "count2", "unknown")
 """The columns that are added to those of the list."""
@@ -65,18 +67,40 @@ def read_pairs(path: str, columns: Mapping[str, str]) -> PairTable:
     return PairTable(found, {**guessed, **columns})
 
 
+def scored_pairs(path: str, columns: Mapping[str, str]) -> SimilaritySet:
+    """Return the pairs of a list that have a score, as an evaluation set.
+
+    Raises
+    ------
+    ValueError
+        As `read_pairs`, or if no column of scores is found.
+    """
+    table = read_pairs(path, columns)
+    if "score" not in table.roles:
+        raise ValueError(f"{path} has no column that is surely the score: give --columns score=NAME")
+    first, second, texts = (table.columns[table.roles[role]] for role in ROLES)
+    found = zip(first, second, map(parse_number, texts), strict=True)
+    rows = [row for row in found if row[0] and row[1] and row[2] is not None]
+    if not rows:
+        raise ValueError(
+            f"{path} has no pair with a number in the column {table.roles['score']!r}: name another"
+        )
+    pairs, scores = [row[:2] for row in rows], [row[2] for row in rows]
+    return SimilaritySet(stem(Path(path)), pairs, np.array(scores, np.float64))
+
+
 def write_similarities(source: Source, path: str, target: str, columns: Mapping[str, str]) -> str:
     """Write the columns of a list of pairs with their cosines, counts and unknown words; return what was done in words.
 
     Raises
     ------
     ValueError
-        If the format of the target cannot be told, or the columns of the list.
+        If the format of the target cannot be detected, or the columns of the list.
     """
     chosen = table_format(target)
     if chosen is None:
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+            f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
         )
     table = read_pairs(path, columns)
     words = [table.columns[table.roles[role]] for role in ("word1", "word2")]
@@ -105,7 +129,7 @@ def write_similarities(source: Source, path: str, target: str, columns: Mapping[
 
 
 def _spelling(vectors: WordVectors, word: str) -> str:
-    """Return a word as the vectors have it: as it is written, with underscores for blanks, or in lower case."""
+    """Return a word as the vectors have it: as it is written, with underscores for spaces, or in lower case."""
     spellings = (word, word.replace(" ", "_"), word.lower(), word.lower().replace(" ", "_"))
     return next((one for one in spellings if one in vectors), word)
 

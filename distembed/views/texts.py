@@ -198,7 +198,7 @@ def _ending(target: str) -> str:
     found = "zarr" if target.rstrip("/").endswith(".zarr") else table_format(target)
     if found is None:
         raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .parquet, .zarr, "
+            f"the format of {target} cannot be detected from its name: end it in .parquet, .zarr, "
             f"{', '.join(f'.{name}' for name in TABLE_FORMATS if name != 'parquet')}"
         )
     return found

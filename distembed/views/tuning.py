@@ -386,8 +386,8 @@ def _fingerprints(job: Job, base: Job) -> dict[str, str]:
     names = [spec.name for spec in specs]
     if COUNTS not in names or VECTORS not in names:
         raise JobError(
-            f"a job of the system {job.job.system} has no stages {COUNTS} and {VECTORS}: tune chooses among word "
-            "vectors of counts, as those of the system psdvec"
+            f"a job of the method {job.job.system} has no stages {COUNTS} and {VECTORS}: tune chooses among word "
+            "vectors of counts, as those of the method psdvec"
         )
     wanted: tuple[StageSpec, ...] = specs[: names.index(VECTORS) + 1]
     recorded = existing_workspace(base.job.workspace)

@@ -1,10 +1,11 @@
-"""The reference pages that are made when the site is built: the keys of each system's jobs, and the outputs of all.
+"""The reference pages that are made when the site is built: the keys of each method's jobs, and the outputs of all.
 
-The keys are what `distembed keys SYSTEM --markdown` prints, the outputs what each system declares.
+The keys are what `distembed keys METHOD --markdown` prints, the outputs what each method declares.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from distembed.job.stage import system_named
 
 FOLDER = "reference/keys"
 OUTPUTS = "reference/outputs.md"
-HEAD = """# Outputs of the systems
+HEAD = """# Outputs of the methods
 
 These are the arrays, tables and files that a finished job may have in its workspace, beside its checkpoints. A part
 in braces is filled in by the job, such as the name of a recipe. `workspace.array(name)`, `workspace.table(name)` and
@@ -32,8 +33,21 @@ def setup(app: Any) -> dict[str, Any]:
 def page_of(system: str) -> str:
     """Return the page of a system as Markdown."""
     _, _, sections = as_markdown(system, keys_of(system)).partition("\n")
-    return f'# Keys of `{system}` jobs\n\n`[job] system = "{system}"`\n{sections}\n'.replace(
+    page = f'# Keys of `{system}` jobs\n\n`[job] system = "{system}"`\n{sections}\n'.replace(
         "\n### ", "\n## "
+    )
+    head, *parts = page.split("\n## `[")
+    return head + "".join(f"\n## `[{_with_anchors(part)}" for part in parts)
+
+
+def _with_anchors(section: str) -> str:
+    """Return a section of keys with an anchor in each row, such as `#psdvec.n_components`, which the key links to."""
+    name = section.partition("]")[0]
+    return re.sub(
+        r"^\| `([^`]+)` \|",
+        rf'| <a id="{name}.\1" href="#{name}.\1"><code>\1</code></a> |',
+        section,
+        flags=re.MULTILINE,
     )
 
 

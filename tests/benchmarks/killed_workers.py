@@ -41,9 +41,10 @@ import distembed as de
 from distembed.cli.failures import STOPPED
 from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 from tests.commands import SMALL_JOB, environment, forget_stage
-from tests.small_jobs import imputation, neighbors, topics, transfer, wordspaces
+from tests.hosts.network import wait_until
+from tests.small_jobs import comparison, imputation, neighbors, topics, transfer, wordspaces
 
-RUN_SECONDS = 300.0
+RUN_SECONDS = 900.0
 SAID = r"\bworker \S+ is gone|the Dask scheduler at \S+ is gone"
 SHORTEST = 0.02
 """Seconds after which a stage that was done by then has no tasks to kill a worker of."""
@@ -54,6 +55,7 @@ SYSTEMS: dict[str, Callable[[Path], Any]] = {
     "transfer": transfer.write,
     "wordspaces": wordspaces.write,
     "neighbors": neighbors.write,
+    "comparison": comparison.write,
 }
 ALL_SENT = "from distembed import execution; execution.LARGEST_LITERAL = 1000; "
 COMMAND = "from distembed.cli.main import main; main()"
@@ -85,16 +87,14 @@ class Dask(NamedTuple):
         while len(self.workers) < 2:
             self.start_worker()
         with Client(self.address) as client:
-            while len(workers_of(client)) != 2:
-                time.sleep(0.1)
+            wait_until(lambda: len(workers_of(client)) == 2, "the start of two workers", seconds=RUN_SECONDS)
 
     def join(self) -> None:
         """Start one more worker, and wait until the scheduler has it."""
         with Client(self.address) as client:
             before = workers_of(client)
             self.start_worker()
-            while not workers_of(client) - before:
-                time.sleep(0.1)
+            wait_until(lambda: workers_of(client) - before, "the start of a worker", seconds=RUN_SECONDS)
 
 
 def workers_of(client: Client) -> set[str]:
@@ -114,8 +114,7 @@ def cluster(folder: Path) -> Iterator[Dask]:
     room = Path(tempfile.mkdtemp(dir=folder))
     found, file = Dask(room, dask_command(room, "scheduler", "--port", "0"), []), room / "scheduler.json"
     try:
-        while not file.exists() or not file.stat().st_size:
-            time.sleep(0.1)
+        wait_until(lambda: file.exists() and file.stat().st_size, "the start of the scheduler")
         yield found
     finally:
         for one in (found.scheduler, *found.workers):
@@ -128,11 +127,14 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def wait_for_tasks(address: str, run: Run) -> None:
-    """Wait until the scheduler has tasks, or the run has ended."""
+def has_tasks(address: str, run: Run) -> bool:
+    """Wait until the scheduler has tasks, or the run has ended without any; return which."""
     with Client(address) as client:
-        while run.process.poll() is None and not client.run_on_scheduler(n_tasks):
+        while run.process.poll() is None:
+            if client.run_on_scheduler(n_tasks):
+                return True
             time.sleep(0.02)
+    return False
 
 
 def n_tasks(dask_scheduler: Any) -> int:
@@ -171,7 +173,7 @@ def kill_all(dask: Dask) -> None:
 def kill_often(dask: Dask) -> None:
     for _ in range(3):
         with Client(dask.address) as client:
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=RUN_SECONDS)
         for worker in dask.workers:
             kill_process_of(worker)
         time.sleep(1)
@@ -216,6 +218,7 @@ class Run:
             self.process.wait(timeout=RUN_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.lines.append((time.perf_counter(), f"killed by the benchmark after {RUN_SECONDS:.0f} s\n"))
         self._reader.join()
         return self.process.wait()
 
@@ -239,7 +242,9 @@ def try_once(
     dask.complete()
     words = ("run", folder / "job.toml", "--workspace", copy)
     run = Run(all_sent, *words, "--scheduler", dask.address)
-    wait_for_tasks(dask.address, run)
+    if not has_tasks(dask.address, run):
+        assert run.finish() == 0, run.output
+        return None
     time.sleep(wait)
     killed = time.perf_counter()
     is_late = (copy / "manifest" / f"{stage}.json").exists()
@@ -283,7 +288,7 @@ def try_each(
 
 
 def main(
-    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "neighbors"],
+    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "neighbors", "comparison"],
     victims: tuple[Literal["worker", "process", "turns", "all", "often", "scheduler"], ...] = (*VICTIMS,),
     seed: int = 0,
     all_sent: bool = False,

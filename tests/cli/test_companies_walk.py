@@ -1,6 +1,6 @@
 """The walk of an analyst: a spreadsheet of companies with all its faults, to vectors in a CSV file and their worth.
 
-What is typed and what is answered is in docs/tutorials/companies.md.
+What is typed and what is answered is in docs/howto/companies.md.
 """
 
 from __future__ import annotations

@@ -75,8 +75,39 @@ def test_mistakes_are_one_sentence(files, tmp_path):
         ((files[0], few), "share 1 words, and the comparison needs 5"),
         ((files[0], wide, "--map", "none"), "have 5 and 7 dimensions"),
         ((*files, "nowhere"), "'nowhere' is not among the 60 words that both sides have"),
-        ((*files, "--to", tmp_path / "d.docx"), "cannot be told from its name"),
+        ((*files, "--to", tmp_path / "d.docx"), "cannot be detected from its name"),
     ]:
         done = run("compare", *words)
         assert done.exit_code == 1, words
         assert sentence in done.stderr
+
+
+def test_two_runs_have_their_keys_and_scores_side_by_side(tiny, tmp_path):
+    rng = np.random.default_rng(0)
+    vocabulary = de.Workspace.open(tiny / "w").table("vocabulary")["word"].to_pylist()
+    pairs = {tuple(rng.choice(vocabulary[:20], 2, replace=False)) for _ in range(40)}
+    lines = [f"{a}\t{b}\t{score}" for score, (a, b) in enumerate(sorted(pairs))]
+    (tmp_path / "pairs.tsv").write_text("word1\tword2\tscore\n" + "\n".join(lines))
+    words = ("--set", f'evaluation.sets=["{tmp_path / "pairs.tsv"}"]')
+    for n in (2, 3):
+        succeed(
+            "run",
+            tiny / "job.toml",
+            "--workspace",
+            tmp_path / str(n),
+            *words,
+            "--set",
+            f"psdvec.n_components={n}",
+        )
+    told = succeed("compare", tmp_path / "2", tmp_path / "3").output
+    assert "keys that differ: psdvec.n_components was 2, is 3\n" in told
+    values = [
+        succeed("evaluate", tmp_path / n, "--sets", tmp_path / "pairs.tsv").output.splitlines()[-1].split()[3]
+        for n in ("2", "3")
+    ]
+    first, second = map(float, values)
+    (row,) = (line.split() for line in told.splitlines() if line.startswith("pairs") and ".." in line)
+    assert float(row[1]) == pytest.approx(second - first, abs=0.11)
+    low, high = map(float, row[2].split(".."))
+    assert low < float(row[1]) < high
+    assert row[3] == str(len(pairs))

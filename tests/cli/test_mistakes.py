@@ -87,7 +87,7 @@ def test_numbers_of_the_operating_system_become_words(tmp_path: Path) -> None:
 def test_a_job_that_is_not_there_is_looked_for_beside_it(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(MINIMAL.format("psdvec"))
     assert f"did you mean {tmp_path / 'mine.toml'}?" in run("plan", tmp_path / "mein.toml").output
-    assert "distembed new SYSTEM FILE writes one" in run("plan", tmp_path / "other" / "job.toml").output
+    assert "distembed new METHOD FILE writes one" in run("plan", tmp_path / "other" / "job.toml").output
 
 
 def test_a_folder_is_told_from_the_workspace_in_it(copy: Path, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_vector_file_that_is_not_there_is_missed_by_its_name(words: tuple[str,
 def test_a_system_that_is_none_is_named_by_what_it_stands_for(asked: str, meant: str) -> None:
     done = run("new", asked, "text.txt")
     assert done.exit_code == 2
-    assert f"there is no system {asked!r}; did you mean {meant}?" in done.output
+    assert f"there is no method {asked!r}; did you mean {meant}?" in done.output
 
 
 def test_a_job_that_is_not_finished_is_to_be_run_first(tmp_path: Path) -> None:

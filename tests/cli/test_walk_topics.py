@@ -1,6 +1,6 @@
 """A data engineer's way: JSON lines of real text on two worker processes, to topics of all documents and of new ones.
 
-The transcript of the same commands on 200,000 documents is docs/tutorials/topics.md.
+The transcript of the same commands on 200,000 documents is docs/howto/topics.md.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus.concordance import document_passages, find_passages
+from distembed.corpus.concordance import beginnings, document_passages, find_passages
 from distembed.corpus.concordance_blocks import meetings
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import counted_tokens
@@ -83,3 +83,9 @@ def test_meetings_are_those_of_a_plain_search(tokens: list[tuple[int, int]], win
     }
     assert set(zip(*(part.tolist() for part in found), strict=True)) == expected
     assert (np.diff(found[0]) >= 0).all()
+
+
+def test_a_document_is_quoted_by_its_first_words(tmp_path: Path) -> None:
+    tokens = tokens_of(tmp_path)
+    assert beginnings(tokens, np.array([0, 2]), 3) == {0: "“the king sat …”", 2: "“the throne of …”"}
+    assert beginnings(tokens, np.array([1]), 9) == {1: "“a king nothing else”"}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from distembed.corpus.stop_words import function_words, read_stop_words, stop_words_of
+import distembed as de
+from distembed.corpus.stop_words import ENGLISH, function_words, read_stop_words, stop_words_of
 from distembed.corpus.vocabulary import choose_words
 
 
@@ -31,8 +32,15 @@ def test_a_list_that_is_none(tmp_path, text, message):
         read_stop_words(tmp_path / "liste.txt")
 
 
-def test_the_english_list_is_that_of_scikit_learn():
-    assert stop_words_of("english") == ENGLISH_STOP_WORDS
+@pytest.mark.parametrize("apostrophes", [False, True])
+def test_the_english_list_fits_what_the_tokenizer_makes_of_contractions(tmp_path, apostrophes):
+    assert stop_words_of("english") > ENGLISH_STOP_WORDS
+    (tmp_path / "a.txt").write_text(
+        "I don't think it's the lake; we’ll see, they won't, isn't the town's lake won?\n"
+    )
+    docs = de.read_corpus(tmp_path / "a.txt", tokenizer=de.Tokenizer(apostrophes=apostrophes))
+    words = set(de.build_vocabulary(docs, stop_words="english").words)
+    assert words == {"think", "lake", "won", "town's" if apostrophes else "town"}
 
 
 def test_a_language_without_a_list_is_refused():
@@ -68,4 +76,4 @@ def test_the_language_is_that_of_the_most_frequent_words():
     left = [word for word in GERMAN if word not in function_words(GERMAN)]
     assert left == ["haus", "katze", "baum", "stadt", "welt"]
     assert {"the", "of"} <= function_words(GERMAN)
-    assert function_words(["haus", "katze", "baum"] * 20) == ENGLISH_STOP_WORDS
+    assert function_words(["haus", "katze", "baum"] * 20) == ENGLISH

@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 from runpy import run_path
+from tempfile import gettempdir
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from distembed.job.stage import system_named
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-FENCE = re.compile(r"^( *)(```+|~~~+|:::+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)\s#]*)(?:#([^)\s]+))?\)")
 QUOTED = re.compile(r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)", re.MULTILINE)
 OPTION = re.compile(r"^:([\w-]+): *(.*)$", re.MULTILINE)
@@ -73,7 +74,7 @@ def test_every_page_that_the_program_names_exists() -> None:
 
 
 def test_every_folder_of_the_site_is_in_its_navigation() -> None:
-    """A page appears by itself: its folder has an index with a glob, and the index is in the first page's tree."""
+    """The index of its folder names the page, or has a glob, and the index is in the first page's tree."""
     home = (DOCS / "index.md").read_text(encoding="utf-8")
     for page in tracked("docs/*.md", "docs/*.ipynb"):
         folder = page.parent.relative_to(DOCS)
@@ -82,7 +83,7 @@ def test_every_folder_of_the_site_is_in_its_navigation() -> None:
         else:
             index = (page.parent / "index.md").read_text(encoding="utf-8")
             assert re.search(rf"^{folder}/index$", home, re.MULTILINE), page
-            assert re.search(rf"^(\*|{page.stem})$", index, re.MULTILINE), page
+            assert page.stem == "index" or re.search(rf"^(\*|{page.stem})$", index, re.MULTILINE), page
 
 
 def is_quoted(file: Path, options: dict[str, str]) -> bool:
@@ -128,7 +129,7 @@ def test_every_key_is_on_the_page_of_its_system(system: str) -> None:
     sections = dict(part.split("`]\n".replace("`]", "]`"), 1) for part in page.split("\n## `[")[1:])
     assert page.startswith("# ")
     for key in keys_of(system):
-        assert f"\n| `{key.name}` |" in sections[key.section]
+        assert f'\n| <a id="{key.section}.{key.name}" ' in sections[key.section]
 
 
 def test_every_command_is_on_the_page_of_commands() -> None:
@@ -165,3 +166,17 @@ def test_the_page_of_outputs_has_every_array_table_and_file_of_a_system(system):
     for output in declared:
         assert f"| `{output.name}` |" in section
         assert output.meaning in section
+
+
+def test_the_home_page_shows_the_page_to_explore_that_the_build_makes() -> None:
+    shown = extension("live_explorer")["TARGET"]
+    assert f'<iframe src="{shown}"' in (DOCS / "index.md").read_text(encoding="utf-8")
+    assert f"docs/{Path(shown).parent}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").split("\n")
+
+
+def test_a_page_has_no_path_of_the_machine_that_builds_it() -> None:
+    without_paths = extension("builder_paths")["without_paths"]
+    built = f"<bdi>/home/me/.venv/lib/python3.11/site-packages/gensim/x.bz2</bdi> {gettempdir()}/tmp2b1r83p1/alone"
+    assert without_paths(built) == "<bdi>.../site-packages/gensim/x.bz2</bdi> .../alone"
+    link = '<a href="https://example.org/site-packages/x">/shared/run</a>'
+    assert without_paths(link) == link

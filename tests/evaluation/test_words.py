@@ -385,13 +385,13 @@ PAIR_FILES = {
     "tab": ("erstes\tzweites\twie nah\r\nHund\tKatze\t7.5\r\nÄpfel\tBirne\t3\r\n", "utf-16"),
     "SimLex": ("word1\tword2\tPOS\tSimLex999\tSD\nHund\tKatze\tN\t7.5\t1\nÄpfel\tBirne\tN\t3\t2\n", "utf-8"),
     "index": (",word 1,word 2,similarity\n0,Hund,Katze,7.5\n1,Äpfel,Birne,3\n", "utf-8"),
-    "decimal commas between blanks": ("Hund Katze 7,5 1,5\nÄpfel Birne 3,0 2,5\n", "utf-8"),
+    "decimal commas between spaces": ("Hund Katze 7,5 1,5\nÄpfel Birne 3,0 2,5\n", "utf-8"),
     "bars": ("Hund|Katze|7.5\nÄpfel|Birne|3\n", "utf-8"),
     "carriage returns": ("Hund,Katze,7.5\rÄpfel,Birne,3\r", "utf-8"),
     "R": ('"word1" "word2" "score"\n"1" "Hund" "Katze" 7.5\n"2" "Äpfel" "Birne" 3\n', "utf-8"),
     "R's tabs": ('"word1"\t"word2"\t"score"\n"Hund"\t"Katze"\t7.5\n"Äpfel"\t"Birne"\t3\n', "utf-8"),
     "pandas' tabs": ("\tword1\tword2\tscore\n0\tHund\tKatze\t7.5\n1\tÄpfel\tBirne\t3\n", "utf-8"),
-    "blanks": ("# my list\nHund Katze 7,5\n\nÄpfel  Birne 3\n", "latin-1"),
+    "spaces": ("# my list\nHund Katze 7,5\n\nÄpfel  Birne 3\n", "latin-1"),
 }
 
 
@@ -406,7 +406,7 @@ ORIGINAL_FILES = {
     "rw.txt": "old\tnew\t1.58\t1\t2\t1\nsmart\tdumb\t0.6\t0\t1\t1\n",
     "MTURK-771.csv": "old,new,1.58\nsmart,dumb,0.6\n",
     "MEN_dataset_natural_form_full": "old new 1.580000\nsmart dumb 0.600000\n",
-    "blanks with a header": "word1 word2 score\nold new 1.58\nsmart dumb 0.6\n",
+    "spaces with a header": "word1 word2 score\nold new 1.58\nsmart dumb 0.6\n",
 }
 """The first lines of the files as their authors distribute them, with other words."""
 

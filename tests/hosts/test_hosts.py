@@ -23,7 +23,7 @@ from tests.hosts.network import (
 )
 from tests.hosts.walk import VICTIM, WORKSPACE, walk
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 Finished = tuple[Path, str, str]
 RUN_SECONDS = 500.0

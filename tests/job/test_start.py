@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 import tomllib
 from pathlib import Path
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -113,6 +116,11 @@ def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
     )
     found = settings_for({"name_column", "transform"}, str(tmp_path / "prices.csv"))
     assert found == {"name_column": "Datum", "transform": "return_correlation"}
+    (tmp_path / "long.csv").write_text(
+        "firm,day,price\nFord,2023-01-03,7\nFord,2023-01-04,8\nApple,2023-01-03,50\n"
+    )
+    found = settings_for({"name_column", "transform"}, str(tmp_path / "long.csv"))
+    assert found == {"name_column": "day", "transform": "return_correlation"}
 
 
 def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path: Path) -> None:
@@ -122,6 +130,9 @@ def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path
     assert text_layout(pages) == {"layout": "blocks"}
     paragraphs = Sample("A first document.\n\nA second one.\n\nA third.\n", "utf-8", is_whole=True)
     assert text_layout(paragraphs) == {"layout": None}
+    dump = tmp_path / "enwiki-latest-pages-articles1.xml"
+    dump.write_text(pages.text)
+    assert settings_for(["text_field", "layout"], str(dump)) == {}
 
 
 def test_a_folder_of_long_texts_is_a_document_per_file(tmp_path: Path) -> None:
@@ -162,6 +173,42 @@ def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
     missing = run("new", "topics", tmp_path / "absent.txt", "--to", tmp_path / "a.toml")
     assert "there is no file" in missing.output
     assert not (tmp_path / "a.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "sentence"),
+    [
+        ("topics", "a.txt", "holds binary data, not text"),
+        ("topics", "cut.txt.gz", "cut.txt.gz is truncated"),
+        ("neighbors", "a.bin", "is not a word and its values"),
+        ("neighbors", "a.sqlite", "is a database of SQLite: save a table of it as CSV"),
+    ],
+)
+def test_no_job_is_written_for_what_cannot_be_read(
+    system: str, name: str, sentence: str, tmp_path: Path
+) -> None:
+    data = random.Random(0).randbytes(4000)
+    whole = gzip.compress(b"some words\n" + data)
+    beginnings = {".gz": whole[: len(whole) // 2], ".sqlite": b"SQLite format 3\0" + data}
+    (tmp_path / name).write_bytes(beginnings.get(Path(name).suffix, data))
+    refused = run("new", system, tmp_path / name, "--to", tmp_path / "a.toml")
+    assert refused.exit_code != 0
+    assert sentence in refused.output
+    assert not (tmp_path / "a.toml").exists()
+
+
+def test_the_answers_of_a_workbook_are_found(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in [
+        ["Respondent ID", "Answer"],
+        *([number, "We saw the lake and the town."] for number in range(9)),
+    ]:
+        book.active.append(row)
+    book.save(tmp_path / "survey.xlsx")
+    succeed("new", "topics", tmp_path / "survey.xlsx", "--to", tmp_path / "a.toml")
+    corpus = load_job(tmp_path / "a.toml").corpus
+    assert (corpus.id_field, corpus.text_field) == ("Respondent ID", "Answer")
+    assert "about 9 documents" in succeed("plan", tmp_path / "a.toml").output
 
 
 @pytest.mark.parametrize("system", [name for name in SYSTEMS if demos.job_text_of(name)])

@@ -411,3 +411,18 @@ def test_the_unit_of_the_vectors_changes_nothing(solver, scale):
     model = LatentSemanticImputation(min_degree=4, solver=solver)
     expected = model.fit(X, Y).vectors_
     np.testing.assert_array_equal(model.fit(X, scale * Y).vectors_, scale * expected)
+
+
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+def test_each_task_writes_what_it_made(solver, monkeypatch):
+    """A row block is what a task writes: blocks of columns would wait for each other, and one task write them all."""
+    monkeypatch.setattr(imputation_systems, "COLUMN_BLOCKS", 4)
+    X, Y = problem(s=3 * LEAST_COLUMNS)
+    kept = {}
+    model = LatentSemanticImputation(
+        min_degree=4, solver=solver, checkpoint=lambda name, make: kept.setdefault(name, make())
+    )
+    model.fit(X, Y)
+    of_columns = {name: array.numblocks for name, array in kept.items() if "by_column" in name}
+    assert of_columns["weights_by_column"] == (4, 1)
+    assert {n for name, n in of_columns.items() if "weights" not in name} == {(3, 1)}

@@ -104,7 +104,7 @@ def test_weights_of_a_graph_in_row_blocks_are_those_of_the_whole(grid, monkeypat
         assert getattr(weights, part).tobytes() == getattr(whole.weights_, part).tobytes()
     assert model.certificate_.tobytes() == whole.certificate_.tobytes()
     assert [name for name in checkpoint if "weights" in name] == [
-        f"imputation_weights_{number}" for number in range(len(grid))
+        f"weights_by_column_{number}" for number in range(len(grid))
     ]
     assert model.fit_vectors(Y).vectors_.tobytes() == whole.fit_vectors(Y).vectors_.tobytes()
 

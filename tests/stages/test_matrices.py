@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.io
 import scipy.sparse as sp
 import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
@@ -75,6 +76,11 @@ def npz(path: Path) -> str:
     return str(path)
 
 
+def mtx(path: Path) -> str:
+    scipy.io.mmwrite(path, SPARSE.astype(float), precision=17)
+    return str(path)
+
+
 def scipy_npz(path: Path) -> str:
     sp.save_npz(path, SPARSE)
     return str(path)
@@ -100,6 +106,7 @@ FORMATS = {
     "npy": (lambda f: MatrixSection(path=npy(f / "x.npy")), X, None),
     "npy by columns": (lambda f: MatrixSection(path=npy(f / "x.npy", np.asfortranarray(X))), X, None),
     "npz": (lambda f: MatrixSection(path=npz(f / "x.npz"), name_column="words"), X, NAMES),
+    "Matrix Market": (lambda f: MatrixSection(path=mtx(f / "x.mtx")), SPARSE, None),
     "sparse npz": (lambda f: MatrixSection(path=scipy_npz(f / "x.npz")), SPARSE, None),
     "parquet columns": (lambda f: MatrixSection(path=parquet(f / "x.parquet", named_columns())), X, NAMES),
     "parquet list": (
@@ -182,6 +189,7 @@ FAULTS = {
         lambda f: {"path": parquet(f / "x.parquet", named_columns()), "columns": ("e",)},
         "no column 'e'",
     ),
+    "cut Matrix Market": (lambda f: {"path": cut(mtx(f / "x.mtx"))}, "cannot be read as Matrix Market"),
     "two matrices": (lambda f: {"path": _two(f / "x.npz")}, "set input.key"),
     "NaN": (lambda f: {"path": npy(f / "x.npy", with_value(9, 2, np.nan))}, "row 9, column 2 .* holds nan"),
     "infinity in a list": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,12 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(folder, tmp_pa
     succeed("export", folder / "w", "--what", "words", "--to", tmp_path / "words.parquet")
 
 
+def test_fewer_changes_than_by_chance_are_no_evidence(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    done = succeed("run", tmp_path / "copy/job.toml", "--set", "comparison.false_alarms=0.9")
+    assert "by chance, so that these are no evidence of a change" in done.stdout
+
+
 def novels(folder: Path, *, years: str = "1801 1803 1805 1807 1811 1812 1813 1814") -> None:
     """Write a folder of novels, a line a paragraph, whose paths hold author and year."""
     for number, document in enumerate(comparison.documents(len(years.split()) * 10)):
@@ -113,6 +120,8 @@ def test_decades_of_novels_come_from_their_paths_and_files_are_drawn(tmp_path):
     [
         ("parts.bins=[1800, 1810, 1820, 1830]", None, "the part '1820-1829' has no documents"),
         ("parts.bins=[1801, 1802, 1812]", None, "the part '1801' has one document or file alone"),
+        ("parts.bins=[1800, 1804, 1820]", None, "could be judged: it has 21 documents in 2 files drawn as one"),
+        ("comparison.min_documents=42", None, "'1800-1809' could be judged: it has 41 documents in 4 files drawn"),
         ("parts.bins=[1820, 1810]", None, "parts.bins has 1820 before 1810"),
         ("parts.path=year-month", None, "does not fit parts.path"),
         ("parts.column=decade", None, "does not name 'decade'"),

@@ -22,6 +22,7 @@ from distembed.job.stage import whole_sparse
 from distembed.manifold import imputation_rows
 from distembed.systems.imputation import solving as labels_stage
 from distembed.systems.imputation import stages, views
+from distembed.tables.domain import read_domain
 from tests.commands import job_fixtures, run, run_once, succeed, untimed
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
 
@@ -47,6 +48,15 @@ def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
         "Weights",
     ):
         assert title in page
+
+
+def test_the_table_is_read_once(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    monkeypatch.setattr(
+        labels_stage, "read_domain", lambda *sections: read.append(sections) or read_domain(*sections)
+    )
+    succeed("run", job, "--workspace", tmp_path / "w", "--until", "join")
+    assert len(read) == 1
 
 
 def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_them(

@@ -120,6 +120,19 @@ def test_the_last_lines_and_the_report(finished: tuple[Path, str]) -> None:
         assert title in page
 
 
+def test_counts_and_hubs_get_advice(job: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(rng.lognormal(0, 1, (60, 1)) * rng.lognormal(-2, 1, 40))
+    np.save(tmp_path / "cells.npy", counts)
+    np.save(tmp_path / "logs.npy", np.log1p(counts))
+    words = ("--workspace", tmp_path / "w", *NO_TREE, "--set")
+    plan = succeed("plan", job, *words, f"input.path={tmp_path / 'cells.npy'}").output
+    assert "cells.npy looks like counts, whose totals run from" in plan
+    assert "counts" not in succeed("plan", job, *words, f"input.path={tmp_path / 'logs.npy'}").output
+    done = succeed("run", job, *words, f"input.path={tmp_path / 'cells.npy'}").output
+    assert 'A few rows are neighbors of very many: set neighbors.metric = "cosine"' in done
+
+
 def test_the_search_holds_few_blocks_of_the_rows(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ def in_blocks(long_job: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_finds_the_classes_and_says_so(finished: tuple[Path, str]) -> None:
     workspace, output = finished
     assert "62 documents, 26 of 28 words" in output
-    assert "1 documents hold no word and have no topic" in output
+    assert "1 documents hold no word of the vocabulary and have the topic -1" in output
     for method in ("Semantic-NMF", "NMF", "orthogonal NMF", "spherical k-means"):
         assert re.search(rf"^{method} +3 starts: NMI 0\.9\d\d", output, re.MULTILINE), output
     topics = de.Workspace.open(workspace).table("topics").to_pylist()
@@ -239,7 +239,7 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
             ("--what", "names", "--to", "x.csv"),
             "has no table of names: give --what documents or topics or shares or words",
         ),
-        (("--to", "x.xlsx"), "the format of x.xlsx cannot be told from its name: end it in .parquet, .csv"),
+        (("--to", "x.xls"), "the format of x.xls cannot be detected from its name: end it in .parquet, .csv"),
         (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
         (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
         (("--to", "x.csv", "--space", "_"), "csv keeps words and numbers as they are: leave it out"),
@@ -340,7 +340,7 @@ def test_new_documents_may_be_read_otherwise_than_the_job(finished: tuple[Path, 
     done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv", *changes)
     assert done.output.startswith("1 document and 3 topics"), done.output
     done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.xyz")
-    assert "cannot be told from its name: end it in .parquet" in done.stderr
+    assert "cannot be detected from its name: end it in .parquet" in done.stderr
 
 
 @pytest.mark.filterwarnings("ignore:.*hold no word")
@@ -418,7 +418,9 @@ def test_documents_and_topics_are_drawn(finished: tuple[Path, str], tmp_path: Pa
 
 def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:
     done = succeed("neighbors", finished[0], "violin", "-n", "3")
-    assert set(re.findall(r"[a-z]+", done.output)) <= set(CLASSES["music"])
+    said, heaviest = done.output.split("the heaviest are ")
+    assert said == "violin: 5 words have its direction, as words of one topic alone have; "
+    assert set(re.findall(r"[a-z]+", heaviest)) <= set(CLASSES["music"])
 
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import distembed as de
 from distembed.factorization import nmf_rounds
 from distembed.systems.topics.report import number_sections, number_sentence
-from tests.commands import run
+from tests.commands import run, succeed
 from tests.small_jobs.topics import JOB, collection, write_lines
 
 AUTO: dict[str, Any] = {
@@ -89,6 +89,22 @@ def test_a_choice_that_was_stopped_keeps_its_finished_starts(
     # Two starts at a time are fitted in memory, where the rounds of one that was stopped are lost.
     assert len(calls) <= 24 + 2 * 2
     assert again.digest(["n_topics"]) == chosen.digest(["n_topics"])
+
+
+def test_a_plan_says_what_the_choice_takes(job: Path, tmp_path: Path) -> None:
+    words = (
+        "--set",
+        "topics.n_topics=auto",
+        "--set",
+        "topics.n_topics_range=[2, 3, 4]",
+        "--set",
+        "topics.n_starts=4",
+    )
+    plan = succeed("plan", job, "--workspace", tmp_path / "w", *words).output
+    assert (
+        'n_topics = "auto" fits 12 times (3 numbers of topics, 4 starts each), about 2.2 times the time'
+        in plan
+    )
 
 
 def test_one_start_cannot_be_stable(job: Path, tmp_path: Path) -> None:

@@ -245,6 +245,13 @@ def test_faulty_pairs_are_named(job: Path, copy: Path, tmp_path: Path, lines: st
     done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 1
     assert message in done.output.splitlines()[-1]
+    if "confidence" not in lines:
+        assert message in run("plan", job, "--workspace", tmp_path / "none", *words_of(settings)).output
+
+
+def test_a_plan_counts_the_documents_of_a_small_collection(job: Path, tmp_path: Path) -> None:
+    plan = succeed("plan", job, "--workspace", tmp_path / "none").output
+    assert f"about {N_DOCUMENTS} and about {N_DOCUMENTS} documents" in plan
 
 
 def test_no_id_in_common_is_said_before_anything_long(job: Path, tmp_path: Path) -> None:
@@ -328,7 +335,7 @@ def test_a_plan_counts_the_options_of_its_steps(job: Path, option: str) -> None:
 def test_a_plan_counts_what_is_carried_from_a_table(job: Path, tmp_path: Path) -> None:
     settings = load_job(job, workspace=str(job.parent / "none")).model_dump()
     plans = []
-    for n_columns in (1, 400):
+    for n_columns in (1, 4000):
         table = tmp_path / f"{n_columns}.csv"
         table.write_text("\n".join(",".join(["id", *["0.25"] * n_columns]) for _ in range(120)))
         settings["features"]["path"] = str(table)

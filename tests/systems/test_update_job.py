@@ -14,6 +14,7 @@ import pytest
 
 import distembed as de
 from distembed.factorization import drift_blocks
+from distembed.linalg.blocks import directions
 from distembed.storage.schema import NEXT
 from tests.commands import run, succeed, watched
 
@@ -203,7 +204,7 @@ def test_finished_core_vectors_are_those_of_the_split(tiny: Path) -> None:
 
 def test_a_rotation_is_no_drift() -> None:
     draw = np.random.default_rng(0)
-    first = drift_blocks.directions(draw.standard_normal((50, 6)))
+    first = directions(draw.standard_normal((50, 6)))
     turn = np.linalg.qr(draw.standard_normal((6, 6)))[0]
     second = first @ turn
     np.testing.assert_allclose(drift_blocks.rotation(first, second), turn, atol=1e-12)
@@ -212,7 +213,7 @@ def test_a_rotation_is_no_drift() -> None:
 
 
 def test_neighbors_that_change_are_counted() -> None:
-    first = drift_blocks.directions(np.array([[1, 0.0], [1, 0.1], [0, 1], [0.1, 1]]))
+    first = directions(np.array([[1, 0.0], [1, 0.1], [0, 1], [0.1, 1]]))
     second = first[[0, 2, 1, 3]]
     np.testing.assert_array_equal(drift_blocks.neighbors_kept(first, second, 4, 1), [0, 0, 0, 0])
     np.testing.assert_array_equal(drift_blocks.neighbors_kept(first, first, 9, 9), np.ones(4))

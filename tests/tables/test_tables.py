@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import lzma
 import re
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distembed.formats.cells import read_numbers, readings
-from distembed.formats.tables import Table, TableError
+from distembed.formats.tables import Table, TableError, read_table, texts_of
 from distembed.tables.domain import join, read_domain
 from distembed.tables.known import Known, read_known
 from distembed.tables.names import NearMiss, _one_letter_apart, advice_on, match_names, near_misses
@@ -359,7 +361,13 @@ def test_points_in_threes_are_thousands_beside_decimal_commas() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("t.xlsx", b"PK\x03\x04", "is a workbook of a spreadsheet program: save its sheet as CSV"),
+        (
+            "t.xls",
+            b"\xd0\xcf\x11\xe0",
+            "is a workbook of a spreadsheet program: save it as .xlsx, or its sheet",
+        ),
+        ("t.xlsx", b"PK\x03\x04", "is no whole workbook"),
+        ("t.db", b"SQLite format 3\0..", "is a database of SQLite, not a table: save a table of it as CSV"),
         ("t.csv", b"PK\x03\x04....", "is a workbook"),
         (
             "t.csv",
@@ -379,6 +387,27 @@ def test_an_encoding_that_is_set_is_held(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="is not utf-8: line 3 holds the byte 0xe9"):
         read_domain(DomainSection(path=str(tmp_path / "t.csv"), encoding="utf-8"))
     assert read_domain(DomainSection(path=str(tmp_path / "t.csv"), encoding="latin-1")).names[1] == "é"
+
+
+def test_a_sheet_is_read_as_its_csv_would_be_without_the_rows_above_its_header(tmp_path: Path) -> None:
+    rows = [["A report"], [], ["name", "a", "since"], ["u", 1.0, datetime(2020, 1, 2)], ["v", 2.5, None]]
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    path = write(tmp_path, "A report\n\nname,a,since\nu,1,2020-01-02\nv,2.5,\n")
+    found = [read_table(str(each), skip_rows=2) for each in (path, tmp_path / "t.xlsx")]
+    text, sheet = ({name: texts_of(values) for name, values in each.columns.items()} for each in found)
+    assert text == sheet == {"name": ["u", "v"], "a": ["1", "2.5"], "since": ["2020-01-02", ""]}
+    with pytest.raises(TableError, match="set skip_rows where rows stand above the header"):
+        read_table(path)
+
+
+def test_a_table_of_another_one_byte_encoding_gets_a_guess_with_what_reads_otherwise(tmp_path: Path) -> None:
+    text = "Nazwa;a;b\nKraków;2;3\nŁódź;1;2\nWrocław;2;1\nGdańsk;3;2\nPoznań;4;4\nŚwiętochłowice;1;1\n"
+    (tmp_path / "t.csv").write_bytes(text.encode("cp1250"))
+    notes = read_table(str(tmp_path / "t.csv")).notes
+    assert notes[0].endswith("in cp1250 it reads 'Łódź;1;2': if that is right, set encoding = \"cp1250\"")
 
 
 def test_names_are_text_as_they_were_written(tmp_path: Path) -> None:

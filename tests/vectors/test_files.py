@@ -203,7 +203,7 @@ BAD_TEXT = {
     "wrong width": ("2 5\na 1 2\nb 2 1\n", r"line 2: 2 values after the word 'a', expected 5"),
     "blank line": ("a 1\n\nb 2\n", r"line 2 is blank; remove it"),
     "empty": ("", r"bad\.txt is empty; give"),
-    "only blanks": (" \n\n", r"is empty"),
+    "only spaces": (" \n\n", r"is empty"),
     "only a header": ("3 2\n", r"promises 3 words and the file holds 0"),
     "no vectors": ("hello world\n", r"line 1: 'hello world' is not a word and its values"),
     "zero width": ("3 0\n", r"line 1: '3 0' is not a word2vec header"),
@@ -279,7 +279,7 @@ def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
 def test_options_that_do_not_exist(tmp_path, vectors):
     with pytest.raises(ValueError, match="format is 'csv'; give one of auto, word2vec"):
         WordVectors.load(tmp_path / "x", format="csv")
-    with pytest.raises(ValueError, match=r"cannot be told from its name: end it in \.txt"):
+    with pytest.raises(ValueError, match=r"cannot be detected from its name: end it in \.txt"):
         vectors.save(tmp_path / "v.dat")
     with pytest.raises(ValueError, match=r"leave out \.gz"):
         vectors.save(tmp_path / "v.parquet.gz")

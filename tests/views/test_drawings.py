@@ -64,7 +64,7 @@ def test_chosen_words_from_arguments_and_a_list(vectors: Path, tmp_path: Path) -
         (("nowhere", "--to", "m.svg"), "none of the words asked for is in"),
         (
             ("--to", "m.gif"),
-            "the format of the figure m.gif cannot be told from its name: end it in .pdf, .svg",
+            "the format of the figure m.gif cannot be detected from its name: end it in .pdf, .svg",
         ),
         (
             ("--what", "documents", "--to", "m.svg"),
@@ -117,3 +117,18 @@ def test_words_of_one_letter_are_drawn_where_there_are_no_others(tmp_path: Path)
     de.WordVectors(list("abcd"), np.eye(4)).save(tmp_path / "v.txt")
     done = succeed("plot", "map", tmp_path / "v.txt", "--to", tmp_path / "map.svg")
     assert done.output.startswith("4 words")
+
+
+def test_figures_and_reports_name_what_they_were_made_from(tiny: Path, tmp_path: Path) -> None:
+    workspace = de.Workspace.open(tiny / "w")
+    for suffix in BEGINNINGS:
+        succeed("plot", "map", tiny / "w", "--to", tmp_path / f"m{suffix}", "--method", "pca")
+        data = (tmp_path / f"m{suffix}").read_bytes()
+        assert all(word.encode() in data for word in (de.__version__, workspace.digest()))
+    page = texts(tiny / "w" / "report" / "index.html")
+    found = page[page.index("<h2>Version and files</h2>") :]
+    manifest = workspace.stages()["tokens"]
+    assert manifest.made_with["distembed"] in found
+    ((name, stamp),) = next(iter(manifest.parameters["files"].values())).items()
+    assert name in found
+    assert stamp[-1].removeprefix("content ") in found

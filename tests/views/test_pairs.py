@@ -54,8 +54,19 @@ def test_a_german_list_is_an_evaluation_set(tmp_path: Path) -> None:
     assert found.scores.tolist() == [7.2, 1.5, 2, 1]
 
 
+def test_a_list_of_other_columns_is_scored_and_few_items_on_request(vectors: Path, tmp_path: Path) -> None:
+    rows = "Prime,TargetWord,relation,RT,priming\nhund,katze,same,500,30\nhund,baum,none,600,\nbaum,katze,x,700,10\n"
+    (tmp_path / "p.csv").write_text(rows + "hund,Hund,y,500,40\n")
+    words = ("evaluate", vectors, "--sets", tmp_path / "p.csv", "--columns", "score=priming")
+    assert "No score is shown of fewer than 10 known items" in succeed(*words).output
+    few = succeed(*words, "--few").output
+    assert "p    similarity  spearman  100.0" in few
+    assert "3/3" in few
+    assert "no word3 among" in run(*words[:-1], "word3=relation").output
+
+
 def test_a_list_gets_its_cosines(vectors: Path, tmp_path: Path) -> None:
-    """Its own columns stay, capitals and blanks are looked up in other spellings, and unknown words are named."""
+    """Its own columns stay, capitals and spaces are looked up in other spellings, and unknown words are named."""
     (tmp_path / "liste.csv").write_text(GERMAN + "5;New York;katze;3;1;2\n")
     done = succeed("similarity", vectors, tmp_path / "liste.csv", "--to", tmp_path / "out.csv")
     assert "word1: Wort A, word2: Wort B, score: Mittelwert\n5 pairs with cosines in " in done.output

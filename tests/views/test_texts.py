@@ -127,8 +127,8 @@ def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, t
     ("words", "message"),
     [
         (
-            ("encode", "{w}", "{lines}", "--to", "v.xlsx"),
-            "cannot be told from its name: end it in .parquet, .zarr",
+            ("encode", "{w}", "{lines}", "--to", "v.xls"),
+            "cannot be detected from its name: end it in .parquet, .zarr",
         ),
         (("encode", "{w}", "{lines}", "--to", "no/v.parquet"), "there is no folder"),
         (("encode", "{w}", "absent.txt", "--to", "v.npy"), "absent.txt matches no file"),
@@ -169,7 +169,7 @@ def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
 
 
 def test_the_example_of_a_classifier_runs(workspace, tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "text_vectors.md").read_text(
+    page = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "text_vectors.md").read_text(
         encoding="utf-8"
     )
     code = re.search(r"<!-- run -->\n```python\n(.*?)```", page, re.DOTALL)

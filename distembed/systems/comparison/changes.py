@@ -119,6 +119,8 @@ def neighbors_of(
     """Return the nearest words of each word in each part where it can be judged."""
     found: dict[str, dict[str, list[tuple[str, float]]]] = {word: {} for word in words}
     for part in changes.parts:
+        if not changes.judged[:, changes.parts.index(part)].any():
+            continue
         space = part_space(changes, workspace, part)
         for word in words:
             if word in space and len(space) > 1:
@@ -246,4 +248,4 @@ def parts_table(job: ComparisonJob, workspace: Workspace) -> Table:  # noqa: ARG
 
 
 TABLES: dict[str, MakeTable] = {"changes": changes_table, "words": part_words_table, "parts": parts_table}
-"""What a comparison gives away, by the name that `--what` takes."""
+"""What a comparison exports, by the name that `--what` takes."""

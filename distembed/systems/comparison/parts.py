@@ -24,6 +24,7 @@ from distembed.corpus.parts import (
     without_empty,
 )
 from distembed.display import plural
+from distembed.factorization.replicate_blocks import FEWEST_GROUPS
 from distembed.formats.tables import TableError, read_columns
 from distembed.job.stage import Context
 from distembed.stages.corpus import documents_of, tokens_of
@@ -74,11 +75,24 @@ def run_parts(ctx: Context) -> dict[str, Any]:
         }
         for place, name in enumerate(parts.names)
     ]
+    _check_parts_can_be_judged(job, rows)
     ctx.store_table(outputs.PARTS, pa.Table.from_pylist(rows))
     n_left = int((parts.of < 0).sum())
     if n_left:
         ctx.reporter.note(f"parts: {plural(n_left, 'document')} in none, which only the core is learned from")
     return {"n_parts": len(parts.names), "n_groups": sum(sizes) + 1, "n_in_no_part": n_left}
+
+
+def _check_parts_can_be_judged(job: ComparisonJob, rows: Sequence[dict[str, Any]]) -> None:
+    least = job.comparison.min_documents
+    for row in rows:
+        if row["n_units"] < FEWEST_GROUPS or row["n_documents"] < least:
+            has = f"{plural(row['n_documents'], 'document')} in {plural(row['n_units'], job.parts.drawn)} drawn as one"
+            raise ValueError(
+                f"no word of the part {row['part']!r} could be judged: it has {has}, and needs {least} "
+                f"(comparison.min_documents) in {FEWEST_GROUPS}; join it with another part (wider bins), leave it "
+                "out of parts.names, or lower the first"
+            )
 
 
 def parts_of(job: ComparisonJob, documents: pa.Table, files: Sequence[str]) -> Parts:

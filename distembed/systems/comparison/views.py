@@ -72,10 +72,11 @@ def closing_text(job: ComparisonJob, workspace: Workspace, where: str) -> str:
 def _summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspace: Workspace) -> str:
     n_judged = workspace.stages()["differences"].facts["n_judged"]
     expected = job.comparison.false_alarms * n_judged * len(found.pairs)
+    in_doubt = 0 < len(changed) <= expected
     return (
         f"{plural(len(found.parts), 'part')}: {', '.join(found.parts)}. Of {plural(n_judged, 'word')} that can be "
         f"judged in two parts, {len(changed):,} {'has' if len(changed) == 1 else 'have'} changed above the floor; "
-        f"about {expected:,.0f} would by chance."
+        f"about {expected:,.0f} would by chance{', so that these are no evidence of a change' * in_doubt}."
     )
 
 
@@ -122,6 +123,7 @@ def _sections(job: ComparisonJob, workspace: Workspace, found: Changes, chosen: 
         _noise(found),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 
@@ -131,14 +133,18 @@ def _part_rows(workspace: Workspace) -> Sequence[Mapping[str, Any]]:
 
 
 def _rows_of_word(found: Changes, word: int) -> list[dict[str, Any]]:
-    """Return what is measured of a word between each two parts."""
+    """Return what is measured of a word between each two parts, the verdict first."""
     rows = []
     for part, other in found.pairs:
-        columns = found.between(part, other)
-        row = {name: values[word] for name, values in columns.items() if name not in ("low", "high")}
-        interval = (float(columns["low"][word]), float(columns["high"][word]))
-        rows.append({**row, "interval": interval if np.isfinite(interval).all() else None})
+        row = {name: values[word] for name, values in found.between(part, other).items()}
+        interval = (float(row.pop("low")), float(row.pop("high")))
+        row["interval"] = interval if np.isfinite(interval).all() else None
+        rows.append({name: row.pop(name) for name in VERDICT} | row)
     return rows
+
+
+VERDICT = ("word", "verdict", "change", "interval", "floor")
+"""The columns that say whether a word has changed."""
 
 
 CAPTION = (

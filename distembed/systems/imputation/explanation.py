@@ -58,7 +58,7 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
     """
     if len(asked.names) != 1:
         raise ValueError(
-            f"{plural(len(asked.names), 'name')} given: name one imputed name; blanks stand in quotes"
+            f"{plural(len(asked.names), 'name')} given: name one imputed name; spaces stand in quotes"
         )
     names = _Names.of(workspace)
     row = _imputed_row(asked.names[0], names, workspace)

@@ -60,7 +60,7 @@ def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
     if chosen is None:
         return export_vectors(vectors, new.target, ExportOptions(space=new.space))
     if new.space is not None:
-        raise ValueError(f"{new.target} keeps blanks as they are: leave out --space")
+        raise ValueError(f"{new.target} keeps spaces as they are: leave out --space")
     columns = pa.record_batch({"word": pa.array(vectors.words), "origin": pa.array(origins)})
     width = vectors.vectors.shape[1]
     contents = f"{len(vectors):,} words x {width} dimensions"

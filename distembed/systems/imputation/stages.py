@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -394,7 +395,8 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
     labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
     searched = ("join", "distances") if has_distances(job) else ("join",)
     return (
-        StageSpec("join", (), join_parameters, run_join, plan_join),
+        # Its plan reads the whole table, as it does itself.
+        StageSpec("join", (), join_parameters, run_join, plan_join, counted_first_bytes=sys.maxsize),
         *((DISTANCE_STAGE,) if has_distances(job) else ()),
         StageSpec("graph", searched, graph_parameters, run_graph, plan_graph),
         StageSpec(

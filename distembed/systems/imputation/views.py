@@ -140,10 +140,10 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
         whole_sparse(outputs.WEIGHTS.read(workspace)),
     )
     return [
+        _nearest_section(job, workspace, vectors),
+        *_maps(job, workspace, vectors),
         hold_out_section(job, workspace),
         *label_sections(workspace),
-        *_maps(job, workspace, vectors),
-        _nearest_section(job, workspace, vectors),
         _join_section(workspace),
         *_reading_sections(workspace),
         report.group("Convergence", [_convergence_curve(job, workspace), _convergence_section(workspace)]),
@@ -169,6 +169,7 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
         ),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 
@@ -353,7 +354,7 @@ def _as(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 TABLES: dict[str, MakeTable] = {"names": names_table, "words": words_table}
-"""What an imputation job gives away, by the name that `--what` takes."""
+"""What an imputation job exports, by the name that `--what` takes."""
 
 
 LISTED_NEIGHBORS = 20

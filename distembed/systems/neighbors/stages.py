@@ -32,7 +32,7 @@ from distembed.neighbors.search import (
 )
 from distembed.neighbors.spanning_tree import spanning_tree_of
 from distembed.stages.kept_matrices import KeptRows, kept_stages
-from distembed.stages.matrices import MatrixSize, matrix_size, open_matrix, row_sizes
+from distembed.stages.matrices import MatrixSize, advice_on_counts, matrix_size, open_matrix, row_sizes
 from distembed.storage.workspace import Workspace
 from distembed.systems.neighbors import outputs
 from distembed.systems.neighbors.job import NeighborsJob
@@ -298,7 +298,7 @@ KEPT_DISTANCES = KeptRows(
 def stages(job: NeighborsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
     specs = (
-        StageSpec("rows", (), row_parameters, run_rows, plan_rows),
+        StageSpec("rows", (), row_parameters, run_rows, plan_rows, lambda job: advice_on_counts(job.input)),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec("search", ("rows",), search_parameters, run_search, plan_search),
         StageSpec("graph", ("rows", "search"), lambda _: {}, run_graph, plan_graph),

@@ -66,7 +66,22 @@ def _graph_text(job: NeighborsJob, workspace: Workspace) -> str:
         f"{plural(graph['n_edges'], 'edge')}, {plural(graph['n_components'], 'component')}, the largest of "
         f"{plural(graph['largest_component'], 'row')}. Hubness {graph['hubness']:.2f}: the most chosen row is a "
         f"neighbor of {graph['most_chosen']:,}, and {graph['never_chosen']:,} "
-        f"{'is' if graph['never_chosen'] == 1 else 'are'} a neighbor of none."
+        f"{'is' if graph['never_chosen'] == 1 else 'are'} a neighbor of none.{_advice_on_hubs(job, graph['hubness'])}"
+    )
+
+
+HUBS = 1.4
+"""Hubness from which a few rows are neighbors of very many (Feldbauer and Flexer 2019)."""
+
+
+def _advice_on_hubs(job: NeighborsJob, hubness: float) -> str:
+    """Return what to do where a few rows are neighbors of very many, "" where they are not."""
+    if hubness <= HUBS:
+        return ""
+    metric = "" if job.neighbors.metric == "cosine" else 'set neighbors.metric = "cosine", '
+    return (
+        f" A few rows are neighbors of very many: {metric}take the mean off each column, reduce the columns to a "
+        "few dozen components, or keep only edges that both rows have."
     )
 
 
@@ -113,6 +128,7 @@ def _sections(job: NeighborsJob, workspace: Workspace) -> list[report.Section]:
         *_tree(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 
@@ -159,4 +175,4 @@ def _pieces(paths: list[str]) -> Iterator[Piece]:
 
 
 TABLES: dict[str, MakeTable] = {"edges": edges_table, "words": words_table}
-"""What a neighbor graph gives away, by the name that `--what` takes."""
+"""What a neighbor graph exports, by the name that `--what` takes."""

@@ -191,10 +191,8 @@ def spelled(
     if not (job.subwords.enabled and job.subwords.weight):
         return vectors
     table = read_subwords(workspace)
-    rows = da.from_array(vectors, chunks=(-1, -1))
-    return np.asarray(
-        compute(with_spelling(rows, table.compose(words), table.mean, weight=job.subwords.weight))
-    )
+    rows, composed = (da.from_array(each, chunks=-1) for each in (vectors, table.compose(words)))
+    return np.asarray(compute(with_spelling(rows, composed, table.mean, weight=job.subwords.weight)))
 
 
 def solved(

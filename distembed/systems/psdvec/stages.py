@@ -408,8 +408,11 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
 
 def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
     """Return vectors with the directions that their n-grams give them added."""
-    table = read_subwords(ctx.workspace)
-    composed = table.compose(vocabulary_of(ctx.workspace).words)
+    table, words = read_subwords(ctx.workspace), vocabulary_of(ctx.workspace).words
+    # A graph would take all of them to a cluster.
+    composed = ctx.stage.checkpoint(
+        "spelling", lambda: da.from_array(table.compose(words), chunks=vectors.chunks)
+    )
     return with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
 
 

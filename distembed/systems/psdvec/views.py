@@ -115,9 +115,9 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     return [
-        report.score_sections(shown_scores(workspace, EVALUATION)),
-        *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
+        *_map(vectors, drawn),
+        report.score_sections(shown_scores(workspace, EVALUATION)),
         *_error_bars(job, workspace),
         *_views(job, workspace, vectors),
         *drift_sections(job, workspace),
@@ -128,6 +128,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.count_sparsity(row_nonzeros, len(counts)),
         report.stage_table(report.stage_rows(stages.stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 

@@ -47,7 +47,7 @@ def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
     chosen = table_format(texts.target)
     if chosen is None:
         raise ValueError(
-            f"the format of {texts.target} cannot be told from its name: end it in .parquet, .csv, .tsv or .npy"
+            f"the format of {texts.target} cannot be detected from its name: end it in .parquet, .csv, .tsv or .npy"
         )
     with inferred_table(job, workspace, texts.paths) as table:
         write_table(texts.target, table, format=chosen)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from distembed.corpus.concordance import beginnings
 from distembed.evaluation.documents import (
     ClusteringScores,
     ScoreSummary,
@@ -20,6 +21,7 @@ from distembed.execution import compute
 from distembed.factorization.consensus_blocks import STABLE
 from distembed.factorization.nmf_stored import StartRow, loss_curves
 from distembed.job.terminal import shown
+from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.corpus import omissions
 from distembed.storage.workspace import Workspace
@@ -27,7 +29,7 @@ from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import described_topics, part_text, topic_name, topic_rows
 from distembed.systems.topics.job import Method, TopicsJob
 from distembed.systems.topics.shares import share_sections
-from distembed.systems.topics.stages import stages
+from distembed.systems.topics.stages import stages, tokens_of
 from distembed.systems.topics.starts import (
     classes_of,
     kept_labels,
@@ -160,8 +162,12 @@ def number_sections(job: TopicsJob, workspace: Workspace) -> list[report.Section
 
 CLOSING_WORDS = 8
 """Words of a topic in the last lines of a run."""
+EXAMPLES = 3
+"""Documents without a topic that are quoted."""
+QUOTED_WORDS = 10
+"""First words of a document that stand for one without a title."""
 NAME_WORDS = 3
-"""Words that stand for a document without a title."""
+"""Heaviest words that stand for one whose text is gone."""
 DRAWN_PAIRS = 20_000
 """Pairs of a class whose cosines are drawn in a figure."""
 BINS = np.linspace(0, 1, 41)
@@ -182,7 +188,7 @@ class Result(NamedTuple):
 def page(job: TopicsJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     results = [kept_result(job, workspace, method) for method in job.topics.methods]
-    summary = f"{_counts(workspace)} Content digest {workspace.digest()}."
+    summary = f"{_counts(job, workspace)} Content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
         summary,
@@ -201,7 +207,7 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         for method, (pmi, npmi) in mean_coherence(job, workspace).items()
     )
     parts = (
-        _counts(workspace),
+        _counts(job, workspace),
         f"{topics}\n\n{HOW_TO_READ}",
         scores,
         coherence,
@@ -294,7 +300,7 @@ def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
     }
 
 
-def _counts(workspace: Workspace) -> str:
+def _counts(job: TopicsJob, workspace: Workspace) -> str:
     """Return, in words, what was read, what was left out, and how full the matrices are."""
     facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
     n_documents, n_words = facts["selection"]["n_documents"], facts["vocabulary"]["n_words"]
@@ -304,8 +310,20 @@ def _counts(workspace: Workspace) -> str:
         f"{n_documents:,} documents{f' ({left_out:,} left out)' if left_out else ''}, {n_words:,} of "
         f"{facts['vocabulary']['n_words_before']:,} words; {terms:,} document terms "
         f"({terms / (n_documents * n_words):.2%} of all cells), {pairs:,} associated pairs of words; "
-        f"{facts['topics']['n_unlabeled']:,} documents hold no word and have no topic."
+        f"{_without_topic(job, workspace)}."
     )
+
+
+def _without_topic(job: TopicsJob, workspace: Workspace) -> str:
+    """Return how many documents hold no word of the vocabulary, and what the first of them say."""
+    without = np.flatnonzero(kept_labels(workspace, job.topics.method) < 0)
+    names = (
+        list(filter(None, document_names(job, workspace, without[:EXAMPLES]).values()))
+        if without.size
+        else []
+    )
+    such = f", such as {', '.join(names)}" if names else ""
+    return f"{without.size:,} documents hold no word of the vocabulary and have the topic -1{such}"
 
 
 # --- sections --------------------------------------------------------------------------------------------------------
@@ -326,6 +344,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
         *_cosine_sections(job, workspace, results),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]  # fmt: skip
     return [section for section in found if section is not None]
 
@@ -416,7 +435,7 @@ def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> rep
     lengths = np.linalg.norm(result.documents, axis=0)
     shares = result.documents / np.where(lengths > 0, lengths, 1)
     order = np.argsort(-shares, axis=0, kind="stable")[: job.report.n_top_documents]
-    names = document_names(workspace, np.unique(order))
+    names = document_names(job, workspace, np.unique(order))
     labels = workspace.table("documents")["label"].to_pylist()
     rows = [
         {"topic": topic, "documents": "; ".join(_with_label(names[row], labels[row]) for row in column)}
@@ -429,13 +448,16 @@ def _with_label(name: str, label: str | None) -> str:
     return f"{name} ({label})" if label else name
 
 
-def document_names(workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
-    """Return the titles of documents, or their heaviest words where they have none."""
+def document_names(job: TopicsJob, workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
+    """Return the titles of documents, or how those begin that have none; their heaviest words where text is gone."""
     titles = workspace.table("documents").take(rows)["title"].to_pylist()
     if all(titles):
         return dict(zip(rows.tolist(), titles, strict=True))
-    heaviest = heaviest_words(workspace, rows, NAME_WORDS)
-    return {row: title or text for row, title, text in zip(rows.tolist(), titles, heaviest, strict=True)}
+    try:
+        quoted = beginnings(tokens_of(job, workspace), rows, QUOTED_WORDS)
+    except (KeyError, FileNotFoundError):
+        quoted = dict(zip(rows.tolist(), heaviest_words(workspace, rows, NAME_WORDS), strict=True))
+    return {row: title or quoted.get(row, "") for row, title in zip(rows.tolist(), titles, strict=True)}
 
 
 def heaviest_words(workspace: Workspace, rows: NDArray[np.int64], n: int) -> list[str]:
@@ -463,14 +485,13 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
     filled = np.flatnonzero(result.labels >= 0)
     rows = filled[evenly_spaced(filled.size, job.report.n_map_documents)]
-    matrix = result.documents[rows]
-    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    unit = directions(result.documents[rows].astype(np.float64))
     names = {row["topic"]: topic_name(row) for row in result.topics}
     drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
     classes = classes_of(workspace)
     if classes is not None:
         drawings["The same map by label"] = [str(label) for label in classes[rows]]
-    called = document_names(workspace, rows)
+    called = document_names(job, workspace, rows)
     titles = [called[row] for row in rows.tolist()]
     return report.word_maps(titles, unit, drawings, method="tsne", max_words=len(rows), noun="document")
 
@@ -507,8 +528,7 @@ def _cosine_sections(job: TopicsJob, workspace: Workspace, results: list[Result]
 def _top_word_cosines(result: Result, place: dict[str, int]) -> NDArray[np.float64]:
     found = []
     for row in result.topics:
-        vectors = result.words[[place[word] for word in row["words"]]].astype(np.float64)
-        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = directions(result.words[[place[word] for word in row["words"]]].astype(np.float64))
         found += [float(unit[a] @ unit[b]) for a, b in combinations(range(len(unit)), 2)]
     return np.array(found)
 

@@ -19,6 +19,7 @@ from distembed.corpus.vocabulary import choose_words
 from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
+from distembed.display import plural
 from distembed.evaluation.documents import clustering_scores, coherence_cost, topic_coherence
 from distembed.execution import compute, map_blocks
 from distembed.factorization.nmf_blocks import list_words
@@ -70,6 +71,17 @@ def pair_counts(workspace: Workspace, url: str | None) -> ReferenceCounts:
 def check_semantic(job: TopicsJob) -> list[str]:
     """Open the workspace whose counts the association of words is taken from, where it is another."""
     return _check_reference(job.semantic.workspace)
+
+
+def check_number(job: TopicsJob) -> list[str]:
+    """Return what the choice of the number of topics takes beside a run with a number."""
+    numbers, n_starts = job.topics.n_topics_range, job.topics.n_starts
+    times = sum(numbers) / max(numbers)
+    return [
+        f'n_topics = "auto" fits {len(numbers) * n_starts} times ({plural(len(numbers), "number")} of topics, '
+        f"{n_starts} starts each), about {times:.1f} times the time of n_topics = {max(numbers)}: fewer numbers in "
+        "topics.n_topics_range take less"
+    ]
 
 
 def check_coherence(job: TopicsJob) -> list[str]:
@@ -332,7 +344,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
     matrices = ("document_terms", "association")
     number: tuple[StageSpec, ...] = ()
     if job.topics.n_topics == "auto":
-        number = (StageSpec("n_topics", matrices, number_parameters, run_number, plan_number),)
+        number = (StageSpec("n_topics", matrices, number_parameters, run_number, plan_number, check_number),)
     return (
         corpus_stages.TOKENS,
         StageSpec("selection", ("tokens",), sections("documents"), run_selection, plan_selection),

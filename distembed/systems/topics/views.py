@@ -123,7 +123,7 @@ TABLES: dict[str, MakeTable] = {
     "shares": shares_table,
     "words": words_table,
 }
-"""What a topics job gives away, by the name that `--what` takes."""
+"""What a topics job exports, by the name that `--what` takes."""
 
 
 WORDS_SHOWN = 12
@@ -142,7 +142,7 @@ def items(job: TopicsJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -
     classes = classes_of(workspace)
     if classes is not None:
         colorings.append(by_category("label", [str(classes[row] or "none") for row in rows]))
-    names = document_names(workspace, rows)
+    names = document_names(job, workspace, rows)
     facts = {
         "document": workspace.table("documents")["id"].take(rows).to_pylist(),
         "its words": heaviest_words(workspace, rows, WORDS_SHOWN),

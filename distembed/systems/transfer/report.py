@@ -227,6 +227,7 @@ def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         ),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
     ]
 
 

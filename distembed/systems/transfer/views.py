@@ -1,4 +1,4 @@
-"""The tables that a transfer job gives away: the documents, and the topics they share."""
+"""The tables that a transfer job exports: the documents, and the topics they share."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ TOPIC_COLUMNS = pa.schema(
 )
 
 TABLES: dict[str, MakeTable] = {"documents": documents_table, "topics": topics_table}
-"""What a transfer job gives away, by the name that `--what` takes."""
+"""What a transfer job exports, by the name that `--what` takes."""
 
 
 NO_TOPIC = "no topic"

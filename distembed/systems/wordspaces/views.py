@@ -79,12 +79,13 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     scores = all_scores(job, workspace)
     sections = [
+        *_neighbor_tables(job, workspace),
         *_score_tables(job, scores),
         *(_by_dimension(job, scores, name) for name in job.spaces if job.swept(name)),
-        *_neighbor_tables(job, workspace),
         _space_table(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
+        report.source_table(workspace),
     ]
     digest = workspace.digest(spec.name for spec in stages(job))
     summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."

@@ -18,6 +18,7 @@ from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.run import report_job
 from distembed.job.stage import read_vectors, system_of
+from distembed.linalg.blocks import directions
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -99,10 +100,10 @@ def _groups(names: list[str], matrix: NDArray[np.float32], labeled: NDArray[np.b
     """Return a coloring by groups of words that are near one another, none where there are few words."""
     if len(names) < 20 * N_GROUPS:
         return []
-    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    unit = directions(matrix.astype(np.float64))
     with one_blas_thread():
         rank = min(GROUP_COMPONENTS, *unit.shape)
-        places = PCA(rank, svd_solver="covariance_eigh").fit_transform(unit.astype(np.float64))
+        places = PCA(rank, svd_solver="covariance_eigh").fit_transform(unit)
         model = KMeans(N_GROUPS, n_init=1, random_state=0).fit(places)
     far = np.linalg.norm(places - model.cluster_centers_[model.labels_], axis=1)
     called = [

@@ -109,7 +109,8 @@ const plot = drawing();
 
 // Show a rectangle of the plane, made larger to the shape of the map: both axes have one scale.
 function show({ x: middle, y: level, width, height }) {
-  const shape = (plot.inner_width || 1) / (plot.inner_height || 1);
+  if (!plot.inner_width || !plot.inner_height) return; // a frame that is not shown yet; it is told when it has a size
+  const shape = plot.inner_width / plot.inner_height;
   const across = Math.max(width, height * shape);
   plot.x_range.setv({ start: middle - across / 2, end: middle + across / 2 });
   plot.y_range.setv({ start: level - across / shape / 2, end: level + across / shape / 2 });

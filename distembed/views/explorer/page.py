@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 from distembed.display import plural
 from distembed.execution import compute, one_blas_thread
 from distembed.extras import check_installed, optional
+from distembed.linalg.blocks import directions
 from distembed.neighbors.search import nearest_neighbors
 from distembed.views.explorer.items import Coloring, Items, NeighborList
 from distembed.views.report.page import escaped, printable
@@ -60,8 +61,7 @@ def lay_out(items: Items, *, seed: int = 0) -> Layout:
     ImportError
         As `check_extra`.
     """
-    vectors = np.asarray(items.vectors, dtype=np.float32)
-    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = directions(np.asarray(items.vectors, np.float64)).astype(np.float32)
     n = len(vectors)
     if n < 2:
         return Layout(np.zeros((n, 2), np.float32), _listing(np.empty((n, 0)), np.empty((n, 0))))

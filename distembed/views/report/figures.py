@@ -38,6 +38,8 @@ Scale = Literal["linear", "log"]
 
 INK, MUTED, RULE, SURFACE = (THEME[role][0] for role in ("ink", "muted", "rule", "surface"))
 COLORS = [light for role, (light, _) in THEME.items() if role.startswith("c")]
+SHAPES = "osD^vPX*<"
+"""Of the dots of groups: one more than colors, so that no two groups of a chart look the same."""
 WIDE = (6.4, 3.7)  # inches; 1 inch is 72 units of the SVG's own coordinates
 FONT_SIZE = 10.0
 _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apart
@@ -51,6 +53,8 @@ _NO_METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
 }
 """What Matplotlib writes into each format unasked: dates, and the version of the program."""
+_ORIGIN = {"svg": "Description", "pdf": "Subject", "png": "Description"}
+"""What each format calls a sentence on what a figure was made from."""
 _STYLE = {
     "pdf.fonttype": 42,  # fonts that other programs can edit and journals accept
     "svg.fonttype": "none",
@@ -138,12 +142,12 @@ def figure_format(path: str) -> str:
     suffix = path.rsplit(".", 1)[-1].lower()
     if "." not in path or suffix not in _NO_METADATA:
         raise ValueError(
-            f"the format of the figure {path} cannot be told from its name: end it in .pdf, .svg or .png"
+            f"the format of the figure {path} cannot be detected from its name: end it in .pdf, .svg or .png"
         )
     return suffix
 
 
-def save_figure(path: str, drawing: Drawing, *, font: str | None = None) -> str:
+def save_figure(path: str, drawing: Drawing, *, font: str | None = None, origin: str = "") -> str:
     """Draw into a file or URL, which appears whole or not at all; equal drawings and fonts give equal bytes.
 
     Return a warning of characters that no font has, "" where all are drawn.
@@ -155,6 +159,8 @@ def save_figure(path: str, drawing: Drawing, *, font: str | None = None) -> str:
     drawing : Drawing
     font : str, optional
         A file of a font, or the name of an installed one; other fonts are taken for characters that it lacks.
+    origin : str
+        What the figure was made from, for its metadata.
 
     Raises
     ------
@@ -163,9 +169,10 @@ def save_figure(path: str, drawing: Drawing, *, font: str | None = None) -> str:
     """
     chosen = figure_format(path)
     background = "white" if chosen == "png" else "none"
+    metadata = _NO_METADATA[chosen] | ({_ORIGIN[chosen]: printable(origin)} if origin else {})
     with writing(path) as file, _drawn(drawing, salt="distembed", background=background) as figure:
         warning = fit_fonts(figure, font)
-        figure.savefig(file, format=chosen, metadata=_NO_METADATA[chosen], dpi=200)
+        figure.savefig(file, format=chosen, metadata=metadata, dpi=200)
     return warning
 
 
@@ -281,7 +288,7 @@ def line_chart(
     x_scale, y_scale
         "linear" or "log".
     caption
-        What the figure shows; the axes are added.
+        What the figure shows.
     dashed
         Names of series drawn dashed, as for a fit or a bound.
     band
@@ -322,15 +329,7 @@ def line_chart(
         _whole_ticks(axes, np.concatenate([curve.x for curve in curves]))
 
     alt = f"{title}. Line chart of {ylabel} against {xlabel}. " + "; ".join(map(_describe, curves))
-    return Section(
-        title, html_figure(draw, alt=alt, caption=_with_axes(caption, xlabel, ylabel, x_scale, y_scale))
-    )
-
-
-def _with_axes(caption: str, xlabel: str, ylabel: str, x_scale: Scale, y_scale: Scale) -> str:
-    across = f"Across: {xlabel}{', logarithmic' if x_scale == 'log' else ''}."
-    up = f"Up: {ylabel}{', logarithmic' if y_scale == 'log' else ''}."
-    return f"{caption} {across} {up}".strip()
+    return Section(title, html_figure(draw, alt=alt, caption=caption))
 
 
 def histogram(
@@ -364,7 +363,7 @@ def histogram(
     middle = f"median {format_number(float(np.median(shown)))}, mean {format_number(float(shown.mean()))}"
     spread = f"{plural(shown.size, 'value')}, {middle}, largest {format_number(float(shown.max()))}."
     left_out = f" {plural(given - shown.size, 'value')} not shown." if given > shown.size else ""
-    full = _with_axes(f"{caption} {spread}{left_out}".strip(), xlabel, ylabel, x_scale, y_scale)
+    full = f"{caption} {spread}{left_out}".strip()
     return Section(title, html_figure(draw, alt=f"{title}. Histogram of {xlabel}: {spread}", caption=full))
 
 
@@ -406,8 +405,7 @@ def bar_chart(
     ends = "; ".join(f"{short(name)} {show(height)}" for name, height in zip(names, heights, strict=True))
     alt = f"{title}. Bars of {xlabel}: {ends}"
     size = (WIDE[0], 0.9 + 0.3 * len(names))
-    full = f"{caption} Length of a bar: {xlabel}.".strip()
-    return Section(title, html_figure(draw, alt=alt, caption=full, size=size))
+    return Section(title, html_figure(draw, alt=alt, caption=caption, size=size))
 
 
 class Interval(NamedTuple):
@@ -433,7 +431,7 @@ class Interval(NamedTuple):
 def interval_chart(
     rows: Iterable[Interval], title: str, *, xlabel: str, caption: str = "", spread: bool = True
 ) -> Section:
-    """Draw values as dots with their intervals, a color for each group, in the order given.
+    """Draw values as dots with their intervals, a color and a shape for each group, in the order given.
 
     Parameters
     ----------
@@ -457,13 +455,12 @@ def interval_chart(
     def draw(axes: Any) -> None:
         for place, group in enumerate(groups):
             own = [i for i, row in enumerate(known) if row.group == group]
-            _draw_intervals(
-                axes, [known[i] for i in own], [heights[i] for i in own], [*COLORS, MUTED][min(place, 8)]
-            )
+            style = {"color": COLORS[place % len(COLORS)], "marker": SHAPES[place % len(SHAPES)]}
+            _draw_intervals(axes, [known[i] for i in own], [heights[i] for i in own], style)
         _dress(axes, xlabel, "", "linear", "linear")
         axes.set_yticks(list(ticks.values()), [short(name, _MAX_KEY) for name in ticks], color=INK)
         axes.set_ylim(max(heights) + 0.6, -0.6)
-        axes.set_xlim(left=min(0.0, *(row.value - 0.05 for row in known)))  # long intervals are cut
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
         axes.grid(visible=False, axis="y")
         if len(groups) > 1:
             axes.figure.legend(loc="outside lower center", ncols=3)
@@ -471,8 +468,7 @@ def interval_chart(
     ends = "; ".join(f"{short(row.name)} {row.group} {format_number(row.value)}" for row in known)
     key = 0.2 * -(-len(groups) // 3) if len(groups) > 1 else 0.0
     size = (WIDE[0], 1.0 + 0.21 * (max(heights) + 1) + key)
-    full = f"{caption} Across: {xlabel}.".strip()
-    return Section(title, html_figure(draw, alt=f"{title}. {xlabel}: {ends}", caption=full, size=size))
+    return Section(title, html_figure(draw, alt=f"{title}. {xlabel}: {ends}", caption=caption, size=size))
 
 
 def _lines_of(rows: Sequence[Interval], step: float) -> tuple[list[float], dict[str, float]]:
@@ -489,9 +485,9 @@ def _lines_of(rows: Sequence[Interval], step: float) -> tuple[list[float], dict[
     return heights, ticks
 
 
-def _draw_intervals(axes: Any, rows: list[Interval], heights: list[float], color: str) -> None:
+def _draw_intervals(axes: Any, rows: list[Interval], heights: list[float], style: dict[str, str]) -> None:
     """Draw the dots of one group at some heights, and a line from end to end of each interval."""
     for row, height in zip(rows, heights, strict=True):
         if row.ends is not None:
-            axes.plot(row.ends, (height, height), color=color, linewidth=1.6, alpha=0.45)
-    axes.plot([row.value for row in rows], heights, "o", color=color, label=rows[0].group or None)
+            axes.plot(row.ends, (height, height), color=style["color"], linewidth=1.6, alpha=0.45)
+    axes.plot([row.value for row in rows], heights, linestyle="", label=rows[0].group or None, **style)

@@ -51,7 +51,7 @@ def scatter_map(
     groups
         A group for each point. The seven largest groups get a color of their own, the rest share gray.
     xlabel, ylabel
-        Quantity and unit of each axis.
+        Quantity and unit of each axis, "" where it has none.
     caption
         What the figure shows.
 
@@ -74,7 +74,8 @@ def scatter_map(
         [groups[i] for i in kept] if groups is not None else [None] * len(kept),
     )
     said = plural(len(kept), "point") + (f", {len(placed.labels)} labeled." if labels is not None else ".")
-    full = f"{caption} {said} Across: {xlabel}. Up: {ylabel}.".strip()
+    axes_are = f" Across: {xlabel}. Up: {ylabel}." if xlabel else ""
+    full = f"{caption} {said}{axes_are}".strip()
     shown = ", ".join(placed.labels[:12])
     alt = f"{title}. Map of {said}" + (f" Among them: {shown}." if shown else "")
     return Section(
@@ -328,7 +329,7 @@ def word_maps(
 
 
 def plane(matrix: Floats, method: MapMethod, seed: int) -> tuple[Floats, tuple[str, str]]:
-    """Project rows onto the plane; return the points and what the axes are."""
+    """Project rows onto the plane; return the points and what the axes are, "" where they mean nothing."""
     n, d = matrix.shape
     if n < 2 or d == 2:
         points = np.zeros((n, 2))
@@ -339,10 +340,7 @@ def plane(matrix: Floats, method: MapMethod, seed: int) -> tuple[Floats, tuple[s
     with one_blas_thread():
         if method == "tsne" and n >= 5 and d > 2:
             model = TSNE(perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=seed, n_jobs=1)
-            return model.fit_transform(matrix).astype(np.float64), (
-                "first t-SNE axis, no unit",
-                "second, no unit",
-            )
+            return model.fit_transform(matrix).astype(np.float64), ("", "")
         return _principal_plane(matrix)
 
 

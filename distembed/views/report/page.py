@@ -148,11 +148,16 @@ code{{font-size:.95em;overflow-wrap:anywhere}}
 small{{color:var(--muted);font-size:.8em}}
 @media screen and (max-width:32rem){{
  svg{{min-width:0}}
- .folds,.folds thead,.folds tbody,.folds caption{{display:block}}
- .folds tr{{display:grid;grid-template-columns:repeat(var(--n),1fr);border-bottom:1px solid var(--rule)}}
+ .folds,.folds tbody,.folds caption{{display:block}}
+ .folds tr{{display:grid;grid-template-columns:repeat(auto-fit,minmax(6rem,1fr));align-items:end;
+  border-bottom:1px solid var(--rule)}}
  .folds th,.folds td{{border-bottom:0;max-width:none}}
  .folds .w{{grid-column:1/-1;order:1;padding-top:0;white-space:normal}}
- .folds thead .w{{display:none}}}}
+ .folds .w:first-child{{order:-1;font-weight:600;padding:.35rem 0 0}}
+ .folds thead{{display:none}}
+ .folds td[data-l]:not(.w:first-child)::before{{content:attr(data-l);display:block;color:var(--muted);font-size:.75rem;
+  white-space:normal}}
+ .folds .n{{text-align:left}}}}
 @media print{{:root{{--surface:#fff}}
  body{{font-size:10.5pt}}main{{max-width:none;padding:0}}nav{{display:none}}
  figure,tr,dl{{break-inside:avoid}}h2,h3{{break-after:avoid}}.scroll{{overflow:visible}}

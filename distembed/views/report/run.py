@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+import distembed
 from distembed.display import format_bytes, format_seconds, measured, plural
 from distembed.job import derived
-from distembed.job.stage import StageSpec
+from distembed.job.model import Job
+from distembed.job.stage import StageSpec, system_of
 from distembed.job.terminal import shown
+from distembed.stages.corpus import left_out
 from distembed.storage.workspace import Workspace
 from distembed.views.report.figures import bar_chart
-from distembed.views.report.page import Section, escaped, folded, group
-from distembed.views.report.tables import Row, as_mapping, table
+from distembed.views.report.page import Section, escaped, folded, group, paragraph
+from distembed.views.report.tables import Row, as_mapping, first_rows, table
 
 
 class Stage(NamedTuple):
@@ -45,6 +49,46 @@ def stage_table(stages: Iterable[Row], *, title: str = "Time and memory") -> Sec
     formats = {"wall time": format_seconds, "peak memory": format_bytes, "on disk": format_bytes}
     total = f"{format_seconds(sum(seconds.values()))} in all." if seconds else ""
     return group(title, [bars, table(title, shown, caption=total, formats=formats)])
+
+
+def origin(job: Job) -> str:
+    """Return the version, the title and the content digest of a finished job, for the metadata of figures."""
+    digest = Workspace.open(job.job.workspace).digest(spec.name for spec in system_of(job).stages(job))
+    return f"distembed {distembed.__version__}; {job.job.title}; content digest {digest}"
+
+
+def source_table(workspace: Workspace, *, title: str = "Version and files") -> Section:
+    """Show which version made the stages, what they read, and what was left out of it."""
+    done = workspace.stages().values()
+    versions = dict.fromkeys(
+        one.made_with.get("distembed", "a version that was not recorded") for one in done
+    )
+    files = {
+        name: stamp
+        for one in done
+        for found in one.parameters.get("files", {}).values()
+        for name, stamp in found.items()
+    }
+    rows = [
+        {
+            "file": name,
+            "size": stamp[0] if stamp else None,
+            "content": _content(stamp),
+        }
+        for name, stamp in files.items()
+    ]
+    omitted = "; ".join(filter(None, (left_out(one.facts) for one in done)))
+    said = f"Made with distembed {', '.join(versions)}.{f' Left out: {omitted}.' if omitted else ''}"
+    read = first_rows(rows, partial(table, title, formats={"size": format_bytes})) if rows else None
+    return Section(
+        title, "\n".join([paragraph(said), *([folded(plural(len(rows), "file"), read.html)] if read else [])])
+    )
+
+
+def _content(stamp: Sequence[Any]) -> str | None:
+    """Return the digest of a file; None where its store gives it a version of its own."""
+    last = str(stamp[-1]) if stamp else ""
+    return last.removeprefix("content ") if last.startswith("content ") else None
 
 
 def parameter_table(job: Mapping[str, Any], *, title: str = "Parameters") -> Section:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -46,8 +46,11 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_number, value))
 
 
-def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool) -> str:
-    """Write one cell; None and NaN are an en dash, pairs are intervals, numbers keep to the right."""
+def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool, label: str) -> str:
+    """Write one cell; None and NaN are an en dash, pairs are intervals, numbers keep to the right.
+
+    A narrow screen shows the label above the value.
+    """
     is_figure = value is None or is_number(value) or _is_pair(value)
     kind = ' class="w"' if wide else ' class="n"' if is_figure else ""
     if value is None:
@@ -58,7 +61,8 @@ def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool) -> str:
         text = escape(printable((show or format_number)(value)))
     else:
         text = marked(value)
-    return f"<td{kind}>{text}</td>"
+    above = f' data-l="{label}"' if label else ""
+    return f"<td{kind}{above}>{text}</td>"
 
 
 WIDE_TEXT = 24
@@ -84,21 +88,23 @@ def _table(
     }
     wide = _wide_columns(rows, columns)
     kinds = {name: " class=w" if name in wide else " class=n" if name in numeric else "" for name in columns}
-    head = "".join(f'<th scope="col"{kinds[name]}>{escaped(name.replace("_", " "))}</th>' for name in columns)
+    labels = {name: escaped(name.replace("_", " ")) for name in columns}
+    head = "".join(f'<th scope="col"{kinds[name]}>{labels[name]}</th>' for name in columns)
     body = "\n".join(
-        f"<tr>{''.join(_cell(row.get(name), formats.get(name), wide=name in wide) for name in columns)}</tr>"
+        "<tr>"
+        + "".join(
+            _cell(row.get(name), formats.get(name), wide=name in wide, label=labels[name] if wide else "")
+            for name in columns
+        )
+        + "</tr>"
         for row in rows
     )
+    folds = ' class="folds"' if wide else ""  # long texts have a line of their own on a narrow screen
     legend = f"<caption><span>{escaped(caption)}</span></caption>" if caption else ""
     return (
-        f'<div class="scroll" tabindex="0"><table{_folding(wide, columns)}>{legend}<thead><tr>{head}</tr></thead>\n'
+        f'<div class="scroll" tabindex="0"><table{folds}>{legend}<thead><tr>{head}</tr></thead>\n'
         f"<tbody>{body}</tbody></table></div>"
     )
-
-
-def _folding(wide: Collection[str], columns: Sequence[str]) -> str:
-    """Return the attributes of a table whose long texts have a line of their own on a narrow screen."""
-    return f' class="folds" style="--n:{len(columns) - len(wide)}"' if wide else ""
 
 
 def table(
@@ -176,7 +182,7 @@ def neighbor_table(
     )
     said = f"Nearest first; the figure is the {escape(measure)} to the word at the left."
     caption = f"<caption><span>{said}</span></caption>"
-    rows = f'<table class="folds" style="--n:1">{caption}<tbody>{body}</tbody></table>'
+    rows = f'<table class="folds">{caption}<tbody>{body}</tbody></table>'
     return Section(title, f'<div class="scroll" tabindex="0">{rows}</div>')
 
 

@@ -180,6 +180,26 @@ def test_a_narrow_screen_needs_no_scrolling_aside(browser: Any, written: Path) -
     seen.page.close()
 
 
+def test_a_frame_that_is_shown_later_has_a_map_of_one_scale(
+    browser: Any, written: Path, tmp_path: Path
+) -> None:
+    frame = f'<iframe src="{written.as_uri()}" style="border:0; width:0; height:600px"></iframe>'
+    (tmp_path / "around.html").write_text(f"<!doctype html>{frame}")
+    page = browser.new_page(viewport={"width": 1000, "height": 700})
+    page.goto((tmp_path / "around.html").as_uri())
+    inside = page.frames[1]
+    until(inside, "document.body.dataset.ready === 'yes'")
+    page.evaluate("document.querySelector('iframe').style.width = '900px'")
+    until(inside, "plot.inner_width > 300")
+    scales = (
+        "[view().width / plot.inner_width, view().height / plot.inner_height, view().width / whole.width]"
+    )
+    across, up, share = inside.evaluate(scales)
+    assert across == pytest.approx(up, rel=0.01)
+    assert share < 5
+    page.close()
+
+
 def test_further_lists_and_facts_are_shown(browser: Any, tmp_path: Path) -> None:
     rows = np.array([[1, -1], [0, 2], [1, 0]], np.int32)
     more = NeighborList("in the table", rows, np.array([[0.5, 0], [0.25, 0.125], [1, 0]], np.float32))

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.formats.tables import read_table
+from distembed.formats.tables import read_table, texts_of
 from distembed.job.tables import Numbers, Piece, Table, paired
 from distembed.views.export import TABLE_FORMATS, table_format, write_table
 
@@ -68,6 +69,17 @@ def test_parquet_reads_back(tmp_path: Path, as_lists: bool) -> None:
     else:
         assert found["weight_0"].to_numpy()[:4].tobytes() == WEIGHTS[:4, 0].tobytes()
         assert found["weight_0"].to_pylist()[4] is None
+
+
+def test_a_workbook_reads_back_and_computes_nothing(tmp_path: Path) -> None:
+    write_table(str(tmp_path / "t.xlsx"), table(), format="xlsx")
+    found = read_table(str(tmp_path / "t.xlsx"))
+    assert texts_of(found.columns["title"]) == [title or "" for title in TITLES]
+    assert texts_of(found.columns["topic"]) == list("012345")
+    np.testing.assert_allclose(np.array(found.columns["weight_1"].to_pylist()[:4], float), WEIGHTS[:4, 1])
+    assert texts_of(found.columns["weight_1"])[4] == ""
+    sheet = openpyxl.load_workbook(tmp_path / "t.xlsx").active
+    assert (sheet["A6"].value, sheet["A6"].data_type) == ("=1+1", "s")
 
 
 def test_npy_holds_the_numbers(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_vectors_and_neighbors_as_tables(file: Path, tmp_path: Path) -> None:
     assert [row["rank"] for row in near] == [1, 2, 1, 2]
     assert [row["neighbor"] for row in near[:2]] == [word for word, _ in vectors.most_similar("king", n=2)]
     code, said = distembed("neighbors", file, "king", "--to", tmp_path / "n.docx")
-    assert "n.docx cannot be told from its name: end it in .csv, .tsv or .parquet" in said
+    assert "n.docx cannot be detected from its name: end it in .csv, .tsv or .parquet" in said
 
 
 def test_the_loss_of_words_that_are_left_out_is_a_median() -> None:
@@ -107,3 +107,14 @@ def test_the_loss_of_words_that_are_left_out_is_a_median() -> None:
     assert (
         said == f"; 3 words are composed there: the median cosine with their own vectors is {np.cos(0.2):.2f}"
     )
+
+
+def test_words_of_one_direction_are_told_by_their_weight(tmp_path: Path) -> None:
+    """As the words of one topic alone: their cosines are all 1, in the order of rounding."""
+    words = ["lake", "town", "river", "fish", "vote"]
+    rows = np.array([[1, 0], [2, 0], [3, 0], [0.5, 0], [1, 1]], np.float32)
+    WordVectors(words, rows).save(tmp_path / "v.txt")
+    _, line = distembed("neighbors", tmp_path / "v.txt", "lake", "-n", 3)
+    assert line.startswith("lake: 3 words have its direction")
+    assert line.endswith("the heaviest are river, town, fish\n")
+    assert "vote 0.707" in distembed("neighbors", tmp_path / "v.txt", "lake", "-n", 4)[1]
