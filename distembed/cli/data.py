@@ -69,7 +69,7 @@ def _state(data_set: DataSet) -> str:
 def _origin(data_set: DataSet) -> str:
     if data_set.by_hand:
         return f"by hand: {data_set.by_hand.rstrip(',')}"
-    addresses = [address for file in data_set.files for address in file.addresses]
+    addresses = list(dict.fromkeys(address for file in data_set.files for address in file.addresses))
     return addresses[0] + (f" and {len(addresses) - 1} more" if len(addresses) > 1 else "")
 
 

@@ -18,9 +18,6 @@ VARIABLE = "DISTEMBED_DATA"
 """The environment variable that names the folder."""
 
 PREFIX = "{data}/"
-SOURCES = "sources"
-"""The folder of what was downloaded, in that of the data."""
-
 TABLE = Path(__file__).with_name("data_sets.toml")
 BESIDE = Path(__file__).parents[3] / "shared" / "data"
 """The folder beside a checkout that its tests read."""
@@ -83,13 +80,13 @@ def data_folder() -> Path:
 
 
 def missing_advice(text: str) -> str | None:
-    """Return the command that brings what a text names in the folder, a file or a glob; None where it names nothing."""
-    found = re.search(re.escape(f"{data_folder()}{os.sep}") + r"([^\s,;:'\"]+)", text)
-    if found is None or found[1].startswith(f"{SOURCES}{os.sep}"):
-        return None
-    wanted = Path(found[1]).as_posix().rstrip(".")
+    """Return the command that brings what a text names in the folder, files or globs; None where it names nothing."""
+    found = re.findall(re.escape(f"{data_folder()}{os.sep}") + r"([^\s,;:'\"]+)", text)
+    paths = [Path(each).as_posix().rstrip(".") for each in found]
     names = [
-        each.name for each in data_sets().values() if any(_is_at(file.path, wanted) for file in each.files)
+        each.name
+        for each in data_sets().values()
+        if any(_is_at(file.path, path) for file in each.files for path in paths)
     ]
     return f"distembed data fetch {' '.join(names)}" if names else None
 

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from distembed.datasets.catalog import SOURCES, DataFile, DataSet, data_folder
+from distembed.datasets.catalog import DataFile, DataSet, data_folder
 from distembed.datasets.preparations import PREPARATIONS
 from distembed.files import replacing
 from distembed.urls import downloading
+
+SOURCES = "sources"
+"""The folder of what was downloaded, in that of the data."""
 
 PRESET = 6
 """How hard xz tries: a file is compressed once, and its digest is that of what it holds."""
@@ -34,7 +37,7 @@ def fetch(data_set: DataSet) -> Iterator[str]:
 
     Raises
     ------
-    FileNotFoundError
+    LookupError
         No address is known: the message says what to put where.
     ConnectionError
         A server cannot be reached, or has no such file.
@@ -64,8 +67,10 @@ def prepare(data_set: DataSet) -> Iterator[Path]:
 
     Raises
     ------
+    LookupError
+        No address is known: the message says what to put where.
     FileNotFoundError
-        A source is absent, or no address is known: the message says what to put where.
+        A source is absent.
     ValueError
         What was made is not the file that belongs there.
     """
@@ -89,7 +94,7 @@ def prepare(data_set: DataSet) -> Iterator[Path]:
 
 def _addresses(data_set: DataSet, file: DataFile) -> tuple[str, ...]:
     if data_set.by_hand:
-        raise FileNotFoundError(
+        raise LookupError(
             f"no public address is known that makes {data_set.name}: put {data_set.by_hand} into "
             f"{data_folder() / file.path}"
         )

@@ -286,7 +286,11 @@ def section_of(
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:
-        declared = {name: section.model_fields[name] for name in section.__annotations__}
+        declared = {
+            name: section.model_fields[name]
+            for name in section.__annotations__
+            if name in section.model_fields
+        }
         own = {name for name, field in declared.items() if field.default is not OPTION}
         if strangers := {*exclude, *changed, *declared} - own - {*options}:
             raise TypeError(f"there is no option {', '.join(sorted(strangers))} of {sources}")

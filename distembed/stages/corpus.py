@@ -29,6 +29,7 @@ from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.metadata import metadata_rows, read_metadata
 from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, open_partition, read_partition
 from distembed.corpus.phrases import names_in_words
+from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
 from distembed.corpus.withdrawn import Withdrawal
@@ -265,6 +266,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
                 min_count=options.min_count,
                 max_size=options.max_size,
                 keep=options.keep,
+                stop_words=stop_words_of(options.stop_words),
                 words_in_memory=words_in_memory(ctx.job.resources.block_memory),
                 scratch=scratch,
             )
@@ -277,9 +279,9 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 
 
 def vocabulary_parameters(job: CorpusJob) -> dict[str, Any]:
-    """Return the section of the vocabulary; `freeze` is among its parameters only where it is asked for."""
-    section = job.vocabulary.model_dump(mode="json")
-    return {"vocabulary": {key: value for key, value in section.items() if key != "freeze" or value}}
+    """Return the section of the vocabulary, without what it does not record."""
+    section, unrecorded = job.vocabulary.model_dump(mode="json"), job.vocabulary.unrecorded.items()
+    return {"vocabulary": {key: value for key, value in section.items() if (key, value) not in unrecorded}}
 
 
 def frozen_vocabulary(ctx: Context, tokens: Tokens) -> Vocabulary | None:

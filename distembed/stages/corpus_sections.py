@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
 from distembed.corpus.paths import FORMATS, format_of, has_known_extension
 from distembed.corpus.readers import BadRecords
+from distembed.corpus.stop_words import Language
 from distembed.corpus.tokenizer import Border
 from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence import count_cooccurrences
@@ -178,9 +179,10 @@ class ParallelSection(TextsSection):
 
 
 # The library keeps every word by default; a vector of a word that was seen less often says little of it.
-NOT_OF_WORD_VECTORS = dict.fromkeys(
-    ("min_documents", "max_share", "stop_words"), "a word gets its vector whatever documents it is in"
-)
+NOT_OF_WORD_VECTORS = {
+    **dict.fromkeys(("min_documents", "max_share"), "a word gets its vector whatever documents it is in"),
+    "stop_words": "the section has the name of a list",
+}
 
 
 @section_of(
@@ -195,9 +197,14 @@ NOT_OF_WORD_VECTORS = dict.fromkeys(
 class VocabularySection(Section):
     """`[vocabulary]`: which words get a vector."""
 
+    unrecorded: ClassVar[dict[str, Any]] = {"freeze": False, "stop_words": "none"}
+    """Values that are no parameter of a stage: workspaces older than these keys stay finished."""
+
     min_count: int = OPTION
     max_size: int | None = OPTION
     keep: tuple[str, ...] = OPTION
+    stop_words: Language = "none"
+    """The language whose function words get no vector: "none", "english", or another of the package stop-words."""
     freeze: bool = False
     """Whether a workspace keeps its words, and their order, when its corpus changes: new words are left out until this
     is false again, and words that no text has any more go.

@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 
 from distembed.corpus import Vocabulary
 from distembed.corpus.sample import CorpusSample
+from distembed.corpus.stop_words import stop_words_of
 from distembed.costs import Cost
 from distembed.counting.costs import RunSizes
 from distembed.counting.count_files import words_beside
@@ -52,7 +53,7 @@ from distembed.linalg.chunks import balanced_chunks
 from distembed.linalg.operators import empty_csr
 from distembed.stages import outputs
 from distembed.stages.corpus import vocabulary_of
-from distembed.stages.corpus_sections import CorpusJob, CorpusSection
+from distembed.stages.corpus_sections import CorpusJob, CorpusSection, VocabularySection
 from distembed.stages.corpus_sizes import CorpusSizes, Sampled
 from distembed.storage.workspace import Workspace
 
@@ -194,7 +195,10 @@ def given_parameters(job: Any) -> dict[str, Any]:
 
 def vocabulary_parameters(job: Any) -> dict[str, Any]:
     """Return the table, and which of its words are taken."""
-    return sections("counts", "vocabulary")(job)
+    found = sections("counts", "vocabulary")(job)
+    if job.vocabulary.stop_words == "none":
+        del found["vocabulary"]["stop_words"]  # workspaces older than the key stay finished
+    return found
 
 
 def check_given(job: Any) -> list[str]:
@@ -224,7 +228,7 @@ def run_given_vocabulary(ctx: Context) -> dict[str, Any]:
     if words is None:
         array, sums = parquet_sums(table, piece_cells(ctx.job.resources.block_memory))
         words = Vocabulary(array, np.ceil(sums).astype(np.int64), np.full(len(array), -1, np.int64))
-    rows = _chosen(words, options.min_count, options.max_size, options.keep)
+    rows = _chosen(words, options)
     if not len(rows):
         raise CountTableError(
             f"no word of {section.path} was counted vocabulary.min_count = {options.min_count} times: lower it"
@@ -235,17 +239,15 @@ def run_given_vocabulary(ctx: Context) -> dict[str, Any]:
     return {"n_words": len(chosen), "n_words_before": len(words)}
 
 
-def _chosen(
-    words: Vocabulary, min_count: int, max_size: int | None, keep: tuple[str, ...]
-) -> NDArray[np.int64]:
+def _chosen(words: Vocabulary, options: VocabularySection) -> NDArray[np.int64]:
     """Return the rows of the words that are taken, by falling count and then by word."""
     table = pa.table({"word": words.array, "count": words.counts})
     order = table.sort_by([("count", "descending"), ("word", "ascending")])["word"]
     rows = words.index(order).astype(np.int64)
-    is_kept = np.isin(rows, words.index(list(keep)))
-    frequent = np.cumsum(words.counts[rows] >= min_count)
-    is_frequent = (words.counts[rows] >= min_count) & (frequent <= (max_size or len(rows)))
-    return rows[is_kept | is_frequent]
+    is_kept = np.isin(rows, words.index(list(options.keep)))
+    is_wanted = ~np.isin(rows, words.index(sorted(stop_words_of(options.stop_words))))
+    is_frequent = is_wanted & (words.counts[rows] >= options.min_count)
+    return rows[is_kept | (is_frequent & (np.cumsum(is_frequent) <= (options.max_size or len(rows))))]
 
 
 class GivenTable(NamedTuple):

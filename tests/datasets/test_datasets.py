@@ -96,7 +96,8 @@ def test_without_a_network_the_command_says_what_to_put_where(server: tuple[Path
     place.write_bytes(PAIRS)
     succeed("data", "prepare", "pairs")
     by_hand = run("data", "fetch", "tales")
-    assert (by_hand.exit_code, f"put a tale, into {folder / 'tales.txt'}" in by_hand.output) == (1, True)
+    assert by_hand.exit_code == 1
+    assert by_hand.output.endswith(f"put a tale, into {folder / 'tales.txt'}\n")
 
 
 def test_a_wrong_name_is_a_wrong_command(folder: Path) -> None:
@@ -113,7 +114,10 @@ def test_a_job_without_its_data_names_the_command(
     )
     done = run("plan", job)
     assert done.exit_code != 0
-    assert "type distembed data fetch pairs" in done.output
+    assert done.output.endswith("type distembed data fetch pairs\n")
+    both = f"{folder}/sets/pairs.txt, {folder}/tales.txt are not there"
+    assert catalog.missing_advice(both) == "distembed data fetch pairs tales"
+    assert catalog.missing_advice("/elsewhere/sets/pairs.txt is not there") is None
     serve(server, PAIRS)
     succeed("data", "fetch", "pairs")
     assert "data fetch" not in run("plan", job).output

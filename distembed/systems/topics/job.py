@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, MinLen
 from pydantic import Field, model_validator
@@ -38,6 +38,8 @@ class DocumentsSection(Section):
 
 class TermsSection(VocabularySection):
     """`[vocabulary]` of a collection: words that tell documents apart."""
+
+    unrecorded: ClassVar[dict[str, Any]] = {"freeze": False}
 
     min_count: int = Field(default=1, ge=1)
     min_documents: int = Field(default=2, ge=1)
