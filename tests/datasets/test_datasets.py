@@ -241,7 +241,5 @@ def test_norms_and_prices_become_tables() -> None:
             member.size = len(text)
             tar.addfile(member, io.BytesIO(text))
         archives.append(packed.getvalue())
-    made = preparations.prices(
-        [b"Symbol\nB/C\nD\nE\n", *archives], first="2015-01-01", last="2018-12-31"
-    )
+    made = preparations.prices([b"Symbol\nB/C\nD\nE\n", *archives], first="2015-01-01", last="2018-12-31")
     assert made.decode().splitlines() == ["date,B/C,D", "2015-01-02,1.2346,", "2015-01-03,,2.0000"]
