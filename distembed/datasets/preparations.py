@@ -146,14 +146,19 @@ def associations(sources: Sources) -> bytes:
     return "\n".join(["\t".join(cell.strip() for cell in rows[0]), *lines, ""]).encode()
 
 
-def prices(sources: Sources, first: str, last: str) -> bytes:
-    """Return the closing prices of the companies of a list, the first source, of files by symbol in two archives."""
-    symbols = {row["Symbol"] for row in _table(sources[0])}
+def prices(sources: Sources, first: str, last: str, without: str = "") -> bytes:
+    """Return the closing prices of the companies of a list, the first source, of files by symbol in two archives.
+
+    Of two files of one symbol the one that begins in an earlier year is taken, else the first.
+    """
+    symbols = {row["Symbol"] for row in _table(sources[0])} - {*without.split()}
     files: dict[str, bytes] = {}
     for archive, pattern in zip(
         sources[1:], (r"stock_dfs/([^/]+)\.csv$", r"/([^/]+)_data\.csv$"), strict=True
     ):
-        files = {name.replace("-", "/"): text for (name,), text in _members(archive, pattern)} | files
+        for (name,), text in _members(archive, pattern):
+            symbol = name.replace("-", "/")
+            files[symbol] = min(files.get(symbol, text), text, key=_first_year)
     found = {
         symbol: {
             row.get("Date", row.get("date", "")): row.get("Close", row.get("close", ""))
@@ -166,7 +171,11 @@ def prices(sources: Sources, first: str, last: str) -> bytes:
         ["date", *found],
         *([date, *(_price(each.get(date)) for each in found.values())] for date in dates),
     ]
-    return "".join(",".join(row) + "\n" for row in table).encode()
+    return "".join(",".join(row) + "\r\n" for row in table).encode()
+
+
+def _first_year(table: bytes) -> bytes:
+    return table.split(b"\n", 2)[1][:4]
 
 
 def _table(text: bytes) -> Iterator[dict[str, str]]:
