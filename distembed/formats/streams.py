@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
 from distembed.files import failures_told, refuse_bomb, replacing
-from distembed.urls import opened, url_to_fs
+from distembed.urls import NoFileError, opened, url_to_fs
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
 MAX_LINE_BYTES = 64 << 20  # a longer line or record is none: some 5 million values as text, 16 as binary
@@ -30,7 +30,7 @@ def reading(name: str, error_kind: type[ValueError] = ValueError) -> Iterator[IO
             yield file
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{name}: there is no such file; check its name") from error
-    except (ConnectionError, PermissionError, IsADirectoryError):
+    except (ConnectionError, PermissionError, IsADirectoryError, NoFileError):
         raise
     except _DAMAGED as error:
         raise error_kind(f"{name} cannot be read to its end ({error}); copy or download it again") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, overload
+from typing import Literal, Protocol, Self, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,7 +186,7 @@ class WordTable:
         """
         return cls(*_read_keyed_vectors(keyed))
 
-    def to_gensim(self, *, counts: VectorLike | None = None) -> Any:
+    def to_gensim(self, *, counts: VectorLike | None = None) -> Keyed:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
 
         Parameters
@@ -502,7 +502,7 @@ def _read_keyed_vectors(keyed: Keyed | KeyedModel) -> tuple[list[str], NDArray[n
     return list(words), np.asarray(vectors, dtype=np.float32)
 
 
-def _make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: VectorLike | None) -> Any:
+def _make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: VectorLike | None) -> Keyed:
     """Return a gensim `KeyedVectors` of words and a copy of their vectors.
 
     Parameters
@@ -520,9 +520,8 @@ def _make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: 
     ValueError
         If there is not one whole number per word.
     """
-    keyed = optional("gensim.models", user="KeyedVectors", extra="demo").KeyedVectors(
-        vectors.shape[1], dtype=np.float32
-    )
+    models = optional("gensim.models", user="KeyedVectors", extra="demo")
+    keyed = models.KeyedVectors(vectors.shape[1], dtype=np.float32)
     keyed.add_vectors(words, vectors)
     if counts is not None:
         numbers = np.asarray(counts)
@@ -532,4 +531,4 @@ def _make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: 
                 f"{len(words)} words"
             )
         keyed.expandos["count"] = numbers.astype(np.int64)
-    return keyed
+    return cast(Keyed, keyed)

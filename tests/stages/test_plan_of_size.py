@@ -155,7 +155,8 @@ def test_the_vectors_solve_the_words_after_the_core_where_no_stage_before_them_d
     solving = plan_job(load_job(missing, settings=settings)).stages["vectors"]
     stages = plan_job(load_job(missing, settings=(*settings, "subwords.enabled=true"))).stages
     before, joining = stages["noncore"], stages["vectors"]
-    assert solving.tasks >= before.tasks > joining.tasks
+    assert solving.tasks >= before.tasks >= joining.tasks
     assert solving.read_bytes > before.read_bytes
     assert solving.peak_bytes(1) >= before.task_bytes > joining.task_bytes
-    assert solving.written_bytes == before.written_bytes + joining.written_bytes
+    # with subwords the directions of their spelling are stored, too, as large as the vectors
+    assert solving.written_bytes == before.written_bytes + joining.written_bytes // 2
