@@ -20,6 +20,7 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words,
 @command(
     "distembed tune job.toml --grid psdvec.smoothing=0.02,0.1 --on MEN.txt",
     "distembed tune job.toml --grid counting.window=2,5 --grid psdvec.n_components=100,300 --on MEN.txt",
+    "distembed tune imputation.toml --grid imputation.min_degree=5,10",
 )
 @click.argument("job_file", type=PLACE, metavar="JOB")
 @click.option(
@@ -31,7 +32,11 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words,
     help="Values of one key of the job; grids of several keys are combined, those of one key joined.",
 )
 @click.option(
-    "--on", type=PLACE, required=True, metavar="FILE", help="The evaluation set that chooses, one file."
+    "--on",
+    type=PLACE,
+    metavar="FILE",
+    help="The evaluation set that chooses, one file. An imputation is judged by its hidden names, or by those of them "
+    "that stand in FILE, one on each line.",
 )
 @click.option(
     "--set",
@@ -60,7 +65,7 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words,
 def tune(
     job_file: str,
     grids: tuple[str, ...],
-    on: str,
+    on: str | None,
     settings: tuple[str, ...],
     workspace: str | None,
     target: str | None,

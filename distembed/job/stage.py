@@ -118,6 +118,18 @@ class Sizes(Protocol):
         """The sizes in words."""
 
 
+class OwnItems(NamedTuple):
+    """By what a job judges itself: the stage that candidates share, the one that judges, the measure, and a module.
+
+    The module's `judged_items` returns the score of each item of a finished workspace, by its name.
+    """
+
+    shared: str
+    last: str
+    measure: str
+    module: str
+
+
 class System(NamedTuple):
     """A system: the model of its job file, the stages of a job in order, the sizes of a job, and its exports.
 
@@ -127,6 +139,7 @@ class System(NamedTuple):
     `explorer` names the module whose `items` are what the page to explore shows.
     `inference` names the module whose `infer` writes what a job says of files that it has not seen.
     `explanation` names the module whose `explain` gives the reasons of one result.
+    `own_items` say by what `distembed tune` judges a job without an evaluation set.
     `outputs` are what its stages may store.
     `presets` are sections of settings that belong together, by name; a new job has those of the first.
     """
@@ -139,6 +152,7 @@ class System(NamedTuple):
     inference: str | None = None
     explorer: str = "distembed.views.explorer.job"
     explanation: str | None = None
+    own_items: OwnItems | None = None
     outputs: tuple[Output, ...] = ()
     presets: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
 

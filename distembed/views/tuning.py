@@ -6,20 +6,16 @@ graph of its own, and blocks that survive a kill. Candidates share what they hav
 with equal counts have one workspace, in which the stages that do not change are kept, and the job's own finished stages
 are copied there first. Where there are workers and memory for several, they run at the same time (`candidates`).
 
-The items of the set are divided into two halves by a hash of their words. One half chooses, and the other one, which
-no choice has seen, tells what was gained.
+What judges them is in `distembed.views.tuning_judges`.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +25,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterGrid
 
-from distembed.evaluation.scoring import Policy, Score
-from distembed.evaluation.sentence_files import SentencePairs, read_sentences
-from distembed.evaluation.sentences import evaluate_sentences
-from distembed.evaluation.words import evaluate_sets
-from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.files import replacing
 from distembed.job.inputs import stamps_at
 from distembed.job.model import Job, JobError
@@ -44,26 +35,14 @@ from distembed.job.stage import StageSpec, system_of
 from distembed.job.state import standings
 from distembed.job.tables import Piece, Table
 from distembed.job.workers import LOCAL_SCHEDULERS, Workers
-from distembed.stages.words import judged_vectors
 from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.views.candidates import branches_of, most_at_once, run_at_once
-from distembed.views.texts import open_encoder
-
-COUNTS, VECTORS = "cooccurrence", "vectors"
-"""The stage whose outputs candidates share, and the one that a candidate runs to."""
+from distembed.views.tuning_judges import HALVES, MEASURES, Judge, judge_of
 
 SCORES = "scores.json"
 """The file, beside the workspaces of the candidates, with the scores of those that are finished."""
-
-HALVES = ("chosen", "held out")
-
-MEASURES = ("value", "low", "high", "known", "total")
-"""What is kept of a score; the interval is NaN where none is computed."""
-
-Items = WordSet | SentencePairs
-"""A set that can choose: of words, or of pairs of sentences with human scores."""
 
 Keys = Mapping[str, Any]
 """Values of keys of a job, by "section.key"."""
@@ -135,7 +114,7 @@ class JobVectors(BaseEstimator):
 def tune(
     job_of: JobOf,
     grid: Mapping[str, Sequence[Any]],
-    on: str,
+    on: str | None = None,
     *,
     place: str | None = None,
     workers: Callable[[Job], Workers] | None = None,
@@ -151,8 +130,10 @@ def tune(
         Returns the job with some keys set, each as ``section.key=value``; without any, the job as it is.
     grid : mapping of str to sequence
         The values of each "section.key".
-    on : str
-        A file of an evaluation set, of words or of pairs of sentences; its items are divided into two halves.
+    on : str, optional
+        A file of an evaluation set, of words or of pairs of sentences; its items are divided into two halves. A job
+        that judges itself, as an imputation by hidden names, needs none; of a file with a name on each line only those
+        names judge it.
     place : str, optional
         Where the workspaces of the candidates lie; by default beside the job's own, its name with ``.tune``.
     workers : callable, optional
@@ -173,7 +154,9 @@ def tune(
     """
     base = job_of(())
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
-    search = Search(job_of, base, place, _one_set(on), workers or _threads, reporter or Silent(), allow_code)
+    search = Search(
+        job_of, base, place, judge_of(base, on), workers or _threads, reporter or Silent(), allow_code
+    )
     _check_grid(grid, search)
     if at_once != 1:
         search.make_together(
@@ -191,7 +174,7 @@ class Search(NamedTuple):
     job_of: JobOf
     base: Job
     place: str
-    word_set: Items
+    by: Judge
     workers: Callable[[Job], Workers]
     reporter: Reporter
     allow_code: bool
@@ -203,11 +186,11 @@ class Search(NamedTuple):
     def judge(self, keys: Keys) -> dict[str, Any]:
         """Return the scores of each half, and what they measure; the job is run unless they are known."""
         job = self.job_with(keys)
-        known, name = _read_scores(self.place), _identity(job, self.base, self.word_set)
+        known, name = _read_scores(self.place), _identity(job, self.base, self.by)
         if name not in known:
             self.reporter.note(f"candidate {in_words(keys) or 'the job as it is'}")
-            own = _in_place(job, self.place, self.base)
-            made = _made(own, self.workers(own), self.word_set, self.allow_code, self.reporter)
+            own = _in_place(job, self.place, self.base, self.by)
+            made = _made(own, self.workers(own), self.by, self.allow_code, self.reporter)
             known = {**known, name: made}
             _write_scores(self.place, known)
         scores: dict[str, Any] = known[name]
@@ -219,10 +202,13 @@ class Search(NamedTuple):
         candidates: dict[str, tuple[Job, dict[str, str]]] = {}
         for keys in every:
             job = self.job_with(keys)
-            name = _identity(job, self.base, self.word_set)
+            name = _identity(job, self.base, self.by)
             if name not in known:
                 named[name] = f"candidate {in_words(keys) or 'the job as it is'}"
-                candidates[name] = _in_place(job, self.place, self.base), _fingerprints(job, self.base)
+                candidates[name] = (
+                    _in_place(job, self.place, self.base, self.by),
+                    _fingerprints(job, self.base, self.by),
+                )
         branches = branches_of(candidates)
         n = at_once or self._most_at_once()
         if min(n, len(branches)) < 2:
@@ -233,7 +219,7 @@ class Search(NamedTuple):
             branches,
             n,
             self.workers,
-            partial(_made, word_set=self.word_set, allow_code=self.allow_code),
+            partial(_made, by=self.by, allow_code=self.allow_code),
             lambda name, scores: _write_scores(self.place, {**_read_scores(self.place), name: scores}),
             begun=lambda name: self.reporter.note(named[name]),
         )
@@ -246,16 +232,11 @@ class Search(NamedTuple):
 
 
 def _made(
-    job: Job, workers: Workers, word_set: Items, allow_code: bool, reporter: Reporter | None = None
+    job: Job, workers: Workers, by: Judge, allow_code: bool, reporter: Reporter | None = None
 ) -> dict[str, Any]:
     """Run a candidate in its workspace, and return its scores."""
-    _run_to(job, VECTORS, workers, allow_code, reporter)
-    scores = _halves(job, word_set)
-    one = scores["chosen"]
-    return {
-        "measure": f"{word_set.name}, {one.task}, {one.metric}",
-        **{half: _measures(score) for half, score in scores.items()},
-    }
+    _run_to(job, by.last, workers, allow_code, reporter)
+    return by.scores(job)
 
 
 def _run_to(job: Job, until: str, workers: Workers, allow_code: bool, reporter: Reporter | None) -> None:
@@ -333,8 +314,7 @@ def _threads(job: Job) -> Workers:
 
 def _searched(search: Search, grid: Mapping[str, Sequence[Any]]) -> list[Candidate]:
     """Return every candidate of a grid with its scores."""
-    halves = item_halves(search.word_set)
-    every = np.arange(len(halves))
+    halves = np.arange(len(HALVES))
 
     def judge(keys: Keys) -> dict[str, Any]:  # scikit-learn copies its parameters, but for functions
         return search.judge(keys)
@@ -343,7 +323,7 @@ def _searched(search: Search, grid: Mapping[str, Sequence[Any]]) -> list[Candida
         JobVectors(judge),
         {name: list(values) for name, values in grid.items()},
         scoring={name: _scorer(name) for name in MEASURES},
-        cv=[(every, np.flatnonzero(halves == number)) for number in range(len(HALVES))],
+        cv=[(halves, halves[[number]]) for number in halves],
         refit=False,
         scheduler="synchronous",
     )
@@ -368,99 +348,54 @@ def _check_grid(grid: Mapping[str, Sequence[Any]], search: Search) -> None:
     """Refuse a grid before anything runs: unknown keys, values not allowed, keys that change no vectors."""
     for name, values in grid.items():
         made = {
-            _fingerprints(search.job_with({name: value}), search.base)[VECTORS]: value for value in values
+            _fingerprints(search.job_with({name: value}), search.base, search.by)[search.by.last]: value
+            for value in values
         }
         judged = {str(getattr(search.job_with({name: value}), "evaluation", "")) for value in values}
         if len(values) > 1 and len(made) == len(judged) == 1:
             raise JobError(
-                f"{name} changes neither the vectors nor how they are judged: leave it out of the grid"
+                f"{name} changes neither the {search.by.last} nor how they are judged: leave it out of the grid"
             )
 
 
-def _fingerprints(job: Job, base: Job) -> dict[str, str]:
-    """Return the fingerprint of each stage up to the vectors.
+def _fingerprints(job: Job, base: Job, by: Judge) -> dict[str, str]:
+    """Return the fingerprint of each stage up to the one that is judged.
 
     Where a file that was read is gone, what the workspace of the base job recorded of it stands in for it.
     """
     specs = system_of(job).stages(job)
     names = [spec.name for spec in specs]
-    if COUNTS not in names or VECTORS not in names:
+    if by.shared not in names or by.last not in names:
         raise JobError(
-            f"a job of the method {job.job.system} has no stages {COUNTS} and {VECTORS}: tune chooses among word "
-            "vectors of counts, as those of the method psdvec"
+            f"a job of the method {job.job.system} has no stages {by.shared} and {by.last}: tune chooses among word "
+            "vectors of counts, as those of the method psdvec, and among imputations"
         )
-    wanted: tuple[StageSpec, ...] = specs[: names.index(VECTORS) + 1]
+    wanted: tuple[StageSpec, ...] = specs[: names.index(by.last) + 1]
     recorded = existing_workspace(base.job.workspace)
     found = standings(job, recorded, specs=wanted, look=stamps_at)
     return {standing.spec.name: standing.fingerprint for standing in found}
 
 
-def _in_place(job: Job, place: str, base: Job) -> Job:
-    """Return a job in the workspace of the candidates with its counts; at first a copy of the base job's."""
-    counts = _fingerprints(job, base)[COUNTS]
-    workspace = f"{place}/{counts[:12]}"
+def _in_place(job: Job, place: str, base: Job, by: Judge) -> Job:
+    """Return a job in the workspace of the candidates that share a stage; at first a copy of the base job's."""
+    shared = _fingerprints(job, base, by)[by.shared]
+    workspace = f"{place}/{shared[:12]}"
     own = existing_workspace(base.job.workspace)
     if own is not None and not Workspace.exists(workspace):
         done = own.stages()
-        if COUNTS in done and done[COUNTS].fingerprint == counts:
+        if by.shared in done and done[by.shared].fingerprint == shared:
             own.copy_to(workspace)
     return job.model_copy(update={"job": job.job.model_copy(update={"workspace": workspace})})
 
 
-# --- the scores ----------------------------------------------------------------------------------------------
+# --- what is kept ----------------------------------------------------------------------------------------------
 
 
-def item_halves(word_set: Items) -> NDArray[np.int64]:
-    """Return the half, 0 or 1, that each item of a set is in: it depends on the words of the item alone."""
-    items = list(zip(*word_set[2:], strict=True)) if isinstance(word_set, SentencePairs) else word_set[1]
-    return np.array([crc32(repr(item).encode()) >> 16 & 1 for item in items], dtype=np.int64)
-
-
-def _halves(job: Job, word_set: Items) -> dict[str, Score]:
-    """Return the score of a finished candidate on each half."""
-    score_of, halves = _scoring(job, word_set), item_halves(word_set)
-    scores = {name: score_of(some_items(word_set, halves == number)) for number, name in enumerate(HALVES)}
-    for name, score in scores.items():
-        if not score.known or math.isnan(score.value):
-            raise ValueError(
-                f"of the half of {word_set.name} that is {name}, {score.known} of {score.total} items are known: give "
-                "a set with more items, or of the language of the corpus"
-            )
-    return scores
-
-
-def _scoring(job: Job, items: Items) -> Callable[[Any], Score]:
-    """Return what scores a part of a set by the vectors of a finished candidate."""
-    place = Workspace.open(job.job.workspace)
-    vectors = judged_vectors(job, place)
-    if isinstance(items, SentencePairs):
-        encoder = open_encoder(place, vectors=vectors)
-        return lambda part: evaluate_sentences(encoder, [part])[0]
-    policy = Policy(getattr(job, "evaluation").case)  # noqa: B009 - not of every job
-    return lambda part: evaluate_sets(vectors, [part], policy)[0]
-
-
-def _one_set(path: str) -> Items:
-    sentences = read_sentences(Path(path)) if Path(path).is_file() else None
-    if isinstance(sentences, SentencePairs):
-        return sentences
-    found = find_word_sets(path)
-    if len(found) != 1:
-        raise ValueError(f"{path} holds {len(found)} evaluation sets: name the file of one, which chooses")
-    return found[0]
-
-
-def _identity(job: Job, base: Job, word_set: Items) -> str:
-    """Return what a score depends on: the vectors, how they are judged, and the items."""
+def _identity(job: Job, base: Job, by: Judge) -> str:
+    """Return what a score depends on: what is judged, how, and the items."""
     judged = getattr(job, "evaluation", None)
     options = judged.model_dump(mode="json", exclude={"sets"}) if judged is not None else {}
-    items = [word_set.name, *(repr(field) for field in word_set)]
-    return digest_of_json([_fingerprints(job, base)[VECTORS], options, items])
-
-
-def _measures(score: Score) -> dict[str, float]:
-    low, high = score.interval or (math.nan, math.nan)
-    return dict(zip(MEASURES, (score.value, low, high, score.known, score.total), strict=True))
+    return digest_of_json([_fingerprints(job, base, by)[by.last], options, by.identity])
 
 
 def _read_scores(place: str) -> dict[str, Any]:

@@ -28,12 +28,13 @@ from distembed.views.tuning import (
     JobOf,
     _fingerprints,
     _in_place,
-    item_halves,
     parse_grid,
     parse_grids,
     tune,
 )
+from distembed.views.tuning_judges import item_halves, judge_of
 from tests.commands import succeed
+from tests.small_jobs import imputation
 
 WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
 JOB = """
@@ -151,9 +152,10 @@ def test_candidates_at_the_same_time_have_the_scores_of_those_one_after_another(
 
 
 def branches_in(job: str, *settings: tuple[str, ...]) -> list[Branch]:
+    by = judge_of(open_job(job), pairs_of(job))
     jobs = {repr(keys): with_keys(job)(keys) for keys in settings}
     return branches_of(
-        {name: (_in_place(one, "tune", one), _fingerprints(one, one)) for name, one in jobs.items()}
+        {name: (_in_place(one, "tune", one, by), _fingerprints(one, one, by)) for name, one in jobs.items()}
     )
 
 
@@ -203,6 +205,32 @@ def test_a_search_that_was_stopped_goes_on(job: str) -> None:
     rest = Notes()
     tune(with_keys(job), grid, pairs_of(job), reporter=rest)
     assert len(rest.candidates) == 2
+
+
+def test_an_imputation_is_judged_by_its_hidden_names(tmp_path: Path) -> None:
+    imputation.write(tmp_path)
+    grid = {"imputation.min_degree": [3, 6], "domain.standardize": [True, False]}
+    found = tune(with_keys(str(tmp_path / "job.toml")), grid)
+    assert found.measure == "hidden names, centered cosine"
+    # the job as it is, and each scaling of the table that is read
+    assert len(list((tmp_path / "w.tune").glob("*/manifest"))) == 3
+    best = found.candidates[0]
+    keys = [f"{name}={str(value).lower()}" for name, value in best.keys.items()]
+    succeed("run", tmp_path / "job.toml", *[word for key in keys for word in ("--set", key)])
+    names = Workspace.open(tmp_path / "w").table("hold_out_names").to_pylist()
+    own = {row["word"]: row["centered_cosine"] for row in names if row["method"] == names[0]["method"]}
+    halves = best.chosen, best.held_out
+    assert sum(half["known"] for half in halves) == len(own) == 20
+    assert sum(half["value"] * half["known"] for half in halves) == pytest.approx(sum(own.values()))
+    (tmp_path / "names.txt").write_text("\n".join([*list(own)[:12], "unknown"]))
+    [first, *_] = tune(with_keys(str(tmp_path / "job.toml")), grid, str(tmp_path / "names.txt")).candidates
+    assert first.chosen["known"] + first.held_out["known"] == 12
+    assert first.chosen["total"] + first.held_out["total"] == 13
+
+
+def test_a_job_that_does_not_judge_itself_needs_a_set(job: str) -> None:
+    with pytest.raises(JobError, match="give --on FILE, an evaluation set"):
+        tune(with_keys(job), {"psdvec.smoothing": [0.1]})
 
 
 def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow.compute as pc
+
 from distembed.display import format_number, plural
 from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, judge
 from distembed.manifold.imputation_choice import LEAST_KNOWN
@@ -38,6 +40,13 @@ def method_rows(workspace: Workspace) -> dict[str, MethodRecovery]:
             "which repeats this stage alone"
         )
     return {row["method"]: MethodRecovery(**row) for row in table.to_pylist()}
+
+
+def judged_items(workspace: Workspace) -> dict[str, float]:
+    """Return how near each hidden name came to its vector by the method of the job: its centered cosine."""
+    table = outputs.HOLD_OUT_NAMES.read(workspace)
+    own = table.filter(pc.equal(table["method"], table["method"][0])) if table.num_rows else table
+    return dict(zip(own["word"].to_pylist(), own["centered_cosine"].to_pylist(), strict=True))
 
 
 def verdict(workspace: Workspace) -> str:

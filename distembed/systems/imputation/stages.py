@@ -27,7 +27,7 @@ from distembed.evaluation.imputation_costs import baseline_cost, recovery_cost
 from distembed.execution import compute, map_blocks, persist
 from distembed.formats.tables import Floats
 from distembed.job.outputs import declared_in
-from distembed.job.stage import Context, StageSpec, System, sections
+from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
 from distembed.manifold.imputation_blocks import Float64s
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
@@ -416,6 +416,12 @@ SYSTEM = System(
     inference="distembed.systems.imputation.inference",
     explanation="distembed.systems.imputation.explanation",
     explorer="distembed.systems.imputation.views",
+    own_items=OwnItems(
+        "join",
+        "hold_out",
+        "hidden names, centered cosine",
+        "distembed.systems.imputation.evaluation_report",
+    ),
     presets=PRESETS,
     outputs=(*declared_in(outputs), KEPT_DISTANCES.output),
 )
