@@ -418,9 +418,9 @@ def test_documents_and_topics_are_drawn(finished: tuple[Path, str], tmp_path: Pa
 
 def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:
     done = succeed("neighbors", finished[0], "violin", "-n", "3")
-    said, heaviest = done.output.split("the heaviest are ")
-    assert said == "violin: 5 words have its direction, as words of one topic alone have; "
+    heaviest, why = done.output.split("; ")
     assert set(re.findall(r"[a-z]+", heaviest)) <= set(CLASSES["music"])
+    assert why == "the heaviest of 5 words that have its direction, as words of one topic alone have\n"
 
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
