@@ -33,8 +33,6 @@ def find_place(package: Path) -> None:
 def user_cache() -> Path:
     """Return the folder of the caches of the user, such as that of what numba compiles."""
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises where there is none
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home))
     if sys.platform == "darwin":
         return Path(home, "Library", "Caches")
     return Path(os.environ.get("XDG_CACHE_HOME") or Path(home, ".cache"))

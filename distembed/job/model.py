@@ -444,8 +444,8 @@ def locate(path: str, folder: Path) -> str:
 
     `{data}/file` is in the folder of the data sets.
 
-    A package is looked up and not imported, so it is one of the top level: to find another, Python would
-    import those that hold it.
+    A package is looked up and not imported, so it is one of the top level: to find another, Python would load
+    those that hold it.
 
     Raises
     ------

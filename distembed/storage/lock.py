@@ -19,6 +19,7 @@ A lock that cannot be read belongs to nobody, because no run finds its token in 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -35,11 +36,6 @@ import psutil
 
 from distembed.storage.files import Folder
 from distembed.storage.schema import LOCK_FILE, LockedError, canonical_json
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 ATTEMPTS = 5
 """Times the lock is asked for while others take over the same dead one."""
@@ -322,7 +318,7 @@ def _shows_life(folder: Folder, token: str) -> bool:
 @contextlib.contextmanager
 def _guard(folder: Folder) -> Iterator[None]:
     """Let one process of this host at a time compare and remove a dead lock."""
-    if fcntl is None or not folder.is_local:
+    if not folder.is_local:
         yield
         return
     handle = os.open(folder.root, os.O_RDONLY)
