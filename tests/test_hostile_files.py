@@ -57,7 +57,9 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "read"), FILES)
+@pytest.mark.parametrize(
+    ("name", "data", "read"), FILES, ids=[f"{n} {file[0]}" for n, file in enumerate(FILES)]
+)
 def test_a_hostile_file_is_refused_in_a_sentence_that_names_it(
     name: str, data: bytes, read, tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ from tests.benchmarks.measures import alone
 from tests.small_jobs import psdvec
 
 PAGE = "<page><title>Sea</title><ns>0</ns><id>{}</id><revision><text>{}</text></revision></page>"
-WIKITEXT = "'''Sea''' is [[water|salt]] &amp; {{c|a={{b}}}} <ref name='x'>r</ref> [[File:a|x]] {| class='a'\n|-\n| b\n|}"
+WIKITEXT = "'''Sea''' is [[water|salt]] &amp; {{c|a={{b}}}} <ref name=x>r</ref> [[File:a|x]] {| class='a'\n|-\n| b\n|}"
 WORDS, ROWS = ["sea", "shore", "küste"], np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
 COUNTS = sp.csr_array(np.array([[2, 1, 0], [1, 0, 3], [0, 3, 1]], np.float64))
 
