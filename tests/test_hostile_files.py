@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,3 +74,10 @@ def test_a_cell_may_be_as_long_as_a_book(name: str, tmp_path: Path) -> None:
     file = tmp_path / name
     file.write_bytes(b"name\ta\nsea\t1.5\n" + b"s" * 200_000 + b"\t2.5\n")
     assert outcome(_samples.read_any_table, file) == ""
+
+
+def test_a_block_whose_metadata_are_hostile_is_damaged(tmp_path: Path) -> None:
+    _samples.write_workspace(tmp_path / "w")
+    file = tmp_path / "w" / "arrays.zarr" / "numbers" / "000000" / "zarr.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"dimension_names": [["x"], "y"]}))
+    assert outcome(_samples.read_workspace, file) == "refused"

@@ -256,14 +256,14 @@ def word_files() -> Iterable[tuple[str, Sample]]:
 
 def records(folder: Path) -> Iterable[tuple[str, Sample]]:
     """Yield every file of a small workspace."""
-    alone(_write_workspace, folder / "w")
+    alone(write_workspace, folder / "w")
     files = sorted(file for file in (folder / "w").rglob("*") if file.is_file())
     beside = tuple((str(file.relative_to(folder)), file.read_bytes()) for file in files)
     for name, data in beside:
         yield name, Sample(data, read_workspace, beside)
 
 
-def _write_workspace(place: Path) -> None:
+def write_workspace(place: Path) -> None:
     with de.Workspace.create(place, owner="a test") as workspace:
         workspace.write_file("job.toml", psdvec.JOB.encode())
         stage = workspace.stage("numbers", parameters={"n": 3}, inputs={})
