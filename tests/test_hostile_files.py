@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import distembed as de
+from distembed.evaluation.bias import read_association_tests
+from distembed.job.load import load_job
 from tests.campaigns import _samples
 from tests.campaigns.fuzzing import outcome
 
@@ -53,11 +56,15 @@ FILES = [
     ("texts.parquet", PARQUET, _samples.read_records),
     ("v.parquet", PARQUET, de.WordVectors.load),
     ("v.txt", b"3 " + b"1" * 5000 + b"\nsea 1 2\n", de.WordVectors.load),
+    ("job.toml", b"[job]\nworkspace = " + b"1" * 5000, load_job),
+    ("bias.toml", b"[words]\na = " + b"1" * 5000, read_association_tests),
     ("latin.txt", b"k\xfcste und meer\n" + b"see \xc3\xbc\n" * 9, _samples.read_documents),
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "read"), FILES)
+@pytest.mark.parametrize(
+    ("name", "data", "read"), FILES, ids=[f"{n} {file[0]}" for n, file in enumerate(FILES)]
+)
 def test_a_hostile_file_is_refused_in_a_sentence_that_names_it(
     name: str, data: bytes, read, tmp_path: Path
 ) -> None:
@@ -71,3 +78,12 @@ def test_a_cell_may_be_as_long_as_a_book(name: str, tmp_path: Path) -> None:
     file = tmp_path / name
     file.write_bytes(b"name\ta\nsea\t1.5\n" + b"s" * 200_000 + b"\t2.5\n")
     assert outcome(_samples.read_any_table, file) == ""
+
+
+def test_a_block_whose_metadata_are_hostile_is_damaged(tmp_path: Path) -> None:
+    _samples.write_workspace(tmp_path / "w")
+    file = tmp_path / "w" / "arrays.zarr" / "numbers" / "000000" / "zarr.json"
+    whole = json.loads(file.read_text())
+    for hostile in ({"dimension_names": [["x"], "y"]}, {"fill_value": 10**400}):
+        file.write_text(json.dumps(whole | hostile))
+        assert outcome(_samples.read_workspace, file) == "refused"

@@ -43,7 +43,7 @@ from tests.benchmarks.measures import alone
 from tests.small_jobs import psdvec
 
 PAGE = "<page><title>Sea</title><ns>0</ns><id>{}</id><revision><text>{}</text></revision></page>"
-WIKITEXT = "'''Sea''' is [[water|salt]] &amp; {{c|a={{b}}}} <ref name='x'>r</ref> [[File:a|x]] {| class='a'\n|-\n| b\n|}"
+WIKITEXT = "'''Sea''' is [[water|salt]] &amp; {{c|a={{b}}}} <ref name=x>r</ref> [[File:a|x]] {| class='a'\n|-\n| b\n|}"
 WORDS, ROWS = ["sea", "shore", "küste"], np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
 COUNTS = sp.csr_array(np.array([[2, 1, 0], [1, 0, 3], [0, 3, 1]], np.float64))
 
@@ -256,14 +256,14 @@ def word_files() -> Iterable[tuple[str, Sample]]:
 
 def records(folder: Path) -> Iterable[tuple[str, Sample]]:
     """Yield every file of a small workspace."""
-    alone(_write_workspace, folder / "w")
+    alone(write_workspace, folder / "w")
     files = sorted(file for file in (folder / "w").rglob("*") if file.is_file())
     beside = tuple((str(file.relative_to(folder)), file.read_bytes()) for file in files)
     for name, data in beside:
         yield name, Sample(data, read_workspace, beside)
 
 
-def _write_workspace(place: Path) -> None:
+def write_workspace(place: Path) -> None:
     with de.Workspace.create(place, owner="a test") as workspace:
         workspace.write_file("job.toml", psdvec.JOB.encode())
         stage = workspace.stage("numbers", parameters={"n": 3}, inputs={})

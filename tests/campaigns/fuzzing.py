@@ -281,8 +281,8 @@ def outcome(read: Callable[[str], Any], file: Path) -> str:
         read(str(file))
     except (ValueError, OSError) as error:
         sentence = str(error)
-        # A set of sentences may have several files, and is named by what their names have in common.
-        is_named = file.name in sentence or f"the set {file.stem}" in sentence
+        # A set of sentences may have several files, and is named by what their names have in common; a workspace as one.
+        is_named = any(name in sentence for name in (file.name, f"the set {file.stem}", f"{file.parent} "))
         if not (is_named or type(error).__module__.startswith("distembed.")):
             return _told(error)
         return "refused"
