@@ -31,8 +31,8 @@ CV_WINDOW = 110
 """The tokens of a window of c_v, as Röder, Both & Hinneburg (2015) found best."""
 LEAST_SHARE = 1e-12
 """What is added to the share of windows with a pair, for pairs that no window has."""
-WINDOW_TOKEN_BYTES = 16
-"""Bytes of a token of a partition while windows are counted: its id, as it is read and joined, and its word."""
+WINDOW_TOKEN_BYTES = 20
+"""Bytes of a token of a partition while windows are counted: its id as read, joined and without borders, its word."""
 READ_COPIES = 3
 """Copies of a row block of counts: as it is read, tested, and by columns while these are added."""
 JOINT_COPIES = 3
@@ -268,7 +268,7 @@ def _c_v(shares: Floats, words: NDArray[np.integer[Any]]) -> float:
     vectors = np.log(joint / np.outer(alone, alone)) / -np.log(joint)
     total = vectors.sum(axis=0)
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(total)
-    return float(np.mean(vectors @ total / lengths))
+    return float(np.mean((vectors * total).sum(axis=1) / lengths))
 
 
 def window_coherence_cost(sizes: TextSizes, n_listed: int) -> Cost:
