@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import random
 import tempfile
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Mapping
 from contextlib import ExitStack
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,14 +66,22 @@ def digest_of(cell: Cell) -> str:
 
 
 class _Shuffled:
-    """Gives the tasks of a graph priorities at random, in place of Dask's."""
+    """Gives the tasks of a graph priorities at random, in place of Dask's: none comes before what it needs."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def __call__(self, dsk: Iterable[Hashable], *_: Any, **__: Any) -> dict[Hashable, int]:
-        keys = list(dsk)
-        return dict(zip(keys, self._random.sample(range(len(keys)), len(keys)), strict=True))
+    def __call__(self, dsk: Mapping[Hashable, Any], *_: Any, **__: Any) -> dict[Hashable, int]:
+        needed = {key: {*getattr(task, "dependencies", ())} & dsk.keys() for key, task in dsk.items()}
+        graph = TopologicalSorter(needed)
+        graph.prepare()
+        ready, order = list(graph.get_ready()), dict[Hashable, int]()
+        while ready:
+            key = ready.pop(self._random.randrange(len(ready)))
+            order[key] = len(order)
+            graph.done(key)
+            ready += graph.get_ready()
+        return order
 
 
 def main(*, seed: int = 0, times: int = 100, first: int = 0, systems: tuple[str, ...] = (*SYSTEMS,)) -> None:
