@@ -58,6 +58,7 @@ FILES = [
     ("v.txt", b"3 " + b"1" * 5000 + b"\nsea 1 2\n", de.WordVectors.load),
     ("job.toml", b"[job]\nworkspace = " + b"1" * 5000, load_job),
     ("bias.toml", b"[words]\na = " + b"1" * 5000, read_association_tests),
+    ("page.html", b"<p>&#" + b"1" * 5000 + b";</p>", _samples.read_documents),
     ("latin.txt", b"k\xfcste und meer\n" + b"see \xc3\xbc\n" * 9, _samples.read_documents),
 ]
 
@@ -87,3 +88,21 @@ def test_a_block_whose_metadata_are_hostile_is_damaged(tmp_path: Path) -> None:
     for hostile in ({"dimension_names": [["x"], "y"]}, {"fill_value": 10**400}):
         file.write_text(json.dumps(whole | hostile))
         assert outcome(_samples.read_workspace, file) == "refused"
+
+
+ENDLESS = [
+    ("page.html", b"<p>" + b" " * (1 << 22) + b"</p>"),
+    (
+        "dump.xml",
+        b"<mediawiki><page><title>a</title><id>1</id>" + b"<text" * (1 << 20) + b"</page></mediawiki>",
+    ),
+    ("dump.xml", b"<mediawiki>" + b'<namespace key="1"' * (1 << 15) + b"</siteinfo></mediawiki>"),
+]
+
+
+@pytest.mark.parametrize(("name", "data"), ENDLESS, ids=["spaces", "texts", "namespaces"])
+def test_the_time_to_read_a_file_is_linear_in_its_length(name: str, data: bytes, tmp_path: Path) -> None:
+    """In the square of these lengths it would be hours, and the test would not end in its time."""
+    file = tmp_path / name
+    file.write_bytes(data)
+    assert outcome(_samples.read_documents, file) in {"", "refused"}

@@ -281,7 +281,7 @@ def outcome(read: Callable[[str], Any], file: Path) -> str:
         read(str(file))
     except (ValueError, OSError) as error:
         sentence = str(error)
-        # A set of sentences may have several files, and is named by what their names have in common; a workspace as one.
+        # A set of sentences is named by what the names of its files have in common, and a workspace as a whole.
         is_named = any(name in sentence for name in (file.name, f"the set {file.stem}", f"{file.parent} "))
         if not (is_named or type(error).__module__.startswith("distembed.")):
             return _told(error)
