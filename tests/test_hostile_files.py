@@ -60,6 +60,13 @@ FILES = [
     ("job.toml", b"[job]\nworkspace = " + b"1" * 5000, load_job),
     ("bias.toml", b"[words]\na = " + b"1" * 5000, read_association_tests),
     ("page.html", b"<p>&#" + b"1" * 5000 + b";</p>", _samples.read_documents),
+    ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),
+    (
+        "c.txt",
+        b"# 1 words, 7 occurrences\nWords:\nsea," + b"9" * 30 + b",-1\n\nBigrams:\n",
+        _samples.read_counts,
+    ),
+    ("c.txt", b"# " + b"9" * 5000 + b" words, 7 occurrences\nWords:\n", _samples.read_counts),
     ("stop.txt", b"\xe9t\xe9\n" * 40_000 + b"\x90\x81\n", read_stop_words),
     ("latin.txt", b"k\xfcste und meer\n" + b"see \xc3\xbc\n" * 9, _samples.read_documents),
 ]
