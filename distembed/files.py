@@ -178,6 +178,36 @@ def failures_told(url: str) -> Iterator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def damage_told(
+    path: str, error_kind: type[ValueError], kind: str, remedy: str = "copy or write it again"
+) -> Iterator[None]:
+    """Turn whatever a library raises of a file that it cannot decode into one sentence that names the file.
+
+    Parsers of Arrow, NumPy, HDF5, zip and XML raise errors of any class where bytes are damaged or meant to harm.
+    Errors that this package raises, and those of the system that name a file, are sentences already.
+
+    Raises
+    ------
+    ValueError
+        Of the kind that is given.
+    """
+    try:
+        yield
+    except Exception as error:
+        is_told = (
+            type(error).__module__.startswith("distembed.") or getattr(error, "filename", None) is not None
+        )
+        if (
+            is_told
+            or isinstance(error, ImportError | MemoryError)
+            or ("://" in path and is_store_failure(error))
+        ):
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise error_kind(f"{path} cannot be read as {kind} ({reason}): {remedy}") from error
+
+
 def is_store_failure(error: Exception) -> bool:
     """Return whether a library of a store raised an error, or made it from an answer: a number, a text and no file."""
     if isinstance(error, RefusedError) or type(error).__name__ == NO_CREDENTIALS:

@@ -41,11 +41,11 @@ PAGE_HEAD = re.compile(
     rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d{1,9})</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?",
     re.DOTALL,
 )
-TEXT = re.compile(rb"<text\b[^>]*?(?:/>|>([^<]*)</text>)")
+TEXT = re.compile(rb"<text\b[^<>]*?(?:/>|>([^<]*)</text>)")
 REDIRECT = re.compile(rb"\s*#redirect\b", re.IGNORECASE)
 CHARACTER = re.compile(rb"&#(?:x([0-9a-fA-F]{1,6})|([0-9]{1,7}));")
 ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-NAMESPACE = re.compile(r'<namespace key="(-?\d{1,9})"[^>]*?(?:/>|>([^<]*)</namespace>)')
+NAMESPACE = re.compile(r'<namespace key="(-?\d{1,9})"[^<>]*?(?:/>|>([^<]*)</namespace>)')
 
 
 class Page(NamedTuple):

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.corpus.partitions import WORDS_SCHEMA
-from distembed.files import BombError
+from distembed.files import damage_told
 from distembed.formats.parquet import whole_table
-from distembed.urls import NoFileError, opened
+from distembed.urls import opened
 
 LARGEST_COUNT = int(np.iinfo(np.int64).max)
 LINE_BYTES = 1 << 20
@@ -28,16 +28,9 @@ def read_table(path: Path) -> pa.Table:
     ValueError
         If it cannot be read, or a column or a value is missing or of another kind.
     """
-    try:
-        with opened(path) as file:
-            table = whole_table(file)
-    except (FileNotFoundError, NoFileError, BombError):
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path} cannot be read as a Parquet file ({error}); copy it again, or let its name end with .txt if it "
-            'has lines of "word count".'
-        ) from error
+    remedy = 'copy it again, or let its name end with .txt if it has lines of "word count".'
+    with damage_told(str(path), ValueError, "a Parquet file", remedy), opened(path) as file:
+        table = whole_table(file)
     if "document_count" not in table.column_names:
         table = table.append_column("document_count", _unknown_counts(table.num_rows))
     missing = [name for name in WORDS_SCHEMA.names if name not in table.column_names]
