@@ -226,6 +226,10 @@ def _connected(address: str, tls: TLS) -> Client:
             f"no Dask scheduler answers at {address} ({error or type(error).__name__}); "
             "start one with: dask scheduler, and workers with: dask worker ADDRESS"
         )
+        if address.startswith("tls://"):
+            failure += (
+                "; all need certificates of one authority that have not expired (deploy/tls/certificates.sh)"
+            )
     # The client that did not connect is Dask's scheduler until it is collected, which the error that holds it prevents.
     gc.collect()
     raise ConnectionError(failure)

@@ -1,9 +1,9 @@
 """Read damaged and hostile files of every kind: each gives a result, or one sentence that names the file.
 
 Run it as `python -m tests.campaigns fuzzing --seed 0 --times 500`: so many variants of each valid file of
-`tests.campaigns._samples`. A variant that raises another error, takes longer than `SECONDS`, asks for more than `BYTES` of
-memory, or ends the process is printed with its number, by which `--only NAME --first NUMBER --times 1` reads it again, and is
-written to the folder `--kept`.
+`tests.campaigns._samples`. A variant that raises another error, takes longer than `SECONDS`, asks for more than `BYTES`
+of memory, or ends the process is printed with its number, by which `--only NAME --first NUMBER --times 1` reads it
+again, and is written to the folder `--kept`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import zstandard
 
 from distembed.storage.schema import seal
-from tests.benchmarks.measures import tell_head, tell_row
+from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.campaigns._samples import Sample, all_samples
 
 SECONDS, BYTES = 20, 2 << 30
@@ -282,8 +281,8 @@ def outcome(read: Callable[[str], Any], file: Path) -> str:
         read(str(file))
     except (ValueError, OSError) as error:
         sentence = str(error)
-        # A set of sentences may have several files, and is named by what their names have in common.
-        is_named = file.name in sentence or f"the set {file.stem}" in sentence
+        # A set of sentences is named by what the names of its files have in common, and a workspace as a whole.
+        is_named = any(name in sentence for name in (file.name, f"the set {file.stem}", f"{file.parent} "))
         if not (is_named or type(error).__module__.startswith("distembed.")):
             return _told(error)
         return "refused"
@@ -381,22 +380,25 @@ def tried(
 
 
 def main(*, seed: int = 0, times: int = 100, first: int = 0, only: str = "", kept: str = "") -> None:
-    """Try so many variants of each file, of `only` those of one name."""
+    """Try so many variants of each file whose name begins with `only`."""
     with tempfile.TemporaryDirectory() as folder:
         samples = all_samples(Path(folder))
     others = [sample.data for sample in samples.values()]
     tell_head("file", "read", "refused", "findings")
-    every: list[Finding] = []
+    n_findings = 0
     for name, sample in samples.items():
-        if only in {"", name}:
+        if name.startswith(only):
             counts, findings = tried(name, sample, seed, others, range(first, first + times))
             tell_row(name, counts[""], counts["refused"], counts["findings"])
-            every += findings
-    for number, finding in enumerate(
-        {(each.name, re.sub(r": .*", "", each.what)): each for each in every}.values()
-    ):
-        print(f"{finding.name} {finding.number}: {finding.what}", flush=True)
+            _show(findings, kept)
+            n_findings += len(findings)
+    assert not n_findings, f"{n_findings} variants were neither read nor refused"
+
+
+def _show(findings: list[Finding], kept: str) -> None:
+    """Print each kind of finding once, and keep its file."""
+    for finding in {re.sub(r": .*", "", each.what): each for each in findings}.values():
+        tell(f"{finding.name} {finding.number}: {finding.what}")
         if kept:
             Path(kept).mkdir(parents=True, exist_ok=True)
-            Path(kept, f"{number}-{finding.name.replace('/', '-')}").write_bytes(finding.data)
-    assert not every, f"{len(every)} variants were neither read nor refused"
+            Path(kept, f"{finding.number}-{finding.name.replace('/', '-')}").write_bytes(finding.data)
