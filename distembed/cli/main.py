@@ -35,11 +35,12 @@ def main() -> None:
     try:
         cli(prog_name="distembed")
     except SystemExit as end:
-        if end.code == import_module("distembed.cli.failures").STOPPED:
+        stopped: int = import_module("distembed.cli.failures").STOPPED
+        if end.code == stopped:
             # Python would wait without end for a thread that the interrupt left half started.
             with suppress(OSError):
                 sys.stdout.flush()
-            os._exit(end.code)
+            os._exit(stopped)
         raise
 
 

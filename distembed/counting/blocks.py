@@ -1,7 +1,8 @@
 """Counting inside one block: token streams, pairs in buckets by row, sorted runs and their exact sums.
 
-A *stream* is an int32 array of vocabulary ids in text order with two marks in it: `OUTSIDE`, a word that is
-not counted but keeps its place, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR
+A *stream* is an int32 array of vocabulary ids in text order with marks in it: `OUTSIDE`, a word that is not counted but
+keeps its place, `LOST`, one that keeps it also where words outside the vocabulary are removed, because earlier counts
+had it, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR
 form: `indptr` int64, `indices` int32 sorted within a row, `values` integer. Weights are integers too,
 multiples of 1/q, so sums are exact and the order of addition cannot show.
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 OUTSIDE = -1
 BORDER = -2
+LOST = -3
 
 LEFT, RIGHT, UPPER = 0, 1, 2
 """Which cell a pair counts in: (left word, right word), its transpose, or (smaller id, larger id)."""
@@ -86,7 +88,7 @@ def keep_probability(counts: NDArray[Any], threshold: float) -> NDArray[np.float
 
 
 @_jit
-def _uniform(key, position):  # type: ignore[no-untyped-def]
+def uniform(key, position):  # type: ignore[no-untyped-def]
     """Return number `position` of the uniform stream `key`, in [0, 1): SplitMix64 (Steele et al. 2014)."""
     z = key + (position + np.uint64(1)) * _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * _MIX_1
@@ -108,7 +110,7 @@ class StreamRules(NamedTuple):
 
     lookup: NDArray[np.int32]
     close: bool
-    keep: NDArray[np.float64]  # empty: every token is kept
+    keep: NDArray[np.float64]  # of each id; empty: every token is kept
     drop_key: np.uint64
     draw: int  # 0, or the largest window to draw
     draw_key: np.uint64
@@ -139,12 +141,16 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
                 word = rules.lookup[ids[place]]
                 number = np.uint64(position)
                 position += 1
-                if word >= 0 and len(rules.keep) and _uniform(rules.drop_key, number) >= rules.keep[word]:
+                if (
+                    word != OUTSIDE
+                    and len(rules.keep)
+                    and uniform(rules.drop_key, number) >= rules.keep[ids[place]]
+                ):
                     word = np.int32(OUTSIDE)
-                if word < 0 and rules.close:
+                if word == OUTSIDE and rules.close:
                     continue
                 if rules.draw:
-                    reach[out] = 1 + np.int32(_uniform(rules.draw_key, number) * rules.draw)
+                    reach[out] = 1 + np.int32(uniform(rules.draw_key, number) * rules.draw)
             words[out] = word + shift if word >= 0 else word
             out += 1
     return out, document, position
@@ -251,6 +257,10 @@ class PairCounter:
 
 def _value_type(largest: int) -> type[np.signedinteger[Any]]:
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+def _largest(values: NDArray[Any]) -> int:
+    return int(max(values.max(initial=0), -values.min(initial=0)))
 
 
 class RunMemory:
@@ -400,7 +410,7 @@ def merge_runs(runs: Sequence[Run], n_columns: int, room: RunMemory | None = Non
         groups = [runs[start : start + _FAN_IN] for start in range(0, len(runs), _FAN_IN)]
         return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns, room)
     n_rows, n_entries = len(runs[0].indptr) - 1, sum(len(run.indices) for run in runs)
-    kind = _value_type(sum(int(max(run.values.max(initial=0), -run.values.min(initial=0))) for run in runs))
+    kind = _value_type(sum(_largest(run.values) for run in runs))
     empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, kind))
     padded = [*runs, *[empty] * (_FAN_IN - len(runs))]
     values_of = tuple(run.values.astype(kind, copy=False) for run in padded)
@@ -470,7 +480,7 @@ def mirror_rows(upper: Run, bounds: Sequence[int], room: RunMemory | None = None
     ends = np.concatenate([[0], np.cumsum(sizes)])
     n_most = int(np.diff(ends[list(bounds)]).max())
     room = RunMemory() if room is None else room
-    indices, values = room.place(n_most, _value_type(2 * int(upper.values.max(initial=0))))
+    indices, values = room.place(n_most, _value_type(2 * _largest(upper.values)))
     for first, last in itertools.pairwise(bounds):
         indptr = ends[first : last + 1] - ends[first]
         _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)

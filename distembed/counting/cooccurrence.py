@@ -283,7 +283,7 @@ def merge_row_block(
     kept = (run for counts in earlier for run in counts.runs(first, last))
     runs = itertools.chain(kept, _signed_runs(partials, block))
     total = _fold(runs, n_columns, last - first, block_memory // 4)
-    if any(partial.sign < 0 for partial in partials):
+    if earlier:
         total = _without_zeros(total)
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
     partitions = (
@@ -309,12 +309,13 @@ def _without_zeros(total: Run) -> Run:
     ValueError
         If a sum is negative.
     """
-    if total.values.min(initial=0) < 0:
+    least = total.values.min(initial=1)
+    if least < 0:
         raise ValueError(
-            f"a count would be {total.values.min()} without what is gone: the earlier counts are not those of these "
+            f"a count would be {least} without what is gone: the earlier counts are not those of these "
             "tokens; count again with --replace in another workspace."
         )
-    return select_entries(total, total.values > 0)
+    return total if least else select_entries(total, total.values > 0)
 
 
 def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:

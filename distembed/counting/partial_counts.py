@@ -25,11 +25,13 @@ from distembed.counting.partition_rows import (
     range_documents,
     token_rows,
 )
-from distembed.counting.renumbered import ALL, Part
-from distembed.counting.renumbering_blocks import near_gained, select_pairs
+from distembed.counting.renumbered import ALL, Part, RenumberedCounts
+from distembed.counting.renumbering_blocks import Changes, select_entries
 from distembed.counting.runs import RunWriter, run_bytes
 
 Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
+Piece = tuple[int, NDArray[np.int32], NDArray[np.int32]]
+"""A sign, 1 where pairs are added and -1 where they are subtracted, a piece of stream, and its drawn windows."""
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 
 
@@ -61,9 +63,6 @@ ONE_GROUP = DocumentGroups(np.empty(0, np.int32), 1)
 """All documents, whose counts are added up."""
 
 
-NONE_GAINED = np.empty(0, np.bool_)
-
-
 class Counted(NamedTuple):
     """What of a partition is counted: by default all pairs of all its documents, in one group."""
 
@@ -71,8 +70,8 @@ class Counted(NamedTuple):
     """The documents: one of the `token_ranges` of the partition."""
     part: Part = ALL
     """The pairs, and whether they are to be added or subtracted."""
-    gained: NDArray[np.bool_] = NONE_GAINED
-    """Which words are new, where `part` is not all pairs. Bool array (n_words,)."""
+    earlier: RenumberedCounts | None = None
+    """The counts that hold the other pairs, where `part` is not all of them."""
     groups: DocumentGroups = ONE_GROUP
     """Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i."""
 
@@ -145,11 +144,10 @@ def count_partition(
             lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
             n_tokens = int(known_counts.sum())
             largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
-            shift = what.groups.of * len(vocabulary)
-            rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=shift)
-            pieces = _stream_of(partition, rules, options, what, own.n_places, storage_options)
+            readings = _readings(partition, vocabulary, lookup, options, number, what, storage_options)
+            pieces = _stream_of(partition, readings, options, what, own.n_places, storage_options)
             for run in _spilled_runs(pieces, options, own):
-                chosen = select_pairs(run, what.gained) if part.pairs == "gained" else run
+                chosen = select_entries(run, run.values != 0) if part.pairs == "changed" else run
                 mirror = own.spare() if options.direction == "symmetric" else None
                 _write_run(writer, chosen, row_blocks, mirror)
                 n_runs += 1
@@ -221,17 +219,46 @@ class ThreadMemory:
         return memory
 
 
+def _readings(
+    partition: str,
+    vocabulary: Vocabulary,
+    lookup: NDArray[np.int32],
+    options: CooccurrenceOptions,
+    number: int,
+    what: Counted,
+    storage_options: dict[str, Any] | None,
+) -> list[StreamRules]:
+    """Return how a partition is read now, before that how it was read for earlier counts, or the one that is needed."""
+    shift = what.groups.of * len(vocabulary)
+    now = _stream_rules(options, vocabulary, lookup, lookup, number)._replace(shift=shift)
+    if what.earlier is None:
+        return [now]
+    earlier = what.earlier
+    rows = np.where(lookup < 0, np.int32(-1), earlier.rows[lookup])
+    words = np.where(rows < 0, np.int32(blocks.OUTSIDE), lookup)
+    if options.oov == "remove" and earlier.n_lost:  # a word that is lost kept others apart
+        rows, _ = partition_lookup(partition, earlier.old, storage_options)
+        words = np.where((rows >= 0) & (words < 0), np.int32(blocks.LOST), words)
+    old = _stream_rules(options, earlier.old, rows, words, number)
+    return [old] if what.part.pairs == "had" else [old, now]
+
+
 def _stream_rules(
-    options: CooccurrenceOptions, vocabulary: Vocabulary, lookup: NDArray[np.int32], number: int
+    options: CooccurrenceOptions,
+    vocabulary: Vocabulary,
+    rows: NDArray[np.int32],
+    words: NDArray[np.int32],
+    number: int,
 ) -> StreamRules:
+    """Return how ids are read that have rows in a vocabulary, by which they are drawn, and are counted as words."""
     keep = np.empty(0)
     if options.subsample is not None:
-        keep = blocks.keep_probability(np.asarray(vocabulary.counts), options.subsample)
+        keep = np.append(blocks.keep_probability(np.asarray(vocabulary.counts), options.subsample), 1.0)[rows]
     drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
     draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
     draw = 0 if options.draw is None else options.window
     no_shift = np.empty(0, np.int32)
-    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key, no_shift)
+    return StreamRules(words, options.oov == "remove", keep, drop_key, draw, draw_key, no_shift)
 
 
 def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
@@ -242,69 +269,71 @@ def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
 
 def _stream_of(
     partition: str,
-    rules: StreamRules,
+    readings: Sequence[StreamRules],
     options: CooccurrenceOptions,
     what: Counted,
     n_places: int,
     storage_options: dict[str, Any] | None,
-) -> Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Return the stream of what is counted of a partition, `n_places` at a time, as `_windowed_stream` gives it."""
-    new, lookup = what.gained, rules.lookup
-    if what.part.pairs == "gained" and not new[lookup[lookup >= 0]].any():
+) -> Iterable[Piece]:
+    """Return the stream of what is counted of a partition, `n_places` at a time, as `_pieces` gives it."""
+    *old, now = readings
+    if old and np.array_equal(old[0].lookup, now.lookup) and np.array_equal(old[0].keep, now.keep):
         return ()
-    if what.part.pairs == "others":
-        hidden = np.where((lookup >= 0) & new[lookup], np.int32(blocks.OUTSIDE), lookup)
-        rules = rules._replace(lookup=hidden)
     is_whole = what.span.n_ranges == 1
     documents, before = (None, 0) if is_whole else range_documents(partition, what.span, storage_options)
     rows = token_rows(partition, options.block_memory // 64, storage_options, documents=documents)
-    pieces = _windowed_stream(rows, rules, options.window, n_places, position=before)
-    return _near_gained(pieces, new, options.window) if what.part.pairs == "gained" else pieces
+    streams = (
+        _changed_streams(rows, Changes(old[0], now, options.window, before))
+        if old
+        else _whole_stream(rows, now, before)
+    )
+    return _pieces(streams, options.window, n_places, is_drawn=now.draw > 0)
 
 
-def _windowed_stream(
-    batches: Iterable[TokenRows], rules: StreamRules, window: int, n_positions: int, *, position: int
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yield the stream of a range, `n_positions` at a time, each piece after the last `window` of the one before.
-
-    `position` tokens of the partition are before it.
-    """
-    words = np.full(window, blocks.BORDER, np.int32)
-    reach = np.zeros(window if rules.draw else 0, np.int32)
+def _whole_stream(batches: Iterable[TokenRows], rules: StreamRules, position: int) -> Iterator[Piece]:
+    """Yield the stream of a range before which there are `position` tokens of the partition."""
     document = -1
     for rows in batches:
         stream = blocks.translate_rows(rows, rules, document, position)
         document, position = stream.document, stream.position
-        words, reach = np.concatenate([words, stream.words]), np.concatenate([reach, stream.reach])
+        yield 1, stream.words, stream.reach
+
+
+def _changed_streams(batches: Iterable[TokenRows], changes: Changes) -> Iterator[Piece]:
+    """Yield what is to be subtracted, and what is to be added, where a partition is read otherwise."""
+    for rows in batches:
+        for sign, stream in zip((-1, 1), changes.of(rows), strict=True):
+            yield sign, stream.words, stream.reach
+
+
+def _pieces(streams: Iterable[Piece], window: int, n_positions: int, *, is_drawn: bool) -> Iterator[Piece]:
+    """Yield the streams of each sign, `n_positions` at a time, each piece after the last `window` of the one before."""
+    nothing = np.full(window, blocks.BORDER, np.int32), np.zeros(window if is_drawn else 0, np.int32)
+    held = {1: nothing, -1: nothing}
+    for sign, *stream in streams:
+        words, reach = map(np.concatenate, zip(held[sign], stream, strict=True))
         while len(words) >= window + n_positions:
-            yield words[: window + n_positions], reach[: window + n_positions]
+            yield sign, words[: window + n_positions], reach[: window + n_positions]
             words, reach = words[n_positions:], reach[n_positions:]
-    if len(words) > window:
-        yield words, reach
-
-
-def _near_gained(
-    pieces: Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]], gained: NDArray[np.bool_], window: int
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yield what of a stream lies near a word that is new; a piece holds both words of each of its pairs."""
-    for words, reach in pieces:
-        left = near_gained(words, gained, window)
-        if left is not None:
-            yield left, reach
+        held[sign] = words, reach
+    for sign, (words, reach) in held.items():
+        if len(words) > window:
+            yield sign, words, reach
 
 
 def _spilled_runs(
-    pieces: Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]],
-    options: CooccurrenceOptions,
-    memory: PartitionMemory,
+    pieces: Iterable[Piece], options: CooccurrenceOptions, memory: PartitionMemory
 ) -> Iterator[Run]:
     """Add the counts of pieces together while they fit in memory, and yield the sum whenever it no longer fits.
 
     A run is valid until the next is asked for.
     """
     held: list[Run] = []
-    for words, reach in pieces:
-        held.append(memory.counter.count(words, reach, memory.room))
+    for sign, words, reach in pieces:
+        run = memory.counter.count(words, reach, memory.room)
+        if sign < 0:
+            np.negative(run.values, out=run.values)
+        held.append(run)
         if run_bytes(held) > 3 * options.block_memory // 8:
             held = [memory.merged(held)]
             if run_bytes(held) > options.block_memory // 4:

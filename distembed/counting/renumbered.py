@@ -1,8 +1,8 @@
 """Counts that another vocabulary has numbered, as runs of this one: rows and columns renumbered, lost words left out.
 
 The counts of a corpus are a sum over its parts. A corpus that has grown keeps the sum of the parts that it had: only
-the new parts are counted, those that are gone are counted and subtracted, and in those that stay only pairs with words
-that the vocabulary did not have before.
+the new parts are counted, those that are gone are counted and subtracted, and in those that stay only pairs near a
+word that is now read otherwise: one that enters or leaves the vocabulary, or that is drawn by another probability.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ class RenumberedCounts(NamedTuple):
 
     `read` returns a row block by its number, and the blocks begin at the rows `starts`, of which the last is the number
     of rows. `rows` has the old row of each new word, -1 for a word that is new; `columns` the new column of each old
-    word, -1 for a word that is lost.
+    word, -1 for a word that is lost. `old` is the vocabulary of the matrix.
     """
 
     read: Callable[[int], csr_array]
     starts: NDArray[np.int64]
     rows: NDArray[np.int32]
     columns: NDArray[np.int32]
+    old: Vocabulary
 
     @property
     def gained(self) -> NDArray[np.bool_]:
@@ -57,7 +58,12 @@ class RenumberedCounts(NamedTuple):
         for block in np.unique(block_of[wanted >= 0]).tolist():
             here = np.where(block_of == block, wanted - self.starts[block], -1)
             matrix = self.read(block)
-            yield renumber_rows(Run(matrix.indptr, matrix.indices, matrix.data), here, self.columns)
+            n_positions = matrix.shape[1] // len(self.columns)
+            columns = [
+                np.where(self.columns < 0, -1, self.columns + n * len(self.rows)) for n in range(n_positions)
+            ]
+            run = Run(matrix.indptr, matrix.indices, matrix.data)
+            yield renumber_rows(run, here, np.concatenate(columns, dtype=np.int32))
 
 
 def renumbered(
@@ -79,17 +85,17 @@ def renumbered(
     ([0, 1, 1], [0], [4])
     """
     starts = np.concatenate([[0], np.cumsum(row_blocks, dtype=np.int64)])
-    return RenumberedCounts(read, starts, old.index(new.array), new.index(old.array))
+    return RenumberedCounts(read, starts, old.index(new.array), new.index(old.array), old)
 
 
 class Part(NamedTuple):
-    """How a partition is counted: all its pairs, or of words that are new only those, or only the others; and its sign.
+    """How a partition is counted: all its pairs, or those that change, or those that earlier counts had; and its sign.
 
     `source` is the number of the counts, among those that are added up, which hold the other pairs already. Where these
     have the same words, `largest_cell` and `n_tokens` of the partition are known, and nothing of it is read.
     """
 
-    pairs: str = "all"  # "all", "gained" or "others"
+    pairs: str = "all"  # "all", "changed" or "had"
     source: int = -1
     sign: int = 1
     largest_cell: int = -1

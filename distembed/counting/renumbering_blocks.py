@@ -1,4 +1,4 @@
-"""Earlier counts in another numbering: rows and columns renumbered, and the pairs of words that are new."""
+"""Earlier counts in another numbering: rows and columns renumbered, and what of a text is now read otherwise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.counting.blocks import BORDER, OUTSIDE, Run
+from distembed.counting.blocks import BORDER, OUTSIDE, Run, Stream, StreamRules, TokenRows, uniform
 
 _jit = numba.njit(cache=True, nogil=True)
 
@@ -56,36 +56,98 @@ def renumber_rows(run: Run, rows: NDArray[np.integer[Any]], columns: NDArray[np.
     return taken
 
 
-@_jit
-def _near(words, gained, window, left):  # type: ignore[no-untyped-def]
-    done, n_left = 0, 0
-    for place in range(len(words)):
-        word = words[place]
-        if word >= 0 and gained[word]:
-            last = min(place + window + 1, len(words))
-            for beside in range(max(place - window, done), last):
-                left[beside] = words[beside]
-            n_left += last - max(place - window, done)
-            done = last
-        elif place >= done:
-            left[place] = BORDER if word == BORDER else OUTSIDE
-    return n_left
+class Changes:
+    """Two streams of one text, read in an old and a new way, whose counts differ as those of all the text do.
 
+    A stream holds what the other reading has not, and the words within a window of that on either side. Pairs of words
+    that both readings have are in both streams, and cancel.
 
-def near_gained(words: NDArray[np.int32], gained: NDArray[np.bool_], window: int) -> NDArray[np.int32] | None:
-    """Return a stream in which only words within a window of a word that is new are left, and borders; None if none is.
-
-    A word outside the vocabulary, or a border, within a window of a new word stays what it is, too.
+    Parameters
+    ----------
+    old, new : StreamRules
+        The two readings, with the same random numbers and the same place for words outside the vocabulary.
+    window : int
+    position : int
+        The tokens of the partition before the first row.
     """
-    left = np.empty_like(words)
-    return left if _near(words, gained, window, left) else None
+
+    def __init__(self, old: StreamRules, new: StreamRules, window: int, position: int = 0) -> None:
+        self._old, self._new = old, new
+        self._before = np.empty(
+            (window, 2), np.int32
+        )  # words that are near what comes, and their drawn windows
+        # Document, tokens so far; the next row of `before` to be filled, how many are, whether words were left out
+        # since the last that was taken; how many are still to be taken.
+        self._state = np.array([-1, position, 0, 0, 1, 0], np.int64)
+
+    def of(self, rows: TokenRows) -> list[Stream]:
+        """Return the next piece of the old stream and of the new one."""
+        size = (
+            2 * (int(rows.offsets[-1] - rows.offsets[0]) + len(self._before)) + 1
+        )  # as many borders at most
+        words, ends = np.empty((2, size), np.int32), np.zeros(2, np.int64)
+        reach = np.zeros((2, size if self._new.draw else 0), np.int32)
+        _changed(*rows, self._old, self._new, self._before, self._state, words, reach, ends)
+        document, position = self._state[:2].tolist()
+        return [Stream(words[k, :n], reach[k, :n], document, position) for k, n in enumerate(ends)]
 
 
-def select_pairs(run: Run, gained: NDArray[np.bool_]) -> Run:
-    """Return the entries of a run of all rows of whose two words one at least is new."""
-    rows = np.repeat(gained, np.diff(run.indptr))
-    chosen = rows | gained[run.indices]
-    return select_entries(run, chosen)
+@_jit
+def _word(rules, ident, position):  # type: ignore[no-untyped-def]
+    word = rules.lookup[ident]
+    if word != OUTSIDE and len(rules.keep) and uniform(rules.drop_key, position) >= rules.keep[ident]:
+        return np.int32(OUTSIDE)
+    return word
+
+
+@_jit
+def _put(out, stream, word, limit):  # type: ignore[no-untyped-def]
+    words, reach, ends, close = out
+    if word == OUTSIDE and close:
+        return
+    words[stream, ends[stream]] = word
+    if reach.shape[1]:
+        reach[stream, ends[stream]] = limit
+    ends[stream] += 1
+
+
+@_jit
+def _put_both(out, word, limit):  # type: ignore[no-untyped-def]
+    _put(out, 0, word, limit)
+    _put(out, 1, word, limit)
+
+
+@_jit
+def _changed(documents, offsets, ids, old, new, before, state, words, reach, ends):  # type: ignore[no-untyped-def]
+    document, position, slot, n_before, is_apart, n_after = state
+    out, window = (words, reach, ends, new.close), len(before)
+    for row in range(len(documents)):
+        if documents[row] != document:
+            document, n_before, is_apart, n_after = documents[row], 0, 1, 0
+        for place in range(offsets[row], offsets[row + 1]):
+            if ids[place] < 0:
+                n_before, is_apart, n_after = 0, 1, 0
+                continue
+            number = np.uint64(position)
+            position += 1
+            first, second = _word(old, ids[place], number), _word(new, ids[place], number)
+            if first == second and second == OUTSIDE and new.close:
+                continue
+            limit = 1 + np.int32(uniform(new.draw_key, number) * new.draw) if new.draw else 0
+            if first == second and not n_after:
+                before[slot, 0], before[slot, 1] = second, limit
+                slot = slot + 1 if slot + 1 < window else 0
+                is_apart |= n_before == window
+                n_before = min(n_before + 1, window)
+                continue
+            if is_apart:
+                _put_both(out, np.int32(BORDER), 0)
+            for held in range(slot - n_before, slot):
+                _put_both(out, before[held, 0], before[held, 1])
+            _put(out, 0, first, limit)
+            _put(out, 1, second, limit)
+            n_before, is_apart, n_after = 0, 0, n_after - 1 if first == second else window
+    state[:] = document, position, slot, n_before, is_apart, n_after
 
 
 def select_entries(run: Run, chosen: NDArray[np.bool_]) -> Run:

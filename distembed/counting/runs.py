@@ -177,10 +177,10 @@ def _read_tail(file: Any, url: str) -> tuple[int, int, int]:
 
 
 def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return non-negative whole numbers in two bytes if they fit, other numbers unchanged; little endian."""
+    """Return whole numbers in two bytes if they fit and none is negative, others unchanged; little endian."""
     if numbers.dtype.kind == "f":
         return np.ascontiguousarray(numbers, "<f8")
-    narrow = int(numbers.max(initial=0)) < _TWO_BYTES
+    narrow = numbers.min(initial=0) >= 0 and numbers.max(initial=0) < _TWO_BYTES
     return np.ascontiguousarray(numbers, "<u2" if narrow else numbers.dtype.newbyteorder("<"))
 
 

@@ -53,8 +53,9 @@ from distembed.stages.corpus_growth import (
     KEYS,
     Growth,
     KeptItem,
+    Made,
     ToCount,
-    gained_words,
+    earlier_of,
     growth_line,
     growth_of,
     kept_items,
@@ -401,24 +402,31 @@ def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block, and what earlier counts do not hold."""
-    options, vocabulary = counting_options(ctx.job), vocabulary_of(ctx.workspace)
-    growth = growth_of(ctx, options, vocabulary, tokens=tokens) if ctx.earlier else None
-    if growth is not None:
-        ctx.reporter.note(f"partial_counts: {growth_line(growth, vocabulary)}")
-    return store_runs(ctx, outputs.PARTIAL_COUNTS, options, tokens=tokens, growth=growth)
+    return store_runs(
+        ctx, outputs.PARTIAL_COUNTS, counting_options(ctx.job), outputs.COOCCURRENCE.name, tokens=tokens
+    )
 
 
 def store_runs(
     ctx: Context,
     output: FilesOutput,
     options: CooccurrenceOptions,
+    counts: str,
     *,
     tokens: FilesOutput = outputs.TOKENS,
-    growth: Growth | None = None,
 ) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block, and store them as an output."""
+    """Count each partition of the tokens into sorted runs, cut by row block, and store them as an output.
+
+    What earlier counts of the name `counts` hold is left out.
+    """
+    vocabulary = vocabulary_of(ctx.workspace)
+    growth = (
+        growth_of(ctx, options, vocabulary, Made(tokens.name, output.name, counts)) if ctx.earlier else None
+    )
+    if growth is not None:
+        ctx.reporter.note(f"{output.name}: {growth_line(growth, vocabulary)}")
     blocks = cooccurrence_row_blocks(
-        outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy(),
+        vocabulary.counts,
         window=options.window,
         direction=options.direction,
         positions=options.positions,
@@ -470,7 +478,7 @@ def _count_range(
         words,
         target=f"{prefix}.counts",
         number=one.number,
-        what=Counted(one.span, one.part, gained_words(growth, one.part)),
+        what=Counted(one.span, one.part, earlier_of(growth, one.part)),
         **options,
     )
     return {**partials._asdict(), "url": ""}
@@ -488,21 +496,27 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
     output = outputs.COOCCURRENCE.of(window=counting.window)
     if counting.direction == "left":
         output = replace(output, dims=("left_word", "right_word"))
-    stored = ctx.store(output, merged_runs(ctx, outputs.PARTIAL_COUNTS))
+    stored = ctx.store(
+        output, merged_runs(ctx, outputs.PARTIAL_COUNTS, output.name, counting_options(ctx.job))
+    )
     row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
     ctx.store_table(outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
     return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
 
 
-def merged_runs(ctx: Context, runs: FilesOutput) -> da.Array:
+def merged_runs(
+    ctx: Context, runs: FilesOutput, counts: str = "", options: CooccurrenceOptions | None = None
+) -> da.Array:
     """Return the sum of the runs that the stage of their name has stored, lazily, row block by row block.
 
+    What they leave out is added, if they were made with these options beside earlier counts of a name.
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
     row_blocks = tuple(ctx.workspace.stages()[runs.name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
     partials, level = _partial_counts(runs.read(ctx.workspace)), 0
-    earlier = _earlier_counts(ctx, partials)
+    n_sources = max(partial.source for partial in partials) + 1
+    earlier = _earlier_counts(ctx, runs, counts, options, n_sources) if n_sources and options else ()
     while len(partials) > MERGED_FILES:
         level += 1
         groups = _groups(partials)
@@ -520,7 +534,9 @@ def _groups(partials: Sequence[PartialCounts]) -> list[list[PartialCounts]]:
     ]
 
 
-def _earlier_counts(ctx: Context, partials: Sequence[PartialCounts]) -> Sequence[RenumberedCounts]:
+def _earlier_counts(
+    ctx: Context, runs: FilesOutput, counts: str, options: CooccurrenceOptions, n_sources: int
+) -> Sequence[RenumberedCounts]:
     """Return the earlier counts that hold what partitions have left out.
 
     Raises
@@ -528,12 +544,8 @@ def _earlier_counts(ctx: Context, partials: Sequence[PartialCounts]) -> Sequence
     ValueError
         If they are no longer there.
     """
-    n_sources = max(partial.source for partial in partials) + 1
-    if n_sources == 0:
-        return ()
-    counted = FilesOutput(ctx.workspace.stages()["partial_counts"].facts["tokens"], "")
-    vocabulary = vocabulary_of(ctx.workspace)
-    growth = growth_of(ctx, counting_options(ctx.job), vocabulary, tokens=counted, is_checked=True)
+    made = Made(ctx.workspace.stages()[runs.name].facts["tokens"], runs.name, counts)
+    growth = growth_of(ctx, options, vocabulary_of(ctx.workspace), made, is_checked=True)
     if growth is None or len(growth.earlier) != n_sources:
         raise ValueError(
             f"the counts that {ctx.workspace.url} adds to are no longer there: run the job again with --replace"

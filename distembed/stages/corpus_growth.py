@@ -12,21 +12,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokenizer, Vocabulary
 from distembed.corpus.partitions import TOKENS_VERSION, read_partition
 from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.counting.partial_counts import NONE_GAINED
 from distembed.counting.partition_rows import WHOLE, TokenRange, token_ranges
 from distembed.counting.renumbered import ALL, Part, RenumberedCounts, renumbered
 from distembed.display import plural
 from distembed.job.growth import changes_corpus
 from distembed.job.inputs import code_file, versions_at
 from distembed.job.model import Job
-from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context
 from distembed.job.state import Standing
 from distembed.options import options_of
@@ -45,11 +42,8 @@ from distembed.storage.workspace import Workspace
 KEYS = "keys"
 """The fact of the tokens stage that says what each partition was made from."""
 
-COUNTING = ("window", "direction", "weighting", "draw", "subsample", "seed", "oov")
+COUNTING = ("window", "direction", "positions", "weighting", "draw", "subsample", "seed", "oov")
 """Options of counting that must be the same in counts that are added up."""
-
-COUNTED = ("vocabulary", "cooccurrence")
-"""The outputs, of stages of the same names, from which counts are taken over."""
 
 KEYED_BY = "content"
 """By what the random numbers of a partition are drawn; once it was its number in the corpus."""
@@ -145,6 +139,14 @@ def to_count(workspace: Workspace, blocks: Iterable[BlockRecord], part: Part = A
     ]
 
 
+class Made(NamedTuple):
+    """The names of what is counted: tokens, their sorted runs, which a stage of the same name makes, and the counts."""
+
+    tokens: str
+    runs: str
+    counts: str
+
+
 class Growth(NamedTuple):
     """What is counted where earlier counts are kept: how each partition is, those that are gone, and the counts."""
 
@@ -157,46 +159,47 @@ def growth_of(
     ctx: Context,
     options: CooccurrenceOptions,
     vocabulary: Vocabulary,
+    made: Made,
     *,
-    tokens: FilesOutput = outputs.TOKENS,
     is_checked: bool = False,
 ) -> Growth | None:
     """Return how the tokens of a workspace are counted where earlier workspaces have counted most of them.
 
     Their files are compared with their digests, unless they are already `is_checked`.
     """
-    blocks = ctx.workspace.describe(tokens.name).blocks
+    blocks = ctx.workspace.describe(made.tokens).blocks
     parts, gone, earlier = [ALL] * len(blocks), list[ToCount](), list[RenumberedCounts]()
     free = _by_digest(blocks)
     for workspace in ctx.earlier:
-        if not _is_counted(workspace, ctx, tokens):
+        if not _is_counted(workspace, ctx, made):
             continue
-        old, counts = workspace.describe(tokens.name).blocks, _renumbered(workspace, vocabulary)
+        old, counts = workspace.describe(made.tokens).blocks, _renumbered(workspace, made.counts, vocabulary)
         numbers = {block.index: free[block.digest].pop() for block in old if free.get(block.digest)}
         left = [block for block in old if block.index not in numbers]
         is_most = _n_tokens(left) < _n_tokens(blocks[number] for number in numbers.values())
-        n_changed = int(counts.gained.sum()) + counts.n_lost
-        if not is_most or why_not_kept(options, n_changed=n_changed):
+        if not is_most or why_not_kept(options):
             continue
-        if not is_checked and not workspace.is_whole([*COUNTED, *([tokens.name] if left else [])]):
+        read = [outputs.VOCABULARY.name, made.counts, *([made.tokens] if left else [])]
+        if not is_checked and not workspace.is_whole(read):
             continue
-        for before, part in _kept_parts(workspace, counts, len(earlier), old).items():
+        facts = [block.summary for block in workspace.describe(made.runs).blocks]
+        is_known = counts.has_same_words and options.subsample is None
+        kept = _kept_parts(old, Part("changed", len(earlier)), facts if is_known else [])
+        for before, part in kept.items():
             if before in numbers:
                 parts[numbers[before]] = part
-        gone += to_count(workspace, left, Part("others", len(earlier), -1))
+        gone += to_count(workspace, left, Part("had", len(earlier), -1))
         earlier.append(counts)
     return Growth(parts, gone, earlier) if earlier else None
 
 
 def _kept_parts(
-    workspace: Workspace, counts: RenumberedCounts, source: int, partitions: Sequence[BlockRecord]
+    partitions: Sequence[BlockRecord], part: Part, facts: Sequence[Mapping[str, Any]]
 ) -> dict[int, Part]:
-    """Return how each partition of a workspace is counted where it is kept; nothing of it is if no word has changed."""
-    part = Part("gained", source)
-    if not counts.has_same_words:
+    """Return how each partition is counted where it is kept; nothing of it is read where the facts of runs say all."""
+    if not facts:
         return {one.index: part for one in partitions}
     ranges = token_ranges([one.summary.get("n_tokens", 0) for one in partitions])
-    facts = [block.summary for block in workspace.describe(outputs.PARTIAL_COUNTS.name).blocks]
     # The first range of a partition has what is known of all.
     known = {number: one for (number, span), one in zip(ranges, facts, strict=False) if span.place == 0}
     return {
@@ -205,14 +208,10 @@ def _kept_parts(
     }
 
 
-def why_not_kept(options: CooccurrenceOptions, *, n_changed: int) -> str:
-    """Return why counts cannot be kept when a corpus changes, and its vocabulary by so many words; "" if they can."""
-    if options.subsample is not None:
-        return "counting.subsample keeps words by their share of all tokens, which changes with the corpus"
+def why_not_kept(options: CooccurrenceOptions) -> str:
+    """Return why counts cannot be kept when a corpus changes; "" if they can."""
     if options.units.denominator > 1:
         return f'counting.weighting = "{options.weighting}" stores rounded fractions, which cannot be added to exactly'
-    if options.oov == "remove" and n_changed:
-        return 'counting.oov = "remove" moves words together where one enters or leaves the vocabulary'
     return ""
 
 
@@ -229,7 +228,7 @@ def planned_growth(job: Job, found: Sequence[Standing], workspace: Workspace | N
         "holds stays readable until the next results are complete"
     ]
     if isinstance(job, CountingJob):
-        why = why_not_kept(counting_options(job), n_changed=1)
+        why = why_not_kept(counting_options(job))
         if not why and "partial_counts" in done and done["partial_counts"].facts.get("keyed_by") != KEYED_BY:
             why = "an earlier version counted them"
         lines += [f"all partitions are counted again: {why}"] if why else []
@@ -247,25 +246,25 @@ def _n_tokens(blocks: Iterable[BlockRecord]) -> int:
     return sum(int(block.summary.get("n_tokens", 0)) for block in blocks)
 
 
-def _is_counted(workspace: Workspace, ctx: Context, tokens: FilesOutput) -> bool:
+def _is_counted(workspace: Workspace, ctx: Context, made: Made) -> bool:
     """Return whether a workspace has counted its tokens as this one does."""
     done = workspace.stages()
-    if not {"partial_counts", *COUNTED} <= done.keys():
+    stored = {name for manifest in done.values() for name in manifest.outputs}
+    if not {outputs.VOCABULARY.name, *made} <= stored:
         return False
-    before, now = (stage.parameters["counting"] for stage in (done["partial_counts"], ctx.stage))
+    before, now = (stage.parameters["counting"] for stage in (done[made.runs], ctx.stage))
     is_same = all(before.get(name) == now.get(name) for name in COUNTING)
-    has_tokens = any(tokens.name in manifest.outputs for manifest in done.values())
-    return is_same and has_tokens and done["partial_counts"].facts.get("keyed_by") == KEYED_BY
+    return is_same and done[made.runs].facts.get("keyed_by") == KEYED_BY
 
 
-def _renumbered(workspace: Workspace, vocabulary: Vocabulary) -> RenumberedCounts:
+def _renumbered(workspace: Workspace, counts: str, vocabulary: Vocabulary) -> RenumberedCounts:
     old = Vocabulary.from_table(outputs.VOCABULARY.read(workspace))
-    rows = workspace.describe(outputs.COOCCURRENCE.name).spec.row_blocks
-    return renumbered(partial(_read, url=workspace.url), rows, old, vocabulary)
+    rows = workspace.describe(counts).spec.row_blocks
+    return renumbered(partial(_read, url=workspace.url, counts=counts), rows, old, vocabulary)
 
 
-def _read(block: int, *, url: str) -> csr_array:
-    found: csr_array = Workspace.open(url).block(outputs.COOCCURRENCE.name, block)
+def _read(block: int, *, url: str, counts: str) -> csr_array:
+    found: csr_array = Workspace.open(url).block(counts, block)
     return found
 
 
@@ -281,11 +280,11 @@ def growth_line(growth: Growth, vocabulary: Vocabulary) -> str:
     n_lost = sum(counts.n_lost for counts in growth.earlier)
     return (
         f"{plural(n_new, 'new partition')} of {len(growth.parts):,} counted, {len(growth.gone):,} subtracted; of the "
-        f"others only pairs with {plural(int(gained.sum()), 'new word')} of {len(vocabulary):,}; "
+        f"others only what changed with {plural(int(gained.sum()), 'new word')} of {len(vocabulary):,}; "
         f"{plural(n_lost, 'word')} lost"
     )
 
 
-def gained_words(growth: Growth | None, part: Part) -> NDArray[np.bool_]:
-    """Return which words are new to the counts that hold the other pairs of a partition; empty where none do."""
-    return growth.earlier[part.source].gained if growth is not None and part.source >= 0 else NONE_GAINED
+def earlier_of(growth: Growth | None, part: Part) -> RenumberedCounts | None:
+    """Return the counts that hold the other pairs of a partition, if any do."""
+    return growth.earlier[part.source] if growth is not None and part.source >= 0 else None

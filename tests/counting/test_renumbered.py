@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from distembed.counting import CooccurrenceOptions, count_partition, merge_row_block
-from distembed.counting.blocks import BORDER, OUTSIDE, Run
-from distembed.counting.partial_counts import NONE_GAINED, Counted
+from distembed.counting.blocks import Run
+from distembed.counting.partial_counts import Counted
 from distembed.counting.renumbered import Part, renumbered
-from distembed.counting.renumbering_blocks import near_gained, renumber_rows, select_entries
+from distembed.counting.renumbering_blocks import renumber_rows, select_entries
 from tests.counting.partitions import vocabulary_of, write_partition
 
 WORDS = "abcdefgh"
@@ -24,28 +22,6 @@ DOCUMENTS = st.lists(
 SUBSETS = st.lists(st.sampled_from(WORDS), min_size=4, unique=True)
 
 
-def near_by_hand(words: Sequence[int], gained: Sequence[bool], window: int) -> list[int]:
-    new = [place for place, word in enumerate(words) if word >= 0 and gained[word]]
-    return [
-        word if word == BORDER or any(abs(place - other) <= window for other in new) else OUTSIDE
-        for place, word in enumerate(words)
-    ]
-
-
-@given(
-    st.lists(st.integers(-2, 4), max_size=30).map(lambda words: np.array(words, np.int32)),
-    st.lists(st.booleans(), min_size=5, max_size=5).map(np.array),
-    st.integers(1, 4),
-)
-def test_what_is_left_near_new_words(words, gained, window):
-    left = near_gained(words, gained, window)
-    expected = near_by_hand(words.tolist(), gained.tolist(), window)
-    if left is None:
-        assert not any(word >= 0 for word in expected)
-    else:
-        assert left.tolist() == expected
-
-
 @settings(deadline=None, max_examples=25)
 @given(
     st.lists(DOCUMENTS, min_size=3, max_size=3),
@@ -53,23 +29,32 @@ def test_what_is_left_near_new_words(words, gained, window):
     SUBSETS,
     st.sampled_from(["left", "right", "symmetric"]),
     st.sampled_from([None, 3]),
+    st.sampled_from([None, 0.02, 0.2]),
+    st.sampled_from(["keep_position", "remove"]),
+    st.sampled_from(["together", "apart"]),
 )
 def test_kept_gone_and_new_partitions_add_up_to_all_counts(
-    tmp_path_factory, partitions, old_words, new_words, direction, draw
+    tmp_path_factory, partitions, old_words, new_words, direction, draw, subsample, oov, positions
 ):
     root = tmp_path_factory.mktemp("counts")
-    kept, gone, new = (write_partition(str(root / f"p{n}"), one) for n, one in enumerate(partitions))
-    weighting = "flat" if draw is None else "dynamic"
-    options = CooccurrenceOptions(window=2, direction=direction, weighting=weighting, draw=draw)
-    old, now = vocabulary_of(old_words), vocabulary_of(new_words)
+    kept, gone, new = (
+        write_partition(str(root / f"p{n}"), one, row_tokens=5) for n, one in enumerate(partitions)
+    )
+    if positions == "apart":
+        direction, draw = "left", None
+    options = CooccurrenceOptions(
+        window=2, direction=direction, positions=positions, weighting="flat" if draw is None else "dynamic",
+        draw=draw, subsample=subsample, oov=oov, block_memory=2**16,
+    )  # fmt: skip
+    old, now = (vocabulary_of(words, np.arange(9, 9 + len(words)) ** 2) for words in (old_words, new_words))
 
     def merged(vocabulary, parts, earlier=()):
         blocks = (0, len(vocabulary) // 2, len(vocabulary)) if len(vocabulary) > 1 else (0, len(vocabulary))
-        gained = earlier[0].gained if earlier else NONE_GAINED
         counts = [
             count_partition(
                 place, vocabulary, options, blocks, str(root / f"{number}-{len(earlier)}.counts"),
-                number=sum(map(ord, place[-2:])), what=Counted(part=part, gained=gained),
+                number=sum(map(ord, place[-2:])),
+                what=Counted(part=part, earlier=earlier[0] if part.source == 0 else None),
             )
             for number, (place, part) in enumerate(parts)
         ]  # fmt: skip
@@ -84,7 +69,7 @@ def test_kept_gone_and_new_partitions_add_up_to_all_counts(
     rows = (cut, len(old) - cut) if cut else (len(old),)
     pieces = np.split(before, np.cumsum(rows)[:-1])
     counts = renumbered(lambda block: csr_array(pieces[block]), rows, old, now)
-    parts = [(kept, Part("gained", 0)), (new, Part()), (gone, Part("others", 0, -1))]
+    parts = [(kept, Part("changed", 0)), (new, Part()), (gone, Part("had", 0, -1))]
     assert merged(now, parts, [counts]).tolist() == merged(now, [(kept, Part()), (new, Part())]).tolist()
 
 
@@ -93,7 +78,7 @@ def test_counts_that_would_fall_below_zero_are_refused(tmp_path):
     words = vocabulary_of(["a", "b"])
     options = CooccurrenceOptions(window=1, direction="left")
     counts = renumbered(lambda _: csr_array((2, 2), dtype=np.int32), (2,), words, words)
-    what = Counted(part=Part("others", 0, -1), gained=counts.gained)
+    what = Counted(part=Part("had", 0, -1), earlier=counts)
     gone = count_partition(place, words, options, (0, 2), str(tmp_path / "c"), what=what)
     with pytest.raises(ValueError, match="a count would be -1 without what is gone"):
         merge_row_block([gone], (0, 2), 0, earlier=[counts])

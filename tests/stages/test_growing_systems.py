@@ -26,10 +26,28 @@ window = 3
 [topics]
 n_topics = 2
 """
+SPACES = """
+[job]
+system = "wordspaces"
+title = "word spaces of a growing corpus"
+workspace = "w"
+[corpus]
+paths = ["text"]
+numbers = true
+id_field = "id"
+[recipes.both_sides]
+of = "hal"
+method = "counts"
+[wordspaces]
+vectors = "both_sides"
+"""
 
 
-@pytest.mark.parametrize("store", ["folder", "memory"])
-def test_topics_take_over_tokens_and_counts(tmp_path, monkeypatch, store):
+@pytest.mark.parametrize(
+    ("store", "text", "last"),
+    [("folder", TOPICS, "cooccurrence"), ("memory", TOPICS, "cooccurrence"), ("folder", SPACES, "hal")],
+)
+def test_systems_take_over_tokens_and_counts(tmp_path, monkeypatch, store, text, last):
     counted = []
     real = corpus_stages.count_partition
 
@@ -39,7 +57,7 @@ def test_topics_take_over_tokens_and_counts(tmp_path, monkeypatch, store):
 
     def run(place: str) -> dict[str, str]:
         job = open_job(str(tmp_path / "job.toml"), workspace=place, to_run=True)
-        run_stages(job, until="cooccurrence", replace=True)
+        run_stages(job, until=last, replace=True)
         found = Workspace.open(place)
         assert found.verify() == []
         return {name: found.digest([name]) for name in found.stages()}
@@ -47,11 +65,11 @@ def test_topics_take_over_tokens_and_counts(tmp_path, monkeypatch, store):
     monkeypatch.setattr(corpus_stages, "count_partition", count_one)
     for seed in (1, 2):
         write_file(tmp_path, f"{seed}.jsonl", texts(seed, 20))
-    (tmp_path / "job.toml").write_text(TOPICS, encoding="utf-8")
+    (tmp_path / "job.toml").write_text(text, encoding="utf-8")
     place = str(tmp_path / "w") if store == "folder" else f"memory://{tmp_path.name}"
     run(place)
     write_file(tmp_path, "0.jsonl", texts(3, 20))
     counted.clear()
     grown = run(place)
-    assert sorted(counted) == ["all", "gained", "gained"]
+    assert sorted(counted) == ["all", "changed", "changed"]
     assert grown == run(str(tmp_path / "scratch"))

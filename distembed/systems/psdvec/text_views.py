@@ -58,7 +58,8 @@ def plan_parts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
 
 def run_parts(ctx: Context, *, name: str) -> dict[str, Any]:
     """Count each part of the corpus for a view into sorted runs, cut by row block."""
-    return store_runs(ctx, outputs.VIEW_PARTS.of(view=name), counting_of(ctx.job, name))
+    counts = outputs.VIEW_COUNTS.of(view=name).name
+    return store_runs(ctx, outputs.VIEW_PARTS.of(view=name), counting_of(ctx.job, name), counts)
 
 
 def plan_counts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
@@ -75,8 +76,9 @@ def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
     ValueError
         If no pair was counted.
     """
-    counts = merged_runs(ctx, outputs.VIEW_PARTS.of(view=name))
-    n_nonzero = count_values(ctx.store(outputs.VIEW_COUNTS.of(view=name), counts))
+    output = outputs.VIEW_COUNTS.of(view=name)
+    counts = merged_runs(ctx, outputs.VIEW_PARTS.of(view=name), output.name, counting_of(ctx.job, name))
+    n_nonzero = count_values(ctx.store(output, counts))
     if not n_nonzero:
         raise ValueError(
             f"views.{name} counts no pair of words: raise views.{name}.window or views.{name}.subsample, or leave the "

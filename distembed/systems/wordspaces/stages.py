@@ -187,7 +187,7 @@ def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
     """Count each part of the corpus into sorted runs, cut by row block."""
-    return store_runs(ctx, outputs.TABLE_PARTS.of(table=table), counting_options(ctx.job, table))
+    return store_runs(ctx, outputs.TABLE_PARTS.of(table=table), counting_options(ctx.job, table), table)
 
 
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
@@ -198,7 +198,7 @@ def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
     """Add the runs of all parts, row block by row block."""
-    counts = merged_runs(ctx, outputs.TABLE_PARTS.of(table=table))
+    counts = merged_runs(ctx, outputs.TABLE_PARTS.of(table=table), table, counting_options(ctx.job, table))
     stored = ctx.store(outputs.TABLE.of(table=table, section=COUNTING[table]), counts)
     return {"n_nonzero": count_values(stored)}
 
