@@ -27,6 +27,9 @@ SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 SMALL_BYTES = 2 << 30
 """What is read at once is no larger: words, tests, tables and names."""
 
+PIECE_BYTES = 16 << 20
+"""Bytes read at a time of what is read whole."""
+
 UNPACKED_BYTES, UNPACKED_RATIO = 1 << 30, 500
 """What unpacks to more bytes than the first, and to more than so many times what is stored, is meant to harm.
 
@@ -82,9 +85,12 @@ def read_head(path: str | Path, n_bytes: int) -> bytes:
     if str(path).startswith(SHELL_PIPES) and Path(path).is_fifo():
         with open(path, "rb") as pipe:  # noqa: PTH123 (of a text or a path)
             return pipe.read(n_bytes)
+    data = bytearray()
     with opened(path, "rb", compression="infer") as file:
-        data: bytes = file.read(n_bytes)
-    return data
+        # Not at once: Python takes as much memory as it is asked for before it reads.
+        while piece := file.read(min(PIECE_BYTES, n_bytes - len(data))):
+            data += piece
+    return bytes(data)
 
 
 def read_small(path: str | Path, *, most: int | None = None) -> bytes:

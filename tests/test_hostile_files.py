@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import distembed as de
+from distembed.corpus.stop_words import read_stop_words
 from distembed.evaluation.bias import read_association_tests
 from distembed.job.load import load_job
 from tests.campaigns import _samples
@@ -59,6 +60,14 @@ FILES = [
     ("job.toml", b"[job]\nworkspace = " + b"1" * 5000, load_job),
     ("bias.toml", b"[words]\na = " + b"1" * 5000, read_association_tests),
     ("page.html", b"<p>&#" + b"1" * 5000 + b";</p>", _samples.read_documents),
+    ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),
+    (
+        "c.txt",
+        b"# 1 words, 7 occurrences\nWords:\nsea," + b"9" * 30 + b",-1\n\nBigrams:\n",
+        _samples.read_counts,
+    ),
+    ("c.txt", b"# " + b"9" * 5000 + b" words, 7 occurrences\nWords:\n", _samples.read_counts),
+    ("stop.txt", b"\xe9t\xe9\n" * 40_000 + b"\x90\x81\n", read_stop_words),
     ("latin.txt", b"k\xfcste und meer\n" + b"see \xc3\xbc\n" * 9, _samples.read_documents),
 ]
 
@@ -72,6 +81,18 @@ def test_a_hostile_file_is_refused_in_a_sentence_that_names_it(
     file = tmp_path / name
     file.write_bytes(data)
     assert outcome(read, file) == "refused"
+
+
+@pytest.mark.parametrize("name", ["zlib", "punycode", "idna", "undefined", "unicode_escape"])
+def test_a_codec_of_python_is_no_encoding_of_a_file(name: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(f"<html><meta charset={name}><p>the k\u00fcste \\x41</p></html>", encoding="utf-8")
+    dump = tmp_path / "dump.xml"
+    pages = "<mediawiki><page><title>a</title><id>1</id><text>the k\u00fcste \\x41</text></page></mediawiki>"
+    dump.write_text(f'<?xml version="1.0" encoding="{name}"?>{pages}', encoding="utf-8")
+    for file in (page, dump):
+        (document,) = de.read_corpus(file).documents()
+        assert document.text.strip() == "the k\u00fcste \\x41"
 
 
 @pytest.mark.parametrize("name", ["m.csv", "t.csv", "d.tsv"])

@@ -26,6 +26,7 @@ from distembed.corpus import markup
 from distembed.corpus.documents import Span, line_of, lines_within
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.streams import Partition, Progress, option_text, pieces_of
+from distembed.formats.encodings import text_encoding
 
 # A page beyond this size is parsed and stripped in pieces. (MediaWiki's own limit on a page is 2 MiB.)
 MAX_PAGE_BYTES = 1 << 24
@@ -143,7 +144,8 @@ def head_encoding(data: bytes) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     declared = re.match(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding=[\"']([A-Za-z0-9._-]+)[\"']", data)
-    return declared.group(1).decode().lower() if declared else "utf-8"
+    name = declared[1].decode().lower() if declared else "utf-8"
+    return name if text_encoding(name) else "utf-8"
 
 
 def is_plain(data: bytes) -> bool:

@@ -14,6 +14,7 @@ from distembed.formats.parquet import whole_table
 from distembed.urls import opened
 
 LARGEST_COUNT = int(np.iinfo(np.int64).max)
+DIGITS = len(str(LARGEST_COUNT))
 LINE_BYTES = 1 << 20
 """No line of a word and its count is longer; what follows is read as another line, and refused."""
 UNKNOWN_COUNT = -1
@@ -73,7 +74,8 @@ def read_text(path: Path) -> pa.Table:
                     f"{path}, line {number} is not text in UTF-8 ({error}); convert it."
                 ) from error
             word, _, count = text.rpartition(" ")
-            if not word or not count.isdecimal() or int(count) > LARGEST_COUNT:
+            # Python reads no number of thousands of digits.
+            if not word or not count.isdecimal() or len(count) > DIGITS or int(count) > LARGEST_COUNT:
                 raise ValueError(
                     f'{path}, line {number}: {text.rstrip()[:80]!r} is not "word count"; correct the line.'
                 )

@@ -468,8 +468,12 @@ def _item(path: str, number: int, item: str, n: int) -> list[str]:
     return parts
 
 
+COUNT_DIGITS = 18
+"""Numbers of more digits may not fit 64 bits."""
+
+
 def _count(path: str, number: int, text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > COUNT_DIGITS:
         raise CountTableError(f"{path}, line {number}: {text[:80]!r} is no count; give whole numbers")
     return int(text)
 
@@ -478,7 +482,7 @@ def _bigram_words(path: str) -> Vocabulary:
     words, counts = list[str](), list[int]()
     with reading(path, CountTableError) as file:
         lines = _lines(path, file)
-        head = re.match(r"# (\d+) words, \d+ occurrences", next(lines, (1, ""))[1])
+        head = re.match(r"# (\d{1,18}) words, \d+ occurrences", next(lines, (1, ""))[1])
         if head is None or not any(text.startswith("Words:") for _, text in islice(lines, 4)):
             raise CountTableError(
                 f'{path} is no bigram file of PSDVec: its first line should be "# N words, M occurrences", and '

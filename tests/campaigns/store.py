@@ -67,17 +67,13 @@ class Store(RuleBasedStateMachine):
         assert problems == []
         if self.finished is not None and self.finished[0] == scale:
             # What is whole is kept, whichever version made it; a damaged stage is made by one version alone.
-            assert digest in {self.expected(scale, one) for one in (0, 1)} | self.mixed(scale)
+            assert digest in {self.expected(scale, one) for one in (0, 1)}
             if not self.damaged:
                 assert computed == []
                 version = self.finished[1]
         else:
-            assert digest in {self.expected(scale, version)} | self.mixed(scale)
+            assert digest == self.expected(scale, version)
         self.finished, self.damaged = (scale, version), set()
-
-    def mixed(self, scale: int) -> set[str]:
-        """Return nothing: a stage that is made by another version removes what rests on it."""
-        return set()
 
     @rule(scale=SCALES, version=VERSIONS, point=st.integers(1, N_WRITES))
     def run_killed(self, scale: int, version: int, point: int) -> None:
@@ -92,7 +88,9 @@ class Store(RuleBasedStateMachine):
     @rule(number=st.integers(0, 10**6), way=st.integers(0, 2))
     def damage(self, number: int, way: int) -> None:
         type(self).n_steps += 1
-        names = [name for name in self.files() if not name.startswith("manifest/") or name.count("/") > 1]
+        groups = "arrays.zarr/checkpoints/"  # what is left above temporary outputs holds nothing
+        names = [name for name in self.files() if not name.startswith(groups)]
+        names = [name for name in names if not name.startswith("manifest/") or name.count("/") > 1]
         name = names[number % len(names)]
         path = self.root / name
         data = bytearray(path.read_bytes())
