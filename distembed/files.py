@@ -27,6 +27,9 @@ SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 SMALL_BYTES = 2 << 30
 """What is read at once is no larger: words, tests, tables and names."""
 
+PIECE_BYTES = 16 << 20
+"""Bytes read at a time of what is read whole."""
+
 UNPACKED_BYTES, UNPACKED_RATIO = 1 << 30, 500
 """What unpacks to more bytes than the first, and to more than so many times what is stored, is meant to harm.
 
@@ -82,9 +85,12 @@ def read_head(path: str | Path, n_bytes: int) -> bytes:
     if str(path).startswith(SHELL_PIPES) and Path(path).is_fifo():
         with open(path, "rb") as pipe:  # noqa: PTH123 (of a text or a path)
             return pipe.read(n_bytes)
+    data = bytearray()
     with opened(path, "rb", compression="infer") as file:
-        data: bytes = file.read(n_bytes)
-    return data
+        # Not at once: Python takes as much memory as it is asked for before it reads.
+        while piece := file.read(min(PIECE_BYTES, n_bytes - len(data))):
+            data += piece
+    return bytes(data)
 
 
 def read_small(path: str | Path, *, most: int | None = None) -> bytes:
@@ -176,6 +182,36 @@ def failures_told(url: str) -> Iterator[None]:
             f"the object store of {url} failed, also when it was asked again ({reason.rstrip('.')}): give the same "
             "command again once it answers; what is finished is kept"
         ) from error
+
+
+@contextlib.contextmanager
+def damage_told(
+    path: str, error_kind: type[ValueError], kind: str, remedy: str = "copy or write it again"
+) -> Iterator[None]:
+    """Turn whatever a library raises of a file that it cannot decode into one sentence that names the file.
+
+    Parsers of Arrow, NumPy, HDF5, zip and XML raise errors of any class where bytes are damaged or meant to harm.
+    Errors that this package raises, and those of the system that name a file, are sentences already.
+
+    Raises
+    ------
+    ValueError
+        Of the kind that is given.
+    """
+    try:
+        yield
+    except Exception as error:
+        is_told = (
+            type(error).__module__.startswith("distembed.") or getattr(error, "filename", None) is not None
+        )
+        if (
+            is_told
+            or isinstance(error, ImportError | MemoryError)
+            or ("://" in path and is_store_failure(error))
+        ):
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise error_kind(f"{path} cannot be read as {kind} ({reason}): {remedy}") from error
 
 
 def is_store_failure(error: Exception) -> bool:

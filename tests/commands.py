@@ -120,7 +120,7 @@ def watched(log: Path, *words: object, kill: str = "") -> tuple[int | None, str]
     """Run a job in a process that writes down what it makes; return its exit code and what it printed."""
     from tests.processes import Process
 
-    process = Process(str(log), kill, "run", *map(str, words), program="tests.faults.watched")
+    process = Process(str(log), kill, "", "run", *map(str, words), program="tests.faults.watched")
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
 

@@ -37,12 +37,59 @@ def option(words: list[str], name: str) -> str:
 
 def test_compose_job_finds_the_scheduler_and_shares_its_volume() -> None:
     services = load("compose.yaml")["services"]
+    makes_certificates = services.pop("certificates")
     assert set(services) == {"scheduler", "worker", "job"}
     address = option(services["job"]["command"], "--scheduler")
-    assert address == f"tcp://scheduler:{option(services['scheduler']['entrypoint'], '--port')}"
+    assert address == f"tls://scheduler:{option(services['scheduler']['entrypoint'], '--port')}"
     assert address in services["worker"]["entrypoint"]
-    assert all("data:/data" in service["volumes"] for service in services.values())
+    assert all({"data:/data", "tls:/tls:ro"} <= set(service["volumes"]) for service in services.values())
+    assert {"tls:/tls", "authority:/authority"} <= set(makes_certificates["volumes"])
+    assert services["scheduler"]["depends_on"] == {
+        "certificates": {"condition": "service_completed_successfully"}
+    }
     assert services["worker"]["deploy"]["replicas"] == 2
+
+
+def test_compose_makes_the_certificates_that_its_dask_is_told_of(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None or shutil.which("bash") is None:
+        pytest.skip("needs openssl and bash to make certificates")
+    service = load("compose.yaml")["services"]["certificates"]
+    (script,) = service["command"]
+    for place in ("authority", "tls"):
+        (tmp_path / place).mkdir()
+        script = script.replace(f"/{place}", str(tmp_path / place))
+    script = script.replace("/certificates.sh", str(DEPLOY / "tls" / "certificates.sh"))
+    subprocess.run([*service["entrypoint"], script], check=True, timeout=60)
+    told = yaml.safe_load((tmp_path / "tls" / "dask.yaml").read_text())["distributed"]["comm"]
+    assert told["require-encryption"] is True
+    named = {"dask.yaml", Path(told["tls"].pop("ca-file")).name}
+    named |= {Path(file).name for files in told["tls"].values() for file in files.values()}
+    assert set(told["tls"]) == {"scheduler", "worker", "client"}
+    assert {file.name for file in (tmp_path / "tls").iterdir()} == named  # and not the key of the authority
+    assert "DASK_CONFIG=/tls" in (DEPLOY / "Dockerfile").read_text()
+
+
+def commands_of_dask() -> dict[str, str]:
+    """Return every command of deploy/ that starts a process of Dask, by where it stands."""
+    services, cluster = load("compose.yaml")["services"], load("kubernetes/cluster.yaml")["spec"]
+    commands = {f"compose {name}": services[name]["entrypoint"] for name in ("scheduler", "worker")}
+    commands |= {
+        f"kubernetes {name}": ["dask", *container_of(cluster[name]["spec"])["args"]]
+        for name in ("scheduler", "worker")
+    }
+    found = {place: " ".join(command) for place, command in commands.items()}
+    for file in ("slurm/distembed.sbatch", "README.md"):
+        text = (DEPLOY / file).read_text(encoding="utf-8").replace("\\\n", " ")
+        lines = re.findall(r"^ *(dask (?:scheduler|worker) .*)$", text, re.MULTILINE)
+        found |= {f"{file} {number}": line for number, line in enumerate(lines)}
+    return found
+
+
+@pytest.mark.parametrize("place", commands_of_dask())
+def test_every_dask_process_speaks_tls_and_shows_its_dashboard_to_its_own_machine(place: str) -> None:
+    command = commands_of_dask()[place]
+    assert "--protocol tls" in command
+    assert "--dashboard-address 127.0.0.1:" in command or "--no-dashboard" in command
 
 
 def test_compose_worker_has_one_thread_and_a_limit_below_its_container() -> None:
@@ -57,15 +104,20 @@ def test_kubernetes_job_finds_the_service_and_the_claim() -> None:
     service = cluster["spec"]["scheduler"]["service"]
     assert service["selector"]["dask.org/cluster-name"] == cluster["metadata"]["name"]
     # the operator names the service after the cluster
-    expected = f"tcp://{cluster['metadata']['name']}-scheduler:{service['ports'][0]['port']}"
+    expected = f"tls://{cluster['metadata']['name']}-scheduler:{service['ports'][0]['port']}"
     pods = [cluster["spec"]["worker"]["spec"], job["spec"]["template"]["spec"]]
     assert option(container_of(pods[1])["args"], "--scheduler") == expected
+    assert expected in container_of(pods[0])["args"]
+    for pod in (*pods, cluster["spec"]["scheduler"]["spec"]):
+        mounts = {mount["name"]: mount["mountPath"] for mount in container_of(pod)["volumeMounts"]}
+        assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
+        assert mounts["tls"] == "/tls"
+        assert {"name": "tls", "secret": {"secretName": "distembed-tls"}} in pod["volumes"]
     for pod in pods:
         claims = [
             v["persistentVolumeClaim"]["claimName"] for v in pod["volumes"] if "persistentVolumeClaim" in v
         ]
         assert claims == [claim["metadata"]["name"]]
-        assert {m["name"] for m in container_of(pod)["volumeMounts"]} == {v["name"] for v in pod["volumes"]}
         environment = {entry["name"]: entry["value"] for entry in container_of(pod)["env"]}
         assert environment == dict.fromkeys(
             ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"], "1"
@@ -161,8 +213,8 @@ class Submission(NamedTuple):
 
 @pytest.fixture
 def submission(tmp_path: Path) -> Submission:
-    if shutil.which("bash") is None or not Path("/proc/self/stat").exists():
-        pytest.skip("needs bash and /proc")
+    if not (shutil.which("bash") and shutil.which("openssl")) or not Path("/proc/self/stat").exists():
+        pytest.skip("needs bash, openssl and /proc")
     commands = {"srun": SRUN, "distembed": DISTEMBED.format(python=sys.executable)}
     commands["dask"] = f'#!/usr/bin/env bash\nexec "{sys.executable}" -m dask "$@"\n'
     commands["python"] = f'#!/usr/bin/env bash\nexec "{sys.executable}" "$@"\n'
@@ -181,6 +233,7 @@ def submission(tmp_path: Path) -> Submission:
         "SRUN_LOG": str(tmp_path / "srun.log"),
         "REPORT": str(tmp_path / "report.json"),
         "JOB_EXIT": "0",
+        "CERTIFICATES": str(DEPLOY / "tls" / "certificates.sh"),
     }
     workspace = tmp_path / "shared" / "run"
     command = ["bash", str(DEPLOY / "slurm" / "distembed.sbatch"), "job.toml", str(workspace)]
@@ -199,6 +252,7 @@ def test_slurm_script_runs_the_job_and_stops_the_cluster_and_ends_as_the_job_doe
     seen = json.loads((submission.folder / "report.json").read_text())
     assert seen["argv"][:4] == ["run", "job.toml", "--workspace", str(submission.workspace)]
     assert seen["power"] == 343
+    assert seen["argv"][-1].startswith("tls://")
     assert seen["threads"] == ["1", "1"]
     assert seen["nthreads"] == [1, 1]
     assert seen["limits"] == [450 * 2**20] * 2

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Make a certificate authority and certificates for a Dask cluster:
 #   deploy/tls/certificates.sh FOLDER [NAME ...]        names: scheduler worker client unless given
-# Writes FOLDER/ca.pem, FOLDER/ca-key.pem, and FOLDER/NAME.pem with FOLDER/NAME-key.pem for each name. An authority
-# that is there already is kept, so that names can be added later. Whoever holds a certificate of this authority may
-# run code on the cluster: keep ca-key.pem off the cluster's machines.
+# Writes FOLDER/ca.pem, FOLDER/ca-key.pem, and FOLDER/NAME.pem with FOLDER/NAME-key.pem for each name, valid for DAYS days
+# (365), and FOLDER/dask.yaml: where DASK_CONFIG=FOLDER is exported, Dask uses them, and connects by TLS only. PLACE is where
+# the processes see the folder, if it is not FOLDER. Run it again with the names to renew them, and others to add them: the key of an authority that is there is kept,
+# and its ca.pem is renewed where it would end before them. Whoever holds a certificate of this authority may run code on the
+# cluster: keep ca-key.pem off the cluster's machines. Dask reads no lists of revoked certificates: to revoke one, make a new
+# authority in another folder and start the cluster with it.
 set -euo pipefail
 umask 077
 
@@ -17,10 +20,12 @@ mkdir -p "$folder"
 cd "$folder"
 
 if [ ! -f ca-key.pem ]; then
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days "$days" \
-        -subj "/CN=distembed cluster" -keyout ca-key.pem -out ca.pem \
+    openssl ecparam -genkey -name prime256v1 -noout -out ca-key.pem
+fi
+if [ ! -f ca.pem ] || ! openssl x509 -checkend "$((days * 86400))" -noout -in ca.pem >/dev/null; then
+    openssl req -x509 -new -key ca-key.pem -days "$((2 * days))" -out ca.pem -subj "/CN=distembed cluster" \
         -addext "basicConstraints=critical,CA:TRUE,pathlen:0" \
-        -addext "keyUsage=critical,keyCertSign,cRLSign" 2>/dev/null
+        -addext "keyUsage=critical,keyCertSign,cRLSign"
 fi
 
 for name in "$@"; do
@@ -34,3 +39,11 @@ for name in "$@"; do
     rm "$name.csr"
 done
 rm -f ca.srl
+
+place=${PLACE:-$PWD}
+{
+    printf 'distributed:\n  comm:\n    require-encryption: true\n    tls:\n      ca-file: "%s/ca.pem"\n' "$place"
+    for name in scheduler worker client; do
+        printf '      %s: {cert: "%s/%s.pem", key: "%s/%s-key.pem"}\n' "$name" "$place" "$name" "$place" "$name"
+    done
+} > dask.yaml

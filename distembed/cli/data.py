@@ -8,7 +8,7 @@ import click
 
 from distembed.cli.command_line import command, examples
 from distembed.datasets.catalog import DataSet, data_folder, data_sets
-from distembed.datasets.fetching import absent, fetch, prepare
+from distembed.datasets.fetching import absent, changed, fetch, prepare
 from distembed.job.terminal import write
 from distembed.spelling import did_you_mean, spelled_like
 
@@ -40,14 +40,21 @@ def data() -> None:
     """
 
 
-@command("distembed data list", "distembed data list --json", group=data, name="list")
+@command(
+    "distembed data list",
+    "distembed data list --check",
+    "distembed data list --json",
+    group=data,
+    name="list",
+)
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print one JSON object: also each file, its addresses and its SHA-256.",
 )
-def list_data(*, as_json: bool) -> None:
+@click.option("--check", is_flag=True, help="Read every file, and name those whose SHA-256 is another.")
+def list_data(*, as_json: bool, check: bool) -> None:
     """Print the data sets, and which of their files are in the folder."""
     if as_json:
         sets = {
@@ -59,6 +66,8 @@ def list_data(*, as_json: bool) -> None:
     write(f"the folder is {data_folder()}")
     for each in data_sets().values():
         write(f"{each.name:<15} {_state(each):<10} {each.what} ({each.licence})\n{'':<26} {_origin(each)}")
+        for file in changed(each) if check else ():
+            write(f"{'':<26} {file.path} holds something else than the jobs were measured on")
 
 
 def _state(data_set: DataSet) -> str:

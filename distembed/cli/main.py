@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -30,7 +32,16 @@ def main() -> None:
     end_on_signals()
     # Else Python looks for cycles among all that was imported, four times at its end: half a second.
     atexit.register(gc.freeze)
-    cli(prog_name="distembed")
+    try:
+        cli(prog_name="distembed")
+    except SystemExit as end:
+        stopped: int = import_module("distembed.cli.failures").STOPPED
+        if end.code == stopped:
+            # Python would wait without end for a thread that the interrupt left half started.
+            with suppress(OSError):
+                sys.stdout.flush()
+            os._exit(stopped)
+        raise
 
 
 def end_on_signals() -> None:

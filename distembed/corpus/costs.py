@@ -21,7 +21,7 @@ SEGMENT_BYTES = 8
 TOKEN_BYTES, STORED_ENTRY_BYTES, STORED_DOCUMENT_BYTES = 2.03, 12.7, 25
 """Bytes on disk of a token, of a word of the dictionary of a partition, and of a document in its list.
 
-Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens (tests/benchmarks/PLANS.md).
+Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens.
 """
 
 STORED_WORD_BYTES, LISTED_DOCUMENT_BYTES = 9, 17

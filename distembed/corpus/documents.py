@@ -30,6 +30,7 @@ from distembed.corpus.streams import (
     option_text,
     pieces_of,
 )
+from distembed.files import damage_told
 from distembed.formats.delimiters import DELIMITERS, separated
 from distembed.formats.encodings import decoded
 from distembed.formats.parquet import ParquetFile, read_batches
@@ -276,7 +277,10 @@ def not_utf8_in(partition: Partition, offset: int, byte: int) -> CorpusError:
 
 def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file; text is scanned where Arrow has it."""
-    with closing(open_url(partition.url, partition.storage_options)) as raw:
+    with (
+        damage_told(partition.url, CorpusError, "a Parquet file"),
+        closing(open_url(partition.url, partition.storage_options)) as raw,
+    ):
         file = ParquetFile(raw, buffer_bytes=1 << 20)
         check_columns(partition, file.schema_arrow)
         stop = file.num_row_groups if partition.stop is None else partition.stop
@@ -471,7 +475,6 @@ def _header(text: str, partition: Partition) -> list[str]:
 
 def _reader(lines: Iterator[str], partition: Partition) -> Any:
     """Return a reader of rows: quotes that do not enclose a field are an error where they enclose fields."""
-    csv.field_size_limit(MAX_JSON_LINE_BYTES)
     if partition.quotes == "none":
         return csv.reader(lines, delimiter=partition.delimiter, quoting=csv.QUOTE_NONE)
     return csv.reader(lines, delimiter=partition.delimiter, strict=True)

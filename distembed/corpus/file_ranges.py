@@ -10,7 +10,7 @@ import numpy as np
 from distembed.corpus.documents import stored_bytes
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.streams import Partition, option_text
-from distembed.files import is_store_failure
+from distembed.files import damage_told
 from distembed.formats.parquet import ParquetFile
 from distembed.formats.pieces import open_url
 
@@ -30,14 +30,12 @@ def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> li
 
 def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Partition]:
     """Group the row groups of a Parquet file into partitions."""
-    try:
-        with closing(open_url(partition.url, partition.storage_options)) as raw:
-            metadata = ParquetFile(raw).metadata
-    except (OSError, ValueError) as error:
-        if isinstance(error, PermissionError) or is_store_failure(error):
-            raise
-        key = option_text(partition.section, "format")
-        raise CorpusError(f"{partition.url} is not a Parquet file ({error}); give {key}.") from error
+    remedy = f"give {option_text(partition.section, 'format')}"
+    with (
+        damage_told(partition.url, CorpusError, "a Parquet file", remedy),
+        closing(open_url(partition.url, partition.storage_options)) as raw,
+    ):
+        metadata = ParquetFile(raw).metadata
     if metadata.num_row_groups == 0:
         return [replace(partition, stop=0)]
     sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 from distembed.corpus.documents import Span, without_cut
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.streams import Partition, Progress, pieces_of
 from distembed.corpus.text import check_utf8
+from distembed.files import damage_told
 
 WITHOUT_TEXT = frozenset({"script", "style", "template", "noscript", "svg", "math", "object", "head"})
 """Elements whose content is not read, but for the title in the head."""
@@ -62,8 +64,11 @@ class PageParser(HTMLParser):
 
     def taken(self) -> str:
         """Return the text since the last call, without empty lines."""
-        text, self._texts = "".join(self._texts), []
-        return re.sub(r"\s*\n\s*", "\n", text)
+        first, *lines = "".join(self._texts).split("\n")
+        self._texts = []
+        if not lines:
+            return first
+        return "\n".join([first.rstrip(), *filter(None, map(str.strip, lines[:-1])), lines[-1].lstrip()])
 
 
 def html_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
@@ -75,15 +80,23 @@ def html_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
         data = rest + piece.data
         keep = without_cut(data)
         check_utf8(partition, data[:keep], offset)
-        parser.feed(data[:keep].decode("utf-8", "replace"))
+        _feed(parser, data[:keep], partition)
         offset, rest = offset + keep, data[keep:]
         if text := parser.taken().lstrip("\n" if ident else ""):
             yield Span(text.encode("utf-8", "replace"), False, ident, _title(parser) if ident else "")
             ident = None
     check_utf8(partition, rest, offset)
-    parser.feed(rest.decode("utf-8", "replace"))
-    parser.close()
+    _feed(parser, rest, partition)
+    with damage_told(partition.url, CorpusError, "HTML"):
+        parser.close()
     yield Span(parser.taken().encode("utf-8", "replace"), True, ident, _title(parser) if ident else "")
+
+
+def _feed(parser: PageParser, data: bytes, partition: Partition) -> None:
+    with damage_told(
+        partition.url, CorpusError, "HTML"
+    ):  # such as a character whose number has thousands of digits
+        parser.feed(data.decode("utf-8", "replace"))
 
 
 def _title(parser: PageParser) -> str:

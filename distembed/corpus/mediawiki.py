@@ -26,6 +26,7 @@ from distembed.corpus import markup
 from distembed.corpus.documents import Span, line_of, lines_within
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.streams import Partition, Progress, option_text, pieces_of
+from distembed.formats.encodings import text_encoding
 
 # A page beyond this size is parsed and stripped in pieces. (MediaWiki's own limit on a page is 2 MiB.)
 MAX_PAGE_BYTES = 1 << 24
@@ -41,11 +42,11 @@ PAGE_HEAD = re.compile(
     rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d{1,9})</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?",
     re.DOTALL,
 )
-TEXT = re.compile(rb"<text\b[^>]*?(?:/>|>([^<]*)</text>)")
+TEXT = re.compile(rb"<text\b[^<>]*?(?:/>|>([^<]*)</text>)")
 REDIRECT = re.compile(rb"\s*#redirect\b", re.IGNORECASE)
 CHARACTER = re.compile(rb"&#(?:x([0-9a-fA-F]{1,6})|([0-9]{1,7}));")
 ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-NAMESPACE = re.compile(r'<namespace key="(-?\d{1,9})"[^>]*?(?:/>|>([^<]*)</namespace>)')
+NAMESPACE = re.compile(r'<namespace key="(-?\d{1,9})"[^<>]*?(?:/>|>([^<]*)</namespace>)')
 
 
 class Page(NamedTuple):
@@ -143,7 +144,8 @@ def head_encoding(data: bytes) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     declared = re.match(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding=[\"']([A-Za-z0-9._-]+)[\"']", data)
-    return declared.group(1).decode().lower() if declared else "utf-8"
+    name = declared[1].decode().lower() if declared else "utf-8"
+    return name if text_encoding(name) else "utf-8"
 
 
 def is_plain(data: bytes) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from distembed.corpus.bundles import bundles_of
 from distembed.corpus.document_columns import further_columns
-from distembed.corpus.documents import with_columns
+from distembed.corpus.documents import replaced, with_columns
 from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.file_ranges import byte_partitions, parquet_partitions
 from distembed.corpus.heads import (
@@ -219,8 +219,16 @@ def documents_of(partition: Partition) -> Iterator[Document]:
                 head = next(heads)
             held.append(batch.data[start:stop].tobytes())
             if span < batch.n_closed:
-                yield Document(*head, b"".join(held).decode("utf-8", partition.errors))
+                yield Document(*head, _text_of(b"".join(held), head[0], partition))
                 held = []
+
+
+def _text_of(data: bytes, document: str, partition: Partition) -> str:
+    try:
+        return data.decode("utf-8", partition.errors)
+    except UnicodeDecodeError as error:
+        place = f"{partition.url}, document {document!r}"
+        raise CorpusError(f"{place}, is not UTF-8 ({error}); give {replaced(partition)}.") from error
 
 
 Layout = Literal["line", "blocks", "file"]

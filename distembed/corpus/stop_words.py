@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from stop_words import get_stop_words
 
-from distembed.files import read_small
+from distembed.files import damage_told, read_small
 from distembed.formats.encodings import decoded
 
 Language = Literal[
@@ -133,7 +133,8 @@ def read_stop_words(path: str | Path) -> frozenset[str]:
     ValueError
         If the file has no word, or a line has several.
     """
-    lines = decoded(read_small(path)).splitlines()
+    with damage_told(str(path), ValueError, "text", "save it as UTF-8"):
+        lines = decoded(read_small(path)).splitlines()
     words = {number: line.strip() for number, line in enumerate(lines, start=1)}
     words = {number: word for number, word in words.items() if word and not word.startswith("#")}
     for number, word in words.items():

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.corpus.partitions import WORDS_SCHEMA
-from distembed.files import BombError
+from distembed.files import damage_told
 from distembed.formats.parquet import whole_table
-from distembed.urls import NoFileError, opened
+from distembed.urls import opened
 
 LARGEST_COUNT = int(np.iinfo(np.int64).max)
+DIGITS = len(str(LARGEST_COUNT))
 LINE_BYTES = 1 << 20
 """No line of a word and its count is longer; what follows is read as another line, and refused."""
 UNKNOWN_COUNT = -1
@@ -28,16 +29,9 @@ def read_table(path: Path) -> pa.Table:
     ValueError
         If it cannot be read, or a column or a value is missing or of another kind.
     """
-    try:
-        with opened(path) as file:
-            table = whole_table(file)
-    except (FileNotFoundError, NoFileError, BombError):
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path} cannot be read as a Parquet file ({error}); copy it again, or let its name end with .txt if it "
-            'has lines of "word count".'
-        ) from error
+    remedy = 'copy it again, or let its name end with .txt if it has lines of "word count".'
+    with damage_told(str(path), ValueError, "a Parquet file", remedy), opened(path) as file:
+        table = whole_table(file)
     if "document_count" not in table.column_names:
         table = table.append_column("document_count", _unknown_counts(table.num_rows))
     missing = [name for name in WORDS_SCHEMA.names if name not in table.column_names]
@@ -80,7 +74,8 @@ def read_text(path: Path) -> pa.Table:
                     f"{path}, line {number} is not text in UTF-8 ({error}); convert it."
                 ) from error
             word, _, count = text.rpartition(" ")
-            if not word or not count.isdecimal() or int(count) > LARGEST_COUNT:
+            # Python reads no number of thousands of digits.
+            if not word or not count.isdecimal() or len(count) > DIGITS or int(count) > LARGEST_COUNT:
                 raise ValueError(
                     f'{path}, line {number}: {text.rstrip()[:80]!r} is not "word count"; correct the line.'
                 )

@@ -31,7 +31,7 @@ Measured 310 to 370; the hash table doubles.
 STORED_PAIR_BYTES = 1.8
 """Bytes of a pair that is counted in whole numbers on disk, compressed.
 
-Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md). The words of short documents compress less.
+Measured 1.66 to 1.79 on 0.06 to 20 M tokens. The words of short documents compress less.
 """
 
 RUN_ROW_BYTES = 4

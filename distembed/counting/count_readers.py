@@ -35,12 +35,12 @@ from distembed.counting.count_files import (
     words_digest,
 )
 from distembed.counting.given_blocks import GivenCells, first_fault
-from distembed.files import refuse_bomb
+from distembed.files import damage_told, refuse_bomb
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.streams import reading
 from distembed.formats.tables import npy_header
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.urls import NoFileError, opened, url_to_fs
+from distembed.urls import opened, url_to_fs
 
 COLUMNS = ("word", "context", "count")
 """The columns of a Parquet file of counts."""
@@ -263,15 +263,8 @@ def _bundled(sizes: list[int], most: int) -> tuple[tuple[int, int], ...]:
 
 @contextmanager
 def _parquet(path: str) -> Iterator[ParquetFile]:
-    try:
-        with opened(path, "rb") as file:
-            yield ParquetFile(file)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | NoFileError):
-            raise
-        raise CountTableError(
-            f"{path} cannot be read as a Parquet file ({error}): copy or export it again"
-        ) from error
+    with damage_told(path, CountTableError, "a Parquet file"), opened(path, "rb") as file:
+        yield ParquetFile(file)
 
 
 def _parquet_cells(
@@ -374,13 +367,12 @@ def _whole(path: str, file: IO[bytes], n_bytes: int) -> bytes:
 
 @contextmanager
 def _archive(path: str) -> Iterator[zipfile.ZipFile]:
-    try:
-        with reading(path, CountTableError) as file, zipfile.ZipFile(file) as archive:
-            yield archive
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise CountTableError(
-            f"{path} cannot be read as a file of scipy.sparse.save_npz ({error}): copy or save it again"
-        ) from error
+    with (
+        damage_told(path, CountTableError, "a file of scipy.sparse.save_npz"),
+        reading(path, CountTableError) as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        yield archive
 
 
 def _npz_shapes(path: str, archive: zipfile.ZipFile) -> tuple[tuple[int, int], int]:
@@ -476,8 +468,12 @@ def _item(path: str, number: int, item: str, n: int) -> list[str]:
     return parts
 
 
+COUNT_DIGITS = 18
+"""Numbers of more digits may not fit 64 bits."""
+
+
 def _count(path: str, number: int, text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > COUNT_DIGITS:
         raise CountTableError(f"{path}, line {number}: {text[:80]!r} is no count; give whole numbers")
     return int(text)
 
@@ -486,7 +482,7 @@ def _bigram_words(path: str) -> Vocabulary:
     words, counts = list[str](), list[int]()
     with reading(path, CountTableError) as file:
         lines = _lines(path, file)
-        head = re.match(r"# (\d+) words, \d+ occurrences", next(lines, (1, ""))[1])
+        head = re.match(r"# (\d{1,18}) words, \d+ occurrences", next(lines, (1, ""))[1])
         if head is None or not any(text.startswith("Words:") for _, text in islice(lines, 4)):
             raise CountTableError(
                 f'{path} is no bigram file of PSDVec: its first line should be "# N words, M occurrences", and '

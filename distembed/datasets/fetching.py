@@ -32,6 +32,18 @@ def absent(data_set: DataSet) -> list[DataFile]:
     return [file for file in data_set.files if not (data_folder() / file.path).is_file()]
 
 
+def changed(data_set: DataSet) -> list[DataFile]:
+    """Return the files of a data set in the folder that hold something else than the table says."""
+    here = [file for file in data_set.files if (data_folder() / file.path).is_file()]
+    return [file for file in here if _digest(data_folder() / file.path) != file.sha256]
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of what a file holds, also a compressed one."""
+    with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
 def fetch(data_set: DataSet) -> Iterator[str]:
     """Download the sources that the absent files of a data set need, yielding each address.
 

@@ -186,9 +186,10 @@ def read_association_tests(path: str | Path | None = None) -> list[AssociationTe
         If the file is not of the form that this module shows; the message names the test and what it lacks.
     """
     path = PACKAGED_SETS / "weat.toml" if path is None else Path(path)
+    data = read_small(path)
     try:
-        content = tomllib.loads(read_small(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(data.decode("utf-8"))
+    except ValueError as error:
         raise WordSetError(f"{path} is not TOML: {error}; correct it") from error
     except RecursionError:
         raise WordSetError(f"{path} holds lists or tables inside each other too deeply; correct it") from None

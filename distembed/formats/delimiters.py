@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from distembed.formats.names import suffix_of
 
+csv.field_size_limit(1 << 28)
+"""A field may hold a book: Python's own limit is 128 KiB."""
+
 DELIMITERS = ",;\t|"
 QUOTED_BY_R = re.compile(r'"[^"\r\n]*"( "[^"\r\n]*")+\r?\n')
 """A header as R's write.table writes it."""

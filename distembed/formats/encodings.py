@@ -139,10 +139,28 @@ def declared_encoding(head: bytes) -> str | None:
     'iso8859-2'
     """
     found = CHARSET.search(head[:CHARSET_BYTES])
+    return text_encoding(found[1].decode()) if found else None
+
+
+NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""Codecs of Python that read text, and are no encoding of a file."""
+
+
+def text_encoding(name: str) -> str | None:
+    """Return Python's name of an encoding of text that a file declares; None where it is none.
+
+    Examples
+    --------
+    >>> from distembed.formats.encodings import text_encoding
+    >>> text_encoding("Latin1"), text_encoding("zlib")
+    ('iso8859-1', None)
+    """
     try:
-        return codecs.lookup(found[1].decode()).name if found else None
-    except LookupError:
+        known = codecs.lookup(name).name
+        b"a".decode(known, "replace")
+    except (LookupError, UnicodeError):
         return None
+    return None if known.replace("_", "-") in NO_CHARSETS else known
 
 
 def is_utf8(encoding: str) -> bool:

@@ -23,6 +23,7 @@ from zarr.abc.store import SuffixByteRequest
 from zarr.storage import WrapperStore
 
 from distembed.extras import optional
+from distembed.files import damage_told
 from distembed.formats.matrix import Matrix, MatrixError, check_shape, held_matrix
 from distembed.formats.names import HDF5_SUFFIXES
 from distembed.formats.zarr_stores import zarr_store
@@ -36,18 +37,16 @@ LISTED = 20
 def _opened(path: str) -> Iterator[Any]:
     """Open an HDF5 file or a Zarr store for reading; both answer to the same keys and attributes."""
     if not path.endswith(HDF5_SUFFIXES):
-        yield zarr.open(CheckedStore(zarr_store(path, read_only=True)), mode="r")
+        with damage_told(path, MatrixError, "a Zarr store"):
+            yield zarr.open(CheckedStore(zarr_store(path, read_only=True)), mode="r")
         return
     h5py = optional("h5py", user=f"reading {path}", extra="anndata")
-    with opened(path, "rb") as file:
-        try:
-            root = h5py.File(file, "r")
-        except OSError as error:
-            raise MatrixError(
-                f"{path} is not a whole HDF5 file ({error}): copy or download it again"
-            ) from error
-        with root:
-            yield root
+    with (
+        damage_told(path, MatrixError, "an HDF5 file"),
+        opened(path, "rb") as file,
+        h5py.File(file, "r") as root,
+    ):
+        yield root
 
 
 def open_hierarchical(path: str, *, key: str | None) -> Matrix:

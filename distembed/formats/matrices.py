@@ -7,7 +7,6 @@ be read at once.
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.files import BombError, read_small, refuse_bomb
+from distembed.files import damage_told, read_small, refuse_bomb
 from distembed.formats.cells import read_numbers, readings
 from distembed.formats.hierarchical import open_hierarchical
 from distembed.formats.matrix import Matrix, MatrixError, all_different, check_shape, column_note, held_matrix
@@ -72,11 +71,9 @@ def matrix_kind(path: str) -> str:
 
 def open_npy(path: str) -> Matrix:
     """Open an npy file, which is read by rows where it is stored by rows."""
-    with opened(path, "rb") as file:
-        try:
-            shape, fortran, dtype = npy_header(file)
-        except ValueError as error:
-            raise MatrixError(f"{path} is not an npy file ({error}): save it with numpy.save") from error
+    remedy = "save it with numpy.save"
+    with damage_told(path, MatrixError, "an npy file", remedy), opened(path, "rb") as file:
+        shape, fortran, dtype = npy_header(file)
         first = file.tell()
     check_shape(path, shape, dtype)
     fs, inner = url_to_fs(path)
@@ -100,19 +97,14 @@ def _npy_rows(path: str, first: int, width: int, dtype: np.dtype[Any], start: in
 
 def read_npz(path: str, *, key: str | None, name_column: str | None) -> Matrix:
     """Read a matrix that scipy.sparse.save_npz wrote, or one array of an npz file."""
-    try:
-        with opened(path, "rb") as file, np.load(file) as arrays:
-            if "format" in arrays.files:
-                for name in arrays.files:
-                    refuse_large_member(path, arrays, name)
-                file.seek(0)
-                return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)
-            names = None if name_column is None else texts_of(_array_of(path, arrays, name_column))
-            return held_matrix(path, _array_of(path, arrays, key or _only_matrix(path, arrays)), names)
-    except (BombError, MatrixError):
-        raise
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise MatrixError(f"{path} cannot be read as an npz file ({error}): copy or save it again") from error
+    with damage_told(path, MatrixError, "an npz file"), opened(path, "rb") as file, np.load(file) as arrays:
+        if "format" in arrays.files:
+            for name in arrays.files:
+                refuse_large_member(path, arrays, name)
+            file.seek(0)
+            return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)
+        names = None if name_column is None else texts_of(_array_of(path, arrays, name_column))
+        return held_matrix(path, _array_of(path, arrays, key or _only_matrix(path, arrays)), names)
 
 
 def _array_of(path: str, arrays: Any, name: str) -> Any:
@@ -149,15 +141,11 @@ def read_mtx(path: str) -> Matrix:
         raise MatrixError(
             f"{path} begins with {first[:80]!r}: write it as '%%MatrixMarket matrix coordinate real general'"
         )
-    try:
-        sizes = next(line for line in file if line.strip() and not line.startswith(b"%")).split()
+    with damage_told(path, MatrixError, "Matrix Market"):
+        sizes = next((line for line in file if line.strip() and not line.startswith(b"%")), b"").split()
         shape = (int(sizes[0]), int(sizes[1]))
         refuse_bomb(path, len(data), 8 * shape[0])
         return held_matrix(path, _cells_of(file, *MARKETS[first], shape, int(sizes[-1])), None)
-    except (BombError, MatrixError):
-        raise
-    except (IndexError, StopIteration, ValueError) as error:
-        raise MatrixError(f"{path} cannot be read as Matrix Market ({error}): write it again") from error
 
 
 def _cells_of(file: Any, form: str, symmetry: str, shape: tuple[int, int], n_cells: int) -> Any:
@@ -210,13 +198,8 @@ def open_parquet(path: str, *, columns: Sequence[str], name_column: str | None) 
     MatrixError
         If the file is not whole, lacks a column, or has no column of numbers.
     """
-    with opened(path, "rb") as file:
-        try:
-            found = ParquetFile(file)
-        except pa.ArrowInvalid as error:
-            raise MatrixError(
-                f"{path} is not a whole Parquet file ({error}): write or copy it again"
-            ) from error
+    with damage_told(path, MatrixError, "a Parquet file"), opened(path, "rb") as file:
+        found = ParquetFile(file)
         schema, n_rows = found.schema_arrow, found.metadata.num_rows
         wanted = _wanted_columns(path, schema, columns, name_column)
         if not n_rows:
@@ -279,7 +262,7 @@ def _parquet_rows(
     """Return the rows from one to before another, decoding the row groups that they lie in, batch by batch."""
     touched = [g for g in range(len(starts) - 1) if starts[g] < stop and starts[g + 1] > start]
     parts, at = [], starts[touched[0]]
-    with opened(path, "rb") as file:
+    with damage_told(path, MatrixError, "a Parquet file"), opened(path, "rb") as file:
         found = ParquetFile(file, buffer_bytes=BUFFER_BYTES)
         for batch in read_batches(found, BATCH_ROWS, row_groups=touched, columns=columns):
             first, last = max(start - at, 0), min(stop - at, len(batch))
@@ -319,7 +302,7 @@ def _parquet_block(
 def _parquet_names(path: str, column: str | None) -> Sequence[str] | None:
     if column is None:
         return None
-    with opened(path, "rb") as file:
+    with damage_told(path, MatrixError, "a Parquet file"), opened(path, "rb") as file:
         table = whole_table(file, columns=[column])
     return [str(name) for name in table.column(0).to_pylist()]
 

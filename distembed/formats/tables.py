@@ -11,6 +11,7 @@ import io
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -23,7 +24,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from distembed.display import first_repeat, plural
-from distembed.files import read_small, refuse_bomb
+from distembed.files import damage_told, read_small, refuse_bomb
 from distembed.formats.delimiters import SNIFFED_LINES, delimiter_of, separated
 from distembed.formats.encodings import ONE_BYTE, decoded, guess_encoding
 from distembed.formats.heads import WORKBOOKS, sniffed
@@ -92,12 +93,16 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto", sk
     if path.lower().endswith(WORKBOOK_SUFFIXES):
         raise _workbook(path)
     if suffix == ".npz":
-        with opened(path, "rb") as file, np.load(file) as arrays:
+        with (
+            damage_told(path, TableError, "an npz file"),
+            opened(path, "rb") as file,
+            np.load(file) as arrays,
+        ):
             for name in arrays.files:
                 refuse_large_member(path, arrays, name)
             return Table(path, {name: _decoded_array(arrays[name]) for name in arrays.files}, [])
     if suffix == ".parquet":
-        with opened(path, "rb") as file:
+        with damage_told(path, TableError, "a Parquet file"), opened(path, "rb") as file:
             found = whole_table(file)
         refuse_twice(path, "column", found.column_names)
         return Table(path, _columns_of_parquet(found), [])
@@ -350,8 +355,22 @@ def _decoded_column(column: Any) -> Any:
     return column
 
 
+HALVES = 0xD800 >> 11
+"""The first bits of halves of surrogate pairs, which are no characters."""
+
+
 def _decoded_array(array: NDArray[Any]) -> NDArray[Any]:
-    """Return text for bytes of an array that are UTF-8, and times in microseconds; other arrays as they are."""
+    """Return text for bytes of an array that are UTF-8, and times in microseconds; other arrays as they are.
+
+    Raises
+    ------
+    ValueError
+        If it holds text with numbers that are no characters.
+    """
+    if array.dtype.kind == "U":
+        codes = np.frombuffer(array.astype(array.dtype.newbyteorder("=")).tobytes(), np.uint32)
+        if ((codes > sys.maxunicode) | (codes >> 11 == HALVES)).any():
+            raise ValueError("its text is not Unicode")
     if array.dtype.kind == "M":
         return array.astype("datetime64[us]")
     if array.dtype.kind == "S":

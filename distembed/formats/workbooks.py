@@ -13,7 +13,7 @@ from itertools import count
 from typing import IO, Any, NamedTuple
 
 from distembed.extras import optional
-from distembed.files import refuse_bomb
+from distembed.files import damage_told, refuse_bomb
 
 SUFFIXES = (".xlsx", ".xlsm")
 """How the names of workbooks end that are read."""
@@ -52,20 +52,18 @@ def read_sheet(file: IO[bytes], path: str) -> Sheet:
         If the file is no workbook, or unpacks to far more than it stores.
     """
     openpyxl = optional("openpyxl", user=path, extra="excel")
-    try:
+    with damage_told(path, WorkbookError, "a workbook", "save it again, or as CSV"):
         with zipfile.ZipFile(file) as parts:
             sizes = parts.infolist()
         refuse_bomb(path, sum(part.compress_size for part in sizes), sum(part.file_size for part in sizes))
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-    except (zipfile.BadZipFile, KeyError, openpyxl.utils.exceptions.InvalidFileException) as error:
-        raise WorkbookError(f"{path} is no whole workbook ({error}): save it again, or as CSV") from error
-    names, sheet = book.sheetnames, book.active
-    if not hasattr(sheet, "iter_rows"):
-        raise WorkbookError(
-            f"{path} was saved with a sheet open that has no cells: open another, and save it"
-        )
-    others = f"{path}: the sheet {sheet.title!r} was read, of {', '.join(map(repr, names))}"
-    return Sheet(_as_csv(sheet.iter_rows(values_only=True)), [others] if len(names) > 1 else [])
+        names, sheet = book.sheetnames, book.active
+        if not hasattr(sheet, "iter_rows"):
+            raise WorkbookError(
+                f"{path} was saved with a sheet open that has no cells: open another, and save it"
+            )
+        others = f"{path}: the sheet {sheet.title!r} was read, of {', '.join(map(repr, names))}"
+        return Sheet(_as_csv(sheet.iter_rows(values_only=True)), [others] if len(names) > 1 else [])
 
 
 def _as_csv(rows: Iterable[Sequence[Any]]) -> bytes:

@@ -151,9 +151,13 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
     if sys.platform == "linux":  # elsewhere a fork of a process with the system's libraries may crash
         resources.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
         _start_fork_server()
-    # A worker that dies has one task, and not a second one waiting that would be blamed for its death as well.
-    settings = {"worker-ttl": WORKER_TTL_SECONDS, "worker-saturation": 1.0}
-    with dask.config.set({f"distributed.scheduler.{name}": value for name, value in settings.items()}):
+    settings = {
+        "scheduler.worker-ttl": WORKER_TTL_SECONDS,
+        # A worker that dies has one task, and not a second one waiting that would be blamed for its death as well.
+        "scheduler.worker-saturation": 1.0,
+        "comm.require-encryption": False,  # of a configuration for clusters: these listen on this machine only
+    }
+    with dask.config.set({f"distributed.{name}": value for name, value in settings.items()}):
         cluster = LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
@@ -222,6 +226,10 @@ def _connected(address: str, tls: TLS) -> Client:
             f"no Dask scheduler answers at {address} ({error or type(error).__name__}); "
             "start one with: dask scheduler, and workers with: dask worker ADDRESS"
         )
+        if address.startswith("tls://"):
+            failure += (
+                "; all need certificates of one authority that have not expired (deploy/tls/certificates.sh)"
+            )
     # The client that did not connect is Dask's scheduler until it is collected, which the error that holds it prevents.
     gc.collect()
     raise ConnectionError(failure)

@@ -202,7 +202,7 @@ def parse_job(
 def _parsed(text: str, *, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # numbers of thousands of digits, too
         raise JobError(f"{name} is not valid TOML: {error}") from None
     except RecursionError:
         raise JobError(
@@ -256,7 +256,7 @@ def _override(tree: dict[str, Any], setting: str) -> None:
         )
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         parsed = value.strip()
     for table in tables:
         tree = tree.setdefault(table, {})

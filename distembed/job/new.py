@@ -24,7 +24,7 @@ from distembed.corpus.heads import with_encoding
 from distembed.corpus.paths import compression_in, format_of, is_hidden
 from distembed.corpus.streams import Partition
 from distembed.display import plural
-from distembed.files import replacing
+from distembed.files import damage_told, replacing
 from distembed.formats.delimiters import delimiter_of, separated
 from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
 from distembed.formats.heads import sniffed
@@ -236,7 +236,7 @@ def records_of(path: str) -> Records:
     """Return the first values of each field of JSON lines, Parquet, CSV or TSV; nothing of other files."""
     kind = format_of(path)
     if kind == "parquet":
-        with opened(path, "rb") as file:
+        with damage_told(path, JobError, "a Parquet file"), opened(path, "rb") as file:
             batch = next(read_batches(ParquetFile(file), SAMPLE_RECORDS), None)
             return {} if batch is None else batch.to_pydict()
     if kind not in ("jsonl", "csv", "tsv"):

@@ -96,7 +96,7 @@ def other_settings(job: Job, workspace: Workspace) -> str:
     """
     try:
         recorded = tomllib.loads((workspace.read_file(JOB_FILE) or b"").decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except ValueError:
         return ""
     now = job.model_dump(mode="json")
     options = [

@@ -22,7 +22,6 @@ from distembed.neighbors.costs import (
     GRAPH_COPIES,
     LIST_BYTES,
     RowSizes,
-    dense_tile,
     search_cost,
     stored_search_cost,
 )
@@ -244,28 +243,3 @@ def hidden_cost(
     """Return what imputing so many hidden rows takes, which alone are kept; the options are those of `solving_cost`."""
     solved: dict[str, Any] = options
     return solving_cost(model, values, **solved)._replace(written_bytes=n_hidden * values.row_bytes)
-
-
-# --- new rows --------------------------------------------------------------------------------------------------
-
-
-def infer_cost(model: LatentSemanticImputation, table: RowSizes, vectors: RowSizes, n_new: int) -> Cost:
-    """Return what `infer` takes for so many new rows; nothing is stored, the vectors are those of the caller."""
-    k, n_edges = min(model.min_degree, table.n_rows), n_new * min(model.min_degree, table.n_rows)
-    kernels = kernels_of(model.kernel)
-    rows = max((mapped_table(model, table, kernel) for kernel in kernels), key=lambda size: size.n_bytes)
-    fitted = largest_cost([_map_cost(model, table, vectors, kernel) for kernel in kernels])
-    mapped = [features_cost(model, table)._replace(written_bytes=0), fitted]
-    steps = [] if model.method == "graph" else mapped
-    if model.method != "linear_map":
-        new = weights_cost(model, table._replace(n_rows=n_new + table.n_rows), n_edges=n_edges)
-        grid = table.n_blocks(model.block_memory)
-        tiles = grid * -(-n_new // row_chunk(n_new, table.row_bytes, model.block_memory))
-        tile = dense_tile(table, k, model.metric, model.block_memory)
-        lists = GRAPH_COPIES * LIST_BYTES * n_edges
-        steps += [Cost(tiles, tiles * table.n_bytes // grid, 0, tile, lists), new._replace(written_bytes=0)]
-        mixed = [vectors] if model.method == "graph" else [vectors, rows]
-        steps += [Cost(1, size.n_bytes, 0, 0, 2 * 8 * n_edges * size.n_columns) for size in mixed]
-    result = 2 * 8 * n_new * (vectors.n_columns + rows.n_columns)
-    cost = _sum(steps)
-    return cost._replace(shared_bytes=cost.shared_bytes + result)

@@ -160,7 +160,7 @@ def distance_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = B
     """Return the distances between all rows of X as a lazy float32 Dask array, in blocks of whole rows, to be kept.
 
     The same as `pairwise_distances` to float32's precision. Store it, by 4 n² bytes, and hand it to
-    `nearest_neighbors` and `minimum_spanning_tree`. Every task holds all rows of X. Dense rows only.
+    `nearest_neighbors` and `spanning_tree_of`. Every task holds all rows of X. Dense rows only.
     """
     rows = domain_rows(X, metric=metric, block_memory=block_memory)
     chunk = distance_chunk(rows.shape[0], block_memory)

@@ -216,12 +216,11 @@ def nearest_rows(
         return Neighbors(checkpoint("neighbors", make), metric)
 
 
-def approximate_neighbors(
-    X: Any,
+def approximate_rows(
+    rows: da.Array,
     k: int,
     *,
     metric: Metric = "euclidean",
-    block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
     random_state: int = 0,
     n_sampled: int = 1000,
@@ -233,18 +232,18 @@ def approximate_neighbors(
 
     Parameters
     ----------
-    X : array (n, d)
-        The rows.
+    rows : array (n, d)
+        The rows, as `domain_rows` returns them for the metric.
     k : int
         The number of neighbors.
     metric : str
         The distance between rows.
-    block_memory : int
-        The memory of one task in bytes.
     checkpoint : Checkpoint
         Stores the intermediate arrays, so that a job can be resumed.
-    random_state : seed of pynndescent and of the sample
-    n_sampled : rows whose true neighbors are searched to measure the recall
+    random_state : int
+        The seed of pynndescent and of the sample.
+    n_sampled : int
+        How many rows' true neighbors are searched to measure the recall.
 
     Returns
     -------
@@ -255,22 +254,6 @@ def approximate_neighbors(
     ImportError
         If pynndescent is not installed.
     """
-    rows = domain_rows(X, metric=metric, block_memory=block_memory)
-    return approximate_rows(
-        rows, k, metric=metric, checkpoint=checkpoint, random_state=random_state, n_sampled=n_sampled
-    )
-
-
-def approximate_rows(
-    rows: da.Array,
-    k: int,
-    *,
-    metric: Metric = "euclidean",
-    checkpoint: Checkpoint = persist,
-    random_state: int = 0,
-    n_sampled: int = 1000,
-) -> tuple[Neighbors, float]:
-    """Return the result of `approximate_neighbors` for rows that `domain_rows` returned for the metric."""
     pynndescent = optional("pynndescent", user="a search of approximate neighbors", extra="neighbors")
 
     def make() -> da.Array:

@@ -9,10 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
-from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.neighbors import graph_blocks as blocks
 from distembed.neighbors.blocks import Float64s, Int64s
-from distembed.neighbors.distances import as_euclidean, domain_rows
 from distembed.neighbors.search import Neighbors, search_lists
 
 
@@ -24,15 +22,14 @@ class SpanningTree(NamedTuple):
     n_searched: int  # rows whose neighbor list was not enough
 
 
-def minimum_spanning_tree(
-    X: Any,
+def spanning_tree_of(
+    rows: da.Array,
     neighbors: Neighbors,
     *,
     distances: da.Array | None = None,
-    block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
 ) -> SpanningTree:
-    """Return the minimum spanning tree of the rows of X under the metric of their neighbor lists.
+    """Return the minimum spanning tree of rows under the metric of their neighbor lists.
 
     Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbor lists
     where they reach outside it. When none can be proved further, the rows in doubt, except those of the
@@ -43,45 +40,19 @@ def minimum_spanning_tree(
 
     Parameters
     ----------
-    X : array, shape (n, d), dense
-    neighbors : what `nearest_neighbors` found for X, any k
-    distances : what `distance_rows` gave for X, where it is kept: the same tree without the products
-    block_memory : int
-        The memory of one task in bytes.
-    checkpoint : keeps each search under "tree_search_<number>"
+    rows : array (n, d)
+        The rows, as `domain_rows` returns them for the lists' metric.
+    neighbors : Neighbors
+        The nearest neighbors of the rows, any number of them.
+    distances : array (n, n), optional
+        The Euclidean distances of these very rows: the same tree without the products.
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed: each search under "tree_search_<number>".
 
     Raises
     ------
     ValueError
-        If the lists are not of as many rows as X, are of inner products, or `domain_rows` refuses X.
-    """
-    metric = neighbors.metric
-    if metric == "inner_product":
-        raise ValueError(
-            "inner products are no distances and have no spanning tree: take euclidean or cosine"
-        )
-    rows = domain_rows(X, metric=metric, block_memory=block_memory)
-    return spanning_tree_of(rows, neighbors, distances=as_euclidean(distances, metric), checkpoint=checkpoint)
-
-
-def spanning_tree_of(
-    rows: da.Array,
-    neighbors: Neighbors,
-    *,
-    distances: da.Array | None = None,
-    checkpoint: Checkpoint = persist,
-) -> SpanningTree:
-    """Return the result of `minimum_spanning_tree` for rows that `domain_rows` returned for the lists' metric.
-
-    Parameters
-    ----------
-    rows : array
-        The rows, as `domain_rows` returns them.
-    neighbors : Neighbors
-        The nearest neighbors of the rows.
-    distances : Euclidean, of these very rows
-    checkpoint : Checkpoint
-        Stores the intermediate arrays, so that a job can be resumed.
+        If the lists are not of as many rows.
     """
     if neighbors.lists.shape[0] != rows.shape[0]:
         raise ValueError(f"X has {rows.shape[0]} rows, but there are neighbors of {neighbors.lists.shape[0]}")

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from pydantic import Field
 
-from distembed.files import read_small
+from distembed.files import damage_told, read_small
 from distembed.formats.encodings import decoded
 from distembed.formats.matrices import OPENERS, matrix_kind
 from distembed.formats.matrix import Matrix, MatrixError, held_matrix, refuse_equal_names
@@ -141,7 +141,8 @@ def _vector_file_size(path: str) -> MatrixSize:
 
 
 def _listed_names(path: str, n_rows: int) -> Sequence[str]:
-    names = decoded(read_small(path)).splitlines()
+    with damage_told(path, MatrixError, "text", "save it as UTF-8"):
+        names = decoded(read_small(path)).splitlines()
     if len(names) != n_rows:
         raise MatrixError(
             f"{path} has {len(names)} lines, and the matrix {n_rows} rows: give one name per row"

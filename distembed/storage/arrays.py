@@ -165,7 +165,15 @@ def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]
             yield
     except (ConnectionError, PermissionError):
         raise
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise DamagedError(
             f"Block {index} of {output.name!r} in {folder.url} cannot be read ({error}): "
             "'distembed verify' names the file, 'distembed run' writes it again."

@@ -94,7 +94,9 @@ class Workspace(WorkspaceReader):
             raise FileNotFoundError(
                 f"There is no distembed workspace at {folder.url}: run a job there first."
             )
-        return cls(versions.current(folder))
+        workspace = cls(versions.current(folder))
+        workspace.url = folder.url  # whoever writes there begins with what an interrupted run left unfinished
+        return workspace
 
     @classmethod
     def create(

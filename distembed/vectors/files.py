@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from distembed.files import damage_told
 from distembed.formats.heads import sniffed
 from distembed.formats.names import VectorFormat, compression_of, suffix_of, vector_format
 from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
@@ -101,7 +102,8 @@ def read_vectors(
         return without_duplicates(read_safetensors(name, max_words), Source(name, "row", 0), duplicates)
     with reading(name, VectorFileError) as file:
         if chosen == "parquet":
-            rows = gather(_read_parquet(file, name), name, None, max_words)
+            with damage_told(name, VectorFileError, "a Parquet file"):
+                rows = gather(_read_parquet(file, name), name, None, max_words)
             return without_duplicates(rows, Source(name, "row", 0), duplicates)
         stream = Stream(file, _read_head(file, name), name)
         if chosen == "auto":
@@ -167,7 +169,8 @@ def _sniff(head: bytes, name: str) -> VectorFormat:
     first, _, rest = head.partition(b"\n")
     if not re.fullmatch(rb"\s*\d+[ \t]+\d+\s*", first):
         return "glove"
-    is_binary = suffix_of(name) == ".bin" or not _is_text(rest, n_components=int(first.split()[1]))
+    n_components = int(first.split()[1][:_LARGEST_NUMBER_DIGITS])
+    is_binary = suffix_of(name) == ".bin" or not _is_text(rest, n_components)
     return "word2vec-binary" if is_binary else "word2vec"
 
 
@@ -292,12 +295,7 @@ def _check_unicode(words: list[str], name: str) -> None:
 
 def _read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
     """Yield the rows of a Parquet file in blocks; columns other than `word` and `vector` are ignored."""
-    try:
-        table = ParquetFile(file)
-    except pa.ArrowInvalid as error:
-        raise VectorFileError(
-            f"{name} is not a whole Parquet file ({error}); write or download it again"
-        ) from error
+    table = ParquetFile(file)
     _check_columns(table.schema_arrow, name)
     n_read, width = 0, None
     for batch in read_batches(table, 1 << 12, columns=["word", "vector"]):

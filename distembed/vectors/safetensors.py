@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
-from distembed.files import replacing
+from distembed.files import damage_told, replacing
 from distembed.formats.streams import check_folder
 from distembed.urls import check_regular, url_to_fs
 from distembed.vectors.rows import (
@@ -43,12 +42,8 @@ from distembed.vectors.subwords import SubwordTable
 
 def read_safetensors(name: str, max_words: int | None) -> WordRows:
     """Read the rows of a safetensors file, and the table of n-grams where it has one."""
-    try:
+    with damage_told(name, VectorFileError, "a safetensors file"):
         tensors = _safetensors_arrays(name)
-    except safetensors.SafetensorError as error:
-        raise VectorFileError(
-            f"{name} is not a whole safetensors file ({error}); write or download it again"
-        ) from error
     rows = gather(_row_blocks(name, tensors), name, None, max_words)
     return rows._replace(subwords=_table(name, tensors)) if "subword_vectors" in tensors else rows
 

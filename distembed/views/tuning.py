@@ -286,7 +286,7 @@ def parse_grid(text: str) -> tuple[str, list[Any]]:
         )
     try:
         parsed = tomllib.loads(f"values = [{values}]")["values"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         parsed = [value.strip() for value in values.split(",")]
     return key.strip(), parsed
 

@@ -44,9 +44,9 @@ from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import run_each
 from distembed.storage.workspace import Workspace
-from tests.benchmarks.killed_workers import cluster
 from tests.benchmarks.measures import run_main, spent, tell
 from tests.benchmarks.scheduler_share import nothing
+from tests.campaigns.workers import cluster
 
 N_BLOCKS, N_RUN_FILES, PARTITION_BYTES = 7_500, 100, 1_024
 SAMPLE_SECONDS = 0.02

@@ -1,4 +1,4 @@
-"""Measure how much of the difference between two vector files on similarity and synonym sets is chance.
+"""Measure how much of the difference between two vector files on similarity, synonym and analogy sets is chance.
 
 ``python -m tests.benchmarks.paired_difference A B SETS SET... [--components 1]`` scores both on the words they share
 and on the same items, and draws the items of each set 10,000 times with replacement: printed are both scores, their
@@ -6,6 +6,7 @@ difference with its 95 % interval, and the same of the mean over the sets (its i
 never left out). SETS is a folder or a file, or several with commas between them; a SET is the name of one of them.
 ``--components N`` removes the mean and the first N principal components of each file first. ``--compose`` scores all
 items, the words that a file lacks composed from its n-grams where it has a table of them, else with similarity 0.
+Analogies are answered by 3CosAdd and by 3CosMul on the shared words, with the components, and are not in the mean.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 import distembed as de
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, known_cosines, row_table, word_rows
-from distembed.evaluation.words import choice_credit, common_words
-from distembed.evaluation.wordsets import SimilaritySet, find_word_sets, words_of
+from distembed.evaluation.words import answer_analogies, choice_credit, common_words
+from distembed.evaluation.wordsets import AnalogySet, SimilaritySet, find_word_sets, words_of
 from tests.benchmarks.measures import run_main, tell
 
 N_DRAWS = 10_000
@@ -47,6 +48,14 @@ def items_of(vectors, word_set):
     return np.array([one for one in credit if one >= 0])[None]
 
 
+def answers_of(vectors, word_set):
+    """Return which questions of known words are answered right, by 3CosAdd and by 3CosMul."""
+    rows = row_table(vectors, word_set.questions, Policy())
+    rows = rows[(rows >= 0).all(axis=1)]
+    answers = answer_analogies(vectors, rows[:, :3])
+    return [(found == rows[:, 3])[None] for found in (answers.add_row, answers.mul_row)]
+
+
 def statistic(items, draws):
     """Return the score of each draw (times, n) of items: Spearman's correlation, or the mean credit."""
     drawn = items[:, draws]
@@ -66,24 +75,35 @@ def tell_difference(name, first, second, differences):
     tell(f"{name:<22}{scores}  [{100 * low:+.1f}, {100 * high:+.1f}]")
 
 
+def compare(name, items, number):
+    """Print how two lists of the same items differ; return both scores, and the difference of every draw."""
+    differences, every = bootstrap(items, number), np.arange(items[0].shape[1])[None]
+    scores = [float(statistic(one, every)[0]) for one in items]
+    tell_difference(f"{name} {every.size}", *scores, differences)
+    return scores, differences
+
+
 def main(first: str, second: str, sets: str, *names: str, components: int = 0, compose: bool = False) -> None:
     both = [de.WordVectors.load(file) for file in (first, second)]
-    if components:
-        both = [vectors.postprocess(n_components_removed=components) for vectors in both]
+    cleaned = [v.postprocess(n_components_removed=components) for v in both] if components else both
+    shared = common_words(both)
+    both = [vectors.restricted(shared) for vectors in both]
     if not compose:
-        shared = common_words(both)
-        both = [vectors.restricted(shared) for vectors in both]
+        cleaned = [vectors.restricted(shared) for vectors in cleaned]
     by_name = {word_set.name: word_set for word_set in find_word_sets(sets.split(","))}
-    totals, of_mean = [], np.zeros(N_DRAWS)
+    found = []
     for number, name in enumerate(names):
-        answering = [composed(vectors, by_name[name]) if compose else vectors for vectors in both]
-        items = [items_of(vectors, by_name[name]) for vectors in answering]
-        differences = bootstrap(items, number)
-        n = items[0].shape[1]
-        totals.append([float(statistic(one, np.arange(n)[None])[0]) for one in items])
-        of_mean += differences / len(names)
-        tell_difference(f"{name} {n}", *totals[-1], differences)
-    tell_difference("mean", *np.mean(totals, axis=0), of_mean)
+        word_set = by_name[name]
+        if isinstance(word_set, AnalogySet):
+            answered = [answers_of(vectors, word_set) for vectors in both]
+            for formula, items in zip(("3CosAdd", "3CosMul"), zip(*answered, strict=True), strict=True):
+                compare(f"{name}, {formula}", items, number)
+        else:
+            answering = [composed(vectors, word_set) if compose else vectors for vectors in cleaned]
+            found.append(compare(name, [items_of(vectors, word_set) for vectors in answering], number))
+    if found:
+        scores, differences = zip(*found, strict=True)
+        tell_difference("mean", *np.mean(scores, axis=0), np.mean(differences, axis=0))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Write the honest rival of PSDVec: tuned PPMI + truncated SVD of a finished workspace's counts.
 
-``python -m tests.benchmarks.ppmi_svd WORKSPACE N_COMPONENTS FOLDER`` writes one vector file for each exponent and
-shift, to be judged with ``distembed evaluate FOLDER/*.bin --sets ... --same-words``. Contexts on both sides are
-added (X + Xᵀ), their distribution smoothed by the power 0.75 (Levy, Goldberg & Dagan 2015).
+``python -m tests.benchmarks.ppmi_svd WORKSPACE FOLDER N_COMPONENTS ...`` writes one vector file for each number of
+components, exponent and shift, to be judged with ``tests.benchmarks.rival_table``. Contexts on both sides are added (X
++ Xᵀ), their distribution smoothed by the power 0.75 (Levy, Goldberg & Dagan 2015).
 """
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import dask
@@ -32,15 +33,17 @@ def solved(counts: csr_array, n_components: int, shift: float) -> tuple[np.ndarr
         return np.asarray(model.fit_transform(association)), model.singular_values_, association.nnz
 
 
-def main(workspace: str, n_components: int, folder: Path) -> None:
+def main(workspace: str, folder: Path, *n_components: int) -> None:
     counts, _, words = counts_of(workspace)
     counts = csr_array(counts.astype(np.float32) + counts.T.astype(np.float32))
     for shift in SHIFTS:
-        wall, _, (left, values, n_cells) = spent(solved, counts, n_components, shift)
-        tell(f"shift {shift:g}: {n_cells:,} cells, {wall:.1f} s")
-        for exponent in EXPONENTS:
-            vectors = de.WordVectors(words, (left * values**exponent).astype(np.float32))
-            vectors.save(folder / f"ppmi-svd-shift{shift:g}-p{exponent:g}.bin")
+        found = spent(solved, counts, max(n_components), shift)
+        left, values, n_cells = found.result
+        tell(f"shift {shift:g}: {n_cells:,} cells, {found}")
+        for first, exponent in product(n_components, EXPONENTS):
+            rows = left[:, :first] * values[:first] ** exponent
+            file = folder / f"ppmi-svd-{first}-shift{shift:g}-p{exponent:g}.bin"
+            de.WordVectors(words, rows.astype(np.float32)).save(file)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Print the scores of several vector files side by side, as they are and without their first component, in Markdown.
+"""Print the scores of several vector files side by side in Markdown, each on the words that all share.
 
-``python -m tests.benchmarks.rival_table SETS NAME=FILE... [--half A]`` scores the files on the words they all share:
-unknown words are left out, and known/total is shown. SETS is a folder or a file, or several with commas between them.
-A column "NAME, PC" has the mean and the first principal component of the whole file removed. ``--half`` takes one half
-of each set: options are chosen on half A and reported on half B.
+``python -m tests.benchmarks.rival_table SETS NAME=FILE... [--components 1] [--half A]`` leaves unknown words out and
+shows known/total. SETS is a folder or a file, or several with commas between them. Similarity and synonyms are scored
+without the mean and the first principal components of the whole file, analogies with them. ``--half`` takes one half of
+each set: options are chosen on half A and reported on half B.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 import distembed as de
 from distembed.evaluation.words import common_words, score_known
-from distembed.evaluation.wordsets import find_word_sets, half_of
-from tests.benchmarks.measures import run_main, tell_head, tell_row
+from distembed.evaluation.wordsets import AnalogySet, find_word_sets, half_of
+from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 
 EIGHT = (
     "EN-WS-353-SIM", "EN-WS-353-REL", "EN-MEN-TR-3k", "EN-MTurk-287", "EN-RG-65", "EN-RW-STANFORD", "EN-TOEFL-80",
@@ -25,33 +25,33 @@ SIX = EIGHT[:6]
 TASKS = ("similarity", "synonym", "analogy", "antonyms")
 
 
-def columns(files):
-    """Return the candidates by name, each as it is and without its first component."""
-    found = {}
-    for name, file in files:
-        vectors = de.WordVectors.load(file)
-        found |= {name: vectors, f"{name}, PC": vectors.postprocess(n_components_removed=1)}
-    return found
-
-
 def row(name, known, values):
     best = max(values)
     tell_row(name, known, *(f"**{100 * v:.1f}**" if v == best else f"{100 * v:.1f}" for v in values))
 
 
-def scores_of(candidates, sets, half):
+def scores_of(name, vectors, shared, word_sets, components):
+    """Return the scores of a file in the order of the sets."""
+    cleaned = vectors.postprocess(n_components_removed=components).restricted(shared)
+    whole = vectors.restricted(shared)
+    return [
+        score
+        for one in word_sets
+        for score in score_known(whole if isinstance(one, AnalogySet) else cleaned, [one], name=name)
+    ]
+
+
+def main(sets: str, *files: str, components: int = 1, half: Literal["A", "B"] | None = None) -> None:
     word_sets = find_word_sets(sets.split(","))
     if half:
         word_sets = [half_of(word_set, development=half == "A") for word_set in word_sets]
+    named = (file.split("=", 1) for file in files)
+    candidates = {name: de.WordVectors.load(path) for name, path in named}
     shared = common_words(list(candidates.values()))
-    return {
-        name: score_known(vectors.restricted(shared), word_sets, name=name)
-        for name, vectors in candidates.items()
+    scores = {
+        name: scores_of(name, vectors, shared, word_sets, components) for name, vectors in candidates.items()
     }
-
-
-def main(sets: str, *files: str, half: Literal["A", "B"] | None = None) -> None:
-    scores = scores_of(columns(file.split("=", 1) for file in files), sets, half)
+    tell(f"{len(shared):,} words")
     tell_head("x 100", "known/total", *scores)
     values = {}
     for of_metric in zip(*scores.values(), strict=True):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from distembed.cli.main import COMMANDS, cli
-from tests.commands import environment, run
+from tests.commands import run
 
 
 def commands(group: click.Group = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -68,10 +67,7 @@ def test_every_command_is_listed_on_one_line_of_80_characters() -> None:
 )
 def test_a_shell_completes_commands_systems_and_options(words: str, offered: str) -> None:
     asked = {"_DISTEMBED_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = subprocess.run(
-        [sys.executable, "-m", "distembed.cli.main"],
-        env={**environment(), **asked}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = CliRunner().invoke(cli, prog_name="distembed", env=asked)
     assert f"plain,{offered}" in done.stdout.splitlines()
 
 

@@ -382,7 +382,7 @@ def test_parquet_without_the_column(tmp_path):
     pq.write_table(pa.table({"body": ["x"]}), path)
     with pytest.raises(CorpusError, match=r'no column "text" \(it has body\); give text_field='):
         read_corpus(path).tokenize()
-    with pytest.raises(CorpusError, match="not a Parquet file"):
+    with pytest.raises(CorpusError, match="cannot be read as a Parquet file"):
         read_corpus(write(tmp_path / "u.parquet", b"no parquet"))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
@@ -33,6 +34,7 @@ from distembed.factorization.psdvec_costs import (
 from distembed.factorization.subword_costs import subword_cost
 from distembed.linalg.costs import DENSE_COPIES, transpose_cost
 from distembed.linalg.operators import row_blocks, transpose_row_blocks
+from tests.processes import Process
 
 Sizes = dict[str, int]
 
@@ -388,25 +390,25 @@ def test_costs_one_after_the_other_add_up_but_for_their_memory() -> None:
 
 # --- measured --------------------------------------------------------------------------------------------------
 
-PEAK = """
-import json, sys, warnings
-from concurrent.futures import ThreadPoolExecutor
-import dask
-from tests.costs.test_costs import MEASURED
 
-def resident(field):
-    return 1024 * int(dict(line.split(":", 1) for line in open("/proc/self/status"))[field].split()[0])
+def resident(field: str) -> int:
+    """Return the bytes of a field of what Linux says of this process."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(dict(line.split(":", 1) for line in status.splitlines())[field].split()[0])
 
-warnings.simplefilter("ignore")
-prepare = MEASURED[sys.argv[1]]
-with dask.config.set(scheduler="threads", pool=ThreadPoolExecutor(2)):
-    prepare(0.05)[0]()
-    fit, cost = prepare(1.0)
-    before = resident("VmRSS")
-    open("/proc/self/clear_refs", "w").write("5")
-    fit()
-    print(json.dumps([resident("VmHWM") - before, cost.peak_bytes(2)]))
-"""
+
+def main() -> None:
+    """Print the peak of a fit in this process, and what its cost says of two threads."""
+    prepare = MEASURED[sys.argv[1]]
+    warnings.simplefilter("ignore")
+    with dask.config.set(scheduler="threads", pool=ThreadPoolExecutor(2)):
+        prepare(0.05)[0]()
+        fit, cost = prepare(1.0)
+        before = resident("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")
+        fit()
+        print(json.dumps([resident("VmHWM") - before, cost.peak_bytes(2)]))
+
 
 DENSE_WORDS = 1500
 
@@ -460,9 +462,10 @@ MEASURED: dict[str, Callable[[float], tuple[Callable[[], Any], Cost]]] = {
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
 @pytest.mark.parametrize("name", MEASURED)
 def test_a_fit_takes_what_its_cost_says(name: str) -> None:
-    done = subprocess.run([sys.executable, "-c", PEAK, name], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    peak, planned = json.loads(done.stdout)
+    process = Process(name, program=main.__module__)
+    printed, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, printed
+    peak, planned = json.loads(printed.splitlines()[-1])
     assert peak <= planned < 3 * peak
     if name == "PSDVec":
         assert peak > 5 * 8 * DENSE_WORDS**2

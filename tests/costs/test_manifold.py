@@ -109,14 +109,12 @@ def imputation_steps(base: str, changed: str = "") -> list[Step]:
         step(lambda: model.fit_graph(TABLE)),
         step(lambda: model.fit_weights(TABLE)),
         step(lambda: model.fit_vectors(VECTORS, TABLE)),
-        step(lambda: model.infer(TABLE[:9], TABLE, VECTORS)),
     ]
     known: dict[str, Any] = {"n_edges": model.graph_.nnz, "n_unknown": 50, "n_sweeps": model.n_iter_}
     costs = [
         imputation_costs.graph_cost(model, table),
         imputation_costs.weights_cost(model, table, n_edges=model.graph_.nnz),
         imputation_costs.vectors_cost(model, table, vectors, **known),
-        imputation_costs.infer_cost(model, table, vectors, 9),
     ]
     assert model.graph_.nnz <= imputation_costs.most_entries(model, 120)
     return list(zip(made, costs, strict=True))

@@ -76,6 +76,12 @@ def test_fetch_downloads_once_and_makes_every_file(server: tuple[Path, str], fol
     assert lzma.decompress((folder / "sets/pairs.txt.xz").read_bytes()) == PAIRS
     assert "here" in succeed("data", "list").output
     assert "downloading" not in succeed("data", "fetch", "pairs").output
+    assert "something else" not in succeed("data", "list", "--check").output
+    (folder / "sets/pairs.txt.xz").write_bytes(lzma.compress(PAIRS + b"x"))
+    said = succeed("data", "list", "--check").output
+    assert [line.split()[0] for line in said.splitlines() if "something else" in line] == [
+        "sets/pairs.txt.xz"
+    ]
 
 
 def test_other_content_than_that_of_the_table_makes_no_file(server: tuple[Path, str], folder: Path) -> None:
@@ -224,22 +230,47 @@ def test_a_document_of_smart_has_the_fields_of_its_collection() -> None:
     assert [json.loads(row)["text"] for row in rows] == ["A title Its text", "Its text"]
 
 
-def test_norms_and_prices_become_tables() -> None:
+def test_norms_become_a_table() -> None:
     norms = b"<PRE>\nCUE, TARGET, FSG\nA, B, .454\nC, !, \xa5\n</PRE>\n"
     assert preparations.associations([norms, norms]).decode().splitlines() == [
         "CUE\tTARGET\tFSG", "A\tB\t.454", "C\t\t", "A\tB\t.454", "C\t\t",
     ]  # fmt: skip
-    archives = []
-    for name, head, row in (
-        ("stock_dfs/B-C.csv", "date,close", "2015-01-02,1.23456"),
-        ("x/D_data.csv", "Date,Close", "2015-01-03,2"),
-    ):
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-            text = f"{head}\n{row}\n2019-01-01,9\n".encode()
+
+
+def archive(files: dict[str, str]) -> bytes:
+    """Return a packed folder of files of prices, their lines between spaces."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, lines in files.items():
+            text = lines.replace(" ", "\n").encode()
             member = tarfile.TarInfo(f"r/{name}")
             member.size = len(text)
             tar.addfile(member, io.BytesIO(text))
-        archives.append(packed.getvalue())
-    made = preparations.prices([b"Symbol\nB/C\nD\nE\n", *archives], first="2015-01-01", last="2018-12-31")
-    assert made.decode().splitlines() == ["date,B/C,D", "2015-01-02,1.2346,", "2015-01-03,,2.0000"]
+    return packed.getvalue()
+
+
+def test_prices_of_two_archives_become_a_table() -> None:
+    """Listed companies but those left out, days within the limits; of two files the one that begins earlier."""
+    first = {
+        "B-C": "date,close 2015-01-02,1.23456 2019-01-01,9",
+        "EARLY": "date,close 2014-12-31,1 2015-01-02,10",
+        "LATE": "date,close 2015-01-02,20",
+        "SAME": "date,close 2015-01-02,30",
+        "OUT": "date,close 2015-01-02,7",
+        "UNLISTED": "date,close 2015-01-02,8",
+    }
+    second = {
+        "D": "Date,Close 2015-01-03,2",
+        "EARLY": "Date,Close 2015-01-02,11",
+        "LATE": "Date,Close 2014-12-31,1 2015-01-02,21",
+        "SAME": "Date,Close 2015-01-02,31",
+    }
+    archives = [
+        archive({f"stock_dfs/{name}.csv": lines for name, lines in first.items()}),
+        archive({f"x/{name}_data.csv": lines for name, lines in second.items()}),
+    ]
+    listed = b"Symbol\nB/C\nD\nE\nEARLY\nLATE\nSAME\nOUT\n"
+    made = preparations.prices([listed, *archives], first="2015-01-01", last="2018-12-31", without="OUT")
+    assert made.decode().splitlines() == [
+        "date,B/C,D,EARLY,LATE,SAME", "2015-01-02,1.2346,,10.0000,21.0000,30.0000", "2015-01-03,,2.0000,,,",
+    ]  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.killed_workers import SYSTEMS, run_whole, try_each
+from tests.campaigns.workers import SYSTEMS, run_whole, try_each
 
 
 @pytest.mark.slow

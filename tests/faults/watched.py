@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from distembed.job import provenance
+from distembed.storage import lock
+
 
 def made(event: str, arguments: tuple[Any, ...]) -> tuple[str, str]:
     """Return "named" with the file that gets its name by an event of Python's audit, or "made" with what it makes.
@@ -26,13 +29,26 @@ def made(event: str, arguments: tuple[Any, ...]) -> tuple[str, str]:
     return ("", "") if Path(found[1]).name.startswith("lock") else found
 
 
-def main() -> None:
-    """Run a command after two words: the file for what it makes, and `FIRST:N` or "".
+def be_another_version() -> None:
+    own = provenance.of_this_process()
+    provenance.of_this_process = lambda: {**own, "distembed": "another version"}  # type: ignore[assignment]
 
-    Given `FIRST:N` the process kills itself before the N-th file gets its name, counted from the file FIRST on.
+
+def be_another_machine() -> None:
+    lock._kernel, lock.STALE_SECONDS = (lambda: "another machine"), 2.0
+
+
+BEING = {"": lambda: None, "another version": be_another_version, "another machine": be_another_machine}
+
+
+def main() -> None:
+    """Run a command after three words: the file for what it makes, `FIRST:N` or "", and one of `BEING`.
+
+    Given `FIRST:N` the process kills itself before the N-th file gets its name, counted from the file FIRST on, or from
+    the start where FIRST is empty.
     """
-    log, point = sys.argv[1:3]
-    del sys.argv[1:3]
+    log, point, being = sys.argv[1:4]
+    del sys.argv[1:4]
     first, _, number = point.rpartition(":")
     notes = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     count = 0
@@ -42,12 +58,13 @@ def main() -> None:
         how, path = made(event, arguments)
         if not path:
             return
-        if first and how == "named" and (count or path == first):
+        if point and how == "named" and (count or not first or path == first):
             count += 1
             if count == int(number):
                 os.kill(os.getpid(), signal.SIGKILL)
         os.write(notes, f"{how} {path}\n".encode())
 
     command = importlib.import_module("distembed.cli.main")
+    BEING[being]()
     sys.addaudithook(watch)
     command.main()

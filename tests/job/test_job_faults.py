@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 import weakref
@@ -49,6 +50,17 @@ def test_a_run_stopped_in_the_core_ends_with_the_same_bytes(
     done = distembed("run", str(job), "--workspace", str(workspace), *options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert digest(job, workspace) == finished[1]
+
+
+def test_a_stopped_command_ends_beside_a_thread_that_never_does() -> None:
+    """An interrupt while a thread starts leaves it in no list of those that its pool wakes at the end."""
+    program = (
+        "import threading\nfrom distembed.cli import failures, main\n"
+        "def run(**_):\n    threading.Thread(target=threading.Event().wait).start()\n    failures.stop()\n"
+        "main.cli = run\nmain.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True, check=False)
+    assert done.returncode == 3
 
 
 @pytest.mark.parametrize(

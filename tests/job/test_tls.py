@@ -11,17 +11,19 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import dask
+import psutil
 import pytest
 from distributed import Client
 from distributed.security import Security
 
 from distembed.job.cluster import TLS, connect
+from distembed.job.workers import Workers
 from distembed.storage import Workspace
 from tests.commands import environment
 from tests.processes import distembed
@@ -35,10 +37,38 @@ WAIT = 60.0  # seconds for a process to come up: never reached in good health
 class Cluster(NamedTuple):
     address: str
     folder: Path
+    pids: tuple[int, ...]
 
 
 def make_certificates(folder: Path, *names: str) -> Path:
     subprocess.run(["bash", str(CERTIFICATES), str(folder), *names], check=True, timeout=WAIT)
+    return folder
+
+
+def expired(folder: Path, name: str) -> Path:
+    """Give a name a certificate of the authority of a folder that ended long ago."""
+    configuration = (
+        "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nrand_serial=yes\nnew_certs_dir=.\npolicy=p\n[p]\n"
+    )
+    (folder / "ca.cnf").write_text(configuration + "commonName=supplied\n")
+    (folder / "index").touch()
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    request = ["req", "-new", *curve, "-subj", f"/CN={name}", "-keyout", f"{name}-key.pem", "-out", "request"]
+    signed = [
+        "-in",
+        "request",
+        "-cert",
+        "ca.pem",
+        "-keyfile",
+        "ca-key.pem",
+        "-md",
+        "sha256",
+        "-out",
+        f"{name}.pem",
+    ]
+    time_of = ["-startdate", "20200101000000Z", "-enddate", "20200201000000Z"]
+    for words in (request, ["ca", "-batch", "-notext", "-config", "ca.cnf", *signed, *time_of]):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=WAIT)
     return folder
 
 
@@ -57,10 +87,10 @@ def security(folder: Path, name: str = "client") -> Security:
 
 
 @contextmanager
-def dask_process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def dask_process(log: Path, certificates: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a dask command in a session of its own, and stop all of that session in the end."""
     variables = {**environment(), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    variables["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
+    variables["DASK_CONFIG"] = str(certificates)
     command = [sys.executable, "-m", "dask", *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -107,9 +137,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     ]
     with ExitStack() as stack:
         scheduler = stack.enter_context(
-            dask_process(
-                log, "scheduler", *options, "--scheduler-file", str(file), *tls_options(folder, "scheduler")
-            )
+            dask_process(log, folder, "scheduler", *options, "--scheduler-file", str(file))
         )
         address = scheduler_address(file, scheduler, log)
         work = [
@@ -122,11 +150,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             "--local-directory",
             str(here),
         ]
-        work += ["--dashboard-address", "127.0.0.1:0", "--death-timeout", "60"]
-        stack.enter_context(
-            dask_process(here / "worker.log", "worker", address, *work, *tls_options(folder, "worker"))
-        )
-        yield Cluster(address, folder)
+        work += ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--death-timeout", "60"]
+        worker = stack.enter_context(dask_process(here / "worker.log", folder, "worker", address, *work))
+        yield Cluster(address, folder, (scheduler.pid, worker.pid))
 
 
 def test_a_task_runs_over_tls(cluster: Cluster) -> None:
@@ -200,6 +226,63 @@ def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> No
     )
     with pytest.raises(OSError, match=r"Timed out|tls"):
         asyncio.run(connected(cluster.address, security=mixed))
+
+
+def test_an_expired_certificate_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    old = expired(Path(shutil.copytree(cluster.folder, tmp_path / "old")), "client")
+    with pytest.raises(OSError, match=r"Timed out|tls"):
+        asyncio.run(connected(cluster.address, security=security(old)))
+
+
+def test_what_tls_refuses_is_told_with_what_certificates_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("EOF occurred in violation of protocol")
+
+    monkeypatch.setattr("distembed.job.cluster.Client", refused)
+    with ExitStack() as resources, pytest.raises(ConnectionError, match="authority that have not expired"):
+        connect(resources, "tls://127.0.0.1:8786", TLS())
+
+
+def test_any_certificate_of_the_authority_is_that_of_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """SECURITY.md says so: Dask compares no names, so that every certificate is as good as the scheduler's."""
+    folder = Path(shutil.copytree(cluster.folder, tmp_path / "same"))
+    make_certificates(folder, "elsewhere.example.org")
+    asyncio.run(connected(cluster.address, security=security(folder, "elsewhere.example.org")))
+
+
+def listening(pids: Iterable[int]) -> set[tuple[str, int]]:
+    """Return the addresses and ports at which processes, and those that they started, take connections."""
+    first = [psutil.Process(pid) for pid in pids]
+    every = [process for each in first for process in (each, *each.children(recursive=True))]
+    sockets = [socket for process in every for socket in process.net_connections("inet")]
+    return {tuple(socket.laddr) for socket in sockets if socket.status == psutil.CONN_LISTEN}
+
+
+def test_the_recipe_listens_on_the_named_address_only(cluster: Cluster) -> None:
+    with Client(cluster.address, security=security(cluster.folder), timeout=WAIT) as client:
+        client.wait_for_workers(1, timeout=WAIT)
+        assert {host for host, _ in listening(cluster.pids)} == {"127.0.0.1"}
+
+
+def test_local_processes_listen_on_this_machine_only_whatever_is_configured() -> None:
+    required, before = {"distributed.comm.require-encryption": True}, listening([os.getpid()])
+    with dask.config.set(required), Workers(scheduler="processes", n_workers=1) as workers:
+        workers.start()
+        assert {host for host, _ in listening([os.getpid()]) - before} == {"127.0.0.1"}
+
+
+def test_renewed_certificates_outlast_the_first_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAYS", "1")
+    folder = make_certificates(tmp_path / "a", "worker", "client")
+    key, old = (folder / "ca-key.pem").read_bytes(), (folder / "ca.pem").read_bytes()
+    monkeypatch.setenv("DAYS", "30")
+    make_certificates(folder, "worker")
+    assert (folder / "ca-key.pem").read_bytes() == key
+    assert (folder / "ca.pem").read_bytes() != old
+    in_20_days = str(int(time.time()) + 20 * 86400)
+    check = ["openssl", "verify", "-x509_strict", "-CAfile", "ca.pem"]
+    subprocess.run([*check, "-attime", in_20_days, "worker.pem"], cwd=folder, check=True)
+    subprocess.run([*check, "client.pem"], cwd=folder, check=True)  # one that was not renewed still serves
 
 
 def test_certificates_are_strictly_valid_private_and_kept(tmp_path: Path) -> None:

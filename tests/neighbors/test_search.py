@@ -18,7 +18,7 @@ from distembed.linalg import chunks
 from distembed.neighbors import blocks, cosine_blocks, distances, search
 from distembed.neighbors.arrays import pairwise_distances
 from distembed.neighbors.search import nearest_neighbors
-from distembed.neighbors.spanning_tree import minimum_spanning_tree
+from distembed.neighbors.spanning_tree import spanning_tree_of
 from tests.checkpoints import Kept
 from tests.references import imputation as oracle
 
@@ -264,13 +264,17 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
     np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
 
 
+def tree_from(X, near, **options):
+    return spanning_tree_of(distances.domain_rows(X, metric=near.metric), near, **options)
+
+
 def same_from_distances(X, k, *, metric="euclidean", block_memory=2**20):
     """Return whether neighbors and tree come out with the same bits from kept distances; return their searches."""
     kept = distances.distance_rows(X, metric=metric, block_memory=block_memory).persist()
     plain, near = (nearest_neighbors(X, k, metric=metric, distances=given) for given in (None, kept))
     assert near.lists.compute().tobytes() == plain.lists.compute().tobytes()
-    tree = minimum_spanning_tree(X, plain)
-    again = minimum_spanning_tree(X, near, distances=kept)
+    tree = tree_from(X, plain)
+    again = tree_from(X, near, distances=distances.as_euclidean(kept, metric))
     assert again.edges.tobytes() == tree.edges.tobytes()
     assert again.lengths.tobytes() == tree.lengths.tobytes()
     return tree.n_searched
@@ -306,7 +310,7 @@ def test_a_block_of_distances_gives_what_its_tile_gives(X, k):
 
 @pytest.mark.parametrize("k", [5, 24])
 def test_approximate_neighbors_say_what_they_found(searcher, k):
-    near, recall = search.approximate_neighbors(points(25), k)
+    near, recall = search.approximate_rows(distances.domain_rows(points(25)), k)
     true = nearest_neighbors(points(25), k)
     assert searcher == [25]
     assert recall == pytest.approx(1 - 1 / (5 * k))
@@ -319,7 +323,7 @@ def test_approximate_neighbors_say_what_they_found(searcher, k):
 def test_approximate_neighbors_without_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     with pytest.raises(ImportError, match=r"needs pynndescent: pip install 'distembed\[neighbors\]'"):
-        search.approximate_neighbors(points(), 5)
+        search.approximate_rows(distances.domain_rows(points()), 5)
 
 
 @pytest.mark.slow  # pynndescent compiles for 20 s
@@ -329,7 +333,7 @@ def test_approximate_neighbors_of_rows_with_few_factors_are_nearly_all():
     X = rng.standard_normal((2500, 10)) @ rng.standard_normal((10, 60)) + 0.3 * rng.standard_normal(
         (2500, 60)
     )
-    near, recall = search.approximate_neighbors(X.astype(np.float32), 8)
+    near, recall = search.approximate_rows(distances.domain_rows(X.astype(np.float32)), 8)
     assert recall > 0.95
     exact = nearest_neighbors(X.astype(np.float32), 8).indices.compute()
     found = near.indices.compute()

@@ -6,18 +6,17 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from distembed.neighbors.search import Neighbors, nearest_neighbors
-from distembed.neighbors.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from distembed.neighbors.spanning_tree import spanning_neighbor_graph
 from tests.checkpoints import Kept
-from tests.neighbors.test_search import clusters, points
+from tests.neighbors.test_search import clusters, points, tree_from
 from tests.references import imputation as oracle
 
 
 def tree_of(X, k, **options):
-    return minimum_spanning_tree(X, nearest_neighbors(X, k, **options))
+    return tree_from(X, nearest_neighbors(X, k, **options))
 
 
 @pytest.mark.parametrize("k", [1, 3, 23])
@@ -25,7 +24,7 @@ def tree_of(X, k, **options):
 def test_tree_weighs_as_much_as_scipys(cut, k, make):
     X = make()
     tree = tree_of(X, k)
-    assert tree.lengths.sum() == pytest.approx(scipy_tree(oracle.distances(X)).sum(), rel=1e-12)
+    assert tree.lengths.sum() == pytest.approx(minimum_spanning_tree(oracle.distances(X)).sum(), rel=1e-12)
     assert sorted(map(tuple, tree.edges.tolist())) == oracle.prim(oracle.distances(X))
 
 
@@ -62,10 +61,10 @@ def test_tree_does_not_depend_on_the_length_of_the_lists():
 def test_tree_searches_resume_from_their_checkpoints():
     X, checkpoint = clusters(), Kept()
     near = nearest_neighbors(X, 2, checkpoint=checkpoint)
-    first = minimum_spanning_tree(X, near, checkpoint=checkpoint)
+    first = tree_from(X, near, checkpoint=checkpoint)
     names = list(checkpoint.made)
     assert names[:2] == ["neighbors", "tree_search_0"]
-    again = minimum_spanning_tree(X, near, checkpoint=checkpoint)
+    again = tree_from(X, near, checkpoint=checkpoint)
     assert checkpoint.made == names
     assert again.edges.tobytes() == first.edges.tobytes()
 
@@ -75,7 +74,7 @@ def test_a_tree_from_wrong_lists_still_spans():
     near = nearest_neighbors(X, 4)
     worse = near.lists.compute()
     worse[:, 0, 1:], worse[:, 1, 1:] = np.inf, -1  # only the nearest was found
-    tree = minimum_spanning_tree(X, Neighbors(da.from_array(worse), "euclidean"))
+    tree = tree_from(X, Neighbors(da.from_array(worse), "euclidean"))
     graph = sp.csr_array((np.ones(59), tree.edges.T), shape=(60, 60))
     assert connected_components(graph, directed=False)[0] == 1
 
@@ -88,26 +87,26 @@ def test_cosine_tree_is_the_tree_of_unit_rows():
 
 def test_tree_wants_lists_of_its_rows():
     with pytest.raises(ValueError, match="24 rows, but there are neighbors of 10"):
-        minimum_spanning_tree(points(), nearest_neighbors(points(10), 2))
+        tree_from(points(), nearest_neighbors(points(10), 2))
 
 
 @pytest.mark.parametrize("make", [points, clusters])
 def test_graph_is_the_papers(make):
     X = make()
     near = nearest_neighbors(X, 5)
-    graph = spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=5)
+    graph = spanning_neighbor_graph(tree_from(X, near), near, min_degree=5)
     dense = np.zeros(graph.shape, dtype=bool)
     dense[np.repeat(np.arange(24), np.diff(graph.indptr)), graph.indices] = True
     np.testing.assert_array_equal(dense, oracle.mst_knn_graph(X, 5))
     assert graph.has_sorted_indices
     with pytest.raises(ValueError, match="cannot give 6"):
-        spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=6)
+        spanning_neighbor_graph(tree_from(X, near), near, min_degree=6)
 
 
 def test_graph_keeps_edges_of_length_zero():
     X = np.repeat(points(5), 4, axis=0)
     near = nearest_neighbors(X, 3)
-    graph = spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=3)
+    graph = spanning_neighbor_graph(tree_from(X, near), near, min_degree=3)
     assert (np.diff(graph.indptr) >= 3).all()
     assert (graph.data == 0).sum() >= 2 * 15
 
@@ -115,7 +114,7 @@ def test_graph_keeps_edges_of_length_zero():
 def test_parity_with_the_published_program(shared):
     reference = np.load(shared / "reference" / "imputation_sp500_google.npz")
     near = nearest_neighbors(reference["aff"], 8)
-    tree = minimum_spanning_tree(reference["aff"], near)
+    tree = tree_from(reference["aff"], near)
     assert tree.lengths.sum() == pytest.approx(float(reference["mst_weight"]), rel=1e-13)
     graph = spanning_neighbor_graph(tree, near, min_degree=8)
     bits = np.unpackbits(reference["graph"], axis=1)[:, :480]

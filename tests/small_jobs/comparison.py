@@ -25,7 +25,7 @@ n_iter = 2
 [comparison]
 min_count = 30
 groups = 8
-halves = 4
+halves = 3
 bootstrap = 10
 [report]
 n_changed = 3

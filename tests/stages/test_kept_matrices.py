@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from importlib import import_module
 from pathlib import Path
 
@@ -149,17 +150,17 @@ def test_the_older_key_of_psdvec_keeps_the_same_matrix(tmp_path: Path) -> None:
         load_job(tmp_path / "job.toml", settings=("psdvec.keep_pmi=5",))
 
 
-def test_words_are_compared_by_either_metric(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", ["psdvec"], indirect=True)
+def test_words_are_compared_by_either_metric(kept: tuple[str, Finished], tmp_path: Path) -> None:
     """Another metric makes the distances, and nothing else, again."""
-    psdvec_job(tmp_path)
-    for metric, n_run in (("euclidean", 7), ("cosine", 1)):
-        settings = ("matrices.keep=['distances']", f"matrices.metric={metric}")
-        job = load_job(tmp_path / "job.toml", settings=settings)
-        assert len(run_stages(job, until="distances", replace=True).ran) == n_run
-        found = de.read_distances(tmp_path / "w")
-        vectors = np.asarray(de.Workspace.open(tmp_path / "w").array("vectors").compute())
-        assert found.metric == metric
-        np.testing.assert_allclose(found.values.compute(), plain(vectors, metric), rtol=1e-4, atol=1e-6)
+    _, (path, folder, settings) = kept
+    copy = shutil.copytree(folder, tmp_path / "w")
+    job = load_job(path, workspace=str(copy), settings=(*settings, "matrices.metric=euclidean"))
+    assert len(run_stages(job, until="distances", replace=True).ran) == 1
+    found = de.read_distances(copy)
+    vectors = np.asarray(de.Workspace.open(copy).array("vectors").compute())
+    assert found.metric == "euclidean"
+    np.testing.assert_allclose(found.values.compute(), plain(vectors, "euclidean"), rtol=1e-4, atol=1e-6)
 
 
 def test_keys_without_effect_are_told(tmp_path: Path) -> None:

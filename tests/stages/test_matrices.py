@@ -178,9 +178,9 @@ FAULTS = {
     "short npz": (lambda f: {"path": cut(npz(f / "x.npz"))}, "cannot be read as an npz file"),
     "short parquet": (
         lambda f: {"path": cut(parquet(f / "x.parquet", named_columns()))},
-        "not a whole Parquet file",
+        "cannot be read as a Parquet file",
     ),
-    "short h5ad": (lambda f: {"path": cut(h5ad(f / "x.h5ad"))}, "not a whole HDF5 file"),
+    "short h5ad": (lambda f: {"path": cut(h5ad(f / "x.h5ad"))}, "cannot be read as an HDF5 file"),
     "no key": (lambda f: {"path": anndata_zarr(f / "x.zarr"), "key": "Y"}, "nothing under 'Y'.* obsm/X_pca"),
     "a table as key": (lambda f: {"path": h5ad(f / "x.h5ad"), "key": "obs"}, "no matrix"),
     "one dimension": (lambda f: {"path": npy(f / "x.npy", X[0])}, r"the shape \(4,\)"),

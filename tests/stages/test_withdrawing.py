@@ -14,8 +14,9 @@ import zarr
 
 from distembed.job.model import JobError
 from distembed.stages.withdrawing import withdraw
-from distembed.storage import Workspace
+from distembed.storage import Workspace, versions
 from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
+from tests.storage.test_repair import stop
 
 PLANTED = "Zaphodbeeblebrox"
 SECRET = [f"{PLANTED} w1 {PLANTED} w2 w3 {PLANTED} " + text for text in texts(9, 3)]
@@ -148,6 +149,23 @@ def test_pages_exports_and_explicit_paths_go_too(tmp_path):
     assert_nothing_left(w, PLANTED, "anna-secret")
     assert (w / "report" / "index.html").exists()
     assert count(tmp_path, until=None).ran == ()
+    assert Workspace.open(w).verify() == []
+
+
+def test_the_same_command_finishes_a_withdrawal_that_was_killed_as_it_took_its_place(tmp_path, monkeypatch):
+    """The first file says already that the next content is the valid one."""
+    write_job(tmp_path, FILES | {"c.jsonl": SECRET})
+    count(tmp_path)
+    w = str(tmp_path / "w")
+    with monkeypatch.context() as patch:
+        patch.setattr(versions, "_remove_others", stop)
+        with pytest.raises(KeyboardInterrupt):
+            withdraw(w, files=["c.jsonl"])
+    assert Workspace.open(w).url == w
+    assert PLANTED.lower().encode() in everything(tmp_path / "w").lower()
+    with pytest.raises(JobError, match=r"file 'c.jsonl' was withdrawn from .* already"):
+        withdraw(w, files=["c.jsonl"])
+    assert_nothing_left(tmp_path / "w", PLANTED)
     assert Workspace.open(w).verify() == []
 
 

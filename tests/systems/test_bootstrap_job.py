@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import distembed as de
 from distembed.counting.document_groups import counts_of_groups, sum_of_groups
-from distembed.job.load import load_job
 from distembed.systems.psdvec.bootstrap import N_GROUPS, groups_of
-from distembed.views.finished_job import run_job
 from tests.commands import run, succeed
 from tests.small_jobs import psdvec
 
@@ -20,11 +19,19 @@ FEW_BLOCKS = "resources.block_memory='1MiB'"
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> de.Workspace:
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[de.Workspace, dict[str, Any]]:
+    """Return the workspace of a job that is run without draws and then with them, and its stages without."""
     folder = tmp_path_factory.mktemp("bootstrap")
     psdvec.write(folder)
-    run_job(load_job(folder / "job.toml", settings=("evaluation.bootstrap=12", FEW_BLOCKS)))
-    return de.Workspace.open(folder / "w")
+    succeed("run", folder / "job.toml", "--set", FEW_BLOCKS)
+    without = de.Workspace.open(folder / "w").stages()
+    succeed("run", folder / "job.toml", "--set", FEW_BLOCKS, "--set", "evaluation.bootstrap=12")
+    return de.Workspace.open(folder / "w"), dict(without)
+
+
+@pytest.fixture
+def workspace(both: tuple[de.Workspace, dict[str, Any]]) -> de.Workspace:
+    return both[0]
 
 
 def test_the_groups_add_up_to_the_text(workspace: de.Workspace) -> None:
@@ -45,15 +52,13 @@ def test_scores_and_neighbors_have_intervals(workspace: de.Workspace) -> None:
     assert "Error bars" in Path(workspace.path("report/index.html")).read_text()
 
 
-def test_a_job_without_draws_has_no_such_stages_and_stays_finished(tmp_path: Path) -> None:
-    psdvec.write(tmp_path)
-    succeed("run", tmp_path / "job.toml", "--set", FEW_BLOCKS)
-    assert not [name for name in de.Workspace.open(tmp_path / "w").stages() if "bootstrap" in name]
-    before = de.Workspace.open(tmp_path / "w").stages()["evaluation"]
-    done = succeed("run", tmp_path / "job.toml", "--set", FEW_BLOCKS, "--set", "evaluation.bootstrap=3")
-    after = de.Workspace.open(tmp_path / "w").stages()
-    assert after["evaluation"] == before
-    assert "bootstrap" in after, done.output
+def test_draws_add_their_stages_and_leave_those_of_the_job_as_they_are(
+    both: tuple[de.Workspace, dict[str, Any]],
+) -> None:
+    workspace, without = both
+    found = workspace.stages()
+    assert found.keys() - without.keys() == {"bootstrap_runs", "bootstrap_counts", "bootstrap"}
+    assert {name: found[name] for name in without} == without
 
 
 def test_documents_of_one_group_are_refused(tmp_path: Path) -> None:

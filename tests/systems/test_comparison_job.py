@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import distembed as de
 from distembed.job.load import load_job
 from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changed_words, changes_of, keyness
 from distembed.views.finished_job import run_job
-from tests.commands import run, succeed
+from tests.commands import job_fixtures, run, succeed
 from tests.small_jobs import comparison
 
 
@@ -24,67 +23,69 @@ def changes_in(folder: Path, *settings: str):
     return changes_of(job, de.Workspace.open(folder / "w"))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("comparison")
-    comparison.write(place)
-    changes_in(place)
-    return place
+job, finished, copy = job_fixtures("comparison", comparison.write)
 
 
-def test_swapped_words_have_changed_and_words_of_other_topics_have_not(folder):
-    changes = changes_of(load_job(folder / "job.toml"), de.Workspace.open(folder / "w"))
-    columns = changes.between("new", "old")
+@pytest.fixture
+def workspace(finished) -> Path:
+    return finished[0]
+
+
+@pytest.fixture
+def plain(job, workspace):
+    """Return the changes of the small job."""
+    return changes_of(load_job(job), de.Workspace.open(workspace))
+
+
+def test_swapped_words_have_changed_and_words_of_other_topics_have_not(plain):
+    columns = plain.between("new", "old")
     verdicts = dict(zip(columns["word"], columns["verdict"], strict=True))
     assert verdicts["pa"] == verdicts["ra"] == CHANGED
     assert not [word for word, verdict in verdicts.items() if word[0] in "qsx" and verdict == CHANGED]
-    assert {changes.words[word] for word in changed_words(changes)[:2]} == {"pa", "ra"}
-    few = changes.counts.min(axis=1) < 30
+    assert {plain.words[word] for word in changed_words(plain)[:2]} == {"pa", "ra"}
+    few = plain.counts.min(axis=1) < 30
     assert few.any()
-    assert {verdicts[changes.words[word]] for word in np.flatnonzero(few)} == {UNJUDGED}
+    assert {verdicts[plain.words[word]] for word in np.flatnonzero(few)} == {UNJUDGED}
 
 
-def test_neither_the_order_of_documents_nor_that_of_names_changes_a_bit(folder, tmp_path):
+def test_neither_the_order_of_documents_nor_that_of_names_changes_a_bit(plain, tmp_path):
     comparison.write(tmp_path)
     lines = (tmp_path / "text.jsonl").read_text().splitlines()
     (tmp_path / "text.jsonl").write_text("\n".join(lines[::-1]) + "\n")
     mixed = changes_in(tmp_path, "parts.names=['old', 'new']")
-    plain = changes_of(load_job(folder / "job.toml"), de.Workspace.open(folder / "w"))
     assert mixed.words == plain.words
     assert mixed.floor == plain.floor
     for name, values in plain.measures.items():
         np.testing.assert_array_equal(mixed.measures[name], values)
 
 
-def test_parts_that_change_names_have_the_same_distances(folder, tmp_path):
+def test_parts_that_change_names_have_the_same_distances(plain, tmp_path):
     comparison.write(tmp_path)
     named = {"new": "zebra", "old": "aardvark"}
     lines = [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
     lines = [{**line, "age": named.get(line["age"])} for line in lines]
     (tmp_path / "text.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = changes_in(tmp_path)
-    plain = changes_of(load_job(folder / "job.toml"), de.Workspace.open(folder / "w"))
     np.testing.assert_allclose(
         found.measures["distance", "aardvark", "zebra"], plain.measures["distance", "new", "old"], atol=1e-4
     )
 
 
-def test_the_report_shows_both_sides_and_the_table_has_every_word(folder, tmp_path):
-    page = (folder / "w/report/index.html").read_text()
+def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp_path):
+    page = (workspace / "report/index.html").read_text()
     for what in ("Words that differ", "Both sides of each word", "own contexts", "occurrences in"):
         assert what in page
-    succeed("export", folder / "w", "--what", "changes", "--to", tmp_path / "changes.csv")
+    succeed("export", workspace, "--what", "changes", "--to", tmp_path / "changes.csv")
     with (tmp_path / "changes.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert {row["word"] for row in rows if row["verdict"] == CHANGED} >= {"pa", "ra"}
-    assert len(rows) == de.Workspace.open(folder / "w").table("vocabulary").num_rows
-    succeed("export", folder / "w", "--what", "parts", "--to", tmp_path / "parts.csv")
-    succeed("export", folder / "w", "--what", "words", "--to", tmp_path / "words.parquet")
+    assert len(rows) == de.Workspace.open(workspace).table("vocabulary").num_rows
+    succeed("export", workspace, "--what", "parts", "--to", tmp_path / "parts.csv")
+    succeed("export", workspace, "--what", "words", "--to", tmp_path / "words.parquet")
 
 
-def test_fewer_changes_than_by_chance_are_no_evidence(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "copy")
-    done = succeed("run", tmp_path / "copy/job.toml", "--set", "comparison.false_alarms=0.9")
+def test_fewer_changes_than_by_chance_are_no_evidence(job, copy):
+    done = succeed("run", job, "--workspace", copy, "--set", "comparison.false_alarms=0.9")
     assert "by chance, so that these are no evidence of a change" in done.stdout
 
 

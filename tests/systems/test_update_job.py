@@ -53,17 +53,12 @@ def from_scratch(folder: Path, *settings: str) -> de.Workspace:
     return de.Workspace.open(str(folder / "fresh"))
 
 
-def test_scratch_has_the_bits_of_a_run_that_saw_nothing_before(tiny: Path) -> None:
-    workspace, _ = run_again(with_more_text(tiny), "scratch")
-    assert workspace.describe("vectors").digest == from_scratch(tiny).describe("vectors").digest
-    assert "previous" not in workspace.stages()
-
-
 def test_an_update_may_give_way_to_scratch_when_the_text_changes(tiny: Path) -> None:
     workspace, _ = run_again(tiny, "frozen")
     assert "previous" in workspace.stages()
     workspace, _ = run_again(with_more_text(tiny), "scratch")
     assert workspace.describe("vectors").digest == from_scratch(tiny).describe("vectors").digest
+    assert "previous" not in workspace.stages()
 
 
 def test_nothing_is_kept_of_vectors_of_a_text_that_was_withdrawn(tiny: Path) -> None:

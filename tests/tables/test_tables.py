@@ -366,7 +366,7 @@ def test_points_in_threes_are_thousands_beside_decimal_commas() -> None:
             b"\xd0\xcf\x11\xe0",
             "is a workbook of a spreadsheet program: save it as .xlsx, or its sheet",
         ),
-        ("t.xlsx", b"PK\x03\x04", "is no whole workbook"),
+        ("t.xlsx", b"PK\x03\x04", "cannot be read as a workbook"),
         ("t.db", b"SQLite format 3\0..", "is a database of SQLite, not a table: save a table of it as CSV"),
         ("t.csv", b"PK\x03\x04....", "is a workbook"),
         (

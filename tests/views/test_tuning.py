@@ -104,6 +104,13 @@ def test_every_candidate_is_scored_and_none_is_made_twice(job: str) -> None:
     assert found.candidates[0].held_out["total"] + found.candidates[0].chosen["total"] == 153
     assert repr(tune(with_keys(job), GRID, pairs_of(job), reporter=again)) == repr(found)
     assert not again.candidates
+    # Of candidates at the same time: what they share is made once, and nothing is left but the scores.
+    together, other = Notes(), Path(job).parent / "other"
+    same = tune(with_keys(job), GRID, pairs_of(job), reporter=together, at_once=2, place=str(other))
+    assert repr(same) == repr(found)
+    assert len(together.candidates) == 5
+    (shared,) = [place for place in other.iterdir() if Workspace.exists(place)]
+    assert set(Workspace.open(shared).stages()) == {"tokens", "vocabulary", "partial_counts", "cooccurrence"}
 
 
 def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: Path) -> None:
@@ -134,21 +141,6 @@ def test_candidates_share_a_workspace_where_they_share_counts(job: str, tmp_path
     tune(with_keys(job), {"counting.window": [1, 3]}, pairs_of(job))
     assert sum(Workspace.exists(place) for place in (tmp_path / "w.tune").iterdir()) == 2
     assert not (tmp_path / "w").exists()
-
-
-def test_candidates_at_the_same_time_have_the_scores_of_those_one_after_another(
-    job: str, tmp_path: Path
-) -> None:
-    together, again = Notes(), Notes()
-    found = tune(with_keys(job), GRID, pairs_of(job), reporter=together, at_once=2)
-    assert len(together.candidates) == 5
-    # What they share is made once, and nothing is left but the scores.
-    (shared,) = [place for place in (tmp_path / "w.tune").iterdir() if Workspace.exists(place)]
-    assert set(Workspace.open(shared).stages()) == {"tokens", "vocabulary", "partial_counts", "cooccurrence"}
-    assert repr(tune(with_keys(job), GRID, pairs_of(job), reporter=again)) == repr(found)
-    assert not again.candidates
-    one_by_one = tune(with_keys(job), GRID, pairs_of(job), place=str(tmp_path / "other"))
-    assert repr(one_by_one) == repr(found)
 
 
 def branches_in(job: str, *settings: tuple[str, ...]) -> list[Branch]:

@@ -58,5 +58,5 @@ SCORES = TableOutput(
 TOPICS = TableOutput(
     "topics",
     "The size, the first words and the coherence of each topic that is kept.",
-    columns=("method", "topic", "n_documents", "words", "pmi", "npmi", "n_pairs", "n_joint"),
+    columns=("method", "topic", "n_documents", "words", "pmi", "npmi", "n_pairs", "n_joint", "c_v"),
 )

@@ -40,6 +40,9 @@ from distembed.systems.topics.starts import (
 )
 from distembed.views import report
 
+COHERENCE = {"pmi": "PMI", "npmi": "NPMI", "c_v": "c_v"}
+"""The measures of coherence by their columns."""
+
 NAMES: dict[Method, str] = {
     "semantic_nmf": "Semantic-NMF",
     "nmf": "NMF",
@@ -203,8 +206,9 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
     topics = "\n".join(map(_topic_lines, described_topics(job, workspace, job.topics.method)))
     scores = "\n".join(_score_line(method, found) for method, found in summaries(job, workspace).items())
     coherence = "\n".join(
-        f"{NAMES[method]:<18} coherence of the top {job.coherence.n_words} words: PMI {pmi:.2f} nats, NPMI {npmi:.3f}"
-        for method, (pmi, npmi) in mean_coherence(job, workspace).items()
+        f"{NAMES[method]:<18} coherence of the top {job.coherence.n_words} words: PMI {found['pmi']:.2f} nats, "
+        f"NPMI {found['npmi']:.3f}" + (f", c_v {found['c_v']:.3f}" if "c_v" in found else "")
+        for method, found in mean_coherence(job, workspace).items()
     )
     parts = (
         _counts(job, workspace),
@@ -266,14 +270,14 @@ def summaries(job: TopicsJob, workspace: Workspace) -> dict[Method, ScoreSummary
     }
 
 
-def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[float, float]]:
-    """Return the mean PMI and NPMI of the topics of each method that have a pair to judge."""
+def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, dict[str, float]]:
+    """Return the mean PMI, NPMI and, but in older workspaces, c_v of each method's topics with a pair to judge."""
     found = {}
     for method in job.topics.methods:
-        rows = [(row["pmi"], row["npmi"]) for row in topic_rows(workspace, method)]
-        judged = np.array([row for row in rows if not np.isnan(row).any()]).reshape(-1, 2)
-        if judged.size:
-            found[method] = (float(judged[:, 0].mean()), float(judged[:, 1].mean()))
+        rows = [row for row in topic_rows(workspace, method) if not np.isnan(row["pmi"] + row["npmi"])]
+        if rows:
+            names = [name for name in COHERENCE if name in rows[0]]
+            found[method] = {name: float(np.nanmean([row[name] for row in rows])) for name in names}
     return found
 
 
@@ -367,6 +371,7 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
             "found again": row["found_again"],
             "PMI": None if np.isnan(row["pmi"]) else row["pmi"],
             "NPMI": row["npmi"],
+            "c_v": row.get("c_v"),
         }
         for row in result.topics
     ]
@@ -374,9 +379,9 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
         f"{_order_of_words(job, result.method)}; telling words are held by its documents more than by others (log odds "
         f"over their deviation). Found again: mean overlap (Jaccard) of its documents with the nearest topic of each "
         f"other start. PMI (nats) and NPMI of the pairs of the heaviest {job.coherence.n_words}, "
-        f"from the counts of {job.coherence.workspace or 'the collection itself'}."
+        f"from the counts of {job.coherence.workspace or 'the collection itself'}; c_v of the collection itself."
     )
-    formats = {"PMI": _three, "NPMI": _three, "found again": lambda value: f"{value:.2f}"}
+    formats = {"PMI": _three, "NPMI": _three, "c_v": _three, "found again": lambda value: f"{value:.2f}"}
     return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
 
 
@@ -423,11 +428,12 @@ def _coherence_section(job: TopicsJob, workspace: Workspace) -> report.Section:
 
 def _coherence_table(job: TopicsJob, workspace: Workspace) -> report.Section:
     rows = [
-        {"method": NAMES[method], "mean PMI": pmi, "mean NPMI": npmi}
-        for method, (pmi, npmi) in mean_coherence(job, workspace).items()
+        {"method": NAMES[method]} | {f"mean {COHERENCE[name]}": value for name, value in found.items()}
+        for method, found in mean_coherence(job, workspace).items()
     ]
     caption = f"Mean over topics, pairs of the top {job.coherence.n_words} words; PMI in nats."
-    return report.table("Coherence", rows, caption=caption, formats={"mean PMI": _three, "mean NPMI": _three})
+    formats = dict.fromkeys((f"mean {name}" for name in COHERENCE.values()), _three)
+    return report.table("Coherence", rows, caption=caption, formats=formats)
 
 
 def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> report.Section:

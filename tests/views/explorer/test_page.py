@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from distembed.vectors import WordVectors
+from distembed.views import report
 from distembed.views.explorer.items import Items, NeighborList, by_category, by_quantity
 from distembed.views.explorer.job import word_items
 from distembed.views.explorer.page import Layout, _principal_plane, lay_out, render_page
@@ -20,7 +22,18 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 NO_WEBGL = ["--disable-gpu", "--disable-webgl", "--disable-webgl2", "--disable-3d-apis"]
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome is installed")
 
-ODD = ["<script>alert(1)</script>", "a&b", '"quoted"', "שלום", "東京", "x" * 200]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script></style></title><img/src=http://127.0.0.1:9/a/onerror=alert(2)>",
+    "'\"onmouseover=alert(3)//><svg/onload=alert(3)>",
+    "javascript:alert(4)",
+    "]]>--><iframe/src=http://127.0.0.1:9/b>",
+    "{{alert(5)}}${alert(5)}",
+    "__proto__",
+    "constructor",
+]
+"""Words that would run, ask for something, or stand in the way of others if a page took them for more than text."""
+ODD = [*HOSTILE, "a&b", '"quoted"', "שלום", "東京", "x" * 200]
 """Words that a page must show as text."""
 
 
@@ -61,11 +74,17 @@ def opened(browser: Any, path: Path, *, width: int = 1200, height: int = 800) ->
     page = browser.new_page(viewport={"width": width, "height": height})
     seen = Seen(page, [], [])
     page.on("console", lambda m: seen.said.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: seen.said.append(str(error)))
-    page.on("request", lambda request: seen.asked.append(request.url))
+    listen(seen)
     page.goto(path.as_uri())
     until(page, "document.body.dataset.ready === 'yes'")
     return seen
+
+
+def listen(seen: Seen) -> None:
+    """Note what a page runs wrongly, shows in a dialog and asks for."""
+    seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
+    seen.page.on("dialog", lambda dialog: (seen.said.append(dialog.message), dialog.dismiss()))
+    seen.page.on("request", lambda request: seen.asked.append(request.url))
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +189,47 @@ def test_words_of_any_characters_stay_text(seen: Seen) -> None:
         assert seen.page.inner_text("#panel h2") == word
     assert seen.page.inner_text("h1") == "A <b>title</b>"
     assert seen.page.locator("#panel script").count() == 0
+
+
+def test_hostile_titles_labels_and_facts_stay_text(browser: Any, tmp_path: Path) -> None:
+    n, text = len(HOSTILE), "".join(HOSTILE)
+    colorings = [by_category(text, HOSTILE), by_quantity(text, [float(row) for row in range(n)])]
+    lists = [
+        NeighborList(text, np.roll(np.arange(n), 1)[:, None].astype(np.int32), np.ones((n, 1), np.float32))
+    ]
+    items = Items(text, text, HOSTILE, np.eye(n), colorings, {text: HOSTILE}, lists)
+    path = tmp_path / "page.html"
+    path.write_text(render_page(items, lay_out(items)), encoding="utf-8")
+    seen = opened(browser, path)
+    assert seen.page.inner_text("h1") == text
+    for word in HOSTILE:
+        seen.page.fill("#search", word)
+        seen.page.press("#search", "Enter")
+        assert seen.page.inner_text("#panel h2") == word
+    assert [said for said in seen.said if "WebGL" not in said] == []
+    assert seen.asked == [path.as_uri()]
+    seen.page.close()
+
+
+def test_a_report_of_hostile_words_runs_and_asks_for_nothing(browser: Any, tmp_path: Path) -> None:
+    """Its policy forbids both; it is taken out here, so that the text itself must be harmless."""
+    text = "".join(HOSTILE)
+    sections = [
+        report.word_map(HOSTILE, np.random.default_rng(0).normal(size=(len(HOSTILE), 3))),
+        report.neighbor_table({word: [(word, 0.5)] for word in HOSTILE}),
+        report.bar_chart(dict.fromkeys(HOSTILE, 1.0), text, xlabel=text),
+        report.table(text, [dict.fromkeys(HOSTILE, text)]),
+    ]
+    page = report.render_report(text, text, sections, facts={text: text})
+    path = tmp_path / "report.html"
+    path.write_text(re.sub(r"<meta http-equiv[^>]*>", "", page), encoding="utf-8")
+    seen = Seen(browser.new_page(), [], [])
+    listen(seen)
+    seen.page.goto(path.as_uri())
+    assert seen.page.title() == " ".join(text.split())
+    assert seen.page.locator("h1").first.inner_text() == text
+    assert (seen.said, seen.asked) == ([], [path.as_uri()])
+    seen.page.close()
 
 
 def test_a_narrow_screen_needs_no_scrolling_aside(browser: Any, written: Path) -> None:

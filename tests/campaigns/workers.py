@@ -1,6 +1,6 @@
 """Kill workers of a real Dask cluster in every stage of a job, and compare the digest of what the run ends with.
 
-    python -m tests.benchmarks.killed_workers psdvec imputation [--victims worker all] [--seed 0]
+    python -m tests.campaigns workers psdvec imputation [--victims worker all] [--seed 0] [--times 40]
 
 Each try computes one stage of a finished workspace again, on `dask scheduler` and two `dask worker` processes with
 Dask's default configuration, and kills its victim at a random moment of the stage. Where the stage was done by then, it
@@ -12,8 +12,11 @@ turns       both, one after the other, each after a new worker has joined
 all         both at once; a new worker joins two seconds later
 often       every worker there is, three times, as soon as their nannies have started others
 scheduler   the scheduler: the run has to end with one sentence, and the same command without it finishes
+client      the run itself: the same command, given again on the same cluster, finishes
+paused      one worker for five seconds, by SIGSTOP and SIGCONT
 
-`--all-sent` sends every array that tasks share through the cluster, small ones too, which are part of the graph else.
+Of all stages and victims of a system the seed chooses `--times` tries, where it is given. `--all-sent` sends every
+array that tasks share through the cluster, small ones too, which are part of the graph else.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from distributed import Client
 
 import distembed as de
 from distembed.cli.failures import STOPPED
-from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
+from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import SMALL_JOB, environment, forget_stage
 from tests.hosts.network import wait_until
 from tests.small_jobs import comparison, imputation, neighbors, topics, transfer, wordspaces
@@ -183,6 +186,12 @@ def kill_scheduler(dask: Dask) -> None:
     kill(dask.scheduler)
 
 
+def pause_worker(dask: Dask) -> None:
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        os.killpg(dask.workers[0].pid, number)
+        time.sleep(5)
+
+
 VICTIMS: dict[str, Callable[[Dask], None]] = {
     "worker": kill_worker,
     "process": kill_process,
@@ -190,6 +199,8 @@ VICTIMS: dict[str, Callable[[Dask], None]] = {
     "all": kill_all,
     "often": kill_often,
     "scheduler": kill_scheduler,
+    "client": lambda _: None,  # `try_once` has the run
+    "paused": pause_worker,
 }
 
 
@@ -248,7 +259,9 @@ def try_once(
     time.sleep(wait)
     killed = time.perf_counter()
     is_late = (copy / "manifest" / f"{stage}.json").exists()
-    if not is_late:
+    if not is_late and victim == "client":
+        run.process.kill()
+    elif not is_late:
         VICTIMS[victim](dask)
     code, ended = run.finish(), time.perf_counter()
     if is_late:
@@ -257,6 +270,8 @@ def try_once(
     said = [moment - killed for moment, line in run.lines if re.search(SAID, line)]
     if victim == "scheduler" and code == STOPPED and said:
         code = (run := Run(all_sent, *words)).finish()
+    if victim == "client":
+        code = (run := Run(all_sent, *words, "--scheduler", dask.address)).finish()
     same = code == 0 and digest(copy) == digest(whole)
     end = "equal" if same else f"NOT EQUAL, exit code {code}\n{run.output[-2000:]}"
     named = f"{said[0]:.1f}" if said else "-"
@@ -275,12 +290,23 @@ def run_whole(room: Path, system: str, *, all_sent: bool) -> Path:
 
 
 def try_each(
-    folder: Path, victims: tuple[str, ...], moments: random.Random, *, all_sent: bool
+    folder: Path,
+    victims: tuple[str, ...],
+    moments: random.Random,
+    *,
+    all_sent: bool,
+    times: int | None = None,
 ) -> Iterator[bool]:
-    """Try the kills of all victims in all stages of the job of a folder."""
-    for stage, found in de.Workspace.open(folder / "whole").stages().items():
+    """Try the kills of all victims in all stages of the job of a folder, or so many of them."""
+    stages = de.Workspace.open(folder / "whole").stages()
+    every = [(stage, victim) for stage in stages for victim in victims]
+    tried = every if times is None else moments.sample(every, min(times, len(every)))
+    for stage, found in stages.items():
+        of_stage = [victim for victim in victims if (stage, victim) in tried]
+        if not of_stage:
+            continue
         with cluster(folder) as dask:
-            for victim in victims:
+            for victim in of_stage:
                 wait = moments.uniform(0, found.facts["wall_seconds"])
                 same = try_once(dask, folder, stage, victim, wait, all_sent=all_sent)
                 if same is not None:
@@ -289,8 +315,11 @@ def try_each(
 
 def main(
     *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "neighbors", "comparison"],
-    victims: tuple[Literal["worker", "process", "turns", "all", "often", "scheduler"], ...] = (*VICTIMS,),
+    victims: tuple[
+        Literal["worker", "process", "turns", "all", "often", "scheduler", "client", "paused"], ...
+    ] = (*VICTIMS,),
     seed: int = 0,
+    times: int | None = None,
     all_sent: bool = False,
 ) -> None:
     moments = random.Random(seed)
@@ -301,10 +330,6 @@ def main(
     with tempfile.TemporaryDirectory(prefix="killed-workers-") as room:
         for system in systems:
             folder = run_whole(Path(room), system, all_sent=all_sent)
-            same += try_each(folder, victims, moments, all_sent=all_sent)
+            same += try_each(folder, victims, moments, all_sent=all_sent, times=times)
     tell(f"{len(same)} kills, {same.count(False)} without the digest of the whole run")
     sys.exit(not all(same))
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -1,0 +1,278 @@
+"""A valid file of every kind that the package reads, and the function that reads it whole."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.io
+import scipy.sparse as sp
+import zstandard
+
+import distembed as de
+from distembed.corpus import strip_wikitext
+from distembed.corpus.metadata import metadata_rows, read_metadata
+from distembed.corpus.phrases import gazetteer, read_names
+from distembed.corpus.stop_words import read_stop_words
+from distembed.corpus.tokenizer import scanner
+from distembed.counting.count_files import RECORD
+from distembed.counting.count_readers import open_table, read_cells, table_words
+from distembed.evaluation.bias import read_association_tests
+from distembed.evaluation.sentence_files import find_sentence_sets
+from distembed.evaluation.tagged_files import read_tagged
+from distembed.evaluation.wordsets import read_word_set
+from distembed.formats.cells import read_numbers
+from distembed.formats.tables import read_table
+from distembed.job.load import load_job
+from distembed.job.new import settings_for
+from distembed.job.opening import open_job
+from distembed.stages.matrices import MatrixSection, open_matrix
+from tests.benchmarks.measures import alone
+from tests.small_jobs import psdvec
+
+PAGE = "<page><title>Sea</title><ns>0</ns><id>{}</id><revision><text>{}</text></revision></page>"
+WIKITEXT = "'''Sea''' is [[water|salt]] &amp; {{c|a={{b}}}} <ref name=x>r</ref> [[File:a|x]] {| class='a'\n|-\n| b\n|}"
+WORDS, ROWS = ["sea", "shore", "küste"], np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
+COUNTS = sp.csr_array(np.array([[2, 1, 0], [1, 0, 3], [0, 3, 1]], np.float64))
+
+
+class Sample(NamedTuple):
+    """A valid file: what is in it, how it is read whole, and files that lie beside it."""
+
+    data: bytes
+    read: Callable[[str], Any]
+    beside: tuple[tuple[str, bytes], ...] = ()
+
+
+def _binary(write: Callable[[io.BytesIO], Any]) -> bytes:
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
+def _saved(name: str, folder: Path, subwords: bool = False) -> bytes:
+    table = de.SubwordTable(ROWS, ROWS[0] * 0, min_n=3, max_n=3, n_buckets=3) if subwords else None
+    de.WordVectors(WORDS, ROWS, subwords=table).save(folder / name)
+    return (folder / name).read_bytes()
+
+
+# ---- how each kind is read ------------------------------------------------------------------------------------
+
+
+def read_documents(path: str, **options: Any) -> None:
+    """Read a corpus by each of its ways: `distembed new`, its documents one by one, and its tokens."""
+    settings_for(("text_field", "id_field", "title_field", "label_field", "layout"), path)
+    corpus = de.read_corpus(path, **options)
+    for _ in corpus.documents():
+        pass
+    with dask.config.set(scheduler="synchronous"):
+        corpus.tokenize()
+
+
+def read_records(path: str) -> None:
+    read_documents(path, text_field="text", id_field="id", label_field="label")
+
+
+def read_wikitext(path: str) -> None:
+    strip_wikitext(Path(path).read_bytes().decode("utf-8", "replace"))
+
+
+def read_matrix(path: str) -> None:
+    matrix = open_matrix(MatrixSection(path=path))
+    matrix.read(0, matrix.shape[0])
+    matrix.names()
+
+
+def read_any_table(path: str) -> None:
+    table = read_table(path)
+    read_numbers(table, table.columns, decimal="auto")
+    settings_for(("name_column", "transform"), path)
+
+
+def read_counts(path: str) -> None:
+    table = open_table(path)
+    words = table_words(table, None)
+    for piece in range(len(table.pieces)):
+        if words is not None:
+            list(read_cells(table, piece, words, 1 << 10, closed=True))
+
+
+def read_document_table(path: str) -> None:
+    metadata_rows(read_metadata(path))
+
+
+def read_phrases(path: str) -> None:
+    gazetteer(read_names(path), scanner(de.Tokenizer()), path=path)
+
+
+def read_workspace(path: str) -> None:
+    """Read all of the workspace that has a file at the path."""
+    place = path[: path.index("/w/") + 2]
+    if de.Workspace.exists(place):
+        workspace = de.Workspace.open(place)
+        workspace.verify()
+        open_job(place)
+        for stage in workspace.stages().values():
+            for output in stage.outputs:
+                workspace.array(output).compute(scheduler="synchronous")
+
+
+# ---- the files -------------------------------------------------------------------------------------------------
+
+
+def corpora() -> Iterable[tuple[str, Sample]]:
+    """Yield texts of every format, plain and packed."""
+    pages = "".join(PAGE.format(n, WIKITEXT.replace("<", "&lt;")) for n in range(3))
+    site = '<mediawiki><siteinfo><namespaces><namespace key="6">Datei</namespace></namespaces></siteinfo>'
+    dump = f"{site}{pages}</mediawiki>\n".encode()
+    lines = b"".join(
+        json.dumps({"id": n, "label": "a", "text": "sea and shore", "more": [{}]}).encode() + b"\n"
+        for n in range(3)
+    )
+    table = b'id,label,text\n1,a,"sea, and ""shore"""\n2,b,tide\n'
+    text = "The sea.\n\nThe küste, and 12 shores.\n".encode() * 3
+    yield "dump.xml", Sample(dump, read_documents)
+    yield "slow.xml", Sample(dump.replace(b"Sea</title>", b"<![CDATA[Sea]]></title>"), read_documents)
+    yield "page.wiki", Sample(WIKITEXT.encode(), read_wikitext)
+    yield "lines.jsonl", Sample(lines, read_records)
+    yield "table.csv", Sample(table, read_records)
+    yield "table.tsv", Sample(b"id\tlabel\ttext\n1\ta\tsea and shore\n2\tb\ttide\n", read_records)
+    yield (
+        "page.html",
+        Sample(
+            b"<html><head><meta charset=utf-8><title>Sea</title></head><body><p>A <b>sea</b> &amp; &#228;<!-- x -->",
+            read_documents,
+        ),
+    )
+    yield "text.txt", Sample(text, read_documents)
+    yield "latin.txt", Sample(text.decode().encode("latin-1"), read_documents)
+    yield "wide.txt", Sample(text.decode().encode("utf-16"), read_documents)
+    yield "text.txt.gz", Sample(gzip.compress(text) * 2, read_documents)
+    yield "dump.xml.bz2", Sample(bz2.compress(dump) + bz2.compress(text), read_documents)
+    yield "text.txt.xz", Sample(lzma.compress(text) * 2, read_documents)
+    yield "lines.jsonl.zst", Sample(zstandard.compress(lines), read_records)
+    rows = pa.table({"id": ["1", "2"], "label": ["a", None], "text": ["sea and shore", "tide"]})
+    yield "texts.parquet", Sample(_binary(lambda file: pq.write_table(rows, file)), read_records)
+    yield "documents.tsv", Sample(b"file\tyear\nsea.txt\t1850\n", read_document_table)
+    yield "names.txt", Sample(b"New York\nLos Angeles\nRome\n", read_phrases)
+    yield "stop.txt", Sample(b"# words\nthe\nand\n", read_stop_words)
+
+
+def vector_files(folder: Path) -> Iterable[tuple[str, Sample]]:
+    """Yield vectors in every format of the field."""
+    for name in ("v.txt", "v.bin", "v.glove", "v.parquet", "v.safetensors", "v.txt.gz"):
+        yield name, Sample(_saved(name, folder), de.WordVectors.load)
+    for name in ("grams.safetensors", "grams.fasttext.bin"):
+        yield name, Sample(_saved(name, folder, subwords=True), de.WordVectors.load)
+
+
+def matrices(folder: Path) -> Iterable[tuple[str, Sample]]:
+    """Yield matrices and tables."""
+    import h5py
+
+    yield "m.npy", Sample(_binary(lambda file: np.save(file, ROWS)), read_matrix)
+    yield "m.npz", Sample(_binary(lambda file: np.savez_compressed(file, x=ROWS)), read_matrix)
+    yield "sparse.npz", Sample(_binary(lambda file: sp.save_npz(file, COUNTS)), read_matrix)
+    yield "m.mtx", Sample(_binary(lambda file: scipy.io.mmwrite(file, COUNTS)), read_matrix)
+    yield "m.csv", Sample(b"name,a,b\nsea,1.5,2\nshore,-3,4e1\n", read_matrix)
+    with h5py.File(folder / "m.h5ad", "w") as file:
+        file["X"] = ROWS
+    yield "m.h5ad", Sample((folder / "m.h5ad").read_bytes(), read_matrix)
+    numbers = pa.table({"name": WORDS, "a": [1.0, 2.5, 3.0]})
+    columns = numbers.append_column("b", pa.array(["x", None, "x"]).dictionary_encode())
+    yield "m.parquet", Sample(_binary(lambda file: pq.write_table(numbers, file)), read_matrix)
+    yield "t.parquet", Sample(_binary(lambda file: pq.write_table(columns, file)), read_any_table)
+    yield "t.csv", Sample("name;a;b\nsea;1,5;2\nküste;-3;4\n".encode("latin-1"), read_any_table)
+    yield (
+        "t.npz",
+        Sample(_binary(lambda file: np.savez(file, name=np.array(WORDS), a=ROWS[:, 0])), read_any_table),
+    )
+    book = openpyxl.Workbook()
+    for row in (["name", "a", "day"], ["sea", 1.5, "2020-01-02"], ["shore", None, "2020-01-03"]):
+        book.active.append(row)
+    yield "t.xlsx", Sample(_binary(book.save), read_any_table)
+
+
+def word_files() -> Iterable[tuple[str, Sample]]:
+    """Yield vocabularies, tables of counts and evaluation sets."""
+    words = pa.table({"word": WORDS, "count": [4, 3, 2], "document_count": [2, 1, 1]})
+    yield "words.txt", Sample("sea 4\nshore 3\nküste 2\n".encode(), de.Vocabulary.load)
+    yield "words.parquet", Sample(_binary(lambda file: pq.write_table(words, file)), de.Vocabulary.load)
+    beside = (
+        ("vocab.txt", "sea 4\nshore 3\nküste 2\n".encode()),
+        ("c.words.txt", "sea 4\nshore 3\nküste 2\n".encode()),
+    )
+    cells = COUNTS.tocoo()
+    records = np.empty(COUNTS.nnz, RECORD)
+    records["word"], records["context"], records["count"] = cells.row + 1, cells.col + 1, cells.data
+    yield "c.bin", Sample(records.tobytes(), read_counts, beside)
+    yield "c.npz", Sample(_binary(lambda file: sp.save_npz(file, COUNTS)), read_counts, beside)
+    triples = pa.table({"word": ["sea", "shore"], "context": ["shore", "sea"], "count": [2.0, 1.0]})
+    yield "c.parquet", Sample(_binary(lambda file: pq.write_table(triples, file)), read_counts)
+    bigrams = b"# 2 words, 7 occurrences\n\nWords:\nsea,4,-0.5\tshore,3,-0.8\n\n"
+    bigrams += b"Bigrams:\n0,sea,1,4,-0.5\n\tshore,2,-0.1\n"
+    yield "c.txt", Sample(bigrams, read_counts)
+    yield "pairs.tsv", Sample(b"word1\tword2\tscore\nsea\tshore\t8.5\nsea\ttide\t3\n", read_word_set)
+    yield (
+        "analogies.txt",
+        Sample(b": capitals\nrome italy paris france\nbern swiss wien austria\n", read_word_set),
+    )
+    yield "synonyms.txt", Sample(b"sea | ocean | tree | car\nshore | coast | moon | pen\n", read_word_set)
+    yield (
+        "outliers.csv",
+        Sample(b",category,outliers,words\n0,a,\"['tree']\",\"['sea', 'tide']\"\n", read_word_set),
+    )
+    yield "norms.tsv", Sample(b"CUE\tTARGET\tFSG\nsea\tshore\t0.5\nsea\ttide\t0.25\n", read_word_set)
+    yield (
+        "sentences.tsv",
+        Sample(
+            b"a\t4.5\tthe sea\tan ocean\nb\t1\ta tree\tthe tide\n", lambda path: find_sentence_sets([path])
+        ),
+    )
+    labeled = (
+        b'{"label": "a", "split": "train", "text": "sea"}\n{"label": "b", "split": "test", "text": "tide"}\n'
+    )
+    yield "labeled.jsonl", Sample(labeled, lambda path: find_sentence_sets([path]))
+    yield (
+        "tags.conll",
+        Sample(b"Sea NN B-LOC\nis VB O\n\nShore NN B-LOC\n", lambda path: read_tagged(Path(path))),
+    )
+    tests = b'[words]\na = ["sea"]\nb = ["tide"]\n[[tests]]\ntargets = ["a", "b"]\nattributes = ["a", "b"]\n'
+    yield "bias.toml", Sample(tests, read_association_tests)
+    yield "job.toml", Sample(psdvec.JOB.encode(), load_job)
+
+
+def records(folder: Path) -> Iterable[tuple[str, Sample]]:
+    """Yield every file of a small workspace."""
+    alone(write_workspace, folder / "w")
+    files = sorted(file for file in (folder / "w").rglob("*") if file.is_file())
+    beside = tuple((str(file.relative_to(folder)), file.read_bytes()) for file in files)
+    for name, data in beside:
+        yield name, Sample(data, read_workspace, beside)
+
+
+def write_workspace(place: Path) -> None:
+    with de.Workspace.create(place, owner="a test") as workspace:
+        workspace.write_file("job.toml", psdvec.JOB.encode())
+        stage = workspace.stage("numbers", parameters={"n": 3}, inputs={})
+        about = {"dims": ["word", "component"], "units": "1", "meaning": "Numbers."}
+        stage.store("numbers", da.from_array(ROWS, chunks=(2, 4)), **about)
+        stage.commit()
+
+
+def all_samples(folder: Path) -> dict[str, Sample]:
+    """Return every sample by the name of its file; the folder is for what is written to be read again."""
+    texts = {**dict(corpora()), **dict(vector_files(folder)), **dict(matrices(folder)), **dict(word_files())}
+    return texts | dict(records(folder))

@@ -1,0 +1,52 @@
+"""A short run of each campaign finds no fault, and the campaign of power cuts finds one where a sync is left out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.commands import environment
+
+pytestmark = pytest.mark.slow  # each imports the whole package and runs jobs for minutes
+
+SHORT = (
+    "kills --times 20 --systems neighbors imputation add withdraw merge",
+    "workers neighbors --times 4 --victims process client",
+    "power --times 200",
+    "corruption --times 60 --systems psdvec neighbors",
+    "store --times 20",
+    "mutations --times 2 --folders display",
+    "fuzzing --times 5 --seed 7",
+    "equal_bits --times 6 --systems neighbors",
+    pytest.param(
+        "starvation --times 4 --systems neighbors",
+        marks=pytest.mark.skipif(os.geteuid() != 0, reason="mounts disks: run it as root, or in unshare -rm"),
+    ),
+)
+
+
+def ended(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *words]
+    return subprocess.run(command, env=environment(), text=True, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("words", SHORT)
+def test_a_short_campaign_finds_no_fault(words: str) -> None:
+    done = ended("-m", "tests.campaigns", *words.split())
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "left_out", ["files.Folder.sync = lambda *_: None", "files.replacing = unsynced"], ids=["files", "names"]
+)
+def test_a_sync_that_is_left_out_is_found(left_out: str) -> None:
+    program = (
+        "from distembed.storage import files\nfrom tests.campaigns import power\n"
+        "real = files.replacing\ndef unsynced(path, durable=False): return real(path)\n"
+        f"{left_out}\npower.main(times=120)"
+    )
+    done = ended("-c", program)
+    assert done.returncode == 1, done.stdout + done.stderr

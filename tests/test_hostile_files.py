@@ -1,0 +1,129 @@
+"""Small files on which a reader once ended with words of a library, without an end, or without its name.
+
+`python -m tests.campaigns fuzzing` found them; `tests/campaigns/_samples.py` reads each kind.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import distembed as de
+from distembed.corpus.stop_words import read_stop_words
+from distembed.evaluation.bias import read_association_tests
+from distembed.job.load import load_job
+from tests.campaigns import _samples
+from tests.campaigns.fuzzing import outcome
+
+
+def npy(header: bytes, data: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+def archive(members: Mapping[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as target:
+        for name, content in members.items():
+            target.writestr(name, content)
+    return file.getvalue()
+
+
+PARQUET = b"PAR1" + b"\x15\x04" * 20 + b"\x28\0\0\0PAR1"
+OPEN_HEADER = npy(b"{'descr': '<f4', 'shape': (3,\n")
+NO_CHARACTERS = npy(b"{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }\n", b"\xff\xff\xff\xff")
+BOOK = {
+    "[Content_Types].xml": b"<Types",
+    "xl/workbook.xml": b"<workbook><sheets><sheet r:id=",
+}
+
+FILES = [
+    ("m.npy", OPEN_HEADER, _samples.read_matrix),
+    ("m.npz", archive({"x.npy": OPEN_HEADER}), _samples.read_matrix),
+    ("m.h5ad", b"\x89HDF\r\n\x1a\n" + b"\xff" * 600, _samples.read_matrix),
+    ("m.parquet", PARQUET, _samples.read_matrix),
+    ("t.parquet", PARQUET, _samples.read_any_table),
+    ("t.npz", archive({"a.npy": OPEN_HEADER}), _samples.read_any_table),
+    ("t.npz", archive({"a.npy": NO_CHARACTERS}), _samples.read_any_table),
+    ("t.npz", archive({"a.npy": npy(b"")})[:-30], _samples.read_any_table),
+    ("t.xlsx", archive(BOOK), _samples.read_any_table),
+    ("words.parquet", PARQUET, de.Vocabulary.load),
+    ("c.parquet", PARQUET, _samples.read_counts),
+    ("c.npz", archive({"format.npy": OPEN_HEADER}), _samples.read_counts),
+    ("texts.parquet", PARQUET, _samples.read_records),
+    ("v.parquet", PARQUET, de.WordVectors.load),
+    ("v.txt", b"3 " + b"1" * 5000 + b"\nsea 1 2\n", de.WordVectors.load),
+    ("job.toml", b"[job]\nworkspace = " + b"1" * 5000, load_job),
+    ("bias.toml", b"[words]\na = " + b"1" * 5000, read_association_tests),
+    ("page.html", b"<p>&#" + b"1" * 5000 + b";</p>", _samples.read_documents),
+    ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),
+    (
+        "c.txt",
+        b"# 1 words, 7 occurrences\nWords:\nsea," + b"9" * 30 + b",-1\n\nBigrams:\n",
+        _samples.read_counts,
+    ),
+    ("c.txt", b"# " + b"9" * 5000 + b" words, 7 occurrences\nWords:\n", _samples.read_counts),
+    ("stop.txt", b"\xe9t\xe9\n" * 40_000 + b"\x90\x81\n", read_stop_words),
+    ("latin.txt", b"k\xfcste und meer\n" + b"see \xc3\xbc\n" * 9, _samples.read_documents),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "read"), FILES, ids=[f"{n} {file[0]}" for n, file in enumerate(FILES)]
+)
+def test_a_hostile_file_is_refused_in_a_sentence_that_names_it(
+    name: str, data: bytes, read, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(data)
+    assert outcome(read, file) == "refused"
+
+
+@pytest.mark.parametrize("name", ["zlib", "punycode", "idna", "undefined", "unicode_escape"])
+def test_a_codec_of_python_is_no_encoding_of_a_file(name: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(f"<html><meta charset={name}><p>the k\u00fcste \\x41</p></html>", encoding="utf-8")
+    dump = tmp_path / "dump.xml"
+    pages = "<mediawiki><page><title>a</title><id>1</id><text>the k\u00fcste \\x41</text></page></mediawiki>"
+    dump.write_text(f'<?xml version="1.0" encoding="{name}"?>{pages}', encoding="utf-8")
+    for file in (page, dump):
+        (document,) = de.read_corpus(file).documents()
+        assert document.text.strip() == "the k\u00fcste \\x41"
+
+
+@pytest.mark.parametrize("name", ["m.csv", "t.csv", "d.tsv"])
+def test_a_cell_may_be_as_long_as_a_book(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"name\ta\nsea\t1.5\n" + b"s" * 200_000 + b"\t2.5\n")
+    assert outcome(_samples.read_any_table, file) == ""
+
+
+def test_a_block_whose_metadata_are_hostile_is_damaged(tmp_path: Path) -> None:
+    _samples.write_workspace(tmp_path / "w")
+    file = tmp_path / "w" / "arrays.zarr" / "numbers" / "000000" / "zarr.json"
+    whole = json.loads(file.read_text())
+    for hostile in ({"dimension_names": [["x"], "y"]}, {"fill_value": 10**400}):
+        file.write_text(json.dumps(whole | hostile))
+        assert outcome(_samples.read_workspace, file) == "refused"
+
+
+ENDLESS = [
+    ("page.html", b"<p>" + b" " * (1 << 22) + b"</p>"),
+    (
+        "dump.xml",
+        b"<mediawiki><page><title>a</title><id>1</id>" + b"<text" * (1 << 20) + b"</page></mediawiki>",
+    ),
+    ("dump.xml", b"<mediawiki>" + b'<namespace key="1"' * (1 << 15) + b"</siteinfo></mediawiki>"),
+]
+
+
+@pytest.mark.parametrize(("name", "data"), ENDLESS, ids=["spaces", "texts", "namespaces"])
+def test_the_time_to_read_a_file_is_linear_in_its_length(name: str, data: bytes, tmp_path: Path) -> None:
+    """In the square of these lengths it would be hours, and the test would not end in its time."""
+    file = tmp_path / name
+    file.write_bytes(data)
+    assert outcome(_samples.read_documents, file) in {"", "refused"}
