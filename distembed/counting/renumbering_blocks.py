@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from distembed.counting.blocks import BORDER, OUTSIDE, Run, Stream, StreamRules, TokenRows, uniform
 
-_jit = numba.njit(cache=True, nogil=True)
+# None allocates memory. Where one could, each array that is passed on is counted: that took 27 of 32 ns a token.
+_jit = numba.njit(cache=True, nogil=True, _nrt=False)
 
 
 @_jit
