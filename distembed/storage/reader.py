@@ -372,7 +372,12 @@ class WorkspaceReader:
         return self._whole(self._committed(name))
 
     def files(self, name: str) -> list[FileItem]:
-        """Return the committed items of `Stage.store_files`, in order.
+        """Return the committed items of `Stage.store_files`, in order; small ones are compared with their digests.
+
+        Raises
+        ------
+        DamagedError
+            If a file is not what was written.
 
         Examples
         --------
@@ -381,7 +386,11 @@ class WorkspaceReader:
         >>> [len(item.paths) for item in workspace.files("tokens")]  # the files of each partition
         [3]
         """
-        return file_items(self._folder, self.describe(name))
+        record = self._committed(name)
+        todo = verify.checks(self._folder, record, decode=False) if is_small(record) else []
+        for problem in verify.run_checks(todo):
+            raise self._damaged(record, problem.file)
+        return file_items(self._folder, record)
 
     def digest(self, stages: Iterable[str] | None = None) -> str:
         """Return the digest of the committed content of all or some stages, without times, facts and temporaries.
@@ -471,11 +480,14 @@ class WorkspaceReader:
         if is_small(record):
             known = record.blocks[0].files[record.spec.location]
             if known != FileRecord(len(data), new_digest(data).hexdigest()):
-                place = self._folder.path(record.spec.location)
-                raise DamagedError(
-                    f"{place} is not the file that stage {record.spec.stage!r} wrote: 'distembed run' writes it again."
-                )
+                raise self._damaged(record, record.spec.location)
         return data
+
+    def _damaged(self, record: OutputRecord, file: str) -> DamagedError:
+        return DamagedError(
+            f"{self._folder.path(file)} is not the file that stage {record.spec.stage!r} wrote: 'distembed run' writes "
+            "it again."
+        )
 
     def _committed(self, name: str) -> OutputRecord:
         record = self.describe(name)

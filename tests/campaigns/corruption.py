@@ -18,6 +18,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -219,6 +220,18 @@ def fault_of_run(whole: Whole, name: str, way: str, copy: Path, job: list[str]) 
     return ""
 
 
+def in_turns(pairs: list[tuple[str, str]], files: dict[str, list[str]]) -> list[tuple[str, str]]:
+    """Return kinds and ways in an order in which each part of a workspace gets each way before any does twice."""
+    seen: Counter[tuple[str, str]] = Counter()
+
+    def turn(pair: tuple[str, str]) -> int:
+        cell = part_of(files[pair[0]][0]), pair[1]
+        seen[cell] += 1
+        return seen[cell]
+
+    return sorted(pairs, key=turn)
+
+
 def damages(room: Path, systems: Sequence[str], *, seed: int, times: int) -> Iterator[Damage]:
     """Yield so many damages, of kinds and ways that the seed chooses, each pair once; those of the systems in turn."""
     for system in systems:
@@ -227,6 +240,7 @@ def damages(room: Path, systems: Sequence[str], *, seed: int, times: int) -> Ite
         drawn = random.Random(f"{seed} {system}")
         every = [(kind, way) for kind in files for way in WAYS]
         drawn.shuffle(every)
+        every = in_turns(every, files)
         n_done = 0
         for kind, way in every:
             if n_done == max(1, times // len(systems)):

@@ -24,6 +24,7 @@ from __future__ import annotations
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -36,7 +37,7 @@ import distembed as de
 from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import forget_stage
 from tests.growing_corpus import count, texts, write_file, write_job
-from tests.processes import Process
+from tests.processes import Process, kill_group
 from tests.test_promises import SYSTEMS, recorded, spoil
 
 SECONDS = 600.0
@@ -81,7 +82,11 @@ def start(place: Path, words: Sequence[str], *, kill: str = "", being: str = "")
 
 
 def ended(process: Process, place: Path, begun: float) -> Ran:
-    output, _ = process.communicate(timeout=SECONDS)
+    try:
+        output, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        raise AssertionError(f"did not end within {SECONDS:.0f} s") from None
     log = place / "made"
     lines = log.read_text().splitlines() if log.exists() else []
     log.unlink(missing_ok=True)
@@ -181,10 +186,8 @@ def disturbed(place: Path, case: Case, kill: Kill, n_files: int, seconds: float)
     first, _, second = kill.signals.partition(", ")
     process.send_signal(getattr(signal, first))
     if second:
-        # The log of both: what the other machine makes again was made before or was not.
-        other = start(place, case.words, being="another machine")
-        other.communicate(timeout=SECONDS)
-        assert other.returncode == 0, other.communicate()[0]
+        other = ran(place, case.words, being="another machine")
+        assert other.code == 0, other.output
         process.send_signal(getattr(signal, second))
     return ended(process, place, begun), True
 
@@ -232,9 +235,10 @@ def tries(
         place = room / f"try-{number}"
         n_files = put(case, kill, drawn, place)
         key = (kill.system, kill.state)
-        before, was_killed = disturbed(place, case, kill, n_files, spans.get(key, case.seconds))
-        last, fault, twice = (before.named or ["nothing"])[-1], "", 0.0
+        last, fault, twice, was_killed = "nothing", "", 0.0, True
         try:
+            before, was_killed = disturbed(place, case, kill, n_files, spans.get(key, case.seconds))
+            last = (before.named or [last])[-1]
             after = again(place, case, kill)
             spans[key] = max(after.seconds, 0.5 * spans.get(key, 0))
             twice = len(data(before.named) & data(after.named)) / case.n_files

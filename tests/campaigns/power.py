@@ -111,7 +111,7 @@ class Recorder:
                 self.look()
                 if name == "sync":
                     self.synced(path)
-                self.step(f"{name} {os.path.relpath(path, self.root)}")
+                self.step(f"{name} {path.removeprefix(f'{self.root}/')}")
             return result
 
         return call

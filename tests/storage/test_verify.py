@@ -277,7 +277,9 @@ def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path: Pat
         for name in "xy":
             stage.store_table(f"table_{name}", pa.table({"word": [name]}))
             stage.store_bytes(f"{name}.txt", name.encode())
+        stage.store_files("parts", 2, write_item)
         stage.commit()
+    swap(tmp_path / "ws/parts/part-000000.txt", tmp_path / "ws/parts/part-000001.txt")
     swap(tmp_path / "ws/table_x.parquet", tmp_path / "ws/table_y.parquet")
     swap(tmp_path / "ws/x.txt", tmp_path / "ws/y.txt")
     workspace = Workspace.open(tmp_path / "ws")
@@ -285,6 +287,7 @@ def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path: Pat
         lambda: workspace.table("table_x"),
         lambda: list(workspace.batches("table_x")),
         lambda: workspace.read_bytes("x.txt"),
+        lambda: workspace.files("parts"),
     ):
         with pytest.raises(
             DamagedError, match="is not the file that stage 'a' wrote: 'distembed run' writes it again"
