@@ -248,7 +248,6 @@ def opened(
     *,
     compression: str | None = None,
     encoding: str = "utf-8",
-    newline: str | None = None,
 ) -> OpenFile:
     """Return a file to open in a `with` statement, by its compression or by that of its name ("infer").
 
@@ -273,7 +272,7 @@ def opened(
         check_regular(url)
     else:
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
-    return OpenFile(filesystem, path, mode, compression=compression, encoding=encoding, newline=newline)
+    return OpenFile(filesystem, path, mode, compression=compression, encoding=encoding)
 
 
 def downloading(address: str) -> IO[bytes]:

@@ -50,7 +50,6 @@ def nmf_cost(
     n_blocks: int = 1,
     n_word_blocks: int = 1,
     block_memory: int,
-    value_bytes: int = PAIR_BYTES,
 ) -> Cost:
     """Return what a fit takes, with the factors as they are stored, and the labels and words of each start.
 
@@ -66,28 +65,26 @@ def nmf_cost(
         The row blocks of X and of M.
     block_memory : int
         Bytes of a task, of which a block takes a quarter where there are several.
-    value_bytes : int
-        Bytes of a stored value with its column.
     """
-    (n, d), k, itemsize = shape, model.n_components, value_bytes - 4
+    (n, d), k, itemsize = shape, model.n_components, PAIR_BYTES - 4
     is_stored = model.checkpoint is not persist
     documents, words = itemsize * n * k, 8 * d * k
     state = documents + 2 * words + 8 * k**2
     rounds = model.n_init * (model.n_iter + _start_rounds(model.init))
     in_round = 4 * n_blocks + 2 * n_word_blocks + 6
-    matrices = value_bytes * (nnz + n_associated)
+    matrices = PAIR_BYTES * (nnz + n_associated)
     has_consensus = model.n_init > 1 and model.choose == "consensus"
     n_pooled = model.n_init * k if has_consensus else 0
     pooled = consensus_cost(d, n_pooled, block_memory=block_memory)
     of_block = max(
-        _block_bytes(value_bytes * nnz, n_blocks, block_memory),
-        _block_bytes(value_bytes * n_associated, n_word_blocks, block_memory) * _shifted_copies(model),
+        _block_bytes(PAIR_BYTES * nnz, n_blocks, block_memory),
+        _block_bytes(PAIR_BYTES * n_associated, n_word_blocks, block_memory) * _shifted_copies(model),
     )
     dense = _document_copies(model) * documents + itemsize * n * (REGISTER_RANK if k <= REGISTER_RANK else 0)
     in_start = state * (1 + -(-model.n_iter // ROUNDS_PER_CHECKPOINT)) + 8 * (1 + model.n_iter)
     kept = model.n_init * in_start + (documents if has_consensus else 0) if is_stored else 0
     result = (itemsize * n + 4 * d) * k + (8 * k**2 if isinstance(model, SemanticNMF) else 0)
-    starting = _start_bytes(model, shape, nnz, value_bytes)
+    starting = _start_bytes(model, shape, nnz)
     return Cost(
         1 if n_blocks == n_word_blocks == 1 else in_round * rounds,
         rounds * matrices,
@@ -124,10 +121,10 @@ def _start_rounds(init: str) -> int:
     return {"spherical_kmeans": KMEANS_ROUNDS, "random": 1, "nndsvd": NNDSVD_PASSES + 2}[init]
 
 
-def _start_bytes(model: DocumentFactorization, shape: Shape, nnz: int, value_bytes: int) -> int:
+def _start_bytes(model: DocumentFactorization, shape: Shape, nnz: int) -> int:
     """Return the bytes in memory, beside a task and the factors, while the factors start."""
     if model.init == "spherical_kmeans":
-        return _seeding_bytes(shape, nnz, model.n_components, SEEDING_SAMPLE, value_bytes)
+        return _seeding_bytes(shape, nnz, model.n_components, SEEDING_SAMPLE)
     if model.init == "nndsvd":  # the basis, its image, and what a decomposition of it copies
         return 6 * 8 * shape[1] * min(model.n_components + NNDSVD_OVERSAMPLING, *shape)
     return 0
@@ -140,8 +137,6 @@ def kmeans_cost(
     *,
     n_blocks: int = 1,
     block_memory: int,
-    has_consensus: bool = False,
-    value_bytes: int = PAIR_BYTES,
 ) -> Cost:
     """Return what a fit takes, with the centroids and the cosines as they are stored, and the labels of each start.
 
@@ -154,30 +149,25 @@ def kmeans_cost(
         The row blocks of X.
     block_memory : int
         Bytes of a task, of which a block takes a quarter where there are several.
-    has_consensus : bool
-        Whether the starts are fitted one by one, and then what they have in common.
-    value_bytes : int
-        Bytes of a stored value with its column.
     """
-    (n, d), k, itemsize = shape, model.n_clusters, value_bytes - 4
+    (n, d), k, itemsize = shape, model.n_clusters, PAIR_BYTES - 4
     rounds, words = model.n_init * model.n_iter, 8 * d * k
-    pooled = consensus_cost(d, model.n_init * k if has_consensus else 0, block_memory=block_memory)
-    of_block = _block_bytes(value_bytes * nnz, n_blocks, block_memory)
+    of_block = _block_bytes(PAIR_BYTES * nnz, n_blocks, block_memory)
     cosines = 3 * itemsize * -(-n // n_blocks) * max(k, REGISTER_RANK)
     return Cost(
         1 if n_blocks == 1 else 3 * n_blocks * rounds,
-        rounds * value_bytes * nnz,
-        4 * (n + d) * k + model.n_init * 8 * n + pooled.written_bytes,
-        BLOCK_COPIES * of_block + cosines + WORD_COPIES * words + pooled.task_bytes,
-        _seeding_bytes(shape, nnz, k, model.seeding_sample, value_bytes) + pooled.shared_bytes,
+        rounds * PAIR_BYTES * nnz,
+        4 * (n + d) * k + model.n_init * 8 * n,
+        BLOCK_COPIES * of_block + cosines + WORD_COPIES * words,
+        _seeding_bytes(shape, nnz, k, model.seeding_sample),
         rounds,
         exchange=Exchange(n_blocks, rounds * words, rounds * n_blocks * words),
     )
 
 
-def _seeding_bytes(shape: Shape, nnz: int, k: int, sample: int, value_bytes: int) -> int:
+def _seeding_bytes(shape: Shape, nnz: int, k: int, sample: int) -> int:
     """Return the bytes of the documents that seeds are drawn from, and of the centroids while they move."""
-    drawn = value_bytes * nnz * min(sample, shape[0]) // max(1, shape[0])
+    drawn = PAIR_BYTES * nnz * min(sample, shape[0]) // max(1, shape[0])
     return SAMPLE_COPIES * drawn + 4 * 8 * shape[1] * k
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.costs import PAIR_BYTES, Cost
+from distembed.costs import Cost
 from distembed.execution import Checkpoint, one_blas_thread, persist, whole
 from distembed.linalg.costs import triplets_cost
 from distembed.linalg.operators import row_blocks, sparse_times
@@ -254,9 +254,7 @@ def with_contexts(model: LSA, vectors: da.Array) -> da.Array:
     return vectors + da.from_array(contexts.astype(vectors.dtype), chunks=vectors.chunks)
 
 
-def lsa_cost(
-    model: LSA, shape: tuple[int, int], nnz: int, *, block_bytes: int, value_bytes: int = PAIR_BYTES
-) -> Cost:
+def lsa_cost(model: LSA, shape: tuple[int, int], nnz: int, *, block_bytes: int) -> Cost:
     """Return what `LSA.fit_transform` takes, with the vectors of the rows as they are stored.
 
     Parameters
@@ -267,8 +265,6 @@ def lsa_cost(
         The rows and the columns of X, and its stored values.
     block_bytes : int
         Bytes of a row block of X.
-    value_bytes : int
-        Bytes of a stored value with its column.
     """
     itemsize = np.dtype(model.dtype).itemsize
     cost = triplets_cost(
@@ -278,7 +274,6 @@ def lsa_cost(
         n_passes=model.n_passes,
         oversampling=model.oversampling,
         itemsize=itemsize,
-        value_bytes=value_bytes,
         block_bytes=block_bytes,
         is_stored=model.checkpoint is not persist,
     )

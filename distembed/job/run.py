@@ -489,7 +489,7 @@ def _shown(job: Job, workspace: Workspace) -> str:
     return digest_of_json([shown, stages, provenance.source_digest(), has_explorer])
 
 
-def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
+def report_job(job: Job) -> str:
     """Write the report of a finished job if it is not there, and return where it is.
 
     Raises
@@ -503,7 +503,7 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
         return reader.path(derived.REPORT)
     with Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as workspace:
         _refuse_unfinished(job, workspace)
-        return _write_report(job, workspace, reporter or Silent())
+        return _write_report(job, workspace, Silent())
 
 
 def _refuse_unfinished(job: Job, workspace: Workspace) -> None:

@@ -129,12 +129,15 @@ def true_margins(candidates: CandidatePairs, rows: Int64s, columns: Int64s) -> l
     return margins
 
 
-def likeliest_temperature(margins: list[Float64s], *, bounds: tuple[float, float] = (1e-3, 10.0)) -> float:
+TEMPERATURES = (1e-3, 10.0)
+
+
+def likeliest_temperature(margins: list[Float64s]) -> float:
     """Return the T that maximizes Π 1 / Σ exp(margin / T), the likelihood of the true pairs."""
     if not margins:
-        return bounds[1]
+        return TEMPERATURES[1]
 
     def loss(log_temperature: float) -> float:
         return sum(float(np.logaddexp.reduce(values * np.exp(-log_temperature))) for values in margins)
 
-    return float(np.exp(minimize_scalar(loss, bounds=np.log(bounds), method="bounded").x))
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded").x))

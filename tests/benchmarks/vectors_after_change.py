@@ -27,6 +27,7 @@ from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, objective_of, refine, slice_rows_and_columns
 from distembed.factorization.psdvec_update import KnownVectors, completed_vectors
 from distembed.job.opening import open_job
+from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import balanced_chunks
 from distembed.weighting.pmi import marginals
 
@@ -96,7 +97,7 @@ def main(before: str, after: str, n_words: str, *paths: str) -> None:
             seconds, fresh = timed(lambda: scratch(PSDVec(**options), now))
             show("scratch", seconds, *fresh, words, sets)
     for name, ours in (("frozen", kept), ("warm", found[0])):
-        sides = (drift_blocks.directions(each) for each in (fresh[0], ours))
+        sides = (directions(each) for each in (fresh[0], ours))
         share = drift_blocks.neighbors_kept(*sides, 1000, 10).mean()
         print(f"{name} has {share:.1%} of the ten nearest words of scratch")
 

@@ -166,7 +166,7 @@ def close_eigenvalues(n=300, seed=0, per_block=900):
 
 
 @pytest.mark.parametrize(
-    ("n", "per_block", "k"), [(300, 10**6, 1), (300, 10**6, 30), (300, 900, 30), (50, 1, 1)]
+    ("n", "per_block", "k"), [(300, 10**6, 1), (300, 10**6, 30), (300, 900, 30), (25, 1, 1)]
 )
 def test_filtered_blocks_find_the_largest(n, per_block, k):
     matrix, dense = close_eigenvalues(n, per_block=per_block)

@@ -38,14 +38,20 @@ id_field = "id"
 [recipes.both_sides]
 of = "hal"
 method = "counts"
-[wordspaces]
-vectors = "both_sides"
+[recipes.few]
+of = "both_sides"
+method = "lsa"
+n_components = 2
 """
 
 
 @pytest.mark.parametrize(
     ("store", "text", "last"),
-    [("folder", TOPICS, "cooccurrence"), ("memory", TOPICS, "cooccurrence"), ("folder", SPACES, "hal")],
+    [
+        ("folder", TOPICS, "cooccurrence"),
+        ("memory", TOPICS, "cooccurrence"),
+        ("folder", SPACES, "hal_following"),
+    ],
 )
 def test_systems_take_over_tokens_and_counts(tmp_path, monkeypatch, store, text, last):
     counted = []

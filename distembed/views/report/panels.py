@@ -15,9 +15,9 @@ PANELS_ACROSS = 3
 TITLE_CHARACTERS = 34
 
 
-def panel_drawing(panels: Mapping[str, Sequence[Interval]], *, across: int = PANELS_ACROSS) -> Drawing:
+def panel_drawing(panels: Mapping[str, Sequence[Interval]]) -> Drawing:
     """Return a drawing of points with their intervals, a line for each and a panel for each group."""
-    across = max(1, min(across, len(panels)))
+    across = max(1, min(PANELS_ACROSS, len(panels)))
     down = -(-len(panels) // across)
     ends = [interval.ends or (interval.value,) * 2 for panel in panels.values() for interval in panel]
     largest = max((end for _, end in ends), default=1.0) or 1.0
