@@ -155,8 +155,9 @@ def kill_in(root: Path, scenario: Scenario, step: int) -> list[dict[str, Any]]:
         point += step
 
 
-def main(root: Path, step: int) -> None:
+def main() -> None:
     """Print the reports of every scenario, and the digest of a run that nobody disturbed."""
+    root, step = Path(sys.argv[1]), int(sys.argv[2])
     found = {name: kill_in(root / name, scenario, step) for name, scenario in SCENARIOS.items()}
     undisturbed = {}
     for name, scenario in SCENARIOS.items():
@@ -167,4 +168,4 @@ def main(root: Path, step: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main()

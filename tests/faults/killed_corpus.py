@@ -1,6 +1,6 @@
 """Child of test_killed_corpus: fork, die by SIGKILL at the n-th write of a change of a corpus, and report what is left.
 
-One process imports everything and forks for each kill point, before any thread has started.
+The process forks for each kill point, before any thread has started.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import distributed  # noqa: F401 - each fork would import it otherwise, which is most of what a fork takes
 
 from distembed.stages.merging import merge
 from distembed.stages.withdrawing import withdraw
@@ -97,6 +95,7 @@ def finished(work: Callable[[Path], None], root: Path) -> None:
             raise
 
 
-if __name__ == "__main__":
-    name, top, n = sys.argv[1:]
-    print(json.dumps(kill_in(Path(top) / name, CHANGES[name], int(n))))
+def main() -> None:
+    """Print what becomes of a change, in a folder, that is killed at every so many points."""
+    name, top, step = sys.argv[1:]
+    print(json.dumps(kill_in(Path(top) / name, CHANGES[name], int(step))))

@@ -32,7 +32,12 @@ def write(workspace: Workspace, *, pause: float) -> list[int]:
     return computed
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write to a workspace: its folder, the seconds of a block, and perhaps those of a beat of its lock."""
     lock.BEAT_SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else lock.BEAT_SECONDS
     with Workspace.create(sys.argv[1], owner="killed writer") as ws:
         write(ws, pause=float(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()

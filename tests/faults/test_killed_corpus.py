@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.faults import killed_corpus
-from tests.faults.test_storage_kills import ENVIRONMENT, TOP
+from tests.processes import Process
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("step", [251, pytest.param(5, marks=pytest.mark.slow)])  # a process for each kill
 @pytest.mark.parametrize("change", sorted(killed_corpus.CHANGES))
 def test_a_kill_leaves_the_digest_of_before_or_after(tmp_path: Path, change: str, step: int) -> None:
-    command = [sys.executable, "-m", killed_corpus.__name__, change, str(tmp_path), str(step)]
-    done = subprocess.run(command, env=ENVIRONMENT, cwd=TOP, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    process = Process(change, str(tmp_path), str(step), program=killed_corpus.__name__)
+    printed, _ = process.communicate()
+    assert process.returncode == 0, printed
+    found = json.loads(printed.splitlines()[-1])
     assert len(found["killed"]) > 1
     assert all(one == found["after"] for one in found["rerun"])
     assert found["killed"][-1] == found["after"]

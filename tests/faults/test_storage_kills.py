@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,22 +12,19 @@ import pytest
 
 from distembed.storage import LockedError, Workspace
 from tests.faults import killed_at_every_write, killed_writer
-
-TOP = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TOP), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+from tests.processes import Process
 
 
-def start(module: object, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", module.__name__, *map(str, arguments)]
-    return subprocess.Popen(command, env=ENVIRONMENT, cwd=TOP, text=True, stdout=subprocess.PIPE)
+def start(module: object, *arguments: object) -> Process:
+    return Process(*map(str, arguments), program=module.__name__)
 
 
 def check_kills(tmp_path: Path, step: int) -> int:
     """Check the reruns of every scenario; return in how many a run was killed."""
     process = start(killed_at_every_write, tmp_path, step)
     printed, _ = process.communicate()
-    assert process.returncode == 0
-    found, undisturbed = json.loads(printed)
+    assert process.returncode == 0, printed
+    found, undisturbed = json.loads(printed.splitlines()[-1])
     for name, reports in found.items():
         *killed, whole = reports
         assert killed

@@ -27,8 +27,8 @@ from zarr.storage import LocalStore
 
 from distembed.storage import LockedError, Workspace, lock
 from distembed.storage.files import Folder
+from tests.commands import environment
 from tests.faults import killed_writer
-from tests.faults.test_storage_kills import ENVIRONMENT, TOP
 from tests.storage.examples import META, dense_array, store_all, write_item
 
 ELSEWHERE = "another kernel"
@@ -303,7 +303,7 @@ def test_containers_do_not_rob_each_other_and_a_killed_one_is_succeeded(
 ) -> None:
     root = tmp_path / "ws"
     command = isolated(sys.executable, "-m", killed_writer.__name__, str(root), "0.05", "0.1")
-    process = subprocess.Popen(command, env=ENVIRONMENT, cwd=TOP)
+    process = subprocess.Popen(command, env=environment())
     while not list(root.glob("manifest/slow/x/blocks/*.json")):
         assert process.poll() is None
         time.sleep(0.01)
