@@ -20,7 +20,6 @@ SHORT = (
     "store --times 20",
     "mutations --times 2 --folders display",
     "fuzzing --times 5 --seed 7",
-    "equal_bits --times 6 --systems neighbors",
     pytest.param(
         "starvation --times 4 --systems neighbors",
         marks=pytest.mark.skipif(os.geteuid() != 0, reason="mounts disks: run it as root, or in unshare -rm"),
