@@ -22,14 +22,7 @@ import pyarrow.compute as pc
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.heads import check_line_ends, read_beginning
 from distembed.corpus.record_fields import field_names, has_field, value_at
-from distembed.corpus.streams import (
-    Batch,
-    Partition,
-    Progress,
-    not_utf8,
-    option_text,
-    pieces_of,
-)
+from distembed.corpus.streams import Batch, Partition, Progress, not_utf8, option_text, pieces_of
 from distembed.files import damage_told
 from distembed.formats.delimiters import DELIMITERS, separated
 from distembed.formats.encodings import decoded
