@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
@@ -33,6 +34,11 @@ ADVICE = {
     FileExistsError: "it is there already; name another place",
 }
 """What to do about errors of the operating system that name a path."""
+ADVICE_BY_NUMBER = {
+    errno.EROFS: "its disk is mounted for reading only; mount it for writing, or name another place",
+    errno.EMFILE: "this process may open too few files; raise the limit (ulimit -n 1024)",
+}
+"""The same for errors that have no class of their own."""
 
 
 def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,6 +96,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and text.startswith("[Errno"):
         place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(error.filename))
         advice = next((words for kind, words in ADVICE.items() if isinstance(error, kind)), None)
+        advice = advice or ADVICE_BY_NUMBER.get(error.errno or 0)
         return f"{place}: {advice or error.strerror}"
     if isinstance(error, FileNotFoundError) and not re.search(r"\s", text):
         return f"{text}: there is no such file, or it cannot be reached; check its name"

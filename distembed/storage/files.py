@@ -31,7 +31,7 @@ from typing import IO, Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import failures_told, partial_name, replacing, sync
+from distembed.files import DiskFullError, failures_told, partial_name, replacing, sync
 from distembed.storage.schema import DamagedError, FileRecord, OutsideError, check_inside, new_digest
 from distembed.urls import check_regular, url_to_fs
 
@@ -385,8 +385,8 @@ def _failure_told(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # it says itself what is wrong: a lock that was lost, a damaged block
-            raise
+        if error.errno is None or isinstance(error, DiskFullError):
+            raise  # it says itself what is wrong, as a lock that was lost and a damaged block do
         message = f"Cannot write {path}: {error.strerror}. Correct this and run again."
         raise OSError(error.errno, message) from error
 

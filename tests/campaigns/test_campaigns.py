@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -18,6 +19,12 @@ SHORT = (
     "corruption --times 60 --systems psdvec neighbors",
     "store --times 20",
     "mutations --times 2 --folders display",
+    "fuzzing --times 5 --seed 7",
+    "equal_bits --times 6 --systems neighbors",
+    pytest.param(
+        "starvation --times 4 --systems neighbors",
+        marks=pytest.mark.skipif(os.geteuid() != 0, reason="mounts disks: run it as root, or in unshare -rm"),
+    ),
 )
 
 

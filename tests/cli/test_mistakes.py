@@ -114,6 +114,12 @@ def test_an_error_of_the_disk_has_no_number_and_a_name_its_remedy() -> None:
     assert _sentence(OSError(errno.ENOSPC, "Cannot write w: no room.")) == "Cannot write w: no room."
     nothing = "https://example.org/a.txt: there is no such file, or it cannot be reached; check its name"
     assert _sentence(FileNotFoundError("https://example.org/a.txt")) == nothing
+    assert _sentence(OSError(errno.EROFS, "Read-only file system", "w")).startswith(
+        "w: its disk is mounted for reading"
+    )
+    assert _sentence(OSError(errno.EMFILE, "Too many open files", "w")).endswith(
+        "raise the limit (ulimit -n 1024)"
+    )
     name = UnicodeEncodeError("ascii", "Über.txt", 0, 1, "ordinal not in range(128)")
     assert (
         _sentence(name)

@@ -47,7 +47,11 @@ n_components = 2
 
 @pytest.mark.parametrize(
     ("store", "text", "last"),
-    [("folder", TOPICS, "cooccurrence"), ("memory", TOPICS, "cooccurrence"), ("folder", SPACES, "hal_following")],
+    [
+        ("folder", TOPICS, "cooccurrence"),
+        ("memory", TOPICS, "cooccurrence"),
+        ("folder", SPACES, "hal_following"),
+    ],
 )
 def test_systems_take_over_tokens_and_counts(tmp_path, monkeypatch, store, text, last):
     counted = []
