@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 from distembed.execution import (
     blockwise,
     client_in_force,
+    compute,
     delayed,
     from_delayed,
     listed,
@@ -209,6 +210,22 @@ def _stack_columns_at(rows: list[list[NDArray[np.object_]]], place: NDArray[np.i
 
 def _stack_columns(rows: list[NDArray[np.object_]]) -> csr_array:
     return blocks.stack_columns([piece.item() for piece in rows])
+
+
+def count_values(matrix: da.Array) -> int:
+    """Return how many values a sparse array stores."""
+    sizes = map_blocks(
+        _block_values,
+        matrix,
+        chunks=((1,) * matrix.numblocks[0], (1,)),
+        dtype=np.int64,
+        meta=np.empty((0, 0), np.int64),
+    )
+    return int(compute(sizes.sum()))
+
+
+def _block_values(block: Any) -> NDArray[np.int64]:
+    return np.array([[block.nnz]], np.int64)
 
 
 @dataclass(frozen=True)

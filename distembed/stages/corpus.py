@@ -42,7 +42,7 @@ from distembed.counting.partial_counts import Counted, PartialCounts, ThreadMemo
 from distembed.counting.partition_rows import token_ranges
 from distembed.counting.renumbered import RenumberedCounts
 from distembed.display import plural
-from distembed.execution import compute, map_blocks
+from distembed.execution import compute
 from distembed.formats.parquet import whole_table
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import FilesOutput
@@ -568,22 +568,6 @@ def _merge_group(
     """Add the runs of a group of files into one file; return what `PartialCounts` says of it but the place."""
     merged = merge_files(groups[index], row_blocks, f"{prefix}.counts", block_memory=block_memory)
     return {**merged._asdict(), "url": ""}
-
-
-def count_values(matrix: da.Array) -> int:
-    """Return how many values a sparse array stores."""
-    sizes = map_blocks(
-        _block_values,
-        matrix,
-        chunks=((1,) * matrix.numblocks[0], (1,)),
-        dtype=np.int64,
-        meta=np.empty((0, 0), np.int64),
-    )
-    return int(compute(sizes.sum()))
-
-
-def _block_values(block: Any) -> NDArray[np.int64]:
-    return np.array([[block.nnz]], np.int64)
 
 
 def check_corpus(job: CorpusJob) -> list[str]:

@@ -24,8 +24,8 @@ from distembed.job.model import Job
 from distembed.job.outputs import FileOutput
 from distembed.job.stage import Context, read_vectors
 from distembed.job.terminal import shown
+from distembed.linalg.operators import count_values
 from distembed.neighbors.graphs import row_is_used
-from distembed.stages.corpus import count_values
 from distembed.stages.outputs import VOCABULARY
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors

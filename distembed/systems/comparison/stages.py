@@ -61,10 +61,10 @@ from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
 from distembed.linalg.chunks import balanced_chunks
 from distembed.linalg.csr import row_sums
-from distembed.linalg.operators import of_each_row
+from distembed.linalg.operators import count_values, of_each_row
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core_states import kept_in_memory, storing
-from distembed.stages.corpus import TOKENS, VOCABULARY, count_values, merged_runs, tokens_of, vocabulary_of
+from distembed.stages.corpus import TOKENS, VOCABULARY, merged_runs, tokens_of, vocabulary_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
 from distembed.systems.comparison.job import ComparisonJob

@@ -25,8 +25,9 @@ from distembed.factorization.psdvec_costs import CoreOptions, CoreSizes, Kept, c
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Context, StageSpec, vectors_at
 from distembed.linalg.costs import copy_cost
+from distembed.linalg.operators import count_values
 from distembed.neighbors.costs import RowSizes
-from distembed.stages.corpus import count_values, merged_runs, plan_runs, store_runs, vocabulary_of
+from distembed.stages.corpus import merged_runs, plan_runs, store_runs, vocabulary_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import CountedView, FileView, PPMIView, PSDVecJob, PSDVecView

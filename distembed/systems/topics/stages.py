@@ -31,7 +31,7 @@ from distembed.execution import compute, map_blocks
 from distembed.factorization.nmf_blocks import list_words
 from distembed.job.outputs import FilesOutput, declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
-from distembed.linalg.operators import transpose_row_blocks
+from distembed.linalg.operators import count_values, transpose_row_blocks
 from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.kept_matrices import kept_stages
@@ -270,7 +270,7 @@ def run_documents(ctx: Context) -> dict[str, Any]:
     )
     stored = ctx.store(outputs.DOCUMENT_TERMS, counts)
     weighted = ctx.store(outputs.TF_IDF, tf_idf(stored, **job.weighting.model_dump()))
-    return {"n_nonzero": corpus_stages.count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
+    return {"n_nonzero": count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
 
 
 def run_partial_counts(ctx: Context) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def run_association(ctx: Context) -> dict[str, Any]:
     stored = ctx.store(outputs.PPMI, association)
     n_known = int((rows >= 0).sum())
     return {
-        "n_nonzero": corpus_stages.count_values(stored),
+        "n_nonzero": count_values(stored),
         "n_known": n_known,
         "n_row_blocks": stored.numblocks[0],
     }
@@ -320,7 +320,7 @@ def plan_shifted(job: TopicsJob, sizes: TopicSizes) -> Cost:
 def run_shifted(ctx: Context) -> dict[str, Any]:
     """Store what Semantic-NMF factorizes with the documents."""
     stored = ctx.store(outputs.SHIFTED_PPMI.of(shift=f"{ctx.job.topics.shift:g}"), shifted_ppmi(ctx))
-    return {"n_nonzero": corpus_stages.count_values(stored)}
+    return {"n_nonzero": count_values(stored)}
 
 
 def shift_parameters(job: TopicsJob) -> dict[str, Any]:

@@ -36,13 +36,13 @@ from distembed.job.stage import (
     read_as,
 )
 from distembed.linalg.costs import copy_cost
+from distembed.linalg.operators import count_values
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.neighbors.costs import RowSizes
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     TOKENS,
     VOCABULARY,
-    count_values,
     merged_runs,
     plan_runs,
     run_document_terms,
