@@ -402,9 +402,8 @@ def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block, and what earlier counts do not hold."""
-    return store_runs(
-        ctx, outputs.PARTIAL_COUNTS, counting_options(ctx.job), outputs.COOCCURRENCE.name, tokens=tokens
-    )
+    options, counts = counting_options(ctx.job), outputs.COOCCURRENCE.name
+    return store_runs(ctx, outputs.PARTIAL_COUNTS, options, counts, tokens=tokens)
 
 
 def store_runs(
@@ -415,10 +414,7 @@ def store_runs(
     *,
     tokens: FilesOutput = outputs.TOKENS,
 ) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block, and store them as an output.
-
-    What earlier counts of the name `counts` hold is left out.
-    """
+    """Count each partition of the tokens into sorted runs, cut by row block, but for what earlier `counts` hold."""
     vocabulary = vocabulary_of(ctx.workspace)
     growth = (
         growth_of(ctx, options, vocabulary, Made(tokens.name, output.name, counts)) if ctx.earlier else None
