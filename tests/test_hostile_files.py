@@ -121,6 +121,12 @@ ENDLESS = [
 ]
 
 
+def test_a_table_with_a_cell_of_digits_is_read_in_linear_time(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(b"name;a;b\n" + b"9" * 500_000 + b"sea;1,5;2\n")
+    assert outcome(_samples.read_any_table, file) == ""
+
+
 @pytest.mark.parametrize(("name", "data"), ENDLESS, ids=["spaces", "texts", "namespaces"])
 def test_the_time_to_read_a_file_is_linear_in_its_length(name: str, data: bytes, tmp_path: Path) -> None:
     """In the square of these lengths it would be hours, and the test would not end in its time."""

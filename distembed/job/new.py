@@ -66,7 +66,7 @@ FEWEST_DOCUMENTS = 3
 DOCUMENT_BYTES = (1000, 8 << 20)
 """The size of a file that is one document: from a page to the longest books."""
 
-NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?(?=[.,]*\d)[\d.,]+(?:[eE][-+]?\d+)?")
 DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{2,4}(?!\d)")
 """A day, whatever the order of its parts; a time may follow."""
 
