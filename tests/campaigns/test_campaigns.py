@@ -18,6 +18,7 @@ SHORT = (
     "power --times 200",
     "corruption --times 60 --systems psdvec neighbors",
     "store --times 20",
+    "bits --times 8 --systems neighbors topics",
     "mutations --times 2 --folders display",
     "fuzzing --times 5 --seed 7",
     pytest.param(
