@@ -16,7 +16,11 @@ from scipy.sparse import csr_array
 
 from distembed.corpus import Vocabulary
 from distembed.counting.blocks import Run
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.counting.renumbering_blocks import renumber_rows
+
+EXACT_UNITS = 2**23
+"""Below so many units of a fraction its float32, which is off by at most one part in 2**24, says how many they are."""
 
 
 class RenumberedCounts(NamedTuple):
@@ -24,7 +28,8 @@ class RenumberedCounts(NamedTuple):
 
     `read` returns a row block by its number, and the blocks begin at the rows `starts`, of which the last is the number
     of rows. `rows` has the old row of each new word, -1 for a word that is new; `columns` the new column of each old
-    word, -1 for a word that is lost. `old` is the vocabulary of the matrix.
+    word, -1 for a word that is lost. `old` is the vocabulary of the matrix. A count is a number of units of
+    1 / `denominator`.
     """
 
     read: Callable[[int], csr_array]
@@ -32,6 +37,7 @@ class RenumberedCounts(NamedTuple):
     rows: NDArray[np.int32]
     columns: NDArray[np.int32]
     old: Vocabulary
+    denominator: int
 
     @property
     def gained(self) -> NDArray[np.bool_]:
@@ -48,8 +54,20 @@ class RenumberedCounts(NamedTuple):
         """How many old words the new vocabulary does not have."""
         return int((self.columns < 0).sum())
 
+    def is_exact(self, options: CooccurrenceOptions) -> bool:
+        """Return whether each count says how many units it is, as all but large fractions do.
+
+        Only the blocks are read whose words occur so often that a count could be too large.
+        """
+        if self.denominator == 1:
+            return True
+        most = np.maximum.reduceat(self.old.counts, self.starts[:-1])
+        large = (check_sums(options, int(count), "a count") >= EXACT_UNITS for count in most)
+        blocks = (self.read(block) for block, is_large in enumerate(large) if is_large)
+        return all(block.data.max(initial=0) * float(self.denominator) < EXACT_UNITS for block in blocks)
+
     def runs(self, first: int, last: int) -> Iterator[Run]:
-        """Yield the counts of the new rows first..last-1, those of one old row block at a time.
+        """Yield the counts of the new rows first..last-1 in units, those of one old row block at a time.
 
         The columns of a row are in the order of their old numbers.
         """
@@ -62,12 +80,19 @@ class RenumberedCounts(NamedTuple):
             columns = [
                 np.where(self.columns < 0, -1, self.columns + n * len(self.rows)) for n in range(n_positions)
             ]
-            run = Run(matrix.indptr, matrix.indices, matrix.data)
+            values = matrix.data
+            if self.denominator > 1:
+                values = np.rint(np.multiply(values, self.denominator, dtype=np.float64)).astype(np.int32)
+            run = Run(matrix.indptr, matrix.indices, values)
             yield renumber_rows(run, here, np.concatenate(columns, dtype=np.int32))
 
 
 def renumbered(
-    read: Callable[[int], csr_array], row_blocks: Sequence[int], old: Vocabulary, new: Vocabulary
+    read: Callable[[int], csr_array],
+    row_blocks: Sequence[int],
+    old: Vocabulary,
+    new: Vocabulary,
+    denominator: int = 1,
 ) -> RenumberedCounts:
     """Return the counts of a vocabulary, stored in blocks of so many rows, as counts of another.
 
@@ -85,7 +110,7 @@ def renumbered(
     ([0, 1, 1], [0], [4])
     """
     starts = np.concatenate([[0], np.cumsum(row_blocks, dtype=np.int64)])
-    return RenumberedCounts(read, starts, old.index(new.array), new.index(old.array), old)
+    return RenumberedCounts(read, starts, old.index(new.array), new.index(old.array), old, denominator)
 
 
 class Part(NamedTuple):

@@ -173,14 +173,15 @@ def growth_of(
     for workspace in ctx.earlier:
         if not _is_counted(workspace, ctx, made):
             continue
-        old, counts = workspace.describe(made.tokens).blocks, _renumbered(workspace, made.counts, vocabulary)
+        old = workspace.describe(made.tokens).blocks
+        counts = _renumbered(workspace, made.counts, options, vocabulary)
         numbers = {block.index: free[block.digest].pop() for block in old if free.get(block.digest)}
         left = [block for block in old if block.index not in numbers]
         is_most = _n_tokens(left) < _n_tokens(blocks[number] for number in numbers.values())
-        if not is_most or why_not_kept(options):
+        if not is_most:
             continue
         read = [outputs.VOCABULARY.name, made.counts, *([made.tokens] if left else [])]
-        if not is_checked and not workspace.is_whole(read):
+        if not (is_checked or workspace.is_whole(read)) or not counts.is_exact(options):
             continue
         facts = [block.summary for block in workspace.describe(made.runs).blocks]
         is_known = counts.has_same_words and options.subsample is None
@@ -208,10 +209,15 @@ def _kept_parts(
     }
 
 
-def why_not_kept(options: CooccurrenceOptions) -> str:
-    """Return why counts cannot be kept when a corpus changes; "" if they can."""
-    if options.units.denominator > 1:
-        return f'counting.weighting = "{options.weighting}" stores rounded fractions, which cannot be added to exactly'
+def why_not_kept(workspace: Workspace, options: CooccurrenceOptions) -> str:
+    """Return why the counts of a workspace cannot be kept when its corpus changes; "" if they can."""
+    done = workspace.stages()
+    if not {outputs.PARTIAL_COUNTS.name, outputs.COOCCURRENCE.name} <= done.keys():
+        return ""
+    if done[outputs.PARTIAL_COUNTS.name].facts.get("keyed_by") != KEYED_BY:
+        return "an earlier version counted them"
+    if not _renumbered(workspace, outputs.COOCCURRENCE.name, options).is_exact(options):
+        return f'counting.weighting = "{options.weighting}" stores fractions, of which some are rounded'
     return ""
 
 
@@ -228,9 +234,7 @@ def planned_growth(job: Job, found: Sequence[Standing], workspace: Workspace | N
         "holds stays readable until the next results are complete"
     ]
     if isinstance(job, CountingJob):
-        why = why_not_kept(counting_options(job))
-        if not why and "partial_counts" in done and done["partial_counts"].facts.get("keyed_by") != KEYED_BY:
-            why = "an earlier version counted them"
+        why = why_not_kept(workspace, counting_options(job))
         lines += [f"all partitions are counted again: {why}"] if why else []
     return lines
 
@@ -257,10 +261,13 @@ def _is_counted(workspace: Workspace, ctx: Context, made: Made) -> bool:
     return is_same and done[made.runs].facts.get("keyed_by") == KEYED_BY
 
 
-def _renumbered(workspace: Workspace, counts: str, vocabulary: Vocabulary) -> RenumberedCounts:
+def _renumbered(
+    workspace: Workspace, counts: str, options: CooccurrenceOptions, vocabulary: Vocabulary | None = None
+) -> RenumberedCounts:
+    """Return the counts of a workspace as those of another vocabulary, or of its own."""
     old = Vocabulary.from_table(outputs.VOCABULARY.read(workspace))
-    rows = workspace.describe(counts).spec.row_blocks
-    return renumbered(partial(_read, url=workspace.url, counts=counts), rows, old, vocabulary)
+    rows, read = workspace.describe(counts).spec.row_blocks, partial(_read, url=workspace.url, counts=counts)
+    return renumbered(read, rows, old, vocabulary or old, options.units.denominator)
 
 
 def _read(block: int, *, url: str, counts: str) -> csr_array:

@@ -28,23 +28,23 @@ SUBSETS = st.lists(st.sampled_from(WORDS), min_size=4, unique=True)
     SUBSETS,
     SUBSETS,
     st.sampled_from(["left", "right", "symmetric"]),
-    st.sampled_from([None, 3]),
+    st.sampled_from([("flat", None), ("dynamic", 3), ("dynamic", None), ("harmonic", None)]),
     st.sampled_from([None, 0.02, 0.2]),
     st.sampled_from(["keep_position", "remove"]),
     st.sampled_from(["together", "apart"]),
 )
 def test_kept_gone_and_new_partitions_add_up_to_all_counts(
-    tmp_path_factory, partitions, old_words, new_words, direction, draw, subsample, oov, positions
+    tmp_path_factory, partitions, old_words, new_words, direction, weights, subsample, oov, positions
 ):
     root = tmp_path_factory.mktemp("counts")
     kept, gone, new = (
         write_partition(str(root / f"p{n}"), one, row_tokens=5) for n, one in enumerate(partitions)
     )
     if positions == "apart":
-        direction, draw = "left", None
+        direction, weights = "left", ("flat", None)
     options = CooccurrenceOptions(
-        window=2, direction=direction, positions=positions, weighting="flat" if draw is None else "dynamic",
-        draw=draw, subsample=subsample, oov=oov, block_memory=2**16,
+        window=2, direction=direction, positions=positions, weighting=weights[0], draw=weights[1],
+        subsample=subsample, oov=oov, block_memory=2**16,
     )  # fmt: skip
     old, now = (vocabulary_of(words, np.arange(9, 9 + len(words)) ** 2) for words in (old_words, new_words))
 
@@ -68,7 +68,8 @@ def test_kept_gone_and_new_partitions_add_up_to_all_counts(
     cut = len(old) // 2
     rows = (cut, len(old) - cut) if cut else (len(old),)
     pieces = np.split(before, np.cumsum(rows)[:-1])
-    counts = renumbered(lambda block: csr_array(pieces[block]), rows, old, now)
+    counts = renumbered(lambda block: csr_array(pieces[block]), rows, old, now, options.units.denominator)
+    assert counts.is_exact(options)
     parts = [(kept, Part("changed", 0)), (new, Part()), (gone, Part("had", 0, -1))]
     assert merged(now, parts, [counts]).tolist() == merged(now, [(kept, Part()), (new, Part())]).tolist()
 
@@ -82,6 +83,19 @@ def test_counts_that_would_fall_below_zero_are_refused(tmp_path):
     gone = count_partition(place, words, options, (0, 2), str(tmp_path / "c"), what=what)
     with pytest.raises(ValueError, match="a count would be -1 without what is gone"):
         merge_row_block([gone], (0, 2), 0, earlier=[counts])
+
+
+@pytest.mark.parametrize(("largest", "is_exact"), [(2**23 - 1, True), (2**23, False)])
+def test_fractions_are_kept_as_long_as_they_say_how_many_units_they_are(largest, is_exact):
+    words = vocabulary_of(["a", "b"], [2**24, 3])
+    options = CooccurrenceOptions(window=3, direction="left", weighting="dynamic")
+    units = np.array([[largest, 1], [2, 0]])
+    stored = csr_array((units / 3).astype(np.float32))
+    counts = renumbered(lambda block: stored[[block]], (1, 1), words, words, options.units.denominator)
+    assert counts.is_exact(options) == is_exact
+    if is_exact:
+        [first, second] = counts.runs(0, 2)
+        assert [*first.values, *second.values] == [largest, 1, 2]
 
 
 def test_forged_counts_are_refused_and_not_read_beside():

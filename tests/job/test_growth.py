@@ -62,6 +62,7 @@ def counted(monkeypatch):
         'direction = "right"\nweighting = "ramp"',
         'direction = "left"\nweighting = "dynamic"\ndraw = 3',
         'direction = "symmetric"\nweighting = "harmonic"',
+        'direction = "symmetric"\nweighting = "dynamic"\nsubsample = 0.05\noov = "remove"',
         'direction = "left"\noov = "remove"',
         'direction = "left"\nsubsample = 0.05',
     ],
@@ -93,7 +94,9 @@ n_components = 4
 """
 
 
-@pytest.mark.parametrize("counting", ['direction = "left"', 'subsample = 0.05\noov = "remove"'])
+@pytest.mark.parametrize(
+    "counting", ['direction = "left"', 'weighting = "dynamic"\nsubsample = 0.05\noov = "remove"']
+)
 def test_only_new_partitions_are_counted_and_of_others_only_changes(tmp_path, counted, counting):
     write_job(tmp_path, FILES, counting=counting + VIEWS)
     count(tmp_path, until=None)
@@ -203,6 +206,7 @@ def test_a_workspace_that_never_froze_its_words_does_not_know_the_key(tmp_path):
         ('direction = "left"', ""),
         ("subsample = 0.05", ""),
         ('oov = "remove"', ""),
+        ('weighting = "dynamic"', ""),
         (
             'weighting = "harmonic"',
             'all partitions are counted again: counting.weighting = "harmonic" stores',
@@ -210,10 +214,11 @@ def test_a_workspace_that_never_froze_its_words_does_not_know_the_key(tmp_path):
     ],
 )
 def test_plan_says_what_is_new_and_why_all_is_counted_again(tmp_path, counting, why):
+    window = ("counting.window=25",)
     write_job(tmp_path, FILES, counting=counting)
-    count(tmp_path)
+    count(tmp_path, settings=window)
     write_file(tmp_path, "b.jsonl", texts(3))
-    printed = succeed("plan", tmp_path / "job.toml").output
+    printed = succeed("plan", tmp_path / "job.toml", "--set", *window).output
     assert "the corpus has changed: 1 of 3 partitions are new and read" in printed
     assert ("counted again: " in printed) == bool(why)
     assert why in printed
