@@ -96,7 +96,7 @@ class Undrawn:
 
 @pytest.fixture(scope="module", autouse=True)
 def undrawn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make the figures of reports, and draw none, which takes up to a fifth of a small job.
+    """Make the figures of reports, and draw none: laying them out and drawing them is a third of a small job.
 
     The tests of views draw, and so do the jobs that run once for all workers, in processes of their own.
     """
