@@ -13,14 +13,13 @@ from importlib import import_module
 from multiprocessing import forkserver, get_context
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TextIO
+from typing import Any
 
 import dask
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from distembed.views.report import figures
 from tests.commands import cluster, copy, finished, job, tiny, tiny_once
 
 __all__ = ["cluster", "copy", "finished", "job", "tiny", "tiny_once"]
@@ -82,28 +81,6 @@ def memory_given_back() -> Iterator[None]:
 
     yield
     workers.give_memory_back()
-
-
-class Undrawn:
-    """Stands for the canvas of a figure of a report, and draws nothing on it."""
-
-    def __init__(self, figure: Any) -> None:
-        pass
-
-    def print_svg(self, file: TextIO, metadata: Any) -> None:
-        file.write('<svg viewBox="0 0 1 1"></svg>')
-
-
-@pytest.fixture(scope="module", autouse=True)
-def undrawn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make the figures of reports, and draw none: laying them out and drawing them is a third of a small job.
-
-    The tests of views draw, and so do the jobs that run once for all workers, in processes of their own.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        if request.path.relative_to(Path(__file__).parent).parts[0] not in ("benchmarks", "docs", "views"):
-            patch.setattr(figures, "FigureCanvasSVG", Undrawn)
-        yield
 
 
 @pytest.hookimpl(tryfirst=True)
