@@ -385,7 +385,7 @@ def test_a_second_run_does_nothing(finished: Finished, copy: Path) -> None:
     assert times(copy) == before
 
 
-CACHES = ("/__pycache__/", "/numba", "/matplotlib")
+CACHES = ("/__pycache__", "/numba", "/matplotlib")
 """Parts of the paths where Python, numba and matplotlib keep what they compile and find, on their first run."""
 
 
