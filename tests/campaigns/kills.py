@@ -105,7 +105,7 @@ def ran(place: Path, words: Sequence[str], *, being: str = "") -> Ran:
 def job_words(system: str) -> tuple[str, ...]:
     settings = SYSTEMS[system].settings if system == "psdvec" else ()  # its views and subwords
     words = [word for setting in settings for word in ("--set", setting)]
-    return ("run", "{here}/job.toml", "--workspace", "{here}/w", *words)
+    return ("run", "{here}/job.toml", "--workspace", "{here}/w", "--replace", *words)
 
 
 def write_corpus(change: str, folder: Path) -> tuple[str, ...]:
