@@ -300,7 +300,7 @@ def _whole_stream(batches: Iterable[TokenRows], rules: StreamRules, position: in
 
 
 def _changed_streams(batches: Iterable[TokenRows], changes: Changes) -> Iterator[Piece]:
-    """Yield what is to be subtracted, and what is to be added, where a partition is read otherwise."""
+    """Yield the streams to subtract and to add where the new rules read a partition differently."""
     for rows in batches:
         for sign, stream in zip((-1, 1), changes.of(rows), strict=True):
             yield sign, stream.words, stream.reach

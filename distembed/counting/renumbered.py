@@ -20,7 +20,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_s
 from distembed.counting.renumbering_blocks import renumber_rows
 
 EXACT_UNITS = 2**23
-"""Below so many units of a fraction its float32, which is off by at most one part in 2**24, says how many they are."""
+"""Limit below which rounding a float32 fraction gives back its number of units; the relative error is at most 2**-24."""
 
 
 class RenumberedCounts(NamedTuple):
@@ -55,7 +55,7 @@ class RenumberedCounts(NamedTuple):
         return int((self.columns < 0).sum())
 
     def is_exact(self, options: CooccurrenceOptions) -> bool:
-        """Return whether each count says how many units it is, as all but large fractions do.
+        """Return whether every stored count determines its number of units; large fractions are rounded.
 
         Only the blocks are read whose words occur so often that a count could be too large.
         """

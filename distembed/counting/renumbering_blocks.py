@@ -1,4 +1,4 @@
-"""Earlier counts in another numbering: rows and columns renumbered, and what of a text is now read otherwise."""
+"""Renumber the rows and columns of earlier counts, and find the parts of a text that are now read differently."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def renumber_rows(run: Run, rows: NDArray[np.integer[Any]], columns: NDArray[np.
 
 
 class Changes:
-    """Two streams of one text, read in an old and a new way, whose counts differ as those of all the text do.
+    """Two streams of one text, read by old and new rules, whose counts differ exactly as those of the whole text do.
 
     A stream holds what the other reading has not, and the words within a window of that on either side. Pairs of words
     that both readings have are in both streams, and cancel.

@@ -33,7 +33,7 @@ def absent(data_set: DataSet) -> list[DataFile]:
 
 
 def changed(data_set: DataSet) -> list[DataFile]:
-    """Return the files of a data set in the folder that hold something else than the table says."""
+    """Return the files of a data set whose content differs from the SHA-256 in the table."""
     here = [file for file in data_set.files if (data_folder() / file.path).is_file()]
     return [file for file in here if _digest(data_folder() / file.path) != file.sha256]
 

@@ -37,7 +37,7 @@ from tests.campaigns._samples import Sample, all_samples
 SECONDS, BYTES = 20, 2 << 30
 """What reading one variant of some kilobytes may take of the processor and of memory: more is a finding."""
 STANDSTILL = 600
-"""Seconds of a clock after which a process is taken to wait for something."""
+"""Seconds of wall time after which a process is considered to hang."""
 
 PACKED = {
     ".gz": (gzip.decompress, gzip.compress),
@@ -315,7 +315,7 @@ def cases(
 def _read_all(
     pipe: Connection, name: str, sample: Sample, folder: Path, variants: Iterator[tuple[int, bytes]]
 ) -> None:
-    """Tell the number of each variant before it is read, and then its outcome."""
+    """Send the number of each variant before it is read, and its outcome afterwards."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     for place, content in sample.beside:
@@ -324,9 +324,8 @@ def _read_all(
     file.write_bytes(sample.data)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     tempfile.tempdir = str(folder)
-    pipe.send(
-        (-1, outcome(sample.read, file))
-    )  # compiles what is compiled, so that the limit is of the data alone
+    # The first reading compiles the kernels, so that the limit applies to the data alone.
+    pipe.send((-1, outcome(sample.read, file)))
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + BYTES, resource.RLIM_INFINITY))
     for number, data in variants:

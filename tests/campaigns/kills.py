@@ -41,7 +41,7 @@ from tests.processes import Process, kill_group
 from tests.test_promises import SYSTEMS, recorded, spoil
 
 SECONDS = 600.0
-"""After which a run counts as one that never ends."""
+"""Seconds after which a run is considered to hang."""
 SIGNALS = {"SIGKILL": 6, "SIGTERM": 2, "SIGSTOP, SIGKILL": 1, "SIGSTOP, SIGCONT": 1}
 STATES = {"new": 1, "stage": 6, "repair": 5, "versions": 3}
 CORPUS = ("add", "withdraw", "merge")
@@ -193,7 +193,7 @@ def disturbed(place: Path, case: Case, kill: Kill, n_files: int, seconds: float)
 
 
 def again(place: Path, case: Case, kill: Kill) -> Ran:
-    """Give the command again, which may have been killed after its end."""
+    """Repeat the command: the kill may have come after it had finished."""
     done = ran(place, case.words, being="another version" if kill.state == "versions" else "")
     finished = "already" in done.output and kill.state in CORPUS
     assert done.code == 0 or finished, f"exit code {done.code}\n{done.output}"

@@ -1,4 +1,4 @@
-"""Change a random place of the program, and see whether a test of its folder falls.
+"""Change a random place of the program, and check whether a test of its folder fails.
 
     python -m tests.campaigns mutations --seed 0 --times 300 [--folders storage job] [--seconds 300]
 

@@ -1,4 +1,4 @@
-"""Take from a run what it needs, and give it back: it ends in one sentence, and the same command ends with its digest.
+"""Deprive a run of a resource, then restore it: the run fails with one sentence, and the same command then succeeds.
 
     python -m tests.campaigns starvation --seed 0 --times 40 [--systems psdvec topics]
 

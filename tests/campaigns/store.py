@@ -1,4 +1,4 @@
-"""Take random steps with a store, and compare it with a plain model after each.
+"""Apply random operations to a store, and compare it with a plain model after each.
 
     python -m tests.campaigns store --seed 0 --times 200 [--steps 25]
 

@@ -136,7 +136,7 @@ def test_bad_coherence_input_is_refused():
 
 
 def test_c_v_is_that_of_gensim_with_its_windows_recounted(monkeypatch):
-    """gensim forgets a word that leaves a window while another of its tokens stays, so each window is counted anew."""
+    """gensim loses a word of which one token leaves a window and another stays; the test recounts each window."""
     models = pytest.importorskip("gensim.models")
     analysis = pytest.importorskip("gensim.topic_coherence.text_analysis").WordOccurrenceAccumulator
 

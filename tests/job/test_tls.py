@@ -46,7 +46,7 @@ def make_certificates(folder: Path, *names: str) -> Path:
 
 
 def expired(folder: Path, name: str) -> Path:
-    """Give a name a certificate of the authority of a folder that ended long ago."""
+    """Issue an expired certificate for a name, signed by the authority of a folder."""
     configuration = (
         "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nrand_serial=yes\nnew_certs_dir=.\npolicy=p\n[p]\n"
     )
