@@ -20,7 +20,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_s
 from distembed.counting.renumbering_blocks import renumber_rows
 
 EXACT_UNITS = 2**23
-"""Limit below which rounding a float32 fraction gives back its number of units; the relative error is at most 2**-24."""
+"""Limit below which rounding a float32 fraction gives its number of units; the relative error is at most 2**-24."""
 
 
 class RenumberedCounts(NamedTuple):
