@@ -22,8 +22,8 @@ KERNEL_COPIES, DISTANCE_COPIES = 6, 2
 LABEL_COPIES = 6
 """Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
 
-VOTE_BYTES = 32
-"""Bytes of a neighbor that votes: its row and its distance, and its share for each of two labels."""
+VOTE_BYTES = 9
+"""Bytes of a pair of neighbors that vote: whether their labels are equal, and the share of one for that of the other."""
 
 NAME_BYTES = 64
 """Bytes of a name in the table of what a method found: the name, its fold, and four numbers."""
@@ -59,6 +59,6 @@ def recovery_cost(n_methods: int, n_known: int, n_hidden: int, n_components: int
 
 def labels_cost(n_names: int, read_bytes: int, max_names: int) -> Cost:
     """Return what `label_accuracies` takes for names whose rows have so many bytes, a few queries at a time."""
-    votes = VOTE_BYTES * max(NEIGHBOR_COUNTS) * min(n_names, max_names)
+    votes = VOTE_BYTES * max(NEIGHBOR_COUNTS) ** 2 * min(n_names, max_names)
     task = 3 * 8 * QUERIES_AT_ONCE * n_names
     return Cost(1, read_bytes, 0, task, LABEL_COPIES * read_bytes + votes)

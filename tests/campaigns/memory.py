@@ -15,11 +15,13 @@ than `LOADED` is planned and taken, nothing is said. What is planned at more tha
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,29 +39,27 @@ from tests.commands import environment
 from tests.job.test_effects import choices_of
 
 MIB = 1 << 20
-RESERVED, LOADED = 128 * MIB, 32 * MIB
+LOADED = 32 * MIB
 HELD = """
-import json, resource, sys
+import json, os, sys
+group, log = sys.argv.pop(1), sys.argv.pop(1)
+if group:
+    open(group, "w").write(str(os.getpid()))
 from distembed.cli.main import main
 from distembed.job import run
-planned, log, real = int(sys.argv.pop(1)), sys.argv.pop(1), run._run_stage
+real = run._run_stage
 def now(name):
     return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
-def held(standing, of):
-    if planned:
-        held_to = resource.getrlimit(resource.RLIMIT_DATA)
-        if held_to[0] == resource.RLIM_INFINITY:
-            limit = now("VmData") + planned - now("VmRSS")
-            resource.setrlimit(resource.RLIMIT_DATA, (limit, held_to[1]))
+def measured(standing, of):
     open("/proc/self/clear_refs", "w").write("5")
-    begun = now("VmRSS")
-    ran, peak, name = real(standing, of), now("VmHWM"), standing.spec.name
+    name, begun, ran, peak = standing.spec.name, now("VmRSS"), real(standing, of), now("VmHWM")
     cost = run._plan_of_run(of).stages[name].peak_bytes(of.job.resources.n_workers)
     print(json.dumps([name, cost, begun, peak]), file=open(log, "a"))
     return ran
-run._run_stage = held
+run._run_stage = measured
 main()
 """
+CGROUPS = Path("/sys/fs/cgroup")
 
 FIXED = {
     "psdvec": (
@@ -164,17 +164,35 @@ def options(system: str, draw: random.Random) -> list[str]:
 # --- a run -----------------------------------------------------------------------------------------------------
 
 
-def ran(system: str, size: float, settings: Sequence[str], *, is_held: bool = True) -> dict[str, Took] | str:
+@contextmanager
+def limited(n_bytes: int) -> Iterator[str]:
+    """Yield the file to which a process writes its number to have no more than so many bytes; "" for any number."""
+    if not n_bytes:
+        yield ""
+        return
+    memory = CGROUPS / "memory"  # the first version has a tree for each resource
+    group = (memory if memory.is_dir() else CGROUPS) / f"distembed-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / ("memory.limit_in_bytes" if memory.is_dir() else "memory.max")).write_text(str(n_bytes))
+        yield str(group / "cgroup.procs")
+    finally:
+        group.rmdir()
+
+
+def ran(system: str, size: float, settings: Sequence[str], *, is_limited: bool = True) -> dict[str, Took] | str:
     """Run a job and return what each stage took, or the last that it said if it failed."""
     with tempfile.TemporaryDirectory(prefix="memory-") as place:
         folder = Path(place)
         write(system, folder, size)
-        log = folder / "stages"
-        job = load_job(str(folder / "job.toml"), settings=settings)
-        limit = plan_job(job).process_bytes(job.resources.n_workers) + RESERVED if is_held else 0
-        words = [word for setting in settings for word in ("--set", setting)]
-        command = [sys.executable, "-c", HELD, str(limit), str(log), "run", str(folder / "job.toml"), *words]
-        done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+        job, log = load_job(str(folder / "job.toml"), settings=settings), folder / "stages"
+        planned = plan_job(job).process_bytes(job.resources.n_workers) if is_limited else 0
+        words = ["run", str(folder / "job.toml"), *(word for setting in settings for word in ("--set", setting))]
+        with limited(planned) as group:
+            command = [sys.executable, "-c", HELD, group, str(log), *words]
+            done = subprocess.run(
+                command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+            )
         stages = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         if done.returncode:
             return f"exit {done.returncode} after {len(stages)} stages: {(done.stdout + done.stderr)[-2000:]}"
@@ -201,9 +219,9 @@ def main(
         libraries: dict[str, Took] | str = "not tried"
         while isinstance(libraries, str):
             settings = options(system, draw)
-            libraries = ran(system, 1 / 16, settings, is_held=False)
+            libraries = ran(system, 1 / 16, settings, is_limited=False)
             tell(f"{seed}:{number} {system} {' '.join(settings)} {libraries if isinstance(libraries, str) else ''}")
-        libraries = ran(system, 1 / 16, settings, is_held=False)
+        libraries = ran(system, 1 / 16, settings, is_limited=False)
         assert not isinstance(libraries, str)
         for size in sizes:
             found = ran(system, size, settings)
