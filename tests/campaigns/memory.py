@@ -2,14 +2,14 @@
 
     python -m tests.campaigns memory --seed 0 --times 12 [--systems psdvec topics] [--sizes 1 4 16]
 
-A try is a small job (`tests/small_jobs`) on generated data of each size, with options that the seed draws from all keys
-of its sections (`--first N --times 1` repeats the try N). Each run is a process of its own. As its first stage begins,
-RLIMIT_DATA lets its private memory grow by what its first plan has left; beside that go `RESERVED` bytes for what is
-reserved and never used, the stacks of threads and the buffers of BLAS. A job above its plan so ends with an error.
+A try is a small job (`tests/small_jobs`) with options that the seed draws from the keys of its sections, run on generated
+data of each size; `--first N --times 1` repeats the try N. Each run is a process of its own in a control group (as root)
+with the memory that its plan says of it before it runs: the kernel kills what takes more.
 
-The same job on a 16th of the least data shows what the libraries, which every process has, take in a stage. What a stage
-takes beside that is held against its part of the plan: it may not be above it by more than `LOADED` bytes. Where less
-than `LOADED` is planned and taken, nothing is said. What is planned at more than 1.5 times of what was taken is listed.
+The same job on a quarter of the least data shows what a process takes for libraries alone in each stage. What a stage takes
+beside that, and beside what earlier stages left in the process, is held against its part of the plan, once everything
+is counted: if it is above by more than `LOADED` bytes, or the process above its plan, the stage is `ABOVE`. It is `wide`
+where its part of the plan is more than 1.5 times of what it took beside the libraries, and `LOADED` bytes.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import environment
 from tests.job.test_effects import choices_of
 
-MIB = 1 << 20
-LOADED = 32 * MIB
-HELD = """
+LOADED = 32 << 20
+"""Bytes that a stage may take for modules that it loads, and for what malloc does not give back."""
+
+CGROUPS = Path("/sys/fs/cgroup")
+MEASURED = """
 import json, os, sys
 group, log = sys.argv.pop(1), sys.argv.pop(1)
 if group:
@@ -51,126 +53,134 @@ real = run._run_stage
 def now(name):
     return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
 def measured(standing, of):
-    open("/proc/self/clear_refs", "w").write("5")
+    open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
     name, begun, ran, peak = standing.spec.name, now("VmRSS"), real(standing, of), now("VmHWM")
-    cost = run._plan_of_run(of).stages[name].peak_bytes(of.job.resources.n_workers)
-    print(json.dumps([name, cost, begun, peak]), file=open(log, "a"))
+    planned = run._plan_of_run(of).stages[name].peak_bytes(of.job.resources.n_workers)
+    print(json.dumps([name, planned, begun, peak]), file=open(log, "a"))
     return ran
 run._run_stage = measured
 main()
 """
-CGROUPS = Path("/sys/fs/cgroup")
 
-FIXED = {
+LARGER = {
     "psdvec": (
-        "psdvec.n_core=600", "psdvec.n_components=100", "subwords.enabled=true",
+        "psdvec.n_core=300", "psdvec.n_components=100", "subwords.enabled=true",
         "views.sides={method='ppmi', n_components=100, n_passes=2}",
     ),
-    "wordspaces": ("wordspaces.n_components=50", "vocabulary.max_size=6000"),
+    "wordspaces": (
+        "wordspaces.n_components=50", "recipes.lpp_eigen.svd_components=60", "vocabulary.max_size=6000",
+    ),
     "topics": ("corpus.numbers=true", "report.score_labels=false"),
-    "transfer": ("first.numbers=true", "second.numbers=true", "representation.n_components=100"),
-    "neighbors": ("neighbors.spanning_tree=true",),
+    "transfer": ("first.numbers=true", "second.numbers=true", "representation.n_components=60"),
+    "neighbors": (),
     "imputation": (),
 }  # fmt: skip
-"""Settings of each system that make its arrays, and not the libraries, take most of the memory."""
+"""Settings of each system under which its arrays outgrow the libraries."""
 
-OTHER_SECTIONS = {"job", "report", "plan", "corpus", "vocabulary", "counts", "input", "domain", "known", "matching"}
-OTHER_SECTIONS |= {"first", "second", "features", "evaluation", "resources"}
-SIZES = {"block_memory": ("4MiB", "64MiB", "256MiB"), "workers": (1, 2, 4)}
+RESOURCES = {"block_memory": ("4MiB", "64MiB", "256MiB"), "workers": (1, 2, 4)}
+NOT_DRAWN = {
+    "job",
+    "report",
+    "plan",
+    "corpus",
+    "vocabulary",
+    "counts",
+    "input",
+    "domain",
+    "known",
+    "matching",
+}
+NOT_DRAWN |= {"first", "second", "features", "evaluation", "resources"}
+
+
+# --- the data of a size, and the options of a try ---------------------------------------------------------------
+
+
+def texts(n: int, prefix: str = "") -> list[str]:
+    """Return documents of a hundred words of a vocabulary that grows with them."""
+    ranks = np.random.default_rng(n).zipf(1.25, (n, 100)) % int(100 * n**0.5)
+    names = [f"{prefix or 'abcd'[i % 4]}{i}" for i in range(int(ranks.max()) + 1)]
+    return [" ".join(names[rank] for rank in row) for row in ranks.tolist()]
+
+
+def write(system: str, folder: Path, size: float) -> None:
+    """Write the small job of a system, and more data of its kind in place of its own."""
+    import_module(f"tests.small_jobs.{system}").write(folder)
+    draw, n = np.random.default_rng(0), round(500 * size)
+    if system in ("psdvec", "wordspaces"):
+        name, prefix = ("text/a.txt", "word") if system == "psdvec" else ("corpus.txt", "")
+        (folder / name).write_text("\n".join(texts(n, prefix)))
+    elif system in ("topics", "transfer"):
+        name = "collection.jsonl" if system == "topics" else "both.jsonl"
+        rows = [
+            {"id": f"d{i}", "kind": "xy"[i % 2], "label": "xy"[i % 2], "text": text, "one": text, "two": text}
+            for i, text in enumerate(texts(n))
+        ]
+        (folder / name).write_text("\n".join(map(json.dumps, rows)) + "\n")
+    elif system == "neighbors":
+        vectors = draw.standard_normal((2 * n, 200), np.float32)
+        de.WordVectors([f"w{i}" for i in range(2 * n)], vectors).save(folder / "vectors.parquet")
+    else:
+        lines = [",".join(["name", "kind", *(f"c{i}" for i in range(50))])]
+        lines += [f"name {i},{'xy'[i % 2]}," + ",".join(map(str, draw.random(50))) for i in range(2 * n)]
+        (folder / "domain.csv").write_text("\n".join(lines) + "\n")
+        names = [f"name_{i}" for i in range(n)]
+        de.WordVectors(names, draw.standard_normal((n, 200), np.float32)).save(folder / "known.txt")
+
+
+def values_of(key: Key, value: Any) -> Sequence[Any]:
+    """Return what a try may set a key to: any choice, half or twice a number; nothing where it does not matter."""
+    if key.section == "resources":
+        return RESOURCES.get(key.name, ())
+    if key.section in NOT_DRAWN or key.name in ("seed", "random_state"):
+        return ()
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, int):
+        return (max(1, value // 2), 2 * value)
+    chosen = list(choices_of(key.annotation))
+    return [[one] for one in chosen] if isinstance(key.default, list) else chosen
+
+
+def options(system: str, draw: random.Random) -> list[str]:
+    """Return settings, each of which may stand in a job beside those before it."""
+    text = import_module(f"tests.small_jobs.{system}").JOB
+    found = ["resources.memory_limit=64GiB", *LARGER[system]]
+    job = parse_job(text, name="job.toml", folder=Path(), settings=found)
+    for key in keys_of(system):
+        table, _, many = key.section.partition(".")
+        for section, model in getattr(job, table).items() if many else [(table, getattr(job, table))]:
+            values = values_of(key, getattr(model, key.name, None))
+            if not values or (table != "resources" and draw.random() < 0.75):
+                continue
+            place = f"{table}.{section}" if many else table
+            setting = f"{place}.{key.name}={toml_value(draw.choice(values))}"
+            try:
+                parse_job(text, name="job.toml", folder=Path(), settings=[*found, setting])
+            except JobError:  # it does not go with the others
+                continue
+            found.append(setting)
+    return found
+
+
+# --- a run ------------------------------------------------------------------------------------------------------
 
 
 class Took(NamedTuple):
-    """The bytes that were planned for a stage beside the libraries, and those of the process: before it, at its peak."""
+    """What was planned for a stage beside the libraries, and what the process had before it and at its peak, in bytes."""
 
     planned: int
     begun: int
     peak: int
 
 
-# --- the data of a size ----------------------------------------------------------------------------------------
-
-
-def texts(n: int, prefix: str = "") -> list[str]:
-    """Return documents of a hundred words of a vocabulary that grows with them."""
-    draw = np.random.default_rng(n)
-    ranks = draw.zipf(1.25, (n, 100)) % int(100 * n**0.5)
-    return [" ".join(f"{prefix or 'abcd'[r % 4]}{r if prefix else r // 4}" for r in row) for row in ranks.tolist()]
-
-
-def write(system: str, folder: Path, size: float) -> None:
-    """Write the small job of a system, and over its data more of the same kind."""
-    import_module(f"tests.small_jobs.{system}").write(folder)
-    draw, n = np.random.default_rng(0), round(1000 * size)
-    if system == "psdvec":
-        (folder / "text" / "a.txt").write_text("\n".join(texts(n, "word")))
-    elif system == "wordspaces":
-        (folder / "corpus.txt").write_text("\n".join(texts(n)))
-    elif system in ("topics", "transfer"):
-        fields = [{"id": f"d{i}", "kind": "xy"[i % 2], "label": "xy"[i % 2]} for i in range(n)]
-        one, two = texts(n), texts(n)
-        lines = [
-            json.dumps({**field, "text": one[i], "one": one[i], "two": two[i]}) for i, field in enumerate(fields)
-        ]
-        name = "collection.jsonl" if system == "topics" else "both.jsonl"
-        (folder / name).write_text("\n".join(lines) + "\n")
-    elif system == "neighbors":
-        rows = draw.standard_normal((2 * n, 200), np.float32)
-        de.WordVectors([f"w{i}" for i in range(2 * n)], rows).save(folder / "vectors.parquet")
-    else:
-        X = draw.standard_normal((n, 50), np.float32)
-        rows = [f"name {i},{'xy'[i % 2]}," + ",".join(map(str, x)) for i, x in enumerate(X.tolist())]
-        head = ",".join(["name", "kind", *(f"c{i}" for i in range(50))])
-        (folder / "domain.csv").write_text("\n".join([head, *rows]) + "\n")
-        names = [f"name_{i}" for i in range(n // 2)]
-        de.WordVectors(names, draw.standard_normal((n // 2, 200), np.float32)).save(folder / "known.txt")
-
-
-# --- the options of a try --------------------------------------------------------------------------------------
-
-
-def values_of(key: Key) -> Sequence[Any]:
-    """Return the values that a try draws one of: all choices, half and twice a number; none of any other key."""
-    if key.name in SIZES and key.section == "resources":
-        return SIZES[key.name]
-    if key.section in OTHER_SECTIONS or "seed" in key.name or "state" in key.name:
-        return ()
-    if key.kind == "true or false":
-        return (True, False)
-    if isinstance(key.default, int) and key.default > 1:
-        return (key.default // 2, 2 * key.default)
-    chosen = list(choices_of(key.annotation))
-    return [[one] for one in chosen] if isinstance(key.default, list) else chosen
-
-
-def options(system: str, draw: random.Random) -> list[str]:
-    """Return settings, of which each may stand in a job beside those before it."""
-    text = import_module(f"tests.small_jobs.{system}").JOB
-    found = [*FIXED[system], "resources.memory_limit=64GiB"]
-    job = parse_job(text, name="job.toml", folder=Path(), settings=found)
-    for key in keys_of(system):
-        table, _, many = key.section.partition(".")
-        for section in [f"{table}.{name}" for name in getattr(job, table)] if many else [table]:
-            values = values_of(key)
-            if values and (key.section == "resources" or draw.random() < 0.25):
-                setting = f"{section}.{key.name}={toml_value(draw.choice(values))}"
-                try:
-                    parse_job(text, name="job.toml", folder=Path(), settings=[*found, setting])
-                except JobError:
-                    continue  # it does not go with the others
-                found.append(setting)
-    return found
-
-
-# --- a run -----------------------------------------------------------------------------------------------------
-
-
 @contextmanager
-def limited(n_bytes: int) -> Iterator[str]:
+def control_group(n_bytes: int) -> Iterator[str]:
     """Yield the file to which a process writes its number to have no more than so many bytes; "" for any number."""
     if not n_bytes:
         yield ""
         return
-    memory = CGROUPS / "memory"  # the first version has a tree for each resource
+    memory = CGROUPS / "memory"  # the first version of control groups has a tree for each resource
     group = (memory if memory.is_dir() else CGROUPS) / f"distembed-{os.getpid()}"
     group.mkdir()
     try:
@@ -180,57 +190,63 @@ def limited(n_bytes: int) -> Iterator[str]:
         group.rmdir()
 
 
-def ran(system: str, size: float, settings: Sequence[str], *, is_limited: bool = True) -> dict[str, Took] | str:
-    """Run a job and return what each stage took, or the last that it said if it failed."""
+def ran(system: str, size: float, settings: Sequence[str], *, is_held: bool = True) -> dict[str, Took] | str:
+    """Run a job and return what each stage took, or what it said at its end if it failed."""
     with tempfile.TemporaryDirectory(prefix="memory-") as place:
-        folder = Path(place)
-        write(system, folder, size)
-        job, log = load_job(str(folder / "job.toml"), settings=settings), folder / "stages"
-        planned = plan_job(job).process_bytes(job.resources.n_workers) if is_limited else 0
-        words = ["run", str(folder / "job.toml"), *(word for setting in settings for word in ("--set", setting))]
-        with limited(planned) as group:
-            command = [sys.executable, "-c", HELD, group, str(log), *words]
+        file, log = str(Path(place, "job.toml")), Path(place, "stages")
+        write(system, Path(place), size)
+        job = load_job(file, settings=settings)
+        planned = plan_job(job).process_bytes(job.resources.n_workers) if is_held else 0
+        words = [word for setting in settings for word in ("--set", setting)]
+        with control_group(planned) as group:
+            command = [sys.executable, "-c", MEASURED, group, str(log), "run", file, *words]
             done = subprocess.run(
-                command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+                command, cwd=place, env=environment(), capture_output=True, text=True, check=False
             )
-        stages = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         if done.returncode:
-            return f"exit {done.returncode} after {len(stages)} stages: {(done.stdout + done.stderr)[-2000:]}"
-        return {name: Took(*numbers) for name, *numbers in stages}
+            return f"exit {done.returncode}: {(done.stdout + done.stderr)[-400:]}"
+        return {name: Took(*numbers) for name, *numbers in map(json.loads, log.read_text().splitlines())}
 
 
-def compared(found: dict[str, Took], libraries: dict[str, Took]) -> Iterator[tuple[str, int, int, str]]:
-    """Yield what was planned and taken beside the libraries in each stage that says something, and what is wrong."""
-    for name, took in found.items():
-        taken = took.peak - libraries[name].peak
-        grown = took.peak - max(took.begun, libraries[name].peak)
-        above = grown > took.planned + LOADED or took.peak > WORKER_BYTES + max(one.planned for one in found.values())
-        if max(took.planned, taken) > LOADED:
-            yield name, took.planned, taken, f"{grown>>20} {'ABOVE' if above else '1.5' if took.planned > 1.5 * taken + LOADED else ''}"
+def judged(took: Took, libraries: Took, planned: int) -> tuple[int, str]:
+    """Return what a stage took beside the libraries, and whether it is above the plan, or the plan is wide."""
+    taken = took.peak - libraries.peak
+    grown = took.peak - max(took.begun, libraries.peak)
+    is_above = grown > took.planned + LOADED or took.peak > planned
+    return taken, "**ABOVE**" if is_above else "wide" if took.planned > 1.5 * taken + LOADED else ""
 
 
 def main(
-    *, seed: int = 0, times: int = 12, first: int = 0, systems: tuple[str, ...] = (*FIXED,), sizes: tuple[int, ...] = (1, 4, 16)
+    *,
+    seed: int = 0,
+    times: int = 12,
+    first: int = 0,
+    systems: tuple[str, ...] = (*LARGER,),
+    sizes: tuple[int, ...] = (1, 4, 16),
 ) -> None:
-    wrong = []
-    tell_head("stage", "size", "planned, MiB", "taken, MiB", "planned / taken", "")
+    tell_head("stage", "size", "planned, MiB", "taken, MiB", "process planned", "measured", "")
+    wrong: list[tuple[int, int, str]] = []
     for number in range(first, first + times):
         draw, system = random.Random(f"{seed} {number}"), systems[number % len(systems)]
-        libraries: dict[str, Took] | str = "not tried"
-        while isinstance(libraries, str):
+        while True:
             settings = options(system, draw)
-            libraries = ran(system, 1 / 16, settings, is_limited=False)
-            tell(f"{seed}:{number} {system} {' '.join(settings)} {libraries if isinstance(libraries, str) else ''}")
-        libraries = ran(system, 1 / 16, settings, is_limited=False)
-        assert not isinstance(libraries, str)
+            if not isinstance(
+                ran(system, 0.25, settings, is_held=False), str
+            ):  # it compiles what is not compiled yet
+                break
+        tell(f"{seed}:{number} {system} {' '.join(settings)}")
+        libraries = ran(system, 0.25, settings, is_held=False)
         for size in sizes:
             found = ran(system, size, settings)
-            if isinstance(found, str):
+            if isinstance(found, str) or isinstance(libraries, str):
                 tell(found)
-                wrong.append((number, size, "failed"))
+                wrong.append((number, size, "did not end well"))
                 continue
-            for name, planned, taken, what in compared(found, libraries):
-                ratio = f"{planned / max(taken, 1):.2f}"
-                tell_row(f"{system}: {name}", size, planned // MIB, taken // MIB, ratio, what)
+            planned = WORKER_BYTES + max(one.planned for one in found.values())
+            for name, took in found.items():
+                taken, what = judged(took, libraries[name], planned)
+                columns = (took.planned, taken, WORKER_BYTES + took.planned, took.peak)
+                if what or size == sizes[-1]:
+                    tell_row(f"{system} {name}", size, *(column >> 20 for column in columns), what)
                 wrong += [(number, size, name)] if "ABOVE" in what else []
-    assert not wrong, f"above their plans: {wrong}"
+    assert not wrong, f"above their plans, by try, size and stage: {wrong}"
