@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distembed.costs import Cost
+from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.imputation import (
     NEIGHBOR_COUNTS,
     QUERIES_AT_ONCE,
@@ -11,7 +12,6 @@ from distembed.evaluation.imputation import (
     kernel_ridge,
     linear_map,
 )
-from distembed.linalg.chunks import BLOCK_MEMORY
 
 ROW_COPIES, LINEAR_COPIES = 4, 7
 """Float64 copies of the rows of both tables that a method holds, and the fit of a linear map."""
@@ -51,10 +51,9 @@ def baseline_cost(method: Method, n_fitted: int, n_hidden: int, *, n_columns: in
 
 def recovery_cost(n_methods: int, n_known: int, n_hidden: int, n_components: int) -> Cost:
     """Return what `recovery` takes for methods in turn: the known vectors by directions, and ranks by blocks."""
-    ranked = min(BLOCK_MEMORY, 4 * 8 * n_known * n_hidden)
     held = 8 * ROW_COPIES * (n_known + n_hidden) * n_components + 3 * 8 * QUERIES_AT_ONCE * n_known
     names = n_methods * n_hidden
-    return Cost(n_methods, 4 * n_known * n_components, NAME_BYTES * names, ranked, held, graphs=n_methods)
+    return Cost(n_methods, 4 * n_known * n_components, NAME_BYTES * names, ranking_bytes(n_known, n_hidden), held, graphs=n_methods)
 
 
 def labels_cost(n_names: int, read_bytes: int, max_names: int) -> Cost:

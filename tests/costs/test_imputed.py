@@ -12,7 +12,9 @@ import pytest
 
 from distembed.costs import Cost
 from distembed.evaluation import imputation
+from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.imputation_costs import baseline_cost, labels_cost, recovery_cost
+from distembed.evaluation.transfer import score_retrieval
 
 METHODS = (
     imputation.kernel_ridge,
@@ -70,6 +72,12 @@ def test_ranks_and_shares_of_labels_take_what_their_cost_says(n_hidden: int) -> 
     rows, labels = np.arange(n_hidden), [str(number % 7) for number in range(n_known)]
     taken = held_bytes(lambda: imputation.recovery(known[rows], rows, known, labels=labels))
     assert_near(taken, recovery_cost(1, n_known, n_hidden, 20))
+
+
+def test_ranks_by_cosine_take_what_is_planned_for_a_block() -> None:
+    first = np.random.default_rng(0).random((1500, 8))
+    taken = held_bytes(lambda: score_retrieval(first, first[:1000], np.arange(1000)))
+    assert taken <= ranking_bytes(1500, 1000) <= 2 * taken
 
 
 @pytest.mark.parametrize("n_labels", [2, 1500])
