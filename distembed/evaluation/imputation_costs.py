@@ -53,7 +53,14 @@ def recovery_cost(n_methods: int, n_known: int, n_hidden: int, n_components: int
     """Return what `recovery` takes for methods in turn: the known vectors by directions, and ranks by blocks."""
     held = 8 * ROW_COPIES * (n_known + n_hidden) * n_components + 3 * 8 * QUERIES_AT_ONCE * n_known
     names = n_methods * n_hidden
-    return Cost(n_methods, 4 * n_known * n_components, NAME_BYTES * names, ranking_bytes(n_known, n_hidden), held, graphs=n_methods)
+    return Cost(
+        n_methods,
+        4 * n_known * n_components,
+        NAME_BYTES * names,
+        ranking_bytes(n_known, n_hidden),
+        held,
+        graphs=n_methods,
+    )
 
 
 def labels_cost(n_names: int, read_bytes: int, max_names: int) -> Cost:

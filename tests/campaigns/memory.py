@@ -2,14 +2,14 @@
 
     python -m tests.campaigns memory --seed 0 --times 12 [--systems psdvec topics] [--sizes 1 4 16]
 
-A try is a small job (`tests/small_jobs`) with options that the seed draws from the keys of its sections, run on generated
-data of each size; `--first N --times 1` repeats the try N. Each run is a process of its own in a control group (as root)
-with the memory that its plan says of it before it runs: the kernel kills what takes more.
+A try is a small job (`tests/small_jobs`) with options that the seed draws from the keys of its sections, run on
+generated data of each size; `--first N --times 1` repeats the try N. Each run is a process of its own in a control
+group (made by root) with the memory that its plan names before it runs: the kernel kills a process that takes more.
 
-The same job on a quarter of the least data shows what a process takes for libraries alone in each stage. What a stage takes
-beside that, and beside what earlier stages left in the process, is held against its part of the plan, once everything
-is counted: if it is above by more than `LOADED` bytes, or the process above its plan, the stage is `ABOVE`. It is `wide`
-where its part of the plan is more than 1.5 times of what it took beside the libraries, and `LOADED` bytes.
+The same job on a quarter of the least data shows what a process takes for libraries in each stage. What a stage takes
+beside that, and beside what earlier stages left, is held against its part of the plan once everything is counted. A
+stage is ABOVE if it takes `LOADED` bytes more, or the process more than its whole plan. Its plan is `wide` if it is
+more than 1.5 times of what the stage takes beside the libraries, and `LOADED` bytes more.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def options(system: str, draw: random.Random) -> list[str]:
 
 
 class Took(NamedTuple):
-    """What was planned for a stage beside the libraries, and what the process had before it and at its peak, in bytes."""
+    """Bytes that were planned for a stage beside the libraries, and of the process before it and at its peak."""
 
     planned: int
     begun: int
