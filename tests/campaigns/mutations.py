@@ -31,6 +31,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+import numba
+
 from tests.benchmarks.measures import needed, tell, tell_head, tell_row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,24 +50,19 @@ OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 SWAPPED = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list", "minimum": "maximum"}
 LIBRARIES = (
-    *(
-        "pytest",
-        "hypothesis.stateful",
-        "numpy",
-        "scipy.sparse.linalg",
-        "numba",
-        "llvmlite.binding",
-        "pandas",
-        "click",
-    ),
-    *(
-        "pyarrow.parquet",
-        "zarr.storage",
-        "dask.array",
-        "distributed",
-        "sklearn.utils.estimator_checks",
-        "pydantic",
-    ),
+    "pytest",
+    "hypothesis.stateful",
+    "numpy",
+    "scipy.sparse.linalg",
+    "llvmlite.binding",
+    "pandas",
+    "click",
+    "pyarrow.parquet",
+    "zarr.storage",
+    "dask.array",
+    "distributed",
+    "sklearn.utils.estimator_checks",
+    "pydantic",
 )
 """Imported once, for all forks."""
 SURVIVED = (0, 5)
@@ -191,6 +188,10 @@ def survives(changed: Mutant, number: int, tests: list[str], seconds: float) -> 
     os.utime(changed.file, (number, number))  # what Python compiled of another mutant is of another time
     pid = os.fork()
     if pid == 0:
+        if "njit" in changed.text:  # what numba compiled of other files has the old lines in it
+            os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(
+                Path.cwd().parent / f"compiled-{number}"
+            )
         run_tests(tests)
     deadline = time.monotonic() + seconds
     try:
