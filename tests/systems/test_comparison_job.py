@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,9 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp
     page = (workspace / "report/index.html").read_text()
     for what in ("Words that differ", "Both sides of each word", "own contexts", "occurrences in"):
         assert what in page
+    passages = re.findall(r"<li>(.*?) <small>", page)
+    assert passages
+    assert all(passage.count("<b>") == 2 for passage in passages)
     succeed("export", workspace, "--what", "changes", "--to", tmp_path / "changes.csv")
     with (tmp_path / "changes.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
