@@ -38,7 +38,7 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "topics": (("export", "{w}", "--to", "{w}.csv"),),
     "neighbors": (("export", "{w}", "--to", "{w}.csv"),),
-    "imputation": (("export", "{w}", "--to", "{w}.txt"),),
+    "imputation": (("export", "{w}", "--to", "{w}.parquet"),),
 }
 OLDER = {
     "psdvec": "psdvec.n_iter=3",
