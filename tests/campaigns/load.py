@@ -37,6 +37,7 @@ import psutil
 from distributed import Client, SchedulerPlugin
 
 import distembed as de
+from distembed.cli.failures import STOPPED
 from tests.benchmarks.measures import alone, tell, tell_head, tell_row
 from tests.campaigns.corruption import READERS, filled
 from tests.campaigns.kills import SECONDS, SYSTEMS, digest, job_words
@@ -82,12 +83,17 @@ def done(*words: str) -> None:
     assert ended.exit_code == 0, f"{words}: exit code {ended.exit_code}\n{ended.output}"
 
 
+def alone_read(system: str) -> list[tuple[str, ...]]:
+    """Return the commands that read one workspace of a system."""
+    return [words for words in READERS.get(system, (("status", "{w}"),)) if words[0] != "compare"]
+
+
 def use(folder: Path, workspace: Path, system: str, scheduler: str) -> None:
     """Run a job into a new workspace, run it again, and read it in each way."""
     words = [*filled(job_words(system), folder, workspace), "--scheduler", scheduler]
     done(*words)
     done(*words)
-    for reader in (("verify", "{w}"), ("status", "{w}"), *READERS.get(system, ())):
+    for reader in (("verify", "{w}"), *alone_read(system)):
         done(*filled(reader, folder, workspace))
     found = de.Workspace.open(workspace)
     for stage in found.stages().values():
@@ -198,9 +204,9 @@ def tasks(room: Path, *, rows: int, **_: Any) -> None:
 CHANGES = (("n_iter=2", False), ("n_iter=3", False), ("n_iter=3", True), ("n_iter=2", True))
 """What a writer does in turn: a parameter, and whether a second text is there."""
 
-READS = {words[0]: words for words in (*READERS["psdvec"], ("verify", "{w}"), ("status", "{w}"))}
+READS = {words[0]: words for words in (("verify", "{w}"), *alone_read("psdvec"))}
 JUDGED = ("neighbors", "evaluate", "export", "array")
-"""The reads of results; what `verify` and `status` say of a run that goes on may be anything."""
+"""The reads of results alone: the others say how far a run is, or read the text, which was changed before it."""
 
 
 def change(folder: Path, workspace: Path, number: int) -> list[str]:
@@ -340,7 +346,7 @@ def share(words: dict[str, list[str]], room: Path, wait: float) -> list[str]:
     time.sleep(wait)
     kill_group(first)
     ends += [end("two", beside), end("three", start(*words["three"]))]
-    is_told = second.returncode == 1 and is_sentence(second.stderr) and "being written" in second.stderr
+    is_told = second.returncode == STOPPED and is_sentence(second.stderr) and "being written" in second.stderr
     return [*ends, LOCKED if is_told else second.stderr]
 
 
