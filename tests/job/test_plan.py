@@ -194,6 +194,7 @@ def test_a_dense_solver_that_cannot_fit_is_refused_before_it_runs(tmp_path: Path
 def test_an_option_the_job_has_not_is_not_named(job_file: Path) -> None:
     job = load_job(job_file)
     assert changed(job, Remedy("psdvec.n_core", 100)) is None
+    assert Remedy("resources.block_memory", 2**17).setting == 'resources.block_memory = "128KiB"'
     assert changed(job, Remedy("vocabulary.min_documents", 7)).vocabulary.min_documents == 7
 
 
