@@ -15,7 +15,6 @@ from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.decomposition._nmf import _initialize_nmf
 from sklearn.metrics import normalized_mutual_info_score
-from sklearn.neighbors import kneighbors_graph
 
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization import nmf_rounds, row_lifts
@@ -34,12 +33,6 @@ def planted(n_docs=60, n_words=40, rank=3, seed=0, dtype=np.float64):
     X = csr_array(random.poisson(rate).astype(dtype))
     pairs = random.poisson(np.where(topic_of_word[:, None] == topic_of_word, 1.5, 0.05))
     return X, csr_array((0.75 * (pairs + pairs.T)).astype(dtype)), topic_of_doc
-
-
-def neighbors_of(X, k=4):
-    """The graph of documents of which one is among the nearest of the other."""
-    one_way = kneighbors_graph(X.toarray(), k, metric="cosine")
-    return csr_array(one_way.maximum(one_way.T))
 
 
 def lazy(matrix, rows):
@@ -161,56 +154,16 @@ def test_orthogonal_nmf_equals_the_oracle_after_50_rounds():
     np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("weight", [100.0, 1.0])
-def test_nmf_with_a_graph_equals_the_oracle_and_its_objective_never_rises(weight):
-    X, _, _ = planted()
-    A = neighbors_of(X)
-    model = NMF(3, graph_weight=weight, n_iter=50, tol=0).fit(X, graph=A)
-    Z, W, _ = start_of(model, X)
-    losses = []
-    for _ in range(50):
-        Z, W = plain.graph_nmf_round(X.toarray(), Z, W, A.toarray(), weight)
-        losses.append(plain.nmf_loss(X.toarray(), Z, W) + plain.graph_loss(Z, A.toarray(), weight))
-    np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(model.objective_, losses, rtol=1e-9)
-    assert (np.diff(model.objective_) <= 1e-9 * model.objective_[0]).all()
-
-
-def test_the_documents_of_a_consensus_are_tied_too():
-    X, _, _ = planted()
-    A = neighbors_of(X)
-    model = NMF(3, graph_weight=5).fit_consensus(X, [NMF(3).fit(X).word_factors_], graph=A)
-    Z = np.ones((60, 3))
-    for _ in range(nmf_rounds.TIED_ROUNDS):
-        Z = plain.tied_documents(X.toarray(), Z, model.word_factors_, A.toarray(), 5)
-    np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-9)
-    loss = plain.nmf_loss(X.toarray(), Z, model.word_factors_) + plain.graph_loss(Z, A.toarray(), 5)
-    assert model.objective_ == pytest.approx(loss)
-
-
-def test_a_graph_of_other_documents_or_of_one_way_is_refused():
-    X, _, _ = planted()
-    with pytest.raises(ValueError, match=r"graph has shape .*59, 59.* and X has 60 documents"):
-        NMF(3).fit(X, graph=neighbors_of(X)[:59, :59])
-    with pytest.raises(ValueError, match=r"graph is not symmetric .*graph.maximum\(graph.T\)"):
-        NMF(3).fit(X, graph=kneighbors_graph(X.toarray(), 4, metric="cosine"))
-
-
-@pytest.mark.parametrize(("weight", "tie"), [(1.0, 0.0), (0.1, 0.0), (0.0, 0.0), (0.5, 2.0)])
+@pytest.mark.parametrize("weight", [1.0, 0.1, 0.0])
 @pytest.mark.parametrize("init", ["spherical_kmeans", "random", "nndsvd"])
-def test_semantic_nmf_equals_the_oracle_after_50_rounds(init, weight, tie):
-    """With a graph where its term has a weight."""
+def test_semantic_nmf_equals_the_oracle_after_50_rounds(init, weight):
     X, M, _ = planted()
-    A = neighbors_of(X)
-    model = SemanticNMF(3, shift=1, semantic_weight=weight, graph_weight=tie, init=init, n_iter=50)
-    model.fit(X, M, graph=A if tie else None)
+    model = SemanticNMF(3, shift=1, semantic_weight=weight, init=init, n_iter=50).fit(X, M)
     Z, W, S = start_of(model, X, M)
     losses = []
     for _ in range(50):
-        Z, W, S = plain.semantic_round(X.toarray(), M.toarray(), Z, W, S, weight, A.toarray(), tie)
-        both = plain.semantic_loss(X.toarray(), M.toarray(), Z, W, S, weight)
-        losses.append(both + plain.graph_loss(Z, A.toarray(), tie))
+        Z, W, S = plain.semantic_round(X.toarray(), M.toarray(), Z, W, S, weight)
+        losses.append(plain.semantic_loss(X.toarray(), M.toarray(), Z, W, S, weight))
     np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(model.core_, S, rtol=1e-6, atol=1e-9)
@@ -362,29 +315,11 @@ def _close(tolerance):
     return lambda a, b: np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-def fit_tied(model, X):
-    return model.fit(X, graph=neighbors_of(planted()[0]))
-
-
-def fit_tied_by_blocks(model, X):
-    """With another grid than that of X."""
-    return model.fit(X, graph=lazy(neighbors_of(planted()[0]), CHUNKS["even"]))
-
-
-@pytest.mark.parametrize(
-    ("model", "fit"),
-    [
-        (NMF(3, n_iter=10, tol=0), NMF.fit),
-        (NMF(3, n_iter=5, tol=0), fit_tied),
-        (NMF(3, n_iter=2, tol=0, n_init=2), fit_tied_by_blocks),
-        (OrthogonalNMF(3, n_iter=10), OrthogonalNMF.fit),
-    ],
-)
-def test_blocks_do_not_change_the_rivals(model, fit, monkeypatch):
-    monkeypatch.setattr(nmf_rounds, "TIED_ROUNDS", 5)
+@pytest.mark.parametrize("kind", [NMF, OrthogonalNMF])
+def test_blocks_do_not_change_the_rivals(kind):
     X, _, _ = planted()
-    whole = fit(clone(model), X)
-    parts = fit(clone(model), lazy(X, CHUNKS["ragged"]))
+    whole = kind(3, n_iter=10, tol=0).fit(X)
+    parts = kind(3, n_iter=10, tol=0).fit(lazy(X, CHUNKS["ragged"]))
     np.testing.assert_allclose(
         np.asarray(parts.document_factors_), whole.document_factors_, rtol=1e-8, atol=1e-10
     )

@@ -36,9 +36,9 @@ def orthogonal_round(X, Z, W):
     return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
 
 
-def semantic_round(X, M, Z, W, S, weight, A, graph_weight):
-    """Ailem, Salah & Nadif (2017), equation 7, with the weight on M, and the documents tied by a graph."""
-    Z = tied_documents(X, Z, W, A, graph_weight)
+def semantic_round(X, M, Z, W, S, weight, A=None, graph_weight=0.0):
+    """Ailem, Salah & Nadif (2017), equation 7, with the weight on M; the documents may be tied by a graph."""
+    Z = tied_documents(X, Z, W, np.zeros((len(X), len(X))) if A is None else A, graph_weight)
     W = W * divide(X.T @ Z + 2 * weight * M @ W @ S, W @ (2 * weight * S @ W.T @ W @ S + Z.T @ Z))
     S = S * divide(W.T @ M @ W, W.T @ W @ S @ W.T @ W)
     return Z, W, S
