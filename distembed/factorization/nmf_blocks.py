@@ -116,7 +116,7 @@ def update_documents(X: csr_array, Z: Floats, W: Floats, WW: Floats) -> Floats:
 def update_tied_documents(
     XW: Floats, Z: Floats, WW: Floats, A: csr_array, AZ: Floats, *, weight: float
 ) -> Floats:
-    """Return Z ∘ (X W + λ A Z) / (Z WᵀW + λ D Z), D the sums of the rows of A: Cai et al. (2011), equation 15."""
+    """Return Z ∘ (X W + λ A Z) / (Z WᵀW + λ D Z), D the sums of the rows of A: Cai et al. (2011)."""
     denominator = Z @ WW.astype(Z.dtype, copy=False) + weight * _degrees(A, Z.dtype) * Z
     return multiply_by_ratio(Z, XW + weight * AZ, denominator)
 

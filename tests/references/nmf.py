@@ -45,13 +45,13 @@ def semantic_round(X, M, Z, W, S, weight, A=None, graph_weight=0.0):
 
 
 def tied_documents(X, Z, W, A, weight):
-    """Cai, He, Han & Huang (2011), equation 15."""
+    """Cai, He, Han & Huang (2011)."""
     D = np.diag(A.sum(axis=1))
     return Z * divide(X @ W + weight * A @ Z, Z @ W.T @ W + weight * D @ Z)
 
 
 def graph_nmf_round(X, Z, W, A, weight):
-    """Cai, He, Han & Huang (2011), equations 14 and 15, the documents first."""
+    """Cai, He, Han & Huang (2011), the documents first."""
     Z = tied_documents(X, Z, W, A, weight)
     return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
 
