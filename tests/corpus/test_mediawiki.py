@@ -171,7 +171,9 @@ def test_utf_16_and_declared_encodings(tmp_path, dump):
         "latin.xml": b'<?xml version="1.0" encoding="iso-8859-1"?>' + dump.encode("latin-1"),
         "doctype.xml": b"<!DOCTYPE mediawiki>" + dump.encode(),
     }.items():
-        assert texts(write(tmp_path / name, data), partition_bytes=300) == expected  # none of them can be divided
+        assert (
+            texts(write(tmp_path / name, data), partition_bytes=300) == expected
+        )  # none of them can be divided
 
 
 @pytest.mark.parametrize("namespaces", [(0,), None])
