@@ -204,6 +204,10 @@ def test_too_many_tasks_name_the_block_memory_of_fewer(english: Job) -> None:
         ValueError, match=r'204,800 tasks, over 100,000.* 204,800: set resources.block_memory = "256MiB"'
     ):
         many(english).check()
+    small = changed(english, Remedy("resources.block_memory", 1000))
+    assert small is not None
+    with pytest.raises(ValueError, match='set resources.block_memory = "2000"'):
+        Needs(lambda _: 1, n_tasks=lambda job: 2 * 10**8 // job.resources.block_memory)(small).check()
 
 
 def two_stages(n_core: int, n_vectors: int, *, n_rounds: int = 1) -> Callable[[Job], Plan]:
