@@ -23,7 +23,7 @@ LABEL_COPIES = 6
 """Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
 
 VOTE_BYTES = 9
-"""Bytes of a pair of neighbors that vote: whether their labels are equal, and the share of one for that of the other."""
+"""Bytes of a pair of neighbors that vote: whether their labels are equal, and the share of one for the other's."""
 
 NAME_BYTES = 64
 """Bytes of a name in the table of what a method found: the name, its fold, and four numbers."""

@@ -228,19 +228,18 @@ def main(
     wrong: list[tuple[int, int, str]] = []
     for number in range(first, first + times):
         draw, system = random.Random(f"{seed} {number}"), systems[number % len(systems)]
-        while True:
+        settings = options(system, draw)
+        while isinstance(
+            ran(system, 0.25, settings, is_held=False), str
+        ):  # refused; else it compiles the kernels
             settings = options(system, draw)
-            if not isinstance(
-                ran(system, 0.25, settings, is_held=False), str
-            ):  # it compiles what is not compiled yet
-                break
         tell(f"{seed}:{number} {system} {' '.join(settings)}")
         libraries = ran(system, 0.25, settings, is_held=False)
         for size in sizes:
             found = ran(system, size, settings)
             if isinstance(found, str) or isinstance(libraries, str):
-                tell(found)
-                wrong.append((number, size, "did not end well"))
+                tell(found)  # of more data a method may refuse what it took of less
+                wrong += [(number, size, "killed")] if str(found).startswith("exit -") else []
                 continue
             planned = WORKER_BYTES + max(one.planned for one in found.values())
             for name, took in found.items():
