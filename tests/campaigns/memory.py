@@ -54,9 +54,10 @@ def now(name):
     return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
 def measured(standing, of):
     open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
-    name, begun, ran, peak = standing.spec.name, now("VmRSS"), real(standing, of), now("VmHWM")
+    name, begun, ran, process = standing.spec.name, now("RssAnon"), real(standing, of), now("VmHWM")
     planned = run._plan_of_run(of).stages[name].peak_bytes(of.job.resources.n_workers)
-    print(json.dumps([name, planned, begun, peak]), file=open(log, "a"))
+    # Pages of files, of which the kernel lets a process have as many as it likes, are no part of what a stage takes.
+    print(json.dumps([name, planned, begun, process - now("RssFile"), process]), file=open(log, "a"))
     return ran
 run._run_stage = measured
 main()
@@ -167,11 +168,12 @@ def options(system: str, draw: random.Random) -> list[str]:
 
 
 class Took(NamedTuple):
-    """Bytes that were planned for a stage beside the libraries, and of the process before it and at its peak."""
+    """Bytes planned for a stage beside the libraries, its own before it and at its peak, and the peak of the process."""
 
     planned: int
     begun: int
     peak: int
+    process: int
 
 
 @contextmanager
@@ -212,7 +214,7 @@ def judged(took: Took, libraries: Took, planned: int) -> tuple[int, str]:
     """Return what a stage took beside the libraries, and whether it is above the plan, or the plan is wide."""
     taken = took.peak - libraries.peak
     grown = took.peak - max(took.begun, libraries.peak)
-    is_above = grown > took.planned + LOADED or took.peak > planned
+    is_above = grown > took.planned + LOADED or took.process > planned
     return taken, "**ABOVE**" if is_above else "wide" if took.planned > 1.5 * taken + LOADED else ""
 
 
@@ -244,7 +246,7 @@ def main(
             planned = WORKER_BYTES + max(one.planned for one in found.values())
             for name, took in found.items():
                 taken, what = judged(took, libraries[name], planned)
-                columns = (took.planned, taken, WORKER_BYTES + took.planned, took.peak)
+                columns = (took.planned, taken, WORKER_BYTES + took.planned, took.process)
                 if what or size == sizes[-1]:
                     tell_row(f"{system} {name}", size, *(column >> 20 for column in columns), what)
                 wrong += [(number, size, name)] if "ABOVE" in what else []
