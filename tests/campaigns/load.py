@@ -300,7 +300,8 @@ def is_right(reader: str, was_read: bool, text: str, whole: dict[str, set[str]])
 
 def is_sentence(text: str) -> bool:
     last = (text.splitlines() or [""])[-1]
-    return last.startswith("distembed: ") and "DISTEMBED_DEBUG" not in text and "Traceback" not in text
+    is_trace = "DISTEMBED_DEBUG" in text or "Traceback" in text
+    return last.startswith("distembed: ") and len(last.split()) > 4 and not is_trace
 
 
 # --- two users of a cluster ------------------------------------------------------------------------------------
