@@ -21,8 +21,10 @@ SHORT = (
     "bits --times 8 --systems neighbors topics",
     "mutations --times 2 --folders display",
     "fuzzing --times 5 --seed 7",
+    "load --parts loop --seconds 240 --systems neighbors imputation",
+    "load --parts tasks readers users --rows 60 --n-readers 10 --times 3",
     pytest.param(
-        "starvation --times 4 --systems neighbors",
+        "starvation --times 7 --systems neighbors",
         marks=pytest.mark.skipif(os.geteuid() != 0, reason="mounts disks: run it as root, or in unshare -rm"),
     ),
 )
