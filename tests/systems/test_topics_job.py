@@ -65,6 +65,7 @@ def test_a_run_finds_the_classes_and_says_so(finished: tuple[Path, str]) -> None
     found = {frozenset(row["words"]) for row in topics if row["method"] == "semantic_nmf"}
     assert found == {frozenset(words) for words in CLASSES.values()}
     page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    assert "consensus of 3, kept" in page.replace("<wbr>", "")
     for title in (
         "Topics of Semantic-NMF",
         "Topics of NMF",
@@ -321,6 +322,12 @@ def test_a_model_from_a_workspace_is_lazy(finished: tuple[Path, str]) -> None:
     once = [size for size in sizes if size > 20_000]  # the digests and the words
     assert len(once) <= 3 < factors.numblocks[0]
     assert np.median(sizes) < 10_000
+
+
+def test_a_model_finds_documents_in_the_block_that_has_them(in_blocks: Path) -> None:
+    workspace = de.Workspace.open(in_blocks)
+    X, stored = workspace.array("tf_idf"), workspace.array("document_factors").compute()
+    assert de.SemanticNMF.from_workspace(workspace).transform(X).compute().tobytes() == stored.tobytes()
 
 
 def test_a_model_is_read_from_an_opened_workspace_of_its_method(
