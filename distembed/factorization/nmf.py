@@ -54,7 +54,8 @@ class NMF(DocumentFactorization):
     """Factorize documents × words into non-negative document and word factors.
 
     Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, and with a graph A of the documents, as Cai et al. (2011), the same plus
-    ``½ λ tr(Zᵀ (D - A) Z)``, D the sums of the rows of A, which pulls the factors of neighbors together.  Equivalent on
+    ``½ λ tr(Zᵀ (D - A) Z)``, D the sums of the rows of A, which pulls the factors of neighbors together (and makes Z
+    smaller and W larger, which labels do not depend on).  Equivalent on
     small input, without a graph: `sklearn.decomposition.NMF` with solver "mu" or "cd" and twice the rank-free loss.
 
     Parameters
@@ -187,12 +188,14 @@ class NMF(DocumentFactorization):
         >>> model.labels_.tolist()
         [1, 1, 0, 0]
 
-        The last document alone is about taxes; its neighbor is one about dogs:
+        The next document is about a dog and a tax, and a neighbor of the first:
 
+        >>> X[3] = [0, 1, 1, 0]
         >>> graph = np.zeros((4, 4))
-        >>> graph[1, 3] = graph[3, 1] = 1
-        >>> model.fit(X, graph=graph).labels_.tolist()
-        [1, 1, 0, 1]
+        >>> graph[0, 3] = graph[3, 0] = 1
+        >>> tied = de.NMF(n_components=2, tol=0).fit(X, graph=graph)
+        >>> model.fit(X).labels_.tolist(), tied.labels_.tolist()
+        ([1, 1, 0, 0], [1, 1, 0, 1])
         """
         check_options(self)
         self._fit_documents(X, plain_start, partial(nmf_round, self.solver), graph)

@@ -24,7 +24,9 @@ SHORT = (
     "bits --times 8 --systems neighbors topics",
     "mutations --times 2 --folders display",
     "fuzzing --times 5 --seed 7",
-    pytest.param("starvation --times 4 --systems neighbors", marks=AS_ROOT),
+    "load --parts loop --seconds 240 --systems neighbors imputation",
+    "load --parts tasks readers users --rows 60 --n-readers 10 --times 3",
+    pytest.param("starvation --times 7 --systems neighbors", marks=AS_ROOT),
     pytest.param("memory --times 3 --systems neighbors imputation topics --sizes 1 4", marks=AS_ROOT),
 )
 
