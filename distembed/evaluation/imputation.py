@@ -486,7 +486,8 @@ def neighbor_label_accuracy(
     near = _nearest_others(rows, asked, max(counts))
     voters = codes[near.rows]
     return {
-        k: float((_votes(voters[:, :k], near.distances[:, :k], weights) == codes[asked]).mean()) for k in counts
+        k: float((_votes(voters[:, :k], near.distances[:, :k], weights) == codes[asked]).mean())
+        for k in counts
     }
 
 
@@ -519,7 +520,9 @@ def _nearest_others(rows: Floats, asked: NDArray[np.int64], k: int) -> _Nearest:
         with one_blas_thread():
             distances = pairwise_distances(rows[queries], rows)
         distances[np.arange(queries.size), queries] = np.inf
-        order = np.argsort(distances, axis=1, kind="stable")[:, :k].copy()  # a view would keep the order of all rows
+        order = np.argsort(distances, axis=1, kind="stable")[
+            :, :k
+        ].copy()  # a view would keep the order of all rows
         found.append(order)
         lengths.append(np.take_along_axis(distances, order, axis=1))
     return _Nearest(np.concatenate(found), np.concatenate(lengths))

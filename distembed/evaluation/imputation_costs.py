@@ -23,7 +23,7 @@ LABEL_COPIES = 6
 """Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
 
 VOTE_BYTES = 9
-"""Bytes of a pair of neighbors that vote: whether their labels are equal, and the share of one for that of the other."""
+"""Bytes of a pair of neighbors that vote: whether their labels are equal, and the share of one for the other's."""
 
 NAME_BYTES = 64
 """Bytes of a name in the table of what a method found: the name, its fold, and four numbers."""
@@ -53,7 +53,14 @@ def recovery_cost(n_methods: int, n_known: int, n_hidden: int, n_components: int
     """Return what `recovery` takes for methods in turn: the known vectors by directions, and ranks by blocks."""
     held = 8 * ROW_COPIES * (n_known + n_hidden) * n_components + 3 * 8 * QUERIES_AT_ONCE * n_known
     names = n_methods * n_hidden
-    return Cost(n_methods, 4 * n_known * n_components, NAME_BYTES * names, ranking_bytes(n_known, n_hidden), held, graphs=n_methods)
+    return Cost(
+        n_methods,
+        4 * n_known * n_components,
+        NAME_BYTES * names,
+        ranking_bytes(n_known, n_hidden),
+        held,
+        graphs=n_methods,
+    )
 
 
 def labels_cost(n_names: int, read_bytes: int, max_names: int) -> Cost:

@@ -238,6 +238,7 @@ def read(reader: str, folder: Path, workspace: Path) -> tuple[bool, str]:
 
 def read_on(folder: Path, workspace: Path, number: int, log: Path) -> None:
     """Read a workspace in one way after the other, until there is a file `stop`, and note what was read."""
+    os.nice(9)  # the more readers there are, the less they keep the writer from its work
     ways = [*READS, "array"]
     with log.open("w") as notes:
         for turn in count(number):
@@ -284,21 +285,23 @@ def judge(reads: list[tuple[str, bool, str]], whole: dict[str, set[str]]) -> Non
         found = [(was_read, text) for name, was_read, text in reads if name == reader]
         bad = [text for was_read, text in found if not is_right(reader, was_read, text, whole)]
         tell_row(reader, sum(was for was, _ in found), sum(not was for was, _ in found), len(bad))
-        sentences |= {re.sub(r"\S*[/\d]\S*", "…", text[-300:]) for was_read, text in found if not was_read}
+        told = [text.splitlines()[-1] for was_read, text in found if not was_read and text.strip()]
+        sentences |= {re.sub(r"\S*[/\d]\S*", "…", line[:150]) for line in told if reader != "status"}
         wrong |= {f"{reader}: {text[-600:]}" for text in bad}
     tell("\n".join(sorted(sentences)))
-    assert not wrong, "\n".join(sorted(wrong))
+    assert not wrong, "\n".join(sorted(wrong)[:5])
 
 
 def is_right(reader: str, was_read: bool, text: str, whole: dict[str, set[str]]) -> bool:
     if was_read and reader in JUDGED:
         return text in whole[reader]
-    return was_read or (reader == "verify" and "Traceback" not in text) or is_sentence(text)
+    return was_read or reader == "status" or is_sentence(text)
 
 
 def is_sentence(text: str) -> bool:
     last = (text.splitlines() or [""])[-1]
-    return last.startswith("distembed: ") and "DISTEMBED_DEBUG" not in text and "Traceback" not in text
+    is_trace = "DISTEMBED_DEBUG" in text or "Traceback" in text
+    return last.startswith("distembed: ") and len(last.split()) > 4 and not is_trace
 
 
 # --- two users of a cluster ------------------------------------------------------------------------------------

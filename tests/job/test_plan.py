@@ -206,7 +206,7 @@ def test_too_many_tasks_name_the_block_memory_of_fewer(english: Job) -> None:
         many(english).check()
     small = changed(english, Remedy("resources.block_memory", 1000))
     assert small is not None
-    with pytest.raises(ValueError, match='set resources.block_memory = "2000"'):
+    with pytest.raises(ValueError, match=r'set resources\.block_memory = "2000"'):
         Needs(lambda _: 1, n_tasks=lambda job: 2 * 10**8 // job.resources.block_memory)(small).check()
 
 

@@ -176,6 +176,7 @@ def test_the_share_of_topics_by_what_is_known_of_documents(
     """A figure and a table in the report, a figure of its own, and an export: of every column of a few values."""
     page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     assert page.count("Topics by kind") >= 2
+    assert re.search(r">\d+(<wbr>| )*±(<wbr>| )*\d+<", page)
     done = succeed("export", finished[0], "--what", "shares", "--to", tmp_path / "s.csv")
     assert "9 shares of topics" in done.output
     rows = pacsv.read_csv(tmp_path / "s.csv").to_pylist()
