@@ -52,10 +52,6 @@ def document_passages(
         if number < documents.num_rows:
             break
         number -= documents.num_rows
-    else:
-        raise ValueError(
-            f"the corpus has {number} documents fewer than needed: give the number of one it has"
-        )
     pieces = (batch.ids[batch.document == number] for batch in tokens.iter_partition(partition))
     ids = np.concatenate([np.empty(0, np.int32), *pieces])
     dictionary = tokens.words(partition)["word"].combine_chunks()

@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.paths import name_files
-from distembed.corpus.streams import Partition, Progress, decompressed, not_utf8, option_text
+from distembed.corpus.streams import Partition, Progress, decompressed, not_decoded, not_utf8, option_text
 from distembed.formats.encodings import (
     HEAD_BYTES,
     ONE_BYTE,
@@ -101,9 +101,7 @@ def _check_decodes(partition: Partition, data: bytes) -> None:
     except UnicodeDecodeError as error:
         if is_utf8(partition.encoding):
             raise not_utf8(partition.url, error.start, data[error.start], partition.section) from error
-        raise CorpusError(
-            f"{partition.url} is not {partition.encoding}: {error.reason} at {error.start}"
-        ) from error
+        raise not_decoded(partition, error) from error
 
 
 def check_is_text(partition: Partition, head: Head) -> None:

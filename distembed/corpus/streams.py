@@ -232,11 +232,16 @@ def recoded(pieces: Iterator[Piece], partition: Partition) -> Iterator[Piece]:
             n_before += len(data)
         yield Piece(decoder.decode(b"", True).encode(), owned=True)
     except UnicodeDecodeError as error:
-        raise CorpusError(
-            f"{partition.url} is not {partition.encoding}: {error.reason} near byte {n_before + error.start}; "
-            f"give its {option_text(partition.section, 'encoding')}, or "
-            f"{option_text(partition.section, 'errors', 'replace')}."
-        ) from error
+        raise not_decoded(partition, error, n_before) from error
+
+
+def not_decoded(partition: Partition, error: UnicodeDecodeError, n_before: int = 0) -> CorpusError:
+    """Return the error for text that is not in its encoding, after so many bytes that were."""
+    return CorpusError(
+        f"{partition.url} is not {partition.encoding}: {error.reason} near byte {n_before + error.start}; "
+        f"give its {option_text(partition.section, 'encoding')}, or "
+        f"{option_text(partition.section, 'errors', 'replace')}."
+    )
 
 
 def decompressed(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[bytes]:

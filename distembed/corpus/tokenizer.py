@@ -167,7 +167,9 @@ class Tokenizer:
         except (ImportError, AttributeError) as error:
             raise ValueError(f'The tokenizer "{self.pattern}" cannot be imported ({error}).') from error
         if not callable(function):
-            raise TypeError(f'The tokenizer "{self.pattern}" is a {type(function).__name__}, not a function.')
+            raise TypeError(
+                f'The tokenizer "{self.pattern}" is of type {type(function).__name__}: name a function.'
+            )
         return function
 
 

@@ -149,7 +149,11 @@ def parsed_manifest(place: str, text: bytes) -> Mapping[str, Any]:
         found = json.loads(text)
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not {"n_cells", "total", "words_digest"} <= found.keys():
+    if (
+        not isinstance(found, dict)
+        or not {"n_cells", "total", "words_digest"} <= found.keys()
+        or not isinstance(found["n_cells"], int)
+    ):
         raise ValueError(f"the manifest in {place} is damaged: export the table again")
     return found
 

@@ -281,14 +281,8 @@ def _parquet_cells(
 def _looked_up(
     path: str, batch: pa.RecordBatch, name: str, start: int, words: Vocabulary, closed: bool
 ) -> NDArray[np.int32]:
-    column = batch[name]
-    if column.null_count:
-        place = column.is_null().index(True).as_py()
-        raise CountTableError(f"{path}, row {start + place:,} has no {name}: give it one, or remove the row")
-    try:
-        numbers = words.index(column.cast(pa.string()))
-    except pa.ArrowException as error:
-        raise CountTableError(f"{path}: the column {name} holds no texts ({error})") from error
+    column = _texts(path, batch, name, start)
+    numbers = words.index(column)
     unknown = np.flatnonzero(numbers < 0)
     if closed and unknown.size:
         word = column[int(unknown[0])].as_py()
@@ -299,13 +293,26 @@ def _looked_up(
     return numbers
 
 
+def _texts(path: str, batch: pa.RecordBatch, name: str, start: int) -> pa.Array:
+    column = batch[name]
+    if column.null_count:
+        place = column.is_null().index(True).as_py()
+        raise CountTableError(f"{path}, row {start + place:,} has no {name}: give it one, or remove the row")
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise CountTableError(
+            f"{path}: the column {name} holds no texts ({error}); write words in it"
+        ) from error
+
+
 def _numbers(path: str, column: pa.Array, start: int) -> NDArray[np.float64]:
     """Return the counts of a column; one that is missing is NaN."""
     try:
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowException as error:
         raise CountTableError(
-            f"{path}, row {start:,}: the column count holds no numbers ({error})"
+            f"{path}, row {start:,}: the column count holds no numbers ({error}); write counts of 0 or more in it"
         ) from error
     return np.asarray(values, np.float64)
 
@@ -329,7 +336,8 @@ def parquet_sums(table: CountTable, n_cells: int) -> tuple[pa.Array, NDArray[np.
                     f"{table.path}, row {start + place:,}: the count is {values[place]:g}; give counts of 0 or more"
                 )
             sides = [
-                pa.table({"word": batch[name].cast(pa.string()), "count": values}) for name in COLUMNS[:2]
+                pa.table({"word": _texts(table.path, batch, name, start), "count": values})
+                for name in COLUMNS[:2]
             ]
             found = pa.concat_tables([found, *sides]).group_by("word").aggregate([("count", "sum")])
             found = found.rename_columns({"count_sum": "count"}).select(["word", "count"])
@@ -385,11 +393,13 @@ def _npz_shapes(path: str, archive: zipfile.ZipFile) -> tuple[tuple[int, int], i
         )
     n_rows, n_columns = _member(path, archive, "shape").tolist()
     lengths = {}
-    for name in ("indices", "data"):
+    for name, kinds in (("indices", "iu"), ("data", "iuf")):
         with archive.open(f"{name}.npy") as member:
             shape, _, dtype = npy_header(member)
-        if len(shape) != 1 or dtype.kind not in "iuf":
-            raise CountTableError(f"{path}: {name} is {dtype} of shape {shape}, and no vector of numbers")
+        if len(shape) != 1 or dtype.kind not in kinds:
+            raise CountTableError(
+                f"{path}: {name} is {dtype} of shape {shape}, and no vector of numbers; save it again"
+            )
         lengths[name] = shape[0]
     if n_rows != n_columns or lengths["indices"] != lengths["data"]:
         raise CountTableError(

@@ -1,12 +1,16 @@
 """Change a random place of the program, and check whether a test of its folder fails.
 
-    python -m tests.campaigns mutations --seed 0 --times 300 [--folders storage job] [--seconds 300]
+    pytest -n 2 --cov=distembed --cov-context=test --cov-report= tests
+    python -m tests.campaigns mutations --seed 0 --times 300 [--reached .coverage] [--folders storage job]
 
 A mutation flips a comparison, negates a condition, moves a number by one, drops a statement that only calls, swaps min
 and max, any and all, + and -, `and` and `or`, or returns nothing. It is made in a copy of the checkout, in which the
-tests of the file and then of its folder run (`tests/X` for `distembed/X`) until one fails. A mutation survives if all
-of them pass; it is printed with its place, the line before and the line after. Try N of a seed is always the same:
-`--first N --times 1` repeats it. A run that takes longer than the limit counts as fallen, since a test would say so.
+tests of the file and then of its folder run (`tests/X` for `distembed/X`) until one fails. With `--reached`, what
+coverage.py wrote in the first command, the nearest `--most` tests run that reach the changed lines; what numba compiles
+and what another process runs is not in that file, and has the tests of its folder. A mutation survives if all pass; it
+is printed with its place, the line before and the line after. Tests that run longer than `--seconds` are counted apart:
+most of them wait for what the mutation keeps from ending. Try N of a seed is always the same: `--first N --times 1`
+repeats it.
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from tests.benchmarks.measures import tell, tell_head, tell_row
+import numba
+
+from tests.benchmarks.measures import needed, tell, tell_head, tell_row
 
 ROOT = Path(__file__).resolve().parents[2]
 OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -44,24 +50,19 @@ OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 SWAPPED = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list", "minimum": "maximum"}
 LIBRARIES = (
-    *(
-        "pytest",
-        "hypothesis.stateful",
-        "numpy",
-        "scipy.sparse.linalg",
-        "numba",
-        "llvmlite.binding",
-        "pandas",
-        "click",
-    ),
-    *(
-        "pyarrow.parquet",
-        "zarr.storage",
-        "dask.array",
-        "distributed",
-        "sklearn.utils.estimator_checks",
-        "pydantic",
-    ),
+    "pytest",
+    "hypothesis.stateful",
+    "numpy",
+    "scipy.sparse.linalg",
+    "llvmlite.binding",
+    "pandas",
+    "click",
+    "pyarrow.parquet",
+    "zarr.storage",
+    "dask.array",
+    "distributed",
+    "sklearn.utils.estimator_checks",
+    "pydantic",
 )
 """Imported once, for all forks."""
 SURVIVED = (0, 5)
@@ -122,10 +123,11 @@ MUTATIONS: tuple[Callable[[ast.AST], bool], ...] = (flip, negate, move, drop, sw
 
 
 class Mutant(NamedTuple):
-    """A changed file: its path, the kind of change, the text, and the lines before and after."""
+    """A changed file: its path, the kind of change, the numbers of the lines, the text, the lines before and after."""
 
     file: Path
     kind: str
+    where: range
     text: str
     lines: str
 
@@ -149,12 +151,29 @@ def mutant(file: Path, drawn: random.Random) -> Mutant | None:
     if not fitting:
         return None
     before = ast.unparse(tree)
-    kind(nodes[drawn.choice(fitting)])
+    changed = nodes[drawn.choice(fitting)]
+    part = changed.test if isinstance(changed, ast.If | ast.While) else changed
+    where = range(part.lineno, (part.end_lineno or part.lineno) + 1)
+    kind(changed)
     after = ast.unparse(ast.fix_missing_locations(tree))
     lines = [
         line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[:2] in ("- ", "+ ")
     ]
-    return Mutant(file, kind.__name__, after, "\n".join(lines))
+    return Mutant(file, kind.__name__, where, after, "\n".join(lines))
+
+
+def reaching(changed: Mutant, reached: Any, most: int) -> list[str]:
+    """Return the tests that reach the changed lines, of the file, its folder and others, or those of the folder."""
+    contexts = reached.contexts_by_lineno(changed.file.as_posix()) if reached else {}
+    found = {name.rpartition("|") for line in changed.where for name in contexts.get(line, ()) if name}
+    shared = {
+        test.partition("::")[0] for test, _, phase in found if phase == "setup"
+    }  # files whose tests share it
+    names = shared | {test for test, _, _ in found if test.partition("::")[0] not in shared}
+    if not names:
+        return tests_of(changed.file)
+    near = tests_of(changed.file)
+    return sorted(names, key=lambda name: ([not name.startswith(place) for place in near], name))[:most]
 
 
 def tests_of(file: Path) -> list[str]:
@@ -166,19 +185,23 @@ def tests_of(file: Path) -> list[str]:
     return [*own, (folder if folder.exists() else Path("tests/systems")).as_posix()]
 
 
-def survives(changed: Mutant, number: int, seconds: float) -> bool:
-    """Run the tests of a mutant in this copy of the checkout; return whether none failed."""
+def survives(changed: Mutant, number: int, tests: list[str], seconds: float) -> bool | None:
+    """Run tests of a mutant in this copy of the checkout; return whether none failed, or None if they did not end."""
     whole = changed.file.read_bytes()
     changed.file.write_text(changed.text, encoding="utf-8")
     os.utime(changed.file, (number, number))  # what Python compiled of another mutant is of another time
     pid = os.fork()
     if pid == 0:
-        run_tests(tests_of(changed.file))
+        if "njit" in changed.text:  # what numba compiled of other files has the old lines in it
+            os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(
+                Path.cwd().parent / f"compiled-{number}"
+            )
+        run_tests(tests)
     deadline = time.monotonic() + seconds
     try:
         while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.1)
-        return ended[0] == pid and os.waitstatus_to_exitcode(ended[1]) in SURVIVED
+        return os.waitstatus_to_exitcode(ended[1]) in SURVIVED if ended[0] == pid else None
     finally:
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)  # with all that the tests started
@@ -214,8 +237,18 @@ def mutants(files: list[Path], *, seed: int, first: int, times: int) -> Iterator
 
 
 def main(
-    *, seed: int = 0, times: int = 300, first: int = 0, seconds: float = 600.0, folders: tuple[str, ...] = ()
+    *,
+    seed: int = 0,
+    times: int = 300,
+    first: int = 0,
+    seconds: float = 600.0,
+    folders: tuple[str, ...] = (),
+    reached: str = "",
+    most: int = 150,
 ) -> None:
+    read = needed("coverage").CoverageData(str(Path(reached).resolve())) if reached else None
+    if read:
+        read.read()
     with tempfile.TemporaryDirectory(prefix="mutants-") as room:
         place = Path(room) / "checkout"
         shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", "__pycache__", "_build", "site"))
@@ -225,16 +258,18 @@ def main(
             importlib.import_module(library)
         files = sorted(path for path in Path("distembed").rglob("*.py") if path.stat().st_size)
         files = [file for file in files if not folders or file.parts[1] in folders]
-        tried: dict[str, list[bool]] = {}
+        tried: dict[str, list[str]] = {}
         for number, changed in mutants(files, seed=seed, first=first, times=times):
-            survived = survives(changed, number, seconds)
-            tried.setdefault(changed.file.parts[1], []).append(survived)
-            tell(f"{seed}:{number} {changed.file} {changed.kind} {'SURVIVED' if survived else 'fell'}")
+            survived = survives(changed, number, reaching(changed, read, most), seconds)
+            result = {True: "SURVIVED", False: "fell", None: "did not end"}[survived]
+            tried.setdefault(changed.file.parts[1], []).append(result)
+            tell(f"{seed}:{number} {changed.file} {changed.kind} {result}")
             if survived:
                 tell(changed.lines)
         os.chdir(ROOT)
-    tell_head("folder", "mutations", "survived")
+    tell_head("folder", "mutations", "did not end", "survived")
     for folder, results in sorted(tried.items()):
-        tell_row(folder, len(results), sum(results))
+        tell_row(folder, len(results), results.count("did not end"), results.count("SURVIVED"))
     every = [one for results in tried.values() for one in results]
-    tell(f"{len(every)} mutations, {sum(every)} survived ({sum(every) / max(1, len(every)):.0%})")
+    n_survived = every.count("SURVIVED")
+    tell(f"{len(every)} mutations, {n_survived} survived ({n_survived / max(1, len(every)):.0%})")

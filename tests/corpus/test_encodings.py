@@ -104,6 +104,17 @@ def test_utf8_read_as_latin1_is_doubted(tmp_path):
     assert "corpus.encoding" in read_corpus(path, encoding="latin-1", section="corpus").notes[0]
 
 
+def test_text_that_is_not_in_its_encoding_is_refused_or_left_out(tmp_path):
+    (tmp_path / "a.txt").write_bytes(GERMAN.encode("utf-16") + b"\x00\xd8x\x00")
+    (tmp_path / "b.txt").write_bytes(GERMAN.encode("utf-16"))
+    message = r"a\.txt is not utf-16: illegal .* near byte \d+; give its (corpus.)?encoding=?, or (corpus.)?errors ?="
+    with pytest.raises(CorpusError, match=message):
+        read_corpus(tmp_path, encoding="utf-16").tokenize()
+    corpus = read_corpus(tmp_path, encoding="utf-16", bad_records="skip", section="corpus")
+    assert {partition.name for partition in corpus.partitions} == {"b.txt"}
+    assert re.search(message, corpus.refused[0].reason)
+
+
 BINARY = "holds binary data, not text: name files of text"
 NO_TEXT = {
     "brief.txt": (b"%PDF-1.7 ...", "is a PDF file, not text: save it as plain text"),

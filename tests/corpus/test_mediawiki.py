@@ -102,13 +102,15 @@ JOINS = {
 
 def test_malformed_pages_are_skipped_and_listed(tmp_path, dump):
     damaged = dump.replace("<comment>", "<comment", 1).replace("<ns>0</ns>", f"<ns>{'9' * 5000}</ns>", 3)
+    damaged = "<b</text>".join(damaged.rsplit("</text>", 1))
     path = write(tmp_path / "x.xml", damaged)
     with pytest.raises(CorpusError, match=r"x\.xml, (line \d+|byte \d+), is malformed XML"):
         read_corpus(path).tokenize()
     tokens = read_corpus(path, bad_records="skip").tokenize()
     assert tokens.documents(tokens.partitions[0])["id"].to_pylist()[:2] == ["4", "5"]
     skipped = read_partition(tokens.partitions[0], "skipped").to_pylist()
-    assert [record["place"] for record in skipped][1:] == ["page 1", "page 2"]
+    assert [record["place"] for record in skipped][1:] == ["page 1", "page 2", "page 29"]
+    assert "malformed XML (not well-formed (invalid token))" in skipped[-1]["reason"]
     assert "namespace '99999999999999999999', which is no number" in skipped[1]["reason"]
 
 
@@ -167,10 +169,13 @@ def test_utf_16_and_declared_encodings(tmp_path, dump):
     for name, data in {
         "utf16.xml": dump.encode("utf-16"),
         "utf16.xml.gz": gzip.compress(dump.encode("utf-16")),
+        "utf8.xml.gz": gzip.compress(dump.encode()),
         "latin.xml": b'<?xml version="1.0" encoding="iso-8859-1"?>' + dump.encode("latin-1"),
         "doctype.xml": b"<!DOCTYPE mediawiki>" + dump.encode(),
     }.items():
-        assert texts(write(tmp_path / name, data)) == expected
+        assert (
+            texts(write(tmp_path / name, data), partition_bytes=300) == expected
+        )  # none of them can be divided
 
 
 @pytest.mark.parametrize("namespaces", [(0,), None])
@@ -234,6 +239,9 @@ def test_a_malformed_page_too_large_to_be_held_ends_at_its_fault(tmp_path, monke
     assert (summary.n_bad_records, record["place"]) == (1, "page 2")
     with pytest.raises(CorpusError, match="page 2, is malformed XML"):
         tokenize_partition(replace(partition, bad_records="error"), Tokenizer(), str(tmp_path / "other"))
+    cut = write(tmp_path / "cut.xml", HEAD + page(1, words)[:-20])
+    with pytest.raises(CorpusError, match=r"cut\.xml is cut off inside its last page; download it again"):
+        list(documents_of(replace(read_corpus(cut).partitions[0], piece_bytes=500)))
 
 
 @pytest.mark.parametrize(
@@ -243,6 +251,10 @@ def test_a_malformed_page_too_large_to_be_held_ends_at_its_fault(tmp_path, monke
         (lambda dump: dump.replace("</mediawiki>", ""), "no </mediawiki>"),
         (
             lambda dump: dump.replace("<id>5</id>", "<id>5</idd>"),
+            r"line 71, is malformed XML \(mismatched tag\)",
+        ),
+        (
+            lambda dump: dump.replace("<id>5</id>", "<id>5</idd>").encode("utf-16"),
             r"line 71, is malformed XML \(mismatched tag\)",
         ),
         (lambda dump: '<!DOCTYPE m [<!ENTITY a "b">]>' + dump, 'declares the entity "a"'),

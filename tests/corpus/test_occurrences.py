@@ -47,6 +47,8 @@ def test_case_and_several_words(tmp_path: Path) -> None:
     ]
     exact = de.Tokenizer(lowercase=False)
     assert [hit.word for hit in found(tmp_path / "a.txt", "New York", tokenizer=exact)] == ["New York"]
+    with pytest.raises(ValueError, match="no word is given: give one"):
+        found(tmp_path / "a.txt", " _")
     (tmp_path / "zh.txt").write_text("今天天气很好\n", encoding="utf-8")
     assert [hit.left for hit in found(tmp_path / "zh.txt", "天气")] == ["今天"]
 

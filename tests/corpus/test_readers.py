@@ -339,8 +339,12 @@ def test_json_line_too_long_to_be_held(tmp_path, monkeypatch):
     path = write(tmp_path / "t.jsonl", b"\n".join(lines))
     partition = replace(read_corpus(path, bad_records="skip").partitions[0], piece_bytes=16)
     assert [document.text for document in documents_of(partition)] == ["one", "two"]
-    with pytest.raises(CorpusError, match="line 2, has over"):
-        list(documents_of(replace(partition, bad_records="error")))
+    table = write(tmp_path / "t.csv", b"text\none\n" + b"long " * 40)
+    for long in (replace(partition, bad_records="error"), read_corpus(table).partitions[0]):
+        with pytest.raises(
+            CorpusError, match=r"line [23], has over .* give the text as plain text or Parquet"
+        ):
+            list(documents_of(replace(long, piece_bytes=16)))
 
 
 def test_parquet_rows_that_are_not_utf_8(tmp_path):
@@ -382,6 +386,9 @@ def test_parquet_without_the_column(tmp_path):
     pq.write_table(pa.table({"body": ["x"]}), path)
     with pytest.raises(CorpusError, match=r'no column "text" \(it has body\); give text_field='):
         read_corpus(path).tokenize()
+    pq.write_table(pa.table({"text": ["a"], "body": [["x"]]}), path)
+    with pytest.raises(CorpusError, match=r'column "body" is list<.*>, not text; give id_field='):
+        read_corpus(path, id_field="body").tokenize()
     with pytest.raises(CorpusError, match="cannot be read as a Parquet file"):
         read_corpus(write(tmp_path / "u.parquet", b"no parquet"))
 
@@ -445,6 +452,12 @@ def test_a_look_at_the_files_says_what_they_are_taken_for(tmp_path):
     for bad_records in ("error", "skip"):  # a good record after a thousand bad ones is no good beginning
         corpus = read_corpus(tmp_path / "c.jsonl", bad_records=bad_records, **options)
         with pytest.raises(CorpusError, match=r'has no field "text"'):
+            inspect_corpus(corpus)
+    few = write(tmp_path / "d.jsonl", b'{"body": "a"}\n')
+    bytes_of = write(tmp_path / "e.txt", b"some caf\xe9\n")
+    for path, message in (few, 'byte 0, has no field "text"'), (bytes_of, "line 1, byte 0xe9 at offset 8"):
+        corpus = read_corpus(path, bad_records="skip" if path == few else "error", encoding="utf-8")
+        with pytest.raises(CorpusError, match=message):
             inspect_corpus(corpus)
 
 

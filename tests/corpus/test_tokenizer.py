@@ -288,3 +288,5 @@ def test_options_are_checked(options, message):
 def test_callable_that_does_not_exist():
     with pytest.raises(ValueError, match="cannot be imported"):
         scanner(Tokenizer(pattern="no.such:thing"))
+    with pytest.raises(TypeError, match='"math:pi" is of type float: name a function'):
+        scanner(Tokenizer(pattern="math:pi"))

@@ -163,6 +163,8 @@ def test_save_and_load(tmp_path, corpus):
 def test_a_vocabulary_has_words_and_counts():
     with pytest.raises(ValueError, match="Entry 2 of the vocabulary is the word None with the count 1"):
         Vocabulary(pa.array(["a", None]), [2, 1], [1, 1])
+    with pytest.raises(ValueError, match="2 words, 1 counts and 2 document counts were given: give one"):
+        Vocabulary(["a", "b"], [2], [1, 1])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import struct
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 
@@ -118,10 +120,11 @@ def test_a_bigram_file_of_psdvec_is_read(tmp_path: Path) -> None:
         ("\tcat,3,-0.1", "\tcat,-3,-0.1", "line 10: '-3' is no count"),
         ("\tcat,3,-0.1", "\tcat", "line 10: 'cat' has not 3 parts"),
         ("Bigrams:", "Bigrms:", 'no line "Bigrams:"'),
+        ("sat,10", "\udce4,10", "line 6 is not UTF-8 .*: convert the file"),
     ],
 )
 def test_a_damaged_bigram_file_is_one_sentence(tmp_path: Path, old: str, new: str, message: str) -> None:
-    (tmp_path / "top.txt").write_text(BIGRAMS.replace(old, new, 1))
+    (tmp_path / "top.txt").write_text(BIGRAMS.replace(old, new, 1), errors="surrogateescape")
     with pytest.raises(CountTableError, match=message):
         cells_of(tmp_path / "top.txt")
 
@@ -169,6 +172,54 @@ def test_a_table_without_words_is_counted_by_its_cells(tmp_path: Path) -> None:
     assert dict(zip(words.to_pylist(), sums.tolist(), strict=True)) == {"the": 3.5, "cat": 3.5, "sat": 4.0}
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"count": None}, "has no column 'count', only word, context: name its columns word, context, count"),
+        ({"word": [["the"]]}, "the column word holds no texts .*; write words in it"),
+        ({"count": ["many"]}, "row 1: the column count holds no numbers .*; write counts of 0 or more"),
+        ({"count": [-1.0]}, "row 1: the count is -1; give counts of 0 or more"),
+        ({"context": [None]}, "row 1 has no context: give it one, or remove the row"),
+    ],
+)
+def test_a_bad_column_is_one_sentence(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    columns = {"word": ["the"], "context": ["cat"], "count": [1.0]} | change
+    path = tmp_path / "bad.parquet"
+    pq.write_table(pa.table({name: values for name, values in columns.items() if values}), path)
+    with pytest.raises(CountTableError, match=message):
+        parquet_sums(open_table(str(path)), 2)
+
+
+def with_member(path: Path, name: str, data: bytes) -> None:
+    """Put other bytes in place of one of the arrays of an archive."""
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, content in (members | {f"{name}.npy": data}).items():
+            archive.writestr(member, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "extra", "message"),
+    [
+        ("indptr", np.array([0, 2, 1, 3]), 0, "its indptr does not fit its rows; save it again"),
+        ("indices", np.array([0.5, 1, 2]), 0, "indices is float64 of shape .*, and no vector of numbers"),
+        ("data", np.ones((3, 1)), 0, "data is float64 of shape .*, and no vector of numbers; save it"),
+        ("data", np.ones(3), -4, "ends too early: copy it again"),
+        ("data", np.ones(3), 8, "is longer than its head says: save it again"),
+    ],
+)
+def test_an_archive_whose_arrays_do_not_fit_is_refused(
+    tmp_path: Path, name: str, values: np.ndarray, extra: int, message: str
+) -> None:
+    path, file = write_npz(tmp_path), io.BytesIO()
+    np.save(file, values)
+    data = file.getvalue() + bytes(max(extra, 0))
+    with_member(path, name, data[: len(data) + min(extra, 0)])
+    with pytest.raises(CountTableError, match=message):
+        cells_of(path, tmp_path / "counts.words.txt")
+
+
 def test_damage_is_one_sentence(tmp_path: Path) -> None:
     glove, npz, parquet = write_glove(tmp_path), write_npz(tmp_path), write_parquet(tmp_path)
     with pytest.raises(FileNotFoundError, match="no table of counts"):
@@ -177,6 +228,9 @@ def test_damage_is_one_sentence(tmp_path: Path) -> None:
         kind_of("counts.feather")
     glove.write_bytes(glove.read_bytes()[:-3])
     with pytest.raises(CountTableError, match="ends within a record"):
+        open_table(str(glove))
+    glove.write_bytes(b"")
+    with pytest.raises(CountTableError, match=r"cooccurrence\.bin holds no cell: export or copy it again"):
         open_table(str(glove))
     glove.write_bytes(struct.pack("<iid", 1, 4, 1.0))
     with pytest.raises(CountTableError, match="cell 1: there is no word of the number 4, only 1 to 3"):
@@ -216,6 +270,10 @@ def test_words_of_another_table_are_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:32])
     with pytest.raises(CountTableError, match=r"has 2 cells, and .* says 3"):
         open_table(str(path))
+    for damaged in ("{", '{"n_cells": 3}', manifest.replace("3", '"3"')):
+        (tmp_path / "cooccurrence.manifest.json").write_text(damaged)
+        with pytest.raises(ValueError, match=r"manifest\.json is damaged: export the table again"):
+            open_table(str(path))
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import time
 import uuid
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,23 @@ def test_store_files_resumes_by_item(
         assert sorted(runs) == sorted(expected)
 
 
+@pytest.mark.parametrize("order", [list, reversed])
+def test_the_order_in_which_a_store_lists_the_files_of_an_item_changes_no_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Callable[[Any], Any]
+) -> None:
+    beginning = Folder.beginning
+
+    def listed(folder: Folder, prefix: str) -> dict[str, int]:
+        return dict(order(sorted(beginning(folder, prefix).items())))
+
+    monkeypatch.setattr(Folder, "beginning", listed)
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        assert len(stage.store_files("t", 2, write_item)[0].paths) == 2
+        stage.commit()
+        assert workspace.digest()[:8] == "fba4deea"
+
+
 def test_temporary_outputs_take_no_part_and_can_be_dropped(tmp_path: Path) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         stage = workspace.stage("a", parameters={}, inputs={})
@@ -388,6 +406,10 @@ def test_reading_needs_a_workspace_and_writing_a_lock(tmp_path: Path) -> None:
             write()
     with pytest.raises(KeyError, match="no committed output"):
         Workspace.open(tmp_path / "ws").array("x")
+    with pytest.raises(
+        KeyError, match=r"/ws has no committed stage 'x', only done; if its job is not finished"
+    ):
+        Workspace.open(tmp_path / "ws").stages()["x"]
 
 
 def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,15 @@ import pytest
 
 import distembed as de
 from distembed.job.load import load_job
-from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changed_words, changes_of, keyness
+from distembed.systems.comparison.changes import (
+    CHANGED,
+    UNJUDGED,
+    changed_words,
+    changes_of,
+    keyness,
+    own_contexts,
+)
+from distembed.systems.comparison.views import course
 from distembed.views.finished_job import run_job
 from tests.commands import job_fixtures, run, succeed
 from tests.small_jobs import comparison
@@ -75,6 +84,9 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp
     page = (workspace / "report/index.html").read_text()
     for what in ("Words that differ", "Both sides of each word", "own contexts", "occurrences in"):
         assert what in page
+    passages = re.findall(r"<li>(.*?) <small>", page)
+    assert passages
+    assert all(passage.count("<b>") == 2 for passage in passages)
     succeed("export", workspace, "--what", "changes", "--to", tmp_path / "changes.csv")
     with (tmp_path / "changes.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
@@ -82,6 +94,48 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp
     assert len(rows) == de.Workspace.open(workspace).table("vocabulary").num_rows
     succeed("export", workspace, "--what", "parts", "--to", tmp_path / "parts.csv")
     succeed("export", workspace, "--what", "words", "--to", tmp_path / "words.parquet")
+
+
+def test_changed_words_of_two_parts_are_drawn(workspace, tmp_path):
+    for words, drawn in (((), 19), (("-n", "7"), 7), (("ra", "pa"), 2)):
+        done = succeed("plot", "changes", workspace, *words, "--to", tmp_path / "two.svg")
+        assert done.output == f"{drawn} words in 2 parts in {tmp_path / 'two.svg'}\n"
+    done = succeed("plot", "changes", workspace, "ra", "zz", "--to", tmp_path / "two.svg")
+    assert done.output.endswith("two.svg; cannot be judged: zz\n")
+    done = run("plot", "changes", workspace, "zz", "--to", tmp_path / "two.svg")
+    assert (done.exit_code, "none of the words asked for can be judged" in done.output) == (1, True)
+
+
+def test_words_of_more_parts_have_the_course_of_their_change(tmp_path):
+    """The report and the figure have it, from the first part to each later one; the figure of six words by default."""
+    comparison.write(tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
+    for number, row in enumerate(rows):
+        if row["age"] == "old" and number // 8 % 2:
+            row["age"] = "older"
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = changes_in(tmp_path)
+    curves, (x, low, high) = course(found, [found.words.index(name) for name in ("pa", "qa")])
+    for name, (_, changes) in curves.items():
+        word = found.words.index(name)
+        expected = [found.between("new", part)["change"][word] for part in ("old", "older")]
+        np.testing.assert_array_equal(changes, expected)
+    assert x.tolist() == [2.0, 3.0]
+    np.testing.assert_array_less(low, curves["pa"][1])
+    np.testing.assert_array_less(curves["pa"][1], high)
+    assert (min(low) > 0.5, max(abs(curves["qa"][1])) < 0.1) == (True, True)
+    assert "since new" in (tmp_path / "w/report/index.html").read_text()
+    done = succeed("plot", "changes", tmp_path / "w", "--to", tmp_path / "three.svg")
+    assert done.output.startswith("6 words in 3 parts in ")
+
+
+def test_the_own_contexts_of_a_swapped_word_are_those_of_the_other(plain, workspace):
+    pa, ra = places = [plain.words.index(word) for word in ("pa", "ra")]
+    found = own_contexts(plain, de.Workspace.open(workspace), places, 5)
+    topics = {
+        (word, part): {one[0] for one in found[word][part]} for word in places for part in ("new", "old")
+    }
+    assert topics == {(pa, "new"): {"r"}, (pa, "old"): {"p"}, (ra, "new"): {"p"}, (ra, "old"): {"r"}}
 
 
 def test_fewer_changes_than_by_chance_are_no_evidence(job, copy):

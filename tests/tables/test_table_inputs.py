@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import distembed as de
 from distembed.formats.tables import TableError
-from distembed.tables.domain import join, read_domain
-from distembed.tables.known import read_known
+from distembed.tables.domain import join, read_domain, read_new_rows
+from distembed.tables.known import holds_vectors, read_known
+from distembed.tables.rows import Scales
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from tests.commands import run, succeed
 
@@ -33,10 +35,32 @@ def test_a_vector_file_is_a_domain_as_it_stands(tmp_path: Path, vectors: de.Word
     assert read_domain(DomainSection(path=str(tmp_path / name), max_words=3)).names == WORDS[:3]
 
 
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [("Ford 1 2 3\n", True), ("1 3\nFord 1 2 3\n", True), ("Ford 1\n", False), ("a,b 1 2\n", False)],
+)
+def test_the_first_line_of_a_text_says_whether_it_holds_vectors(
+    tmp_path: Path, text: str, holds: bool
+) -> None:
+    (tmp_path / "v.txt").write_text(text)
+    assert holds_vectors(str(tmp_path / "v.txt"), "auto") == holds
+
+
 def test_a_parquet_file_holds_vectors_where_it_is_said(tmp_path: Path, vectors: de.WordVectors) -> None:
     vectors.save(tmp_path / "v.parquet")
     domain = read_domain(DomainSection(path=str(tmp_path / "v.parquet"), format="vectors"))
     np.testing.assert_array_equal(domain.matrix, vectors.vectors)
+
+
+def test_new_rows_of_vectors_stand_on_the_scales_of_the_old(tmp_path: Path, vectors: de.WordVectors) -> None:
+    vectors.save(tmp_path / "v.bin")
+    section, columns = DomainSection(path=str(tmp_path / "v.bin")), ["1", "2", "3", "4"]
+    scales = Scales(np.arange(4.0), np.full(4, 2.0), np.zeros(4))
+    found = read_new_rows(section, columns, scales)
+    assert found.names == WORDS
+    np.testing.assert_allclose(found.matrix, (vectors.vectors - np.arange(4)) / 2, rtol=1e-6)
+    with pytest.raises(TableError, match=r"v\.bin holds vectors of 4 components, but the job has 3 columns"):
+        read_new_rows(section, columns[:3], scales)
 
 
 @pytest.mark.parametrize("options", [{"columns": ("a",)}, {"transform": "return_correlation"}])
@@ -119,6 +143,18 @@ def test_counts_that_are_not_there_are_named(
 ) -> None:
     with pytest.raises(TableError, match=message):
         known_with_counts(tmp_path, vectors, **options)
+
+
+def test_a_workspace_says_how_often_its_words_were_seen(tmp_path: Path, vectors: de.WordVectors) -> None:
+    for columns in (["word", "count"], ["word"]):
+        with de.Workspace.create(tmp_path / columns[-1], owner="test") as workspace:
+            stage = workspace.stage("vocabulary", parameters={}, inputs={})
+            stage.store_table("vocabulary", pa.table({"word": WORDS[:2], "count": [5, 3]}).select(columns))
+            stage.commit()
+    known = known_with_counts(tmp_path, vectors, counts=str(tmp_path / "count"))
+    np.testing.assert_array_equal(known.counts, [5, 3, -1, -1, -1, -1])
+    with pytest.raises(TableError, match=r"the vocabulary of .*word has no counts"):
+        known_with_counts(tmp_path, vectors, counts=str(tmp_path / "word"))
 
 
 def test_counts_are_whole_numbers(tmp_path: Path, vectors: de.WordVectors) -> None:
