@@ -243,6 +243,8 @@ def test_three_sets_by_their_joint_graph():
     }
     values = np.concatenate([V, np.full((120, 4), np.nan)])
     adjacency = joint_adjacency(graphs, links, weight=100.0)
+    links[0, 2] = 0 * links[0, 1]  # a pair of weight 0 is none
+    assert joint_adjacency(graphs, links, weight=100.0).nnz == adjacency.nnz
     model = FeaturePreservingEmbedding(4, regularization=1e-4).fit_graph(adjacency, values)
     np.testing.assert_allclose(model.features_[60:120], V, atol=0.1)
     np.testing.assert_allclose(model.features_[120:], V[::-1], atol=0.2)

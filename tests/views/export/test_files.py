@@ -14,6 +14,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from distembed.formats import workbooks
 from distembed.formats.tables import read_table, texts_of
 from distembed.job.tables import Numbers, Piece, Table, paired
 from distembed.views.export import TABLE_FORMATS, table_format, write_table
@@ -80,6 +81,22 @@ def test_a_workbook_reads_back_and_computes_nothing(tmp_path: Path) -> None:
     assert texts_of(found.columns["weight_1"])[4] == ""
     sheet = openpyxl.load_workbook(tmp_path / "t.xlsx").active
     assert (sheet["A6"].value, sheet["A6"].data_type) == ("=1+1", "s")
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "message"),
+    [
+        ("MOST_COLUMNS", 1, r"a sheet holds 1 columns, not \d: write \.csv or \.parquet"),
+        ("MOST_ROWS", 5, r"a sheet holds 4 rows, and this table has more: write \.csv"),
+    ],
+)
+def test_a_table_that_no_sheet_holds_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, message: str
+) -> None:
+    monkeypatch.setattr(workbooks, limit, most)
+    with pytest.raises(workbooks.WorkbookError, match=message):
+        write_table(str(tmp_path / "t.xlsx"), table(), format="xlsx")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_npy_holds_the_numbers(tmp_path: Path) -> None:
