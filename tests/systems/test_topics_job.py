@@ -197,17 +197,9 @@ def test_columns_of_documents_go_into_exports_and_answers(job: Path, tmp_path: P
     """The export has the columns of a table, new documents have none; a table that does not fit is an error."""
     meta = tmp_path / "meta.csv"
     meta.write_text("id,half\n" + "".join(f"d{n},{'first' if n < 30 else 'second'}\n" for n in range(60)))
-    changes = [
-        *(
-            "--set",
-            f"corpus.metadata={meta}",
-            "--set",
-            "topics.compare_with=[]",
-            "--set",
-            "topics.n_starts=1",
-        ),
-        *("--workspace", str(tmp_path / "w")),
-    ]
+    settings = (f"corpus.metadata={meta}", *ONE_FIT)
+    changes = [word for one in settings for word in ("--set", one)]
+    changes += ["--workspace", str(tmp_path / "w")]
     done = succeed("run", job, *changes)
     assert "60 of 62 documents have a row in " in done.output
     succeed("export", tmp_path / "w", "--to", tmp_path / "d.csv")
@@ -325,19 +317,15 @@ def test_a_model_from_a_workspace_is_lazy(finished: tuple[Path, str]) -> None:
     assert np.median(sizes) < 10_000
 
 
-def test_a_model_finds_documents_in_the_block_that_has_them(in_blocks: Path) -> None:
-    workspace = de.Workspace.open(in_blocks)
-    X, stored = workspace.array("tf_idf"), workspace.array("document_factors").compute()
-    assert de.SemanticNMF.from_workspace(workspace).transform(X).compute().tobytes() == stored.tobytes()
-
-
-def test_a_model_is_read_from_an_opened_workspace_of_its_method(
-    finished: tuple[Path, str], in_blocks: Path
-) -> None:
+def test_a_model_is_read_from_an_opened_workspace_of_its_method(in_blocks: Path) -> None:
+    """It finds documents in the block that has them."""
     with pytest.raises(TypeError, match=r"give distembed\.Workspace\.open\('runs/topics'\)"):
         de.SemanticNMF.from_workspace("runs/topics")
+    workspace = de.Workspace.open(in_blocks)
     with pytest.raises(ValueError, match="holds no topics of nmf, but of semantic_nmf"):
-        de.NMF.from_workspace(de.Workspace.open(in_blocks))
+        de.NMF.from_workspace(workspace)
+    X, stored = workspace.array("tf_idf"), workspace.array("document_factors").compute()
+    assert de.SemanticNMF.from_workspace(workspace).transform(X).compute().tobytes() == stored.tobytes()
 
 
 def test_topics_of_new_documents(finished: tuple[Path, str], job: Path, tmp_path: Path) -> None:
