@@ -495,6 +495,12 @@ def test_too_many_eigenvectors_are_refused():
         SemisupervisedAlignment(40, n_neighbors=5).fit(X1, X2, [(0, 0)])
 
 
+def test_an_option_out_of_its_range_is_refused():
+    X1, X2, V = planted(20)
+    with pytest.raises(ValueError, match="regularization is -1"):
+        FeaturePreservingEmbedding(2, n_neighbors=5, regularization=-1).fit(X1, X2, V, [(0, 0)])
+
+
 def test_alignment_leaves_the_constant_of_every_part_out():
     """Three far clusters in both sets, two of them joined: four parts, of which no constant is a coordinate."""
     centers = 100 * np.eye(3)
