@@ -13,6 +13,15 @@ SETS_BYTES, SET_COPIES = 2**26, 100
 largest of them compressed, took 284 MB."""
 
 
+RANKING_COPIES = 4
+"""Float64 copies of the cosines of a block of rows with all others, of which each is ranked by them."""
+
+
+def ranking_bytes(n_first: int, n_second: int) -> int:
+    """Return the bytes of a task of `score_retrieval`, which takes a block of the second rows."""
+    return min(BLOCK_MEMORY, RANKING_COPIES * 8 * n_first * n_second)
+
+
 def sets_cost(sets_bytes: int) -> Cost:
     """Return what reading sets takes, of the bytes of their files."""
     return Cost(0, sets_bytes, 0, 0, SET_COPIES * sets_bytes, exchange=Exchange())

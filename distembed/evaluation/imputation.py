@@ -476,7 +476,7 @@ def neighbor_label_accuracy(
     {1: 1.0, 3: 1.0}
     """
     rows = np.asarray(vectors, dtype=np.float64)
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    _, codes = np.unique(np.asarray(labels), return_inverse=True)
     counts = list(n_neighbors)
     if len(rows) != len(codes):
         raise ValueError(f"{len(rows)} vectors came with {len(codes)} labels: give one for each")
@@ -484,23 +484,26 @@ def neighbor_label_accuracy(
         raise ValueError(f"n_neighbors = {counts} must lie in 1 … {len(rows) - 1}, the others of each row")
     asked = np.arange(len(rows)) if judged is None else np.asarray(judged, np.int64)
     near = _nearest_others(rows, asked, max(counts))
-    is_of_class = codes[near.rows][:, :, None] == np.arange(len(classes))
+    voters = codes[near.rows]
     return {
-        k: float((_votes(is_of_class[:, :k], near.distances[:, :k], weights) == codes[asked]).mean())
+        k: float((_votes(voters[:, :k], near.distances[:, :k], weights) == codes[asked]).mean())
         for k in counts
     }
 
 
 def _votes(
-    is_of_class: NDArray[np.bool_], distances: Floats, weights: Literal["uniform", "distance"]
+    classes: NDArray[np.int64], distances: Floats, weights: Literal["uniform", "distance"]
 ) -> NDArray[np.int64]:
-    """Return the class that the neighbors of each row vote for, from (rows, k, classes) and (rows, k)."""
-    if weights == "uniform":
-        return np.asarray(is_of_class.sum(axis=1).argmax(axis=1))
-    at_zero = distances == 0
-    inverse = np.divide(1, distances, out=np.zeros_like(distances), where=~at_zero)
-    shares = np.where(at_zero.any(axis=1)[:, None], at_zero, inverse)
-    return np.asarray((shares[:, :, None] * is_of_class).sum(axis=1).argmax(axis=1))
+    """Return the class that the neighbors of each row vote for, from the classes and distances of k, (rows, k) each."""
+    shares = np.ones_like(distances)
+    if weights == "distance":
+        at_zero = distances == 0
+        inverse = np.divide(1, distances, out=np.zeros_like(distances), where=~at_zero)
+        shares = np.where(at_zero.any(axis=1)[:, None], at_zero, inverse)
+    # The sum of each neighbor's class: of classes there may be as many as rows.
+    sums = (shares[:, :, None] * (classes[:, :, None] == classes[:, None, :])).sum(axis=1)
+    is_first = sums == sums.max(axis=1, keepdims=True)
+    return np.asarray(np.where(is_first, classes, np.iinfo(np.int64).max).min(axis=1))
 
 
 class _Nearest(NamedTuple):
@@ -517,7 +520,9 @@ def _nearest_others(rows: Floats, asked: NDArray[np.int64], k: int) -> _Nearest:
         with one_blas_thread():
             distances = pairwise_distances(rows[queries], rows)
         distances[np.arange(queries.size), queries] = np.inf
-        order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+        order = np.argsort(distances, axis=1, kind="stable")[
+            :, :k
+        ].copy()  # a view would keep the order of all rows
         found.append(order)
         lengths.append(np.take_along_axis(distances, order, axis=1))
     return _Nearest(np.concatenate(found), np.concatenate(lengths))

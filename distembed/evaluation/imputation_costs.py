@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distembed.costs import Cost
+from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.imputation import (
     NEIGHBOR_COUNTS,
     QUERIES_AT_ONCE,
@@ -11,7 +12,6 @@ from distembed.evaluation.imputation import (
     kernel_ridge,
     linear_map,
 )
-from distembed.linalg.chunks import BLOCK_MEMORY
 
 ROW_COPIES, LINEAR_COPIES = 4, 7
 """Float64 copies of the rows of both tables that a method holds, and the fit of a linear map."""
@@ -22,8 +22,8 @@ KERNEL_COPIES, DISTANCE_COPIES = 6, 2
 LABEL_COPIES = 6
 """Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
 
-VOTE_BYTES = 32
-"""Bytes of a neighbor that votes: its row and its distance, and its share for each of two labels."""
+VOTE_BYTES = 9
+"""Bytes of a pair of neighbors that vote: whether their labels are equal, and the share of one for the other's."""
 
 NAME_BYTES = 64
 """Bytes of a name in the table of what a method found: the name, its fold, and four numbers."""
@@ -51,14 +51,20 @@ def baseline_cost(method: Method, n_fitted: int, n_hidden: int, *, n_columns: in
 
 def recovery_cost(n_methods: int, n_known: int, n_hidden: int, n_components: int) -> Cost:
     """Return what `recovery` takes for methods in turn: the known vectors by directions, and ranks by blocks."""
-    ranked = min(BLOCK_MEMORY, 4 * 8 * n_known * n_hidden)
     held = 8 * ROW_COPIES * (n_known + n_hidden) * n_components + 3 * 8 * QUERIES_AT_ONCE * n_known
     names = n_methods * n_hidden
-    return Cost(n_methods, 4 * n_known * n_components, NAME_BYTES * names, ranked, held, graphs=n_methods)
+    return Cost(
+        n_methods,
+        4 * n_known * n_components,
+        NAME_BYTES * names,
+        ranking_bytes(n_known, n_hidden),
+        held,
+        graphs=n_methods,
+    )
 
 
 def labels_cost(n_names: int, read_bytes: int, max_names: int) -> Cost:
     """Return what `label_accuracies` takes for names whose rows have so many bytes, a few queries at a time."""
-    votes = VOTE_BYTES * max(NEIGHBOR_COUNTS) * min(n_names, max_names)
+    votes = VOTE_BYTES * max(NEIGHBOR_COUNTS) ** 2 * min(n_names, max_names)
     task = 3 * 8 * QUERIES_AT_ONCE * n_names
     return Cost(1, read_bytes, 0, task, LABEL_COPIES * read_bytes + votes)

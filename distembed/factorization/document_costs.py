@@ -26,6 +26,8 @@ Shape = tuple[int, int]
 BLOCK_COPIES = 6
 """Bytes of a task over those of its block of X: as it is read and as it is held, its values in float64 squared or
 tested, which are two and a half, and a block scaled to rows of unit length."""
+GRAPH_PASSES = 2
+"""Products of the graph of the documents with their factors in a round: for the update and for the objective."""
 WORD_COPIES = FAN_IN + 5
 """Arrays of words × topics in a task: partial sums and their total, or those of an update of the word factors."""
 SAMPLE_COPIES = 3
@@ -47,6 +49,7 @@ def nmf_cost(
     nnz: int,
     *,
     n_associated: int = 0,
+    n_edges: int = 0,
     n_blocks: int = 1,
     n_word_blocks: int = 1,
     block_memory: int,
@@ -61,6 +64,8 @@ def nmf_cost(
         The documents and the words of X, and its stored values.
     n_associated : int
         The stored values of M.
+    n_edges : int
+        The stored values of the graph of the documents, which is in the row blocks of X.
     n_blocks, n_word_blocks : int
         The row blocks of X and of M.
     block_memory : int
@@ -71,8 +76,8 @@ def nmf_cost(
     documents, words = itemsize * n * k, 8 * d * k
     state = documents + 2 * words + 8 * k**2
     rounds = model.n_init * (model.n_iter + _start_rounds(model.init))
-    in_round = 4 * n_blocks + 2 * n_word_blocks + 6
-    matrices = PAIR_BYTES * (nnz + n_associated)
+    in_round = (7 if n_edges else 4) * n_blocks + 2 * n_word_blocks + 6
+    matrices = PAIR_BYTES * (nnz + n_associated + GRAPH_PASSES * n_edges)
     has_consensus = model.n_init > 1 and model.choose == "consensus"
     n_pooled = model.n_init * k if has_consensus else 0
     pooled = consensus_cost(d, n_pooled, block_memory=block_memory)
@@ -80,19 +85,29 @@ def nmf_cost(
         _block_bytes(PAIR_BYTES * nnz, n_blocks, block_memory),
         _block_bytes(PAIR_BYTES * n_associated, n_word_blocks, block_memory) * _shifted_copies(model),
     )
-    dense = _document_copies(model) * documents + itemsize * n * (REGISTER_RANK if k <= REGISTER_RANK else 0)
+    of_graph = 2 * PAIR_BYTES * n_edges // n_blocks  # and the columns of one block of factors
+    dense = (1 + bool(n_edges)) * _document_copies(model) * documents + itemsize * n * (
+        REGISTER_RANK if k <= REGISTER_RANK else 0
+    )
     in_start = state * (1 + -(-model.n_iter // ROUNDS_PER_CHECKPOINT)) + 8 * (1 + model.n_iter)
     kept = model.n_init * in_start + (documents if has_consensus else 0) if is_stored else 0
     result = (itemsize * n + 4 * d) * k + (8 * k**2 if isinstance(model, SemanticNMF) else 0)
     starting = _start_bytes(model, shape, nnz)
+    of_neighbors = GRAPH_PASSES * rounds * documents if n_edges else 0
     return Cost(
         1 if n_blocks == n_word_blocks == 1 else in_round * rounds,
         rounds * matrices,
         kept + result + model.n_init * 8 * n + pooled.written_bytes,
-        int(BLOCK_COPIES * of_block) + -(-dense // n_blocks) + WORD_COPIES * words + pooled.task_bytes,
+        int(BLOCK_COPIES * of_block)
+        + of_graph
+        + -(-dense // n_blocks)
+        + WORD_COPIES * words
+        + pooled.task_bytes,
         _held_states(model, is_stored=is_stored) * state + starting + pooled.shared_bytes,
         rounds,
-        exchange=Exchange(max(n_blocks, n_word_blocks), 2 * rounds * words, rounds * n_blocks * words),
+        exchange=Exchange(
+            max(n_blocks, n_word_blocks), 2 * rounds * words + of_neighbors, rounds * n_blocks * words
+        ),
     )
 
 

@@ -26,6 +26,7 @@ from distembed.factorization.nmf_rounds import (
     descend,
     fit_documents,
     plain_refit,
+    tied,
 )
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, row_blocks, total
@@ -73,6 +74,7 @@ class DocumentFactorization(DocumentClusterer):
     """Base of the three estimators: choice among starts, labels, new documents, top words."""
 
     _method: ClassVar[str]
+    graph_weight: float = 0.0  # an option of `NMF` and `SemanticNMF`
     _frequency_weight: ClassVar[float] = 0.0  # NMF's factors are weights of tf-idf, large for frequent words
 
     def __init__(
@@ -127,17 +129,25 @@ class DocumentFactorization(DocumentClusterer):
             )
 
     def _fit_documents(
-        self, X: MatrixLike, start: Callable[..., Factors], one_round: Callable[..., Factors]
+        self,
+        X: MatrixLike,
+        start: Callable[..., Factors],
+        one_round: Callable[..., Factors],
+        graph: MatrixLike | None = None,
     ) -> None:
         with one_blas_thread():
             matrix, facts = self._documents(X)
+            matrix, tie = tied(matrix, graph, self.graph_weight)
             begin = partial(start, matrix, self.n_components, self.init, facts.mean)
-            refit = partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares)
             squares = facts.sum_of_squares
-            self._fit(matrix, begin, partial(one_round, matrix, squares), refit, squares)
+            refit = partial(plain_refit, self.checkpoint, matrix, squares, tie)
+            advance = partial(one_round, matrix, squares)
+            self._fit(matrix, begin, advance if tie is None else partial(advance, graph=tie), refit, squares)
             self._keep_kind(X)
 
-    def fit_consensus(self, X: MatrixLike, starts: Sequence[Floats | da.Array]) -> Self:
+    def fit_consensus(
+        self, X: MatrixLike, starts: Sequence[Floats | da.Array], *, graph: MatrixLike | None = None
+    ) -> Self:
         """Learn what the word factors of several starts have in common, and the document factors that go with it.
 
         `fit` does the same for its own ``n_init`` starts with ``choose="consensus"``; here the starts were made
@@ -149,6 +159,8 @@ class DocumentFactorization(DocumentClusterer):
         starts : sequence of arrays (d, k)
             The `word_factors_` of each start, used in float32. Of Dask arrays, one block of words at a time is in
             memory.
+        graph : matrix (n, n), optional
+            The graph that the starts of `NMF` were fitted with.
 
         Returns
         -------
@@ -168,7 +180,8 @@ class DocumentFactorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix, facts = self._documents(X)
-            refit = partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares)
+            matrix, tie = tied(matrix, graph, self.graph_weight)
+            refit = partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares, tie)
             self._learn(consensus_fit(starts, refit, converged=True))
             self._keep_kind(X)
         return self
@@ -308,7 +321,7 @@ class DocumentFactorization(DocumentClusterer):
             return like_input(_labels(self._solve_documents(matrix), self.document_norms_)[:, 0], X)
 
     @classmethod
-    def from_workspace(cls, workspace: TopicStore) -> Self:
+    def from_workspace(cls, workspace: TopicStore, method: str | None = None) -> Self:
         """Return the model that a finished topics job kept.
 
         Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the
@@ -319,6 +332,9 @@ class DocumentFactorization(DocumentClusterer):
         ----------
         workspace : distembed.Workspace
             Opened. The job has this method as `topics.method` or among `topics.compare_with`.
+        method : str, optional
+            The name of the method in the job: "graph_nmf" or "graph_semantic_nmf" for `NMF` or `SemanticNMF` with a
+            graph; by default that without one.
 
         Raises
         ------
@@ -342,7 +358,7 @@ class DocumentFactorization(DocumentClusterer):
         >>> model.predict(run.arrays["tf_idf"]).compute().tolist()
         [1, 1, 1, 1, 1, 0, 0, 0, 0]
         """
-        stored = read_topics(workspace, cls._method)
+        stored = read_topics(workspace, method or cls._method)
         n_words, n_topics = stored["word_factors_"].shape
         model = cls(n_topics)
         model.n_features_in_ = n_words

@@ -1,7 +1,9 @@
 """Non-negative factorizations of documents × words, alone and joined with words × words.
 
 Semantic-NMF: Ailem, Salah & Nadif, "Non-negative Matrix Factorization Meets Word Embedding", SIGIR 2017.
-NMF: Lee & Seung (2001), and hierarchical alternating least squares, Cichocki & Phan (2009).
+NMF: Lee & Seung (2001), and hierarchical alternating least squares, Cichocki & Phan (2009); with a graph of the
+documents: Cai, He, Han & Huang, "Graph regularized nonnegative matrix factorization for data representation", TPAMI
+2011.
 Orthogonal NMF: Yoo & Choi, "Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel
 manifolds", IDEAL 2008.
 
@@ -27,6 +29,7 @@ from distembed.factorization.document_factors import DocumentFactorization, cons
 from distembed.factorization.nmf_rounds import (
     Choose,
     Fit,
+    Graph,
     Init,
     alike,
     nmf_round,
@@ -37,6 +40,7 @@ from distembed.factorization.nmf_rounds import (
     semantic_refit,
     semantic_round,
     semantic_start,
+    tied,
 )
 from distembed.factorization.row_lifts import Array
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
@@ -49,8 +53,10 @@ Solver = Literal["hals", "multiplicative"]
 class NMF(DocumentFactorization):
     """Factorize documents × words into non-negative document and word factors.
 
-    Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0.  Equivalent on small input: `sklearn.decomposition.NMF`
-    with solver "mu" or "cd" and twice the rank-free loss.
+    Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, and with a graph A of the documents, as Cai et al. (2011), the same plus
+    ``½ λ tr(Zᵀ (D - A) Z)``, D the sums of the rows of A, which pulls the factors of neighbors together (and makes Z
+    smaller and W larger, which labels do not depend on).  Equivalent on
+    small input, without a graph: `sklearn.decomposition.NMF` with solver "mu" or "cd" and twice the rank-free loss.
 
     Parameters
     ----------
@@ -58,7 +64,9 @@ class NMF(DocumentFactorization):
         The rank k.
     solver : {"hals", "multiplicative"}
         Hierarchical alternating least squares reaches the same objective in several times fewer rounds;
-        the multiplicative updates are Lee & Seung's.
+        the multiplicative updates are Lee & Seung's. Those with a graph are multiplicative always.
+    graph_weight : float
+        λ, where `fit` is given a graph; 100 in the paper (docs/papers/semantic_nmf.md compares).
     init : {"spherical_kmeans", "random", "nndsvd"}
         Where the factors start: at spherical k-means, at random, or at singular vectors.
     n_iter : int
@@ -99,6 +107,7 @@ class NMF(DocumentFactorization):
     ----------
     Lee & Seung, Algorithms for non-negative matrix factorization, NIPS 2001: theorem 1 has the multiplicative updates.
     Cichocki & Phan 2009: hierarchical alternating least squares.
+    Cai, He, Han & Huang, Graph regularized nonnegative matrix factorization for data representation, TPAMI 2011.
 
     Examples
     --------
@@ -121,6 +130,7 @@ class NMF(DocumentFactorization):
         n_components: PositiveInt = 20,
         *,
         solver: Solver = "hals",
+        graph_weight: NonNegativeFloat = 1.0,
         init: Init = "spherical_kmeans",
         n_iter: PositiveInt = 200,
         tol: NonNegativeFloat = 1e-4,
@@ -134,8 +144,15 @@ class NMF(DocumentFactorization):
             checkpoint=checkpoint,
         )  # fmt: skip
         self.solver = solver
+        self.graph_weight = graph_weight
 
-    def fit(self, X: MatrixLike, y: object = None) -> NMF:  # noqa: ARG002 - scikit-learn's signature
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,  # noqa: ARG002 - scikit-learn's signature
+        *,
+        graph: MatrixLike | None = None,
+    ) -> NMF:
         """Learn the factors of X, documents × words.
 
         Parameters
@@ -144,6 +161,9 @@ class NMF(DocumentFactorization):
             Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
         y : None
             It is ignored, and stands here for scikit-learn's pipelines.
+        graph : matrix (n, n), non-negative, symmetric, optional
+            How near documents are; in the paper 1 for two of which one is among the five nearest of the other. New
+            documents have no neighbors: `transform` is that of NMF.
 
         Returns
         -------
@@ -153,8 +173,8 @@ class NMF(DocumentFactorization):
         Raises
         ------
         ValueError
-            If X holds negative or NaN values, no value, or fewer documents than components, or if an option
-            is not one of its names.
+            If X or the graph holds negative or NaN values, X no value or fewer documents than components, if the graph
+            is of other documents or not symmetric, or if an option is not one of its names.
 
         Examples
         --------
@@ -167,9 +187,18 @@ class NMF(DocumentFactorization):
         ((4, 2), (4, 2))
         >>> model.labels_.tolist()
         [1, 1, 0, 0]
+
+        The next document is about a dog and a tax, and a neighbor of the first:
+
+        >>> X[3] = [0, 1, 1, 0]
+        >>> graph = np.zeros((4, 4))
+        >>> graph[0, 3] = graph[3, 0] = 1
+        >>> tied = de.NMF(n_components=2, tol=0).fit(X, graph=graph)
+        >>> model.fit(X).labels_.tolist(), tied.labels_.tolist()
+        ([1, 1, 0, 0], [1, 1, 0, 1])
         """
         check_options(self)
-        self._fit_documents(X, plain_start, partial(nmf_round, self.solver))
+        self._fit_documents(X, plain_start, partial(nmf_round, self.solver), graph)
         return self
 
 
@@ -288,7 +317,8 @@ class SemanticNMF(DocumentFactorization):
 
     Minimizes ``½ ‖X - Z Wᵀ‖² + λ ½ ‖M - W S Wᵀ‖²`` over Z, W, S >= 0, S symmetric, where M is positive PMI
     less log N, cut at 0 (Ailem, Salah & Nadif 2017, equation 3, with λ = 1).  The updates of Z and S never
-    raise the objective; for that of W it is so in practice, unproven.
+    raise the objective; for that of W it is so in practice, unproven.  With a graph of the documents the objective has
+    the term that `NMF` has with one: a regularization of NMF, which the paper leaves to future work.
 
     Parameters
     ----------
@@ -298,6 +328,8 @@ class SemanticNMF(DocumentFactorization):
         N: `fit` takes positive PMI and subtracts log N itself.  1 for a matrix that is shifted already.
     semantic_weight : float
         λ, the weight of the second term.
+    graph_weight : float
+        The weight of the term of a graph, where `fit` is given one; the λ of `NMF`.
     init : {"spherical_kmeans", "random", "nndsvd"}
         Where the factors start: at spherical k-means, at random, or at singular vectors.
     n_iter : int
@@ -371,6 +403,7 @@ class SemanticNMF(DocumentFactorization):
         *,
         shift: Annotated[float, Ge(1)] = 2.0,
         semantic_weight: NonNegativeFloat = 1.0,
+        graph_weight: NonNegativeFloat = 1.0,
         init: Init = "spherical_kmeans",
         n_iter: PositiveInt = 100,
         tol: NonNegativeFloat = 0.0,
@@ -385,8 +418,9 @@ class SemanticNMF(DocumentFactorization):
         )  # fmt: skip
         self.shift = shift
         self.semantic_weight = semantic_weight
+        self.graph_weight = graph_weight
 
-    def fit(self, X: MatrixLike, M: MatrixLike) -> SemanticNMF:
+    def fit(self, X: MatrixLike, M: MatrixLike, *, graph: MatrixLike | None = None) -> SemanticNMF:
         """Learn the factors of X, documents × words, and M, words × words.
 
         Parameters
@@ -397,6 +431,8 @@ class SemanticNMF(DocumentFactorization):
             Positive PMI (see `shift`), not the counts that it is made from, of which a warning is given.  Where
             nothing of it is above log shift, the result is that of `NMF` with the multiplicative solver, and a core
             of zeros.
+        graph : matrix (n, n), non-negative, symmetric, optional
+            As of `NMF.fit`.
 
         Returns
         -------
@@ -406,8 +442,8 @@ class SemanticNMF(DocumentFactorization):
         Raises
         ------
         ValueError
-            If X or M holds negative or NaN values, X no value or fewer documents than components, M is not
-            square over the words of X, or not symmetric.
+            If a matrix holds negative or NaN values, X no value or fewer documents than components, or if M or the
+            graph is not square over the words or the documents of X, or not symmetric.
 
         Examples
         --------
@@ -424,18 +460,23 @@ class SemanticNMF(DocumentFactorization):
         """
         check_options(self)
         with one_blas_thread():
-            matrix, semantic, mean, squares = self._matrices(X, M)
+            given, mean = self._matrices(X, M, graph)
+            matrix, semantic, squares = given[:3]
             plain = partial(plain_start, matrix, self.n_components, self.init, mean)
             start = partial(semantic_start, semantic, plain)
-            both = (matrix, semantic, squares, float(self.semantic_weight))
-            refit = partial(semantic_refit, self.checkpoint, *both)
+            refit = partial(semantic_refit, self.checkpoint, *given)
             total = squares[0] + self.semantic_weight * squares[1]
-            self._fit(matrix, start, partial(semantic_round, *both), refit, total)
+            self._fit(matrix, start, partial(semantic_round, *given), refit, total)
             self._keep_kind(X)
         return self
 
     def fit_consensus(  # type: ignore[override]
-        self, X: MatrixLike, M: MatrixLike, starts: Sequence[Floats | da.Array]
+        self,
+        X: MatrixLike,
+        M: MatrixLike,
+        starts: Sequence[Floats | da.Array],
+        *,
+        graph: MatrixLike | None = None,
     ) -> Self:
         """Learn what the word factors of several starts have in common, and the factors that go with it.
 
@@ -445,6 +486,8 @@ class SemanticNMF(DocumentFactorization):
             As of `fit`.
         starts : sequence of arrays (d, k)
             The `word_factors_` of each start, as of `NMF.fit_consensus`.
+        graph : matrix (n, n), optional
+            The graph that the starts were fitted with.
 
         Returns
         -------
@@ -465,20 +508,22 @@ class SemanticNMF(DocumentFactorization):
         [['cat', 'dog'], ['tax', 'vote']]
         """
         with one_blas_thread():
-            matrix, semantic, _, squares = self._matrices(X, M)
-            both = (matrix, semantic, squares, float(self.semantic_weight))
-            refit = partial(semantic_refit, self.checkpoint, *both)
+            given, _ = self._matrices(X, M, graph)
+            refit = partial(semantic_refit, self.checkpoint, *given)
             self._learn(consensus_fit(starts, refit, converged=True))
             self._keep_kind(X)
         return self
 
-    def _matrices(self, X: MatrixLike, M: MatrixLike) -> tuple[Array, Array, float, tuple[float, float]]:
-        """Return X and M, checked and shifted, with the mean of X and the sums of squares of both."""
+    def _matrices(
+        self, X: MatrixLike, M: MatrixLike, graph: MatrixLike | None
+    ) -> tuple[tuple[Array, Array, tuple[float, float], float, Graph | None], float]:
+        """Return what a round takes, all of it checked, M shifted, and the mean of X."""
         matrix, facts = self._documents(X)
         semantic = semantic_matrix(M, matrix.shape[1], self.shift)
+        matrix, tie = tied(alike(matrix, semantic)[0], graph, self.graph_weight)
         matrix, semantic = alike(matrix, semantic)
         squares = (facts.sum_of_squares, check_nonnegative(semantic, name="M").sum_of_squares)
-        return matrix, semantic, facts.mean, squares
+        return (matrix, semantic, squares, float(self.semantic_weight), tie), facts.mean
 
     @overload  # type: ignore[override]
     def fit_transform(self, X: da.Array, M: MatrixLike) -> da.Array: ...

@@ -1,12 +1,13 @@
 """Non-negative factorization and spherical clustering of ONE block of rows.
 
 Letters, as in Ailem, Salah & Nadif (SIGIR 2017): X (n, d) documents by words, M (d, d) words by words,
-Z (n, k) document factors, W (d, k) word factors, S (k, k) core; C (d, k) unit centroids, a column each.
-X and M are `csr_array`; Z has the dtype of X; W, S and every sum are float64.
+A (n, n) documents by their neighbors, Z (n, k) document factors, W (d, k) word factors, S (k, k) core; C (d, k) unit
+centroids, a column each. X, M and A are `csr_array`; Z has the dtype of X; W, S and every sum are float64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numba
@@ -112,6 +113,28 @@ def update_documents(X: csr_array, Z: Floats, W: Floats, WW: Floats) -> Floats:
     return multiply_by_ratio(Z, times(X, W), Z @ WW.astype(Z.dtype, copy=False))
 
 
+def update_tied_documents(
+    XW: Floats, Z: Floats, WW: Floats, A: csr_array, AZ: Floats, *, weight: float
+) -> Floats:
+    """Return Z ∘ (X W + λ A Z) / (Z WᵀW + λ D Z), D the sums of the rows of A: Cai et al. (2011)."""
+    denominator = Z @ WW.astype(Z.dtype, copy=False) + weight * _degrees(A, Z.dtype) * Z
+    return multiply_by_ratio(Z, XW + weight * AZ, denominator)
+
+
+def _degrees(A: csr_array, dtype: Any) -> Floats:
+    return np.asarray(A.sum(axis=1), dtype).reshape(-1, 1)
+
+
+def neighbor_sums(A: csr_array, parts: Sequence[Floats]) -> Floats:
+    """Return A Z of a Z in row blocks, which are not joined."""
+    sums = np.zeros((A.shape[0], parts[0].shape[1]), parts[0].dtype)
+    first = 0
+    for part in parts:
+        sums += A[:, first : first + len(part)] @ part
+        first += len(part)
+    return sums
+
+
 def update_words(W: Floats, XZ: Floats, ZZ: Floats) -> Floats:
     """Return W ∘ (Xᵀ Z) / (W ZᵀZ): Lee & Seung (2001), theorem 1."""
     return multiply_by_ratio(W, XZ, W @ ZZ)
@@ -205,6 +228,12 @@ def word_loss(MM: float, MW: Floats, W: Floats, S: Floats) -> float:
     """Return ½‖M - W S Wᵀ‖² = ½ (‖M‖² - 2 tr(S WᵀMW) + tr(S WᵀW S WᵀW))."""
     WWS = gram(W) @ S
     return float(0.5 * (MM - 2 * np.vdot(S, W.T @ MW) + np.vdot(WWS.T, WWS)))
+
+
+def graph_loss(A: csr_array, Z: Floats, AZ: Floats) -> Floats:
+    """Return the share of some rows in ½ tr(Zᵀ (D - A) Z), (1, 1)."""
+    exact = Z.astype(np.float64, copy=False)
+    return np.array([[0.5 * np.vdot(exact, _degrees(A, np.float64) * exact - AZ)]])
 
 
 def column_shares(Z: Floats, norms: Floats) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ The papers are those of `distembed.factorization.nmf`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import Checkpoint, compute, map_blocks, persist, tell
+from distembed.execution import Checkpoint, blockwise, compute, map_blocks, persist, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative, spherical_kmeans, unit_rows
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
@@ -121,12 +121,22 @@ def descend(
     return Fit(factors, np.array(history), converged=False, n_iter=n_iter)
 
 
+class Graph(NamedTuple):
+    """Which documents are neighbors, and the weight λ of ½ tr(Zᵀ (D - A) Z), which pulls their factors together."""
+
+    adjacency: Array  # A (n, n), symmetric, in the row blocks and the dtype of X
+    weight: float
+
+
 # --- the rounds -------------------------------------------------------------------------------------------
 
 
-def nmf_round(solver: str, X: Array, squares: float, now: Factors) -> Factors:
-    """Return the factors after one round of NMF."""
+def nmf_round(solver: str, X: Array, squares: float, now: Factors, graph: Graph | None = None) -> Factors:
+    """Return the factors after one round of NMF, by multiplicative updates where documents have a graph."""
     rank = now.words.shape[1]
+    if graph is not None:
+        Z = updated_documents(X, now.documents, now.words, graph)
+        return _with_graph(_words_follow(X, squares, blocks.update_words, now, Z), graph)
     if solver == "hals":
         limits: dict[str, Any] = {"sweeps": HALS_SWEEPS, "tolerance": HALS_TOLERANCE}
         update: Callable[..., Any] = partial(blocks.descend_documents, **limits)
@@ -155,18 +165,61 @@ def _words_follow(X: Array, squares: float, renew: Callable[..., Any], now: Fact
     return Factors(Z, W, now.core, XZ, loss)
 
 
-def semantic_round(X: Array, M: Array, squares: tuple[float, float], weight: float, now: Factors) -> Factors:
+def updated_documents(X: Array, Z: Array, W: Array, graph: Graph | None) -> Array:
+    """Return the document factors after a multiplicative update."""
+    rank = W.shape[1]
+    WW = each(blocks.gram, W, rows=rank, columns=rank)
+    if graph is None:
+        return each(blocks.update_documents, X, Z, W, WW, columns=rank, dtype=X.dtype)
+    return _tied(each(blocks.times, X, W, columns=rank, dtype=X.dtype), Z, WW, graph)
+
+
+def _tied(XW: Array, Z: Array, WW: Array, graph: Graph) -> Array:
+    """Return the document factors after an update for fixed words."""
+    update = partial(blocks.update_tied_documents, weight=graph.weight)
+    of_rows = XW, Z, WW, graph.adjacency, _neighbor_sums(graph.adjacency, Z)
+    return each(update, *of_rows, columns=Z.shape[1], dtype=Z.dtype)
+
+
+def _neighbor_sums(A: Array, Z: Array) -> Array:
+    """Return A Z; each task is given all blocks of Z."""
+    if not isinstance(A, da.Array):
+        return _sums_of_block([A], [Z])
+    form: dict[str, Any] = {"dtype": Z.dtype, "meta": np.empty((0, 0), Z.dtype), "align_arrays": False}
+    return blockwise(_sums_of_block, "ik", A, "im", Z, "jk", concatenate=False, **form)
+
+
+def _sums_of_block(A: Sequence[csr_array], Z: Sequence[Array]) -> Array:
+    return blocks.neighbor_sums(A[0], Z)
+
+
+def _with_graph(factors: Factors, graph: Graph | None) -> Factors:
+    """Return factors with the term of the graph in their objective."""
+    if graph is None:
+        return factors
+    A, Z = graph.adjacency, factors.documents
+    term = total(blocks.graph_loss, A, Z, _neighbor_sums(A, Z), shape=(1, 1))
+    return factors._replace(objective=factors.objective + graph.weight * term)
+
+
+def semantic_round(
+    X: Array,
+    M: Array,
+    squares: tuple[float, float],
+    weight: float,
+    graph: Graph | None,
+    now: Factors,
+) -> Factors:
     """Return the factors after the three updates of equation 7; `carried` is M W."""
     rank = now.words.shape[1]
-    WW = each(blocks.gram, now.words, rows=rank, columns=rank)
-    Z = each(blocks.update_documents, X, now.documents, now.words, WW, columns=rank, dtype=X.dtype)
+    Z = updated_documents(X, now.documents, now.words, graph)
     XZ, ZZ = document_sums(X, Z)
     renew = partial(blocks.update_semantic_words, weight=weight)
     W = each(renew, now.words, XZ, ZZ, now.carried, now.core, columns=rank)
     MW = times(M, W)
     S = each(blocks.update_core, now.core, W, MW, columns=rank)
     loss = each(partial(joint_loss, squares, weight), XZ, ZZ, W, MW, S, rows=1, columns=1)
-    return Factors(Z, W, S, MW, loss)
+    return _with_graph(Factors(Z, W, S, MW, loss), graph)
 
 
 def document_sums(X: Array, Z: Array) -> tuple[Array, Array]:
@@ -319,6 +372,9 @@ Choose = Literal["consensus", "central", "objective"]
 #: Most sweeps of the convex problem of document factors for fixed words, which stops by itself when it has settled.
 SOLVING_SWEEPS = 500
 
+#: Rounds of the same problem where documents have a graph, as many as Semantic-NMF has by default.
+TIED_ROUNDS = 100
+
 
 def fit_documents(X: Array, words: NDArray[Any]) -> Array:
     """Return argmin over Z >= 0 of ``‖X - Z Wᵀ‖`` for fixed words, by row blocks; lazy where X is a Dask array."""
@@ -326,18 +382,32 @@ def fit_documents(X: Array, words: NDArray[Any]) -> Array:
     return each(solve, X, words, blocks.gram(words), columns=words.shape[1], dtype=X.dtype)
 
 
-def _keep_documents(checkpoint: Checkpoint, X: Array, words: Floats) -> Array:
+def _fit_tied_documents(X: Array, words: NDArray[Any], graph: Graph) -> Array:
+    """Return document factors after `TIED_ROUNDS` updates from even ones: the problem is convex, but of all rows."""
+    rank = words.shape[1]
+    even = each(partial(_even_rows, rank=rank, value=1.0), X, columns=rank, dtype=X.dtype)
+    XW, Z = dask.persist(each(blocks.times, X, words, columns=rank, dtype=X.dtype), even)
+    for _ in range(TIED_ROUNDS):
+        (Z,) = dask.persist(_tied(XW, Z, blocks.gram(words), graph))
+    return Z
+
+
+def _keep_documents(checkpoint: Checkpoint, X: Array, words: Floats, graph: Graph | None) -> Array:
     """Return the document factors of given word factors, kept where they are lazy: several results are made of them."""
-    Z = fit_documents(X, words)
-    return checkpoint("consensus-documents", lambda: Z) if isinstance(Z, da.Array) else Z
+    fit = partial(fit_documents, X, words)
+    if graph is not None:
+        fit = partial(_fit_tied_documents, X, words, graph)
+    return checkpoint("consensus-documents", fit) if isinstance(X, da.Array) else fit()
 
 
-def plain_refit(checkpoint: Checkpoint, X: Array, squares: float, words: Floats) -> Factors:
+def plain_refit(
+    checkpoint: Checkpoint, X: Array, squares: float, graph: Graph | None, words: Floats
+) -> Factors:
     """Return the factors of given word factors: document factors solved for them, and the loss."""
-    Z = _keep_documents(checkpoint, X, words)
+    Z = _keep_documents(checkpoint, X, words, graph)
     XZ, ZZ = document_sums(X, Z)
     loss = each(partial(document_loss, squares), XZ, ZZ, words, rows=1, columns=1)
-    return Factors(Z, words, np.eye(words.shape[1]), XZ, loss)
+    return _with_graph(Factors(Z, words, np.eye(words.shape[1]), XZ, loss), graph)
 
 
 def semantic_refit(
@@ -346,18 +416,38 @@ def semantic_refit(
     M: Array,
     squares: tuple[float, float],
     weight: float,
+    graph: Graph | None,
     words: Floats,
 ) -> Factors:
     """Return the factors of given word factors: document factors and the core solved for them, and the loss."""
-    Z = _keep_documents(checkpoint, X, words)
+    Z = _keep_documents(checkpoint, X, words, graph)
     XZ, ZZ = document_sums(X, Z)
     MW = compute(times(M, words))
     S = blocks.fit_core(words, MW)
     loss = each(partial(joint_loss, squares, weight), XZ, ZZ, words, MW, S, rows=1, columns=1)
-    return Factors(Z, words, S, MW, loss)
+    return _with_graph(Factors(Z, words, S, MW, loss), graph)
 
 
-# --- words × words -----------------------------------------------------------------------------------------
+# --- documents × documents, words × words ------------------------------------------------------------------
+
+
+def tied(X: Array, graph: Any, weight: float) -> tuple[Array, Graph | None]:
+    """Return X and the graph of its documents, checked, both in memory or both in the row blocks of X."""
+    if graph is None:
+        return X, None
+    refuse_collection(graph, "graph")
+    n = X.shape[0]
+    if getattr(graph, "shape", None) != (n, n):
+        raise ValueError(
+            f"graph has shape {getattr(graph, 'shape', None)} and X has {n} documents: give documents × documents"
+        )
+    adjacency = row_blocks(check_matrix(graph, name="graph", finite=False)).astype(X.dtype)
+    check_nonnegative(adjacency, name="graph")
+    _check_symmetric(adjacency, "graph", "pass graph.maximum(graph.T)")
+    X, adjacency = alike(X, adjacency)
+    if isinstance(X, da.Array):
+        adjacency = adjacency.rechunk((X.chunks[0], -1))
+    return X, Graph(adjacency, float(weight))
 
 
 def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
@@ -375,7 +465,7 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
             "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
             stacklevel=3,
         )
-    _check_symmetric(matrix)
+    _check_symmetric(matrix, "M", "count in a symmetric window, or pass (M + M.T) / 2")
     if shift == 1:
         return matrix
     if isinstance(matrix, da.Array):
@@ -383,15 +473,14 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
     return blocks.subtract_shift(matrix, shift=shift)
 
 
-def _check_symmetric(M: Array) -> None:
+def _check_symmetric(M: Array, name: str, advice: str) -> None:
     """Raise ValueError unless uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides."""
     probes = np.random.default_rng(0).random((M.shape[0], 2))
     image = compute(times(M, probes))
     one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
     if abs(one - other) > 1e-5 * abs(one):
         raise ValueError(
-            f"M is not symmetric (uᵀMv = {one:.8g}, vᵀMu = {other:.8g} for random u, v); "
-            "count in a symmetric window, or pass (M + M.T) / 2."
+            f"{name} is not symmetric (uᵀMv = {one:.8g}, vᵀMu = {other:.8g} for random u, v); {advice}."
         )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost
-from distembed.display import format_bytes, plural
+from distembed.display import format_bytes, format_size, plural
 from distembed.job.model import Job
 from distembed.job.terminal import shown
 
@@ -28,7 +28,7 @@ class Remedy(NamedTuple):
     def setting(self) -> str:
         """The line to write into the job file, with the section before the key."""
         is_bytes = self.key.endswith(("_bytes", "_memory", "_limit"))
-        return f'{self.key} = "{self.value // MIB}MiB"' if is_bytes else f"{self.key} = {self.value}"
+        return f'{self.key} = "{format_size(self.value)}"' if is_bytes else f"{self.key} = {self.value}"
 
 
 def _halves(value: int | None) -> Iterator[int]:

@@ -31,7 +31,7 @@ from typing import IO, Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import DiskFullError, failures_told, partial_name, replacing, sync
+from distembed.files import DiskFullError, failures_told, naming_a_full_disk, partial_name, replacing, sync
 from distembed.storage.schema import DamagedError, FileRecord, OutsideError, check_inside, new_digest
 from distembed.urls import check_regular, url_to_fs
 
@@ -147,7 +147,9 @@ class Folder:
                 data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
             elif self.is_local:
                 with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
-                    data = file.read(most + 1)
+                    data = file.read(
+                        min(os.fstat(file.fileno()).st_size, most) + 1
+                    )  # it reserves what it is asked for
             else:
                 data = self.fs.cat_file(path, start=0, end=most + 1)
         if most is not None and len(data) > most:
@@ -245,7 +247,7 @@ class Folder:
         places = {posixpath.dirname(path) for path in files}
         folders = {str(folder) for place in places for folder in _and_above(place)}
         with ThreadPoolExecutor(SYNC_THREADS) as pool:
-            list(pool.map(sync, files))
+            list(pool.map(_sync_file, files))
             list(pool.map(_sync_folder, folders))
 
     def find(self, name: str = "") -> dict[str, int]:
@@ -383,7 +385,8 @@ def _size(entry: os.DirEntry[str]) -> int | None:
 @contextlib.contextmanager
 def _failure_told(path: str) -> Iterator[None]:
     try:
-        yield
+        with naming_a_full_disk(path):
+            yield
     except OSError as error:
         if error.errno is None or isinstance(error, DiskFullError):
             raise  # it says itself what is wrong, as a lock that was lost and a damaged block do
@@ -462,10 +465,15 @@ def _refuse_links(root: str, parts: Iterable[str]) -> None:
             )
 
 
+def _sync_file(path: str) -> None:
+    with _failure_told(path):  # a network disk tells its quota here
+        sync(path)
+
+
 def _sync_folder(path: str) -> None:
     # A folder above the workspace may be closed to its user.
     with contextlib.suppress(PermissionError):
-        sync(path)
+        _sync_file(path)
 
 
 def _and_above(folder: str) -> Iterator[PurePosixPath]:

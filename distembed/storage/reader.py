@@ -43,6 +43,24 @@ def is_small(record: OutputRecord) -> bool:
     return sum(file.size for file in files) <= CHECKED_BYTES
 
 
+class _Stages(dict[str, StageManifest]):
+    """The committed stages of a workspace; one that is missing, which a run may be making again, is a sentence."""
+
+    def __init__(self, url: str, found: dict[str, StageManifest]) -> None:
+        super().__init__(found)
+        self._url = url
+
+    def __missing__(self, name: str) -> StageManifest:
+        raise KeyError(_absent(self._url, f"stage {name!r}", self))
+
+
+def _absent(url: str, what: str, others: Iterable[str]) -> str:
+    return (
+        f"{url} has no committed {what}, only {', '.join(sorted(others)) or 'none yet'}; if its job is not finished, "
+        f"run it first: distembed run {url}"
+    )
+
+
 class WorkspaceReader:
     """What `Workspace` reads: committed outputs, plain files, and the state of the stages.
 
@@ -121,7 +139,7 @@ class WorkspaceReader:
         >>> sorted(vectors.outputs), sorted(vectors.inputs)
         (['vectors'], ['core'])
         """
-        return records.committed(self._folder)
+        return _Stages(self.url, records.committed(self._folder))
 
     def begun(self) -> dict[str, Begun]:
         """Return the stages that have begun and are not committed, by name.
@@ -204,11 +222,8 @@ class WorkspaceReader:
         found = records.committed_output(self._folder, name)
         if found is None:
             outputs = [record.spec for stage in self.stages().values() for record in stage.outputs.values()]
-            others = ", ".join(sorted(spec.name for spec in outputs if not spec.temporary))
-            raise KeyError(
-                f"{self.url} has no committed output {name!r}, only {others or 'none yet'}; if its job is not "
-                f"finished, run it first: distembed run {self.url}"
-            )
+            others = [spec.name for spec in outputs if not spec.temporary]
+            raise KeyError(_absent(self.url, f"output {name!r}", others))
         return found
 
     def array(self, name: str) -> da.Array:

@@ -1,18 +1,21 @@
 """Print figure 2 of the Semantic-NMF paper: cosines of pairs of a class's top words, and of a class's documents.
 
-``python -m tests.benchmarks.class_cosines WORKSPACE…`` reads finished workspaces of topics jobs whose documents have
-classes, one for each rank (`docs/papers/semantic_nmf.md` has the commands). As in the paper, the top thirty words of a
-class are those of the largest sum of tf-idf over its documents.
+``python -m tests.benchmarks.class_cosines WORKSPACE STARTS RANK…`` reads tf-idf and positive PMI of a topics job whose
+documents have classes, and fits Semantic-NMF and NMF from several starts at each rank. As in the paper, the top thirty
+words of a class are those of the largest sum of tf-idf over its documents.
 """
 
 from __future__ import annotations
+
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 import distembed as de
 from distembed.evaluation.documents import same_class_cosines
-from tests.benchmarks.measures import run_main
+from distembed.job.stage import whole_sparse
+from tests.benchmarks.measures import run_main, tell
 
 N_WORDS = 30
 
@@ -31,26 +34,29 @@ def class_words(workspace: de.Workspace, classes: NDArray[np.object_]) -> tuple[
     return order.ravel(), [name for name in names for _ in range(order.shape[1])]
 
 
-def described(vectors: NDArray[np.floating], classes: list[str]) -> str:
-    """Return the quartiles and the mean of the cosines within classes."""
-    found = np.concatenate([*same_class_cosines(vectors, classes, max_pairs=20_000).values()])
-    quarter, median, three = np.quantile(found, [0.25, 0.5, 0.75])
-    return f"{found.mean():.2f} ({quarter:.2f} {median:.2f} {three:.2f})"
+def mean_cosine(vectors: NDArray[np.floating], classes: list[str]) -> float:
+    """Return the mean of the cosines within classes."""
+    return float(np.concatenate([*same_class_cosines(vectors, classes, max_pairs=20_000).values()]).mean())
 
 
-def main(*workspaces: str) -> None:
-    for place in workspaces:
-        workspace = de.Workspace.open(place)
-        classes = np.array(workspace.table("documents")["label"].to_pylist(), dtype=object)
-        rows, owners = class_words(workspace, classes)
-        for method, prefix in (("Semantic-NMF", ""), ("NMF", "nmf_")):
-            words = workspace.array(f"{prefix}vectors").compute()
-            documents = workspace.array(f"{prefix}document_factors").compute()
-            known = np.flatnonzero([name is not None for name in classes])
-            print(
-                f"{place}, rank {words.shape[1]}, {method}: words {described(words[rows], owners)}, "
-                f"documents {described(documents[known], classes[known].tolist())}: mean (quartiles)"
-            )
+def main(place: str, n_starts: str, *ranks: str) -> None:
+    workspace = de.Workspace.open(place)
+    classes = np.array(workspace.table("documents")["label"].to_pylist(), dtype=object)
+    rows, owners = class_words(workspace, classes)
+    known = np.flatnonzero([name is not None for name in classes])
+    X, M = (whole_sparse(workspace.array(name)) for name in ("tf_idf", "ppmi"))
+    for rank, method in product(map(int, ranks), ("Semantic-NMF", "NMF")):
+        found = []
+        for seed in range(int(n_starts)):
+            if method == "NMF":
+                model = de.NMF(rank, solver="multiplicative", n_iter=100, tol=0, random_state=seed).fit(X)
+            else:
+                model = de.SemanticNMF(rank, random_state=seed).fit(X, M)
+            of_documents = mean_cosine(model.document_factors_[known], classes[known].tolist())
+            found.append((mean_cosine(model.word_factors_[rows], owners), of_documents))
+        means, deviations = np.mean(found, axis=0), np.std(found, axis=0)
+        words, documents = (f"{a:.3f} ± {b:.3f}" for a, b in zip(means, deviations, strict=True))
+        tell(f"{place}, rank {rank}, {method}, {n_starts} starts: words {words}, documents {documents}")
 
 
 if __name__ == "__main__":

@@ -44,29 +44,28 @@ def size_rows(sizes: Any, workspace: Workspace) -> Iterator[str]:
             yield f"| {name} | {estimate:,} | {real:,} | {estimate / real:.2f} |"
 
 
-def stage_rows(plan: Any, workspace: Workspace) -> Iterator[str]:
-    """Yield a line for each stage: bytes written and peak memory, planned and measured."""
-    n_threads = plan.job.resources.n_workers
+def stage_table(place: str) -> str:
+    """Return a line for each stage: bytes written and peak memory, planned and measured."""
+    workspace, job = Workspace.open(place), open_job(place)
+    plan, done = system_of(job).plan(job, None), workspace.stages()
+    lines = ["| stage | planned to write | wrote | planned peak | measured peak |\n|---|---:|---:|---:|---:|"]
     for name, stage in plan.stages.items():
-        manifest = workspace.stages()[name]
-        blocks = [block for output in manifest.outputs.values() for block in output.blocks]
+        blocks = [block for output in done[name].outputs.values() for block in output.blocks]
         written = sum(file.size for block in blocks for file in block.files.values())
-        peak = WORKER_BYTES + stage.peak_bytes(n_threads)
-        columns = (stage.written_bytes, written, peak, manifest.facts["peak_process_bytes"])
-        yield f"| {name} | " + " | ".join(map(format_bytes, columns)) + " |"
+        peak = WORKER_BYTES + stage.peak_bytes(job.resources.n_workers)
+        columns = (stage.written_bytes, written, peak, done[name].facts["peak_process_bytes"])
+        lines.append(f"| {name} | " + " | ".join(map(format_bytes, columns)) + " |")
+    return "\n".join(lines)
 
 
 def tables(place: str) -> str:
     workspace, job = Workspace.open(place), open_job(place)
-    system = system_of(job)
-    plan, sizes = system.plan(job, None), system.sizes(job, None)
+    sizes = system_of(job).sizes(job, None)
     lines = [
         f"### {job.job.title}\n\n{sizes.sentence}\n\n| | estimated | counted | ratio |\n|---|---:|---:|---:|",
         *size_rows(sizes, workspace),
-        "\n| stage | planned to write | wrote | planned peak | measured peak |\n|---|---:|---:|---:|---:|",
-        *stage_rows(plan, workspace),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + f"\n\n{stage_table(place)}\n"
 
 
 def main(*workspaces: str) -> None:

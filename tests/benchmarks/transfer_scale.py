@@ -13,14 +13,11 @@ import json
 from pathlib import Path
 
 import numpy as np
-from dask.utils import format_bytes
 
 import distembed as de
-from distembed.costs import WORKER_BYTES
 from distembed.job.opening import open_job
-from distembed.job.planning import plan_job
-from distembed.job.stage import system_of
 from tests.benchmarks.measures import distembed, run_main, run_twice, tell
+from tests.benchmarks.plans_and_runs import stage_table
 
 N_COMPONENTS, N_TOPICS, N_WORDS, N_TOKENS = 100, 20, 5000, 60
 KEPT_SHARE = 0.8
@@ -101,21 +98,6 @@ def _write_vectors(folder: Path, of_topics: np.ndarray, rng: np.random.Generator
         de.WordVectors(words, rows.astype(np.float32)).save(folder / f"{side}.txt")
 
 
-def stage_table(path: Path) -> str:
-    """Return a line for each stage: what was planned before anything was counted and after, and what was measured."""
-    job = open_job(str(path))
-    done = de.Workspace.open(job.job.workspace).stages()
-    plans = system_of(job).plan(job, None), plan_job(job)
-    lines = ["| stage | seconds | planned | once counted | measured | ratio |", "|---|--:|--:|--:|--:|--:|"]
-    for name in plans[0].stages:
-        facts, n_threads = done[name].facts, job.resources.n_workers
-        planned = [WORKER_BYTES + plan.stages[name].peak_bytes(n_threads) for plan in plans]
-        measured = facts["peak_process_bytes"]
-        cells = " | ".join(format_bytes(value) for value in (*planned, measured))
-        lines.append(f"| {name} | {facts['wall_seconds']:.0f} | {cells} | {planned[1] / measured:.2f} |")
-    return "\n".join(lines)
-
-
 def quality(path: Path) -> str:
     """Return how far the carried topics are from those of the counterparts whose pair was not known."""
     workspace = de.Workspace.open(open_job(str(path)).job.workspace)
@@ -133,7 +115,7 @@ def quality(path: Path) -> str:
 
 
 def show(job: Path) -> None:
-    tell(stage_table(job), quality(job), sep="\n\n")
+    tell(stage_table(open_job(str(job)).job.workspace), quality(job), sep="\n\n")
 
 
 def main(

@@ -34,11 +34,14 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "psdvec": (
         ("neighbors", "{w}", "word1", "word7"),
         ("evaluate", "{w}", "--sets", "{job}/sets"),
+        ("explain", "{w}", "word1", "word7"),
+        ("compare", "{job}/older", "{w}", "word1"),
+        ("status", "{w}"),
         ("export", "{w}", "--to", "{w}.txt"),
     ),
-    "topics": (("export", "{w}", "--to", "{w}.csv"),),
-    "neighbors": (("export", "{w}", "--to", "{w}.csv"),),
-    "imputation": (("export", "{w}", "--to", "{w}.txt"),),
+    "topics": (("explain", "{w}", "1"), ("status", "{w}"), ("export", "{w}", "--to", "{w}.csv")),
+    "neighbors": (("status", "{w}"), ("export", "{w}", "--to", "{w}.csv")),
+    "imputation": (("status", "{w}"), ("export", "{w}", "--to", "{w}.parquet")),
 }
 OLDER = {
     "psdvec": "psdvec.n_iter=3",
@@ -155,13 +158,15 @@ def finish(room: Path, system: str) -> Whole:
         done = run(*filled(words, folder, folder / name), *more)
         assert done.exit_code == 0, done.output
     workspace = folder / "w"
+    read = [said(words, folder, workspace) for words in READERS[system]]
+    assert all(read), f"a reader of {system} reads nothing: {READERS[system]}"
     return Whole(
         system,
         folder,
         workspace,
         folder / "older",
         de.Workspace.open(workspace).digest(),
-        [said(words, folder, workspace) for words in READERS[system]],
+        read,
     )
 
 

@@ -165,7 +165,11 @@ def mutant(file: Path, drawn: random.Random) -> Mutant | None:
 def reaching(changed: Mutant, reached: Any, most: int) -> list[str]:
     """Return the tests that reach the changed lines, of the file, its folder and others, or those of the folder."""
     contexts = reached.contexts_by_lineno(changed.file.as_posix()) if reached else {}
-    names = {name.rpartition("|")[0] for line in changed.where for name in contexts.get(line, ()) if name}
+    found = {name.rpartition("|") for line in changed.where for name in contexts.get(line, ()) if name}
+    shared = {
+        test.partition("::")[0] for test, _, phase in found if phase == "setup"
+    }  # files whose tests share it
+    names = shared | {test for test, _, _ in found if test.partition("::")[0] not in shared}
     if not names:
         return tests_of(changed.file)
     near = tests_of(changed.file)

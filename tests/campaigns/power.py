@@ -1,13 +1,13 @@
 """Cut the power at every step of a run: try disks that lost any of the writes and names that were not synced.
 
-    python -m tests.campaigns power --seed 0 --times 500
+    python -m tests.campaigns power --seed 0 --times 500 [--runs fresh job]
 
 A process runs two stages with an output of each kind (`tests/faults/killed_at_every_write.py` has the scenarios: a new
-workspace, changed parameters, a repair, a repair by another version). Before and after each sync, rename, link and
-removal it looks at all files. A disk may keep of each name any state since the last sync of its folder, and of each
-file any content since its last sync, or a part of it, or zeros. For each step, the seed chooses such disks: the one
-that kept nothing unsynced, the one that kept all names and no unsynced content, and random ones between. On each of
-them
+workspace, changed parameters, a repair, a repair by another version), or a small job with its report. Before and after
+each sync, rename, link and removal it looks at all files. A disk may keep of each name any state since the last sync of
+its folder, and of each file any content since its last sync, or a part of it, or zeros. For each step, the seed chooses
+such disks: the one that kept nothing unsynced, the one that kept all names and no unsynced content, and random ones
+between. On each of them
 
 - every stage whose commit is there is whole, but for temporary outputs, and `verify` says so;
 - `verify` names no file that is as it was written, and no other reader finds a damaged one that `verify` does not name;
@@ -23,7 +23,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,9 @@ from distembed.storage import manifest as records
 from distembed.storage.files import Folder
 from distembed.storage.verify import checks, run_checks
 from tests.benchmarks.measures import tell, tell_head, tell_row
+from tests.commands import run
 from tests.faults.killed_at_every_write import SCENARIOS, Scenario, in_child, job
+from tests.small_jobs import neighbors
 
 FOLDER = -1
 """What a name of a folder leads to, in place of the number of a file."""
@@ -197,17 +199,30 @@ def faults_of_commits(root: Path, live: Path) -> list[str]:
     return told
 
 
-def fault(root: Path, live: Path, scenario: Scenario, digest: str) -> str:
+def fault(root: Path, live: Path, scenario: Scenario, digest: str, work: Callable[..., Any]) -> str:
     """Return what is wrong with a workspace after a power cut, or with the run that follows, "" for nothing."""
     try:
         if found := faults_of_commits(root, live):
             return found[0]
-        now, _, problems = job(root, scenario.scale, scenario.version)
+        now, _, problems = work(root, scenario.scale, scenario.version)
     except Exception as error:  # noqa: BLE001 (any error is what is looked for)
         return f"{type(error).__name__}: {error}"
     if problems:
         return str(problems[0])
     return "" if now == digest else "another digest"
+
+
+def whole_job(root: Path, _scale: int = 1, _version: int = 0) -> tuple[str, list[int], list[Any]]:
+    """Run a small job with its report, as `job` runs two stages."""
+    if not (root.parent / "job.toml").exists():
+        neighbors.write(root.parent)
+    done = run("run", root.parent / "job.toml", "--workspace", root)
+    assert done.exit_code == 0, done.output
+    workspace = Workspace.open(root)
+    return workspace.digest(), [], workspace.verify()
+
+
+RUNS = {**dict.fromkeys(SCENARIOS, job), "job": whole_job}
 
 
 class Cut(NamedTuple):
@@ -220,10 +235,11 @@ class Cut(NamedTuple):
     fault: str
 
 
-def cuts(room: Path, *, seed: int, times: int) -> Iterator[Cut]:
-    """Yield so many power cuts, the same number in each scenario, at steps that the seed chooses."""
+def cuts(room: Path, *, seed: int, times: int, runs: Sequence[str]) -> Iterator[Cut]:
+    """Yield so many power cuts, the same number in each of some runs, at steps that the seed chooses."""
     lock.POLL_SECONDS = 0.01
-    for name, scenario in SCENARIOS.items():
+    for name in runs:
+        work, scenario = RUNS[name], SCENARIOS.get(name, Scenario(None))
         drawn, root, out = random.Random(f"{seed} {name}"), room / name / "w", room / name / "disks"
         root.parent.mkdir()
         if scenario.before is not None:
@@ -232,29 +248,29 @@ def cuts(room: Path, *, seed: int, times: int) -> Iterator[Cut]:
         else:
             root.mkdir()
         shutil.copytree(root, room / name / "whole")
-        record(root, lambda at=root, given=scenario: job(at, given.scale, given.version), out)
-        digest = job(room / name / "whole", scenario.scale, scenario.version)[0]
+        record(root, lambda at=root, given=scenario, do=work: do(at, given.scale, given.version), out)
+        digest = work(room / name / "whole", scenario.scale, scenario.version)[0]
         disks = pickle.loads(out.read_bytes())
         every = [(step, way) for step in range(len(disks)) for way in WAYS]
-        points = sorted(drawn.sample(range(len(every)), min(times // len(SCENARIOS), len(every))))
+        points = sorted(drawn.sample(range(len(every)), min(times // len(runs), len(every))))
         for step, way in (every[point] for point in points):
             what, disk = disks[step]
             after, live = room / name / "after", room / name / "live"
             make_disk(disk, root, after, way, random.Random(f"{seed} {name} {step} {way}"))
             make_disk(disk, root, live, "kept", drawn)
-            yield Cut(name, step, what, way, fault(after, live, scenario, digest))
+            yield Cut(name, step, what, way, fault(after, live, scenario, digest, work))
             shutil.rmtree(after)
             shutil.rmtree(live)
 
 
-def main(*, seed: int = 0, times: int = 500) -> None:
+def main(*, seed: int = 0, times: int = 500, runs: tuple[str, ...] = (*RUNS,)) -> None:
     with tempfile.TemporaryDirectory(prefix="power-") as room:
-        done = list(cuts(Path(room), seed=seed, times=times))
+        done = list(cuts(Path(room), seed=seed, times=times, runs=runs))
     for cut in done:
         if cut.fault:
             tell(f"seed {seed}, {cut.scenario}, step {cut.step} ({cut.what}), {cut.way}: {cut.fault}")
     tell_head("scenario", "cuts", *dict.fromkeys(WAYS), "faults")
-    for name in SCENARIOS:
+    for name in runs:
         of_name = [cut for cut in done if cut.scenario == name]
         by_way = [sum(cut.way == way for cut in of_name) for way in dict.fromkeys(WAYS)]
         tell_row(name, len(of_name), *by_way, sum(bool(cut.fault) for cut in of_name))

@@ -31,7 +31,11 @@ SCALES, VERSIONS, N_WRITES = st.integers(1, 3), st.integers(0, 1), 900
 
 
 class Store(RuleBasedStateMachine):
-    """A workspace; the scale and version that were finished last (None: unfinished), and what was damaged since."""
+    """A workspace; the scale and version that were finished last (None: unfinished), and what was damaged since.
+
+    A stage that is whole is kept, whichever version made it: until a run ends, stages of the last one that did, and of
+    all that were killed since, may be `kept`.
+    """
 
     digests: ClassVar[dict[tuple[int, int], str]] = {}
     n_steps = 0
@@ -41,6 +45,7 @@ class Store(RuleBasedStateMachine):
         self.room = Path(tempfile.mkdtemp(prefix="store-"))
         self.root = self.room / "w"
         self.finished: tuple[int, int] | None = None
+        self.kept: set[tuple[int, int]] = set()
         self.damaged: set[str] = set()
 
     def teardown(self) -> None:
@@ -65,15 +70,14 @@ class Store(RuleBasedStateMachine):
         type(self).n_steps += 1
         digest, computed, problems = job(self.root, scale, version)
         assert problems == []
-        if self.finished is not None and self.finished[0] == scale:
-            # What is whole is kept, whichever version made it; a damaged stage is made by one version alone.
-            assert digest in {self.expected(scale, one) for one in (0, 1)}
-            if not self.damaged:
-                assert computed == []
-                version = self.finished[1]
+        if self.is_whole() and self.finished[0] == scale:
+            assert (computed, digest) == ([], self.expected(*self.finished))
         else:
-            assert digest == self.expected(scale, version)
-        self.finished, self.damaged = (scale, version), set()
+            found = [one for one in (0, 1) if digest == self.expected(scale, one)]
+            assert len(found) == 1
+            assert found[0] == version or (scale, found[0]) in self.kept
+            self.finished = (scale, found[0])
+        self.kept, self.damaged = {self.finished}, set()
 
     @rule(scale=SCALES, version=VERSIONS, point=st.integers(1, N_WRITES))
     def run_killed(self, scale: int, version: int, point: int) -> None:
@@ -83,6 +87,7 @@ class Store(RuleBasedStateMachine):
             self.run(scale, version)
         else:
             self.finished = None
+            self.kept.add((scale, version))
 
     @precondition(lambda self: self.finished is not None)
     @rule(number=st.integers(0, 10**6), way=st.integers(0, 2))

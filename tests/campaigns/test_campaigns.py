@@ -12,6 +12,9 @@ from tests.commands import environment
 
 pytestmark = pytest.mark.slow  # each imports the whole package and runs jobs for minutes
 
+AS_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="mounts disks or makes control groups: run it as root, or in unshare -rm"
+)
 SHORT = (
     "kills --times 20 --systems neighbors imputation add withdraw merge",
     "workers neighbors --times 4 --victims process client",
@@ -21,10 +24,10 @@ SHORT = (
     "bits --times 8 --systems neighbors topics",
     "mutations --times 2 --folders display",
     "fuzzing --times 5 --seed 7",
-    pytest.param(
-        "starvation --times 4 --systems neighbors",
-        marks=pytest.mark.skipif(os.geteuid() != 0, reason="mounts disks: run it as root, or in unshare -rm"),
-    ),
+    "load --parts loop --seconds 240 --systems neighbors imputation",
+    "load --parts tasks readers users --rows 60 --n-readers 10 --times 3",
+    pytest.param("starvation --times 7 --systems neighbors", marks=AS_ROOT),
+    pytest.param("memory --times 3 --systems neighbors imputation topics --sizes 1 4", marks=AS_ROOT),
 )
 
 

@@ -264,14 +264,18 @@ PLANNED: dict[str, Planned] = {
         ("n_components", "n_passes", "oversampling", "dtype"),
     ),
     "NMF": Planned(
-        FACTORS, fit_documents, cost_of_nmf, FACTOR_OPTIONS | {"solver": "multiplicative"}, SIZED_FACTORS
+        FACTORS,
+        fit_documents,
+        cost_of_nmf,
+        FACTOR_OPTIONS | {"solver": "multiplicative", "graph_weight": 0.5},
+        SIZED_FACTORS,
     ),
     "OrthogonalNMF": Planned(FACTORS, fit_documents, cost_of_nmf, FACTOR_OPTIONS, SIZED_FACTORS),
     "SemanticNMF": Planned(
         FACTORS,
         fit_both,
         cost_of_semantic,
-        FACTOR_OPTIONS | {"shift": 1.0, "semantic_weight": 0.5},
+        FACTOR_OPTIONS | {"shift": 1.0, "semantic_weight": 0.5, "graph_weight": 0.5},
         (*SIZED_FACTORS, "shift"),
     ),
     "SphericalKMeans": Planned(
@@ -423,17 +427,23 @@ def prepare_dense(share: float) -> tuple[Callable[[], Any], Cost]:
     return lambda: model.fit_core(counts, np.full(n, 100.0)), cost
 
 
-def prepare_documents(model: Any, share: float) -> tuple[Callable[[], Any], Cost]:
-    """Return what fits a collection of some size in 16 blocks, and its cost."""
+def prepare_documents(model: Any, share: float, *, tied: bool = False) -> tuple[Callable[[], Any], Cost]:
+    """Return what fits a collection of some size in 16 blocks, with a graph if its documents are tied, and its cost."""
     documents = terms_of(int(20_000 * share), int(10_000 * share), 30)
     blocks = row_blocks(documents, values_per_block=documents.nnz // 16)
     if isinstance(model, de.LSA):
         cost = lsa_cost(model, documents.shape, documents.nnz, block_bytes=documents.nnz // 2)
         return lambda: execution.compute(model.fit_transform(blocks)), cost
     cost_of_model: Any = kmeans_cost if isinstance(model, de.SphericalKMeans) else nmf_cost
-    memory = 2 * documents.nnz
-    return lambda: model.fit(blocks), cost_of_model(
-        model, documents.shape, documents.nnz, n_blocks=16, block_memory=memory
+    options: dict[str, Any] = {"n_blocks": 16, "block_memory": 2 * documents.nnz}
+    given = {}
+    if tied:
+        n = documents.shape[0]
+        one_way = sp.random_array((n, n), density=min(0.5, 5 / n), rng=0, format="csr")
+        given["graph"] = one_way.maximum(one_way.T)
+        options["n_edges"] = given["graph"].nnz
+    return partial(model.fit, blocks, **given), cost_of_model(
+        model, documents.shape, documents.nnz, **options
     )
 
 
@@ -455,6 +465,7 @@ MEASURED: dict[str, Callable[[float], tuple[Callable[[], Any], Cost]]] = {
     "transpose": prepare_transpose,
     "LSA": partial(prepare_documents, de.LSA(50, tol=None, n_passes=6)),
     "NMF": partial(prepare_documents, de.NMF(20, n_iter=2, n_init=2, solver="multiplicative")),
+    "NMF with a graph": partial(prepare_documents, de.NMF(20, n_iter=2, n_init=2), tied=True),
     "SphericalKMeans": partial(prepare_documents, de.SphericalKMeans(20, n_iter=2)),
 }
 

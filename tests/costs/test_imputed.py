@@ -12,7 +12,9 @@ import pytest
 
 from distembed.costs import Cost
 from distembed.evaluation import imputation
+from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.imputation_costs import baseline_cost, labels_cost, recovery_cost
+from distembed.evaluation.transfer import score_retrieval
 
 METHODS = (
     imputation.kernel_ridge,
@@ -72,8 +74,16 @@ def test_ranks_and_shares_of_labels_take_what_their_cost_says(n_hidden: int) -> 
     assert_near(taken, recovery_cost(1, n_known, n_hidden, 20))
 
 
-def test_votes_of_neighbors_take_what_their_cost_says() -> None:
-    vectors, labels = np.random.default_rng(0).random((3000, 40), np.float32), ["a", "b"] * 1500
-    spaces = {"all": (vectors, labels)}
-    taken = held_bytes(lambda: imputation.label_accuracies(spaces, max_names=600, seed=0))
-    assert_near(taken, labels_cost(3000, vectors.nbytes, 600))
+def test_ranks_by_cosine_take_what_is_planned_for_a_block() -> None:
+    first = np.random.default_rng(0).random((1500, 8))
+    taken = held_bytes(lambda: score_retrieval(first, first[:1000], np.arange(1000)))
+    assert taken <= ranking_bytes(1500, 1000) <= 2 * taken
+
+
+@pytest.mark.parametrize("n_labels", [2, 1500])
+def test_votes_of_neighbors_take_what_their_cost_says(n_labels: int) -> None:
+    """The order of all names was kept for each that was asked, and a share of each label for each neighbor."""
+    vectors = np.random.default_rng(0).random((3000, 40), np.float32)
+    spaces = {"all": (vectors, [str(number % n_labels) for number in range(3000)])}
+    taken = held_bytes(lambda: imputation.label_accuracies(spaces, max_names=2000, seed=0))
+    assert_near(taken, labels_cost(3000, vectors.nbytes, 2000))

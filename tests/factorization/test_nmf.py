@@ -482,6 +482,8 @@ def test_M_of_another_vocabulary_is_refused():
     X, M, _ = planted()
     with pytest.raises(ValueError, match=r"M has shape \(39, 39\) and X has 40 words"):
         SemanticNMF(3).fit(X, M[:39][:, :39])
+    with pytest.raises(TypeError, match="M is"):
+        SemanticNMF(3).fit(X, dask.delayed(M))
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])

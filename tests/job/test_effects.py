@@ -37,6 +37,7 @@ IDLE = [
     ("psdvec", ["corpus.pattern='shlex:split'"], ["corpus.apostrophes=true"]),
     ("topics", ["topics.method='nmf'"], ["topics.shift=3", "topics.semantic_weight=2", "coherence.frequency_weight=0"]),
     ("topics", [], ["topics.solver='hals'", "topics.n_topics_range=[2, 3]"]),
+    ("topics", [], ["topics.graph_weight=2", "topics.n_neighbors=3"]),
     ("topics", ["topics.method='spherical_kmeans'"], ["topics.init='random'", "topics.tol=0.1"]),
     ("topics", ["topics.n_starts=1"], ["topics.choose='central'"]),
     ("neighbors", [], ["neighbors.n_sampled=5", "neighbors.random_state=5"]),

@@ -223,6 +223,21 @@ def test_code_must_be_the_same_and_kinds_are_said() -> None:
 
 
 @pytest.mark.cluster
+def test_a_scheduler_without_workers_is_named_with_the_command_that_starts_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "WORKER_SECONDS", 0.1)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
+        ExitStack() as resources,
+        pytest.raises(
+            ConnectionError, match=r"no worker joined \S+ within 0.1 s; start some with: dask worker"
+        ),
+    ):
+        cluster.connect(resources, empty.scheduler_address, TLS())
+
+
+@pytest.mark.cluster
 def test_a_worker_with_less_memory_than_a_task_is_named() -> None:
     with (
         LocalCluster(

@@ -194,6 +194,7 @@ def test_a_dense_solver_that_cannot_fit_is_refused_before_it_runs(tmp_path: Path
 def test_an_option_the_job_has_not_is_not_named(job_file: Path) -> None:
     job = load_job(job_file)
     assert changed(job, Remedy("psdvec.n_core", 100)) is None
+    assert Remedy("resources.block_memory", 2**17).setting == 'resources.block_memory = "128KiB"'
     assert changed(job, Remedy("vocabulary.min_documents", 7)).vocabulary.min_documents == 7
 
 
@@ -203,6 +204,10 @@ def test_too_many_tasks_name_the_block_memory_of_fewer(english: Job) -> None:
         ValueError, match=r'204,800 tasks, over 100,000.* 204,800: set resources.block_memory = "256MiB"'
     ):
         many(english).check()
+    small = changed(english, Remedy("resources.block_memory", 1000))
+    assert small is not None
+    with pytest.raises(ValueError, match=r'set resources\.block_memory = "2000"'):
+        Needs(lambda _: 1, n_tasks=lambda job: 2 * 10**8 // job.resources.block_memory)(small).check()
 
 
 def two_stages(n_core: int, n_vectors: int, *, n_rounds: int = 1) -> Callable[[Job], Plan]:

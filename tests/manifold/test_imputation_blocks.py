@@ -50,11 +50,16 @@ def test_equal_neighbors_share_their_weight():
 
 
 def test_the_certificate_sees_weights_that_are_not_optimal(monkeypatch):
-    A = np.random.default_rng(0).standard_normal((4, 6))
-    _w, good = blocks.simplex_weights(A)
-    G = A @ A.T
-    worse = np.full(4, 0.25)
-    assert (worse @ G @ worse - (G @ worse).min()) / np.diag(G).mean() > 1e-3 > good
+    A, x = np.array([[3.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0])
+    monkeypatch.setattr(blocks, "nonnegative_least_squares", lambda _G, c: np.array([1.0, 0.0]) * c[0])
+    _, of_cone = blocks.cone_weights.py_func(
+        A, x
+    )  # w = (3, 0): its gradient is (27 - 3, -1), and Aᵀx is (3, 1)
+    assert of_cone == pytest.approx(3 * 24 / 3)
+    monkeypatch.setattr(blocks, "nonnegative_least_squares", lambda _G, c: 0 * c)
+    assert blocks.cone_weights.py_func(A, x)[1] == 1.0
+    monkeypatch.setattr(blocks, "nonnegative_least_squares", lambda _G, _c: np.array([1.0, 0.0]))
+    assert blocks.simplex_weights.py_func(A)[1] == pytest.approx(9 / 5)  # G is diag(9, 1)
 
 
 @settings(deadline=None, max_examples=30)

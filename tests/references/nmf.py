@@ -36,12 +36,28 @@ def orthogonal_round(X, Z, W):
     return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
 
 
-def semantic_round(X, M, Z, W, S, weight):
-    """Ailem, Salah & Nadif (2017), equation 7, with the weight on M."""
-    Z = Z * divide(X @ W, Z @ W.T @ W)
+def semantic_round(X, M, Z, W, S, weight, A=None, graph_weight=0.0):
+    """Ailem, Salah & Nadif (2017), equation 7, with the weight on M; the documents may be tied by a graph."""
+    Z = tied_documents(X, Z, W, np.zeros((len(X), len(X))) if A is None else A, graph_weight)
     W = W * divide(X.T @ Z + 2 * weight * M @ W @ S, W @ (2 * weight * S @ W.T @ W @ S + Z.T @ Z))
     S = S * divide(W.T @ M @ W, W.T @ W @ S @ W.T @ W)
     return Z, W, S
+
+
+def tied_documents(X, Z, W, A, weight):
+    """Cai, He, Han & Huang (2011)."""
+    D = np.diag(A.sum(axis=1))
+    return Z * divide(X @ W + weight * A @ Z, Z @ W.T @ W + weight * D @ Z)
+
+
+def graph_nmf_round(X, Z, W, A, weight):
+    """Cai, He, Han & Huang (2011), the documents first."""
+    Z = tied_documents(X, Z, W, A, weight)
+    return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
+
+
+def graph_loss(Z, A, weight):
+    return weight / 2 * np.trace(Z.T @ (np.diag(A.sum(axis=1)) - A) @ Z)
 
 
 def nmf_loss(X, Z, W):

@@ -176,6 +176,15 @@ def test_blocks_are_read_and_written_where_an_event_loop_runs(tmp_path: Path) ->
     np.testing.assert_array_equal(asyncio.run(cell()), values)
 
 
+def test_nothing_of_an_interrupted_run_is_left_in_a_block(tmp_path: Path) -> None:
+    output = Output("a", "x", "csr", (3,), (3, 5), "<f4", ("word", "context"))
+    folder, left = Folder.at(tmp_path), tmp_path / output.block_location(0) / "data" / "c" / "7"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"left")
+    record = arrays.write_block(folder, output, 0, 3, sparse.csr_array((3, 5), dtype=np.float32))
+    assert set(record.files) == set(folder.find(output.block_location(0)))
+
+
 def test_ctrl_c_at_the_end_of_a_block_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the coroutine that reads it waits for nothing more."""
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -363,6 +364,15 @@ def test_a_record_is_not_read_beyond_the_size_of_any(tmp_path: Path, monkeypatch
         file.truncate(1 << 20)
     with pytest.raises(DamagedError, match=r"manifest/a\.json has more than 65,536 bytes"):
         Workspace.open(tmp_path / "ws").stages()
+
+
+def test_a_record_takes_no_more_memory_than_it_has_bytes(tmp_path: Path) -> None:
+    stored(tmp_path)
+    tracemalloc.start()
+    Workspace.open(tmp_path / "ws").stages()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 @pytest.mark.parametrize("token", ["../../victim", "\x1b[2J", "0" * 33, 7, None])

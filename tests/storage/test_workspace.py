@@ -406,6 +406,10 @@ def test_reading_needs_a_workspace_and_writing_a_lock(tmp_path: Path) -> None:
             write()
     with pytest.raises(KeyError, match="no committed output"):
         Workspace.open(tmp_path / "ws").array("x")
+    with pytest.raises(
+        KeyError, match=r"/ws has no committed stage 'x', only done; if its job is not finished"
+    ):
+        Workspace.open(tmp_path / "ws").stages()["x"]
 
 
 def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,14 @@ import pytest
 
 import distembed as de
 from distembed.job.load import load_job
-from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changed_words, changes_of, keyness
+from distembed.systems.comparison.changes import (
+    CHANGED,
+    UNJUDGED,
+    changed_words,
+    changes_of,
+    keyness,
+    own_contexts,
+)
 from distembed.systems.comparison.views import course
 from distembed.views.finished_job import run_job
 from tests.commands import job_fixtures, run, succeed
@@ -76,6 +84,9 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp
     page = (workspace / "report/index.html").read_text()
     for what in ("Words that differ", "Both sides of each word", "own contexts", "occurrences in"):
         assert what in page
+    passages = re.findall(r"<li>(.*?) <small>", page)
+    assert passages
+    assert all(passage.count("<b>") == 2 for passage in passages)
     succeed("export", workspace, "--what", "changes", "--to", tmp_path / "changes.csv")
     with (tmp_path / "changes.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
@@ -116,6 +127,15 @@ def test_words_of_more_parts_have_the_course_of_their_change(tmp_path):
     assert "since new" in (tmp_path / "w/report/index.html").read_text()
     done = succeed("plot", "changes", tmp_path / "w", "--to", tmp_path / "three.svg")
     assert done.output.startswith("6 words in 3 parts in ")
+
+
+def test_the_own_contexts_of_a_swapped_word_are_those_of_the_other(plain, workspace):
+    pa, ra = places = [plain.words.index(word) for word in ("pa", "ra")]
+    found = own_contexts(plain, de.Workspace.open(workspace), places, 5)
+    topics = {
+        (word, part): {one[0] for one in found[word][part]} for word in places for part in ("new", "old")
+    }
+    assert topics == {(pa, "new"): {"r"}, (pa, "old"): {"p"}, (ra, "new"): {"p"}, (ra, "old"): {"r"}}
 
 
 def test_fewer_changes_than_by_chance_are_no_evidence(job, copy):

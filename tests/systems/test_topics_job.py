@@ -22,6 +22,8 @@ from scipy import sparse
 import distembed as de
 from distembed.evaluation.documents import window_coherence
 from distembed.job.opening import open_job
+from distembed.job.stage import whole_sparse
+from distembed.neighbors.graphs import neighbor_affinity
 from distembed.systems.topics import starts, views
 from tests.commands import job_fixtures, run, run_once, succeed, untimed, written_once
 from tests.small_jobs.topics import (
@@ -174,6 +176,7 @@ def test_the_share_of_topics_by_what_is_known_of_documents(
     """A figure and a table in the report, a figure of its own, and an export: of every column of a few values."""
     page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     assert page.count("Topics by kind") >= 2
+    assert re.search(r">\d+(<wbr>| )*±(<wbr>| )*\d+<", page)
     done = succeed("export", finished[0], "--what", "shares", "--to", tmp_path / "s.csv")
     assert "9 shares of topics" in done.output
     rows = pacsv.read_csv(tmp_path / "s.csv").to_pylist()
@@ -286,6 +289,19 @@ def test_a_model_from_a_workspace_agrees_with_the_job(finished: tuple[Path, str]
     new.data *= 1.5  # no row of the job: solved for the fixed words, and of the same topic
     np.testing.assert_array_equal(model.predict(new), model.labels_[rows])
     assert model.transform(new).tobytes() != stored[rows].tobytes()
+
+
+def test_rivals_with_a_graph_stand_beside_those_without(long_job: Path, tmp_path: Path) -> None:
+    """What is made in blocks is what the estimators give in memory."""
+    options = {"compare_with": ["graph_nmf", "graph_semantic_nmf"], "n_iter": 3, "n_neighbors": 4}
+    run = de.run_job(long_job, workspace=tmp_path / "w", until="topics", topics=options)
+    X, M, A = (whole_sparse(run.arrays[name]) for name in ("tf_idf", "ppmi", "document_graph"))
+    np.testing.assert_array_equal(A.toarray(), neighbor_affinity(X, 4, affinity="binary").toarray())
+    models = de.NMF(2, n_iter=3, tol=0).fit(X, graph=A), de.SemanticNMF(2, n_iter=3).fit(X, M, graph=A)
+    for model, method in zip(models, options["compare_with"], strict=True):
+        read = type(model).from_workspace(run.workspace, method)
+        np.testing.assert_allclose(read.word_factors_, model.word_factors_, rtol=1e-3, atol=1e-6)
+        np.testing.assert_array_equal(read.predict(X[:9]), model.labels_[:9])
 
 
 def test_a_model_from_a_workspace_is_lazy(finished: tuple[Path, str]) -> None:

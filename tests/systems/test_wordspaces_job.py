@@ -215,6 +215,7 @@ def test_the_report_and_the_last_lines(finished: tuple[Path, str]) -> None:
     ):
         assert title in page
     assert "similar 5/6" in page
+    assert all(f">{title}<" in page for title in ("LSA", "vsm"))  # one of a recipe, and the name of another
     assert re.search(r"^similar +spearman +5/6( +-)+$", output, re.MULTILINE)  # too few for a score
     assert run("neighbors", workspace, "a0", "-n", "2").output.startswith("a0: a")
 

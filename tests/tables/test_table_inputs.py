@@ -12,7 +12,7 @@ import pytest
 import distembed as de
 from distembed.formats.tables import TableError
 from distembed.tables.domain import join, read_domain, read_new_rows
-from distembed.tables.known import read_known
+from distembed.tables.known import holds_vectors, read_known
 from distembed.tables.rows import Scales
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from tests.commands import run, succeed
@@ -33,6 +33,17 @@ def test_a_vector_file_is_a_domain_as_it_stands(tmp_path: Path, vectors: de.Word
     assert domain.holds_vectors
     np.testing.assert_allclose(domain.matrix, vectors.vectors, rtol=1e-6)
     assert read_domain(DomainSection(path=str(tmp_path / name), max_words=3)).names == WORDS[:3]
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [("Ford 1 2 3\n", True), ("1 3\nFord 1 2 3\n", True), ("Ford 1\n", False), ("a,b 1 2\n", False)],
+)
+def test_the_first_line_of_a_text_says_whether_it_holds_vectors(
+    tmp_path: Path, text: str, holds: bool
+) -> None:
+    (tmp_path / "v.txt").write_text(text)
+    assert holds_vectors(str(tmp_path / "v.txt"), "auto") == holds
 
 
 def test_a_parquet_file_holds_vectors_where_it_is_said(tmp_path: Path, vectors: de.WordVectors) -> None:

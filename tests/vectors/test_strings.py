@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from distembed.vectors import UnknownWordError, VectorFileError, WordVectors
+from distembed.vectors import UnknownWordError, VectorFileError, WordVectors, safetensors
 from distembed.vectors.subwords import SubwordTable
 
 UNKNOWN = ["kinging", "runs", "東京都", "x", "", "Ω" * 10_000]
@@ -146,6 +146,18 @@ def test_safetensors_with_a_damaged_table(tmp_path, stringy, change, message):
     change(tensors)
     save_file(tensors, tmp_path / "v.safetensors")
     with pytest.raises(VectorFileError, match=rf"v\.safetensors: .*{message}"):
+        WordVectors.load(tmp_path / "v.safetensors")
+
+
+def test_a_safetensors_row_without_finite_values_is_named(tmp_path, stringy, monkeypatch):
+    monkeypatch.setattr(safetensors, "BLOCK_VALUES", stringy.vectors.shape[1])  # blocks of one row
+    stringy.save(tmp_path / "v.safetensors")
+    tensors = load_file(tmp_path / "v.safetensors")
+    tensors["vectors"][2, 0] = np.nan
+    save_file(tensors, tmp_path / "v.safetensors")
+    with pytest.raises(
+        VectorFileError, match=rf"row 2: the vector of '{stringy.words[2]}' holds nan; remove"
+    ):
         WordVectors.load(tmp_path / "v.safetensors")
 
 

@@ -35,6 +35,8 @@ MODELS: dict[str, type[NMF | OrthogonalNMF | SemanticNMF]] = {
     "nmf": NMF,
     "orthogonal_nmf": OrthogonalNMF,
     "semantic_nmf": SemanticNMF,
+    "graph_nmf": NMF,
+    "graph_semantic_nmf": SemanticNMF,
 }
 
 
@@ -107,7 +109,7 @@ def document_weights(job: TopicsJob, workspace: Workspace, tokens: Tokens) -> da
 def _model(job: TopicsJob, workspace: Workspace) -> Any:
     """Return the fitted model of the job's own method."""
     if job.topics.method != "spherical_kmeans":
-        return MODELS[job.topics.method].from_workspace(workspace)
+        return MODELS[job.topics.method].from_workspace(workspace, job.topics.method)
     centers = compute(outputs.WORD_FACTORS.read(workspace, of="")).astype(np.float64).T
     model = SphericalKMeans(len(centers))
     model.centroids_, model.n_features_in_ = centers, centers.shape[1]

@@ -20,6 +20,7 @@ from distembed.job.model import (
     Only,
     Section,
     ShownSection,
+    later,
     section_of,
 )
 from distembed.options import PositiveInt
@@ -68,8 +69,15 @@ class WeightingSection(Section):
     """Whether one document is added to all document counts, so that no weight is infinite."""
 
 
-Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
+Method = Literal[
+    "semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans", "graph_nmf", "graph_semantic_nmf"
+]
 """How documents are factorized."""
+
+OF_PAIRS: tuple[Method, ...] = ("semantic_nmf", "graph_semantic_nmf")
+"""The methods that factorize the association of words, too."""
+OF_GRAPH: tuple[Method, ...] = ("graph_nmf", "graph_semantic_nmf")
+"""The methods that pull neighbors among the documents together: `NMF` and `SemanticNMF` with a graph."""
 
 OF_METHOD = 'topics.method or topics.compare_with = "{}"'
 
@@ -89,15 +97,20 @@ class TopicsSection(Section):
     """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals)."""
 
     effects = (
-        Only(("shift", "semantic_weight"), "methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
+        Only(("shift", "semantic_weight"), "methods", OF_PAIRS, OF_METHOD.format("semantic_nmf")),
+        Only(("graph_weight", "n_neighbors"), "methods", OF_GRAPH, OF_METHOD.format("graph_nmf")),
         Only(("solver",), "methods", ("nmf",), OF_METHOD.format("nmf")),
-        Only(("init", "tol"), "methods", ("semantic_nmf", "nmf", "orthogonal_nmf"), "a method of NMF"),
+        Only(
+            ("init", "tol"), "methods", (*OF_PAIRS, "nmf", "orthogonal_nmf", "graph_nmf"), "a method of NMF"
+        ),
         Only(("n_topics_range",), "n_topics", ("auto",)),
         Only(("choose",), "n_starts", TWO_OR_MORE, "topics.n_starts of 2 or more"),
     )
 
     method: Method = "semantic_nmf"
-    """How documents are factorized."""
+    """How documents are factorized. "graph_nmf" and "graph_semantic_nmf" are "nmf" and "semantic_nmf" with a graph of
+    neighbors among the documents, which pulls these together.
+    """
     compare_with: tuple[Method, ...] = ()
     """Other methods, whose topics and scores stand beside."""
     n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
@@ -110,6 +123,9 @@ class TopicsSection(Section):
     shift: float = OPTION
     """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
     semantic_weight: float = OPTION
+    graph_weight: float = later(1.0, ge=0)
+    n_neighbors: int = later(5, ge=1)
+    """Two documents are neighbors if one is among so many nearest of the other, by the cosine of tf-idf."""
     init: Init = OPTION
     solver: Solver = OPTION
     """The updates of `nmf`."""
@@ -153,9 +169,7 @@ class ReferenceSection(Section):
 class CoherenceSection(ReferenceSection):
     """`[coherence]`: the text that top words are judged by; without a workspace the collection itself."""
 
-    effects = (
-        Only(("frequency_weight",), "topics.methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
-    )
+    effects = (Only(("frequency_weight",), "topics.methods", OF_PAIRS, OF_METHOD.format("semantic_nmf")),)
 
     n_words: int = Field(default=30, ge=2)
     """How many of the first words of a topic are listed and judged."""

@@ -27,6 +27,11 @@ SHIFTED_PPMI = ArrayOutput(
     dims=("word", "context_word"),
     units="nat",
 )
+DOCUMENT_GRAPH = ArrayOutput(
+    "document_graph",
+    "1 where one of two documents is among the nearest of the other by the cosine of tf-idf.",
+    dims=("document", "neighbor"),
+)
 N_TOPICS = TableOutput(
     "n_topics", "How stable each number of topics is that was tried.", columns=("n_topics", "nmi", "ari")
 )

@@ -32,12 +32,14 @@ from distembed.factorization.nmf_blocks import list_words
 from distembed.job.outputs import FilesOutput, declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
 from distembed.linalg.operators import count_values, transpose_row_blocks
+from distembed.neighbors.costs import RowSizes, affinity_cost
+from distembed.neighbors.graphs import affinity_rows
 from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.kept_matrices import kept_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
-from distembed.systems.topics.job import Method, TopicsJob
+from distembed.systems.topics.job import OF_GRAPH, OF_PAIRS, Method, TopicsJob
 from distembed.systems.topics.starts import (
     TopicSizes,
     classes_of,
@@ -164,7 +166,7 @@ def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     factors = compute(outputs.WORD_FACTORS.read(ctx.workspace, of=prefix_of(ctx.job, method)))
     options = ctx.job.coherence
     # the factors of the other methods are weights of tf-idf, in which frequent words are large already
-    power = options.frequency_weight if method == "semantic_nmf" else 0.0
+    power = options.frequency_weight if method in OF_PAIRS else 0.0
     order = list_words(factors, shares, options.n_words, frequency_weight=power)
     labels = kept_labels(ctx.workspace, method)
     sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
@@ -323,6 +325,33 @@ def run_shifted(ctx: Context) -> dict[str, Any]:
     return {"n_nonzero": count_values(stored)}
 
 
+def plan_graph(job: TopicsJob, sizes: TopicSizes) -> Cost:
+    """Return the plan of the graph of documents, with the search for the nearest of each."""
+    rows = RowSizes(sizes.corpus.n_documents, sizes.corpus.n_words, sizes.n_terms, itemsize=4)
+    cost = affinity_cost(rows, job.topics.n_neighbors, block_memory=job.resources.block_memory)
+    return cost._replace(exact="document_terms" in sizes.corpus.counted)
+
+
+def run_graph(ctx: Context) -> dict[str, Any]:
+    """Search the nearest documents of each, and store which are neighbors."""
+    graph = affinity_rows(
+        outputs.TF_IDF.read(ctx.workspace),
+        ctx.job.topics.n_neighbors,
+        affinity="binary",
+        block_memory=ctx.job.resources.block_memory,
+        checkpoint=ctx.stage.checkpoint,
+    )
+    return {"n_nonzero": count_values(ctx.store(outputs.DOCUMENT_GRAPH, graph.astype(np.float32)))}
+
+
+def graph_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the number of neighbors and the memory of a block, which lays the grid."""
+    return {"n_neighbors": job.topics.n_neighbors, "block_memory": job.resources.block_memory}
+
+
+GRAPH = StageSpec(outputs.DOCUMENT_GRAPH.name, ("document_terms",), graph_parameters, run_graph, plan_graph)
+
+
 def shift_parameters(job: TopicsJob) -> dict[str, Any]:
     """Return what positive PMI is shifted by."""
     return {"shift": job.topics.shift}
@@ -349,10 +378,12 @@ def evaluation_parameters(job: TopicsJob) -> dict[str, Any]:
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job; one more where the number of topics is chosen."""
     selected = ("tokens", "selection", "vocabulary")
+    graph = (GRAPH,) if {*OF_GRAPH} & {*job.topics.methods} else ()
     matrices = ("document_terms", "association")
     number: tuple[StageSpec, ...] = ()
     if job.topics.n_topics == "auto":
-        number = (StageSpec("n_topics", matrices, number_parameters, run_number, plan_number, check_number),)
+        used = (*matrices, GRAPH.name) if job.topics.method in OF_GRAPH else matrices
+        number = (StageSpec("n_topics", used, number_parameters, run_number, plan_number, check_number),)
     return (
         corpus_stages.TOKENS,
         StageSpec("selection", ("tokens",), sections("documents"), run_selection, plan_selection),
@@ -369,10 +400,11 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
             check_semantic,
         ),
         *kept_stages(job, SHIFTED),
+        *graph,
         *number,
         StageSpec(
             "topics",
-            (*matrices, *(spec.name for spec in number)),
+            (*matrices, *(spec.name for spec in (*graph, *number))),
             topics_parameters,
             run_topics,
             plan_topics,

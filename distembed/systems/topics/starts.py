@@ -45,11 +45,12 @@ from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
+from distembed.neighbors.costs import most_edges
 from distembed.stages.corpus_sizes import SizesWithPairs, about, pair_sizes, with_source
 from distembed.storage.tasks import boxed, boxed_all, run_blocks
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
-from distembed.systems.topics.job import Method, TopicsJob
+from distembed.systems.topics.job import OF_GRAPH, OF_PAIRS, Method, TopicsJob
 
 
 def n_topics_of(job: TopicsJob, workspace: Workspace) -> int:
@@ -120,12 +121,31 @@ def topic_sizes(job: TopicsJob, counted: Counted | None) -> TopicSizes:
     return TopicSizes(pairs, n_terms, n_associated)
 
 
+class Matrices(NamedTuple):
+    """What the methods of a stage are fitted to, as it is held; None where no method asks for it."""
+
+    X: Any
+    """tf-idf."""
+    M: Any
+    """Shifted positive PMI."""
+    graph: Any
+    """The neighbors of documents."""
+
+    def of(self, method: Method) -> dict[str, Any]:
+        """Return the matrices that a method is fitted to, by the names that `fit` gives them."""
+        used = {"X": self.X}
+        if method in OF_PAIRS:
+            used["M"] = self.M
+        if method in OF_GRAPH:
+            used["graph"] = self.graph
+        return used
+
+
 class Work(NamedTuple):
     """What all starts of a stage with one number of topics have in common."""
 
     ctx: Context
-    X: Any
-    M: Any
+    matrices: Matrices
     n_topics: int
     keeps_words: bool
     least: dict[
@@ -134,22 +154,24 @@ class Work(NamedTuple):
     prefix: str = ""  # of the names under which what is kept of a start is found again
 
 
-def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
-    """Return tf-idf and, where a method asks for it, shifted positive PMI, as they are held."""
-    n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
-    X = _held(ctx, outputs.TF_IDF.read(ctx.workspace), n_nonzero)
-    return X, _shifted_pmi(ctx) if "semantic_nmf" in methods else None
+def matrices(ctx: Context, methods: Sequence[Method]) -> Matrices:
+    """Return what some methods are fitted to."""
+
+    def held(array: da.Array, stage: str) -> Any:
+        return _held(ctx, array, ctx.workspace.stages()[stage].facts["n_nonzero"])
+
+    X = held(outputs.TF_IDF.read(ctx.workspace), "document_terms")
+    # M is shifted here once and not by every start in every round
+    M = held(shifted_ppmi(ctx), "association") if {*OF_PAIRS} & {*methods} else None
+    has_graph = {*OF_GRAPH} & {*methods}
+    graph = held(outputs.DOCUMENT_GRAPH.read(ctx.workspace), "document_graph") if has_graph else None
+    return Matrices(X, M, graph)
 
 
 def shifted_ppmi(ctx: Context) -> da.Array:
     """Return positive PMI less log shift, cut off at zero."""
     array = outputs.PPMI.read(ctx.workspace)
     return map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
-
-
-def _shifted_pmi(ctx: Context) -> Any:
-    """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
-    return _held(ctx, shifted_ppmi(ctx), ctx.workspace.stages()["association"].facts["n_nonzero"])
 
 
 def is_whole(job: TopicsJob, n_nonzero: int) -> bool:
@@ -172,26 +194,17 @@ def held_bytes(job: TopicsJob, n_nonzero: int) -> int:
 
 def fitted(work: Work, method: Method, number: int) -> Any:
     """Return one start of a method, fitted."""
-    used = _used(work, method)
+    used = work.matrices.of(method)
     stored = prefixed(work.ctx.stage.checkpoint, _name_of(work, method, number))
     checkpoint = persist if _is_whole(used) else stored
-    return _fit(estimator(work.ctx.job, method, work.n_topics, number, checkpoint=checkpoint), *used)
-
-
-def _used(work: Work, method: Method) -> tuple[Any, ...]:
-    """Return the matrices that a method is fitted to."""
-    return (work.X, work.M) if method == "semantic_nmf" else (work.X,)
-
-
-def _is_whole(used: Sequence[Any]) -> bool:
-    return not any(isinstance(matrix, da.Array) for matrix in used)
-
-
-def _fit(model: Any, *used: Any) -> Any:
-    """Return a model, fitted; what documents hold no word is said once, by the report."""
-    with warnings.catch_warnings():
+    model = estimator(work.ctx.job, method, work.n_topics, number, checkpoint=checkpoint)
+    with warnings.catch_warnings():  # what documents hold no word is said once, by the report
         warnings.filterwarnings("ignore", message=".*hold no word")
-        return model.fit(*used)
+        return model.fit(**used)
+
+
+def _is_whole(used: dict[str, Any]) -> bool:
+    return not any(isinstance(matrix, da.Array) for matrix in used.values())
 
 
 def estimator(
@@ -209,12 +222,13 @@ def estimator(
         "random_state": seed,
         "checkpoint": checkpoint,
     }
-    if method == "semantic_nmf":
+    if method == "orthogonal_nmf":
+        return OrthogonalNMF(n_topics, **common)
+    common["graph_weight"] = options.graph_weight
+    if method in OF_PAIRS:
         # M is shifted already
         return SemanticNMF(n_topics, shift=1, semantic_weight=options.semantic_weight, **common)
-    if method == "nmf":
-        return NMF(n_topics, solver=options.solver, **common)
-    return OrthogonalNMF(n_topics, **common)
+    return NMF(n_topics, solver=options.solver, **common)
 
 
 LAST_KEPT = "loss"
@@ -248,7 +262,7 @@ def _found_by(model: Any) -> FittedStart:
 
 def starts_of_each(work: Work, methods: Sequence[Method]) -> dict[Method, list[Start]]:
     """Return every start of some methods: found on disk, or fitted now, all at once where their matrices are whole."""
-    _fit_at_once(work, [method for method in methods if _is_whole(_used(work, method))])
+    _fit_at_once(work, [method for method in methods if _is_whole(work.matrices.of(method))])
     numbers = range(work.ctx.job.topics.n_starts)
     return {method: [_start_of(work, method, number) for number in numbers] for method in methods}
 
@@ -267,12 +281,11 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
     models = [estimator(job, method, work.n_topics, number, checkpoint=persist) for method, number in missing]
     boxes = boxed_all(list(zip(missing, models, strict=True)))
     items = da.from_array(boxes, chunks=1, name=f"start-item-{uuid.uuid4().hex}")
-    used = {
-        "X": work.X,
-        "M": work.M if "semantic_nmf" in methods else None,
-        "keeps_model": not work.keeps_words,
-    }
-    fits = map_blocks(_fit_box, items, dtype=object, meta=np.empty(0, object), step="start", **used)
+    used = {name for method in methods for name in work.matrices.of(method)}
+    given = {name: matrix for name, matrix in work.matrices._asdict().items() if name in used}
+    keeps = not work.keeps_words
+    form: dict[str, Any] = {"dtype": object, "meta": np.empty(0, object), "step": "start"}
+    fits = map_blocks(_fit_box, items, keeps_model=keeps, **form, **given)
     with warnings.catch_warnings():  # here, since the filters are those of all threads
         warnings.filterwarnings("ignore", message=".*hold no word")
         run_blocks(
@@ -280,11 +293,12 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
         )
 
 
-def _fit_box(box: NDArray[np.object_], *, X: Any, M: Any, keeps_model: bool) -> NDArray[np.object_]:
+def _fit_box(
+    box: NDArray[np.object_], *, X: Any, M: Any = None, graph: Any = None, keeps_model: bool
+) -> NDArray[np.object_]:
     """Return which start a model in a box is, what it finds, and in a list the model where it is kept, in a box."""
     start, model = box[0]
-    used = (X, M) if isinstance(model, SemanticNMF) else (X,)
-    model.fit(*used)
+    model.fit(**Matrices(X, M, graph).of(start[0]))
     return boxed((start, _found_by(model), [model] if keeps_model else []))
 
 
@@ -358,6 +372,11 @@ def loss_of(model: Any) -> NDArray[np.float64]:
     return np.asarray(model.objective_)
 
 
+def edges_of(job: TopicsJob, sizes: TopicSizes) -> int:
+    """Return the most edges of the graph of documents."""
+    return most_edges(sizes.corpus.n_documents, job.topics.n_neighbors)
+
+
 def plan_topics(job: TopicsJob, sizes: TopicSizes) -> Cost:
     """Return the plan of the methods one after the other: every start, and the fit of what is kept."""
     options, k = job.topics, job.topics.largest_n_topics
@@ -378,7 +397,8 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
     Fits of matrices in blocks follow each other; of whole matrices each is a task.
     """
     X = sizes.n_terms, document_blocks(sizes.corpus.text, job.resources.block_memory)
-    M = (sizes.n_associated, sizes.runs.n_row_blocks) if method == "semantic_nmf" else (0, 1)
+    M = (sizes.n_associated, sizes.runs.n_row_blocks) if method in OF_PAIRS else (0, 1)
+    n_edges = edges_of(job, sizes) if method in OF_GRAPH else 0
     n_blocks = [1 if is_whole(job, n_nonzero) else n for n_nonzero, n in (X, M)]
     checkpoint = persist if n_blocks == [1, 1] else on_disk
     model = estimator(job, method, n_topics, checkpoint=checkpoint).set_params(n_init=n_fits)
@@ -392,6 +412,7 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
             shape,
             X[0],
             n_associated=M[0],
+            n_edges=n_edges,
             n_blocks=n_blocks[0],
             n_word_blocks=n_blocks[1],
             block_memory=block_memory,
@@ -404,7 +425,8 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
 def _of_matrices(job: TopicsJob, sizes: TopicSizes, costs: Iterable[Cost]) -> Cost:
     """Return what computations one after the other take beside the matrices that stay in memory meanwhile."""
     cost, counted = add_costs(costs), {"document_terms", "association"} <= sizes.corpus.counted
-    held = sum(held_bytes(job, n_nonzero) for n_nonzero in (sizes.n_terms, sizes.n_associated))
+    n_edges = edges_of(job, sizes) if {*OF_GRAPH} & {*job.topics.methods} else 0
+    held = sum(held_bytes(job, n_nonzero) for n_nonzero in (sizes.n_terms, sizes.n_associated, n_edges))
     return cost._replace(shared_bytes=cost.shared_bytes + held, exact=counted)
 
 
@@ -413,14 +435,14 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     job: TopicsJob = ctx.job
     n_topics = n_topics_of(job, ctx.workspace)
     keeps_words = job.topics.has_consensus
-    work = Work(ctx, *matrices(ctx, job.topics.methods), n_topics, keeps_words, least={})
+    work = Work(ctx, matrices(ctx, job.topics.methods), n_topics, keeps_words, least={})
     found = starts_of_each(work, job.topics.methods)
     rows: list[StartRow] = []
     labels: list[NDArray[np.int64]] = []
     for method in job.topics.methods:
         with _rounds_of_start(work, method, job.topics.n_starts):
             kept = _kept(work, method, found[method])
-            _store_factors(ctx, method, kept.model, work.X)
+            _store_factors(ctx, method, kept.model, work.matrices.X)
         rows += kept.rows
         labels += [*(start.labels for start in found[method]), *kept.further_labels]
     _store_losses(ctx, found)
@@ -486,7 +508,7 @@ def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
     model = estimator(work.ctx.job, method, work.n_topics, checkpoint=checkpoint)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*hold no word")
-        return model.fit_consensus(*_used(work, method), words)
+        return model.fit_consensus(starts=words, **work.matrices.of(method))
 
 
 def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
@@ -495,7 +517,7 @@ def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
     prefix = prefix_of(ctx.job, method)
     _store_rows(ctx, outputs.WORD_FACTORS.of(of=prefix), words_of(model))
     _store_rows(ctx, outputs.DOCUMENT_FACTORS.of(of=prefix), documents)
-    if method == "semantic_nmf":
+    if method in OF_PAIRS:
         _store_rows(ctx, outputs.CORE.of(of=prefix), model.core_)
 
 
@@ -526,9 +548,9 @@ def plan_number(job: TopicsJob, sizes: TopicSizes) -> Cost:
 def run_number(ctx: Context) -> dict[str, Any]:
     """Try every number of topics from several starts, and keep the largest that is stable."""
     job: TopicsJob = ctx.job
-    X, M = matrices(ctx, (job.topics.method,))
+    used = matrices(ctx, (job.topics.method,))
     rows = [
-        _stability(Work(ctx, X, M, n_topics, keeps_words=True, least={}, prefix=f"{n_topics:05d}-"))
+        _stability(Work(ctx, used, n_topics, keeps_words=True, least={}, prefix=f"{n_topics:05d}-"))
         for n_topics in sorted(set(job.topics.n_topics_range))
     ]
     numbers, least = [row["n_topics"] for row in rows], [row["least_silhouette"] for row in rows]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from distembed.corpus.costs import tokens_cost, vocabulary_cost
 from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_blocks, reading_cost
+from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
 from distembed.job.outputs import declared_in
@@ -98,7 +99,8 @@ def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
         n_draws=len(options.shares) * options.n_seeds,
         printed_rounds=options.printed_rounds,
     )
-    return cost._replace(exact=sizes.exact)
+    task = max(cost.task_bytes, ranking_bytes(sizes.n_first, sizes.n_second))
+    return cost._replace(task_bytes=task, exact=sizes.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
