@@ -96,10 +96,10 @@ def test_a_smallest_count_suppresses_cells_and_says_how_many(tiny: Path) -> None
 def test_an_export_of_counts_that_cannot_be_made_is_one_sentence(tiny: Path) -> None:
     for what, target, *words, message in (
         ("words", "c.txt", "--smallest-count", 2, "a smallest count is an option of counts"),
-        ("counts", "c.odt", "the format of c.odt cannot be detected from its name: end it in"),
+        ("counts", "c.odt", "c.odt cannot be detected from its name: end it in"),
         ("pmi", "c.npz", 'w has no table of pmi: matrices.keep = ["pmi"] in the job file keeps it'),
     ):
-        done = run("export", tiny / "w", "--what", what, "--to", target, *words)
+        done = run("export", tiny / "w", "--what", what, "--to", tiny / target, *words)
         assert done.exit_code == 1
         assert message in done.output
 

@@ -17,7 +17,7 @@ import pytest
 from distembed.formats import workbooks
 from distembed.formats.tables import read_table, texts_of
 from distembed.job.tables import Numbers, Piece, Table, paired
-from distembed.views.export import TABLE_FORMATS, table_format, write_table
+from distembed.views.export import TABLE_FORMATS, table_format, write_table, write_zarr
 
 TITLES = ["Ärger, mit Komma", 'said "no"', "two\nlines", None, "=1+1", ""]
 SCHEMA = pa.schema([("title", pa.string()), ("topic", pa.int64())])
@@ -183,3 +183,10 @@ def test_no_text_is_a_formula_for_a_spreadsheet(tmp_path: Path, format_: str) ->
     options = pacsv.ParseOptions(delimiter="," if format_ == "csv" else "\t", newlines_in_values=True)
     written = pacsv.read_csv(path, parse_options=options)["word"].to_pylist()
     assert written == [f"'{word}" for word in FORMULAS] + words[len(FORMULAS) :]
+
+
+def test_a_zarr_group_takes_the_place_of_nothing_else(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"memory://g: a Zarr group is written to a local folder; name one"):
+        write_zarr("memory://g", table(), names="title")
+    with pytest.raises(FileExistsError, match="is there and is no Zarr group; name another place"):
+        write_zarr(str(tmp_path), table(), names="title")
