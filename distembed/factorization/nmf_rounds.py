@@ -176,11 +176,9 @@ def updated_documents(X: Array, Z: Array, W: Array, graph: Graph | None) -> Arra
 
 def _tied(XW: Array, Z: Array, WW: Array, graph: Graph) -> Array:
     """Return the document factors after an update for fixed words."""
-    update, AZ = (
-        partial(blocks.update_tied_documents, weight=graph.weight),
-        _neighbor_sums(graph.adjacency, Z),
-    )
-    return each(update, XW, Z, WW, graph.adjacency, AZ, columns=Z.shape[1], dtype=Z.dtype)
+    update = partial(blocks.update_tied_documents, weight=graph.weight)
+    of_rows = XW, Z, WW, graph.adjacency, _neighbor_sums(graph.adjacency, Z)
+    return each(update, *of_rows, columns=Z.shape[1], dtype=Z.dtype)
 
 
 def _neighbor_sums(A: Array, Z: Array) -> Array:

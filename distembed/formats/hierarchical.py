@@ -24,7 +24,7 @@ from zarr.storage import WrapperStore
 
 from distembed.extras import optional
 from distembed.files import damage_told
-from distembed.formats.matrix import Matrix, MatrixError, check_shape, held_matrix
+from distembed.formats.matrix import Matrix, MatrixError, check_shape, held_matrix, within_shape
 from distembed.formats.names import HDF5_SUFFIXES
 from distembed.formats.zarr_stores import zarr_store
 from distembed.urls import opened
@@ -70,7 +70,7 @@ def open_hierarchical(path: str, *, key: str | None) -> Matrix:
             return _csr(path, key, node)
         if layout.startswith("csc"):  # by columns: its rows can only be read all at once
             parts = tuple(_member(path, node, part)[:] for part in ("data", "indices", "indptr"))
-            whole = sp.csc_array(parts, shape=_shape(node)).tocsr()
+            whole = within_shape(sp.csc_array(parts, shape=_shape(node))).tocsr()
             return held_matrix(path, whole, None)._replace(names=names)
         raise MatrixError(
             f"{path} holds {layout} under {key!r}, and no matrix: set input.key to one of {_keys(root)}"
@@ -81,7 +81,7 @@ def _node(path: str, root: Any, key: str | None) -> tuple[Any, str]:
     if hasattr(root, "dtype"):
         return _checked(path, "", root), ""
     if key is None and "X" not in root:
-        raise MatrixError(f"{path} holds several arrays: set input.key to one of {_keys(root)}")
+        raise MatrixError(f"{path} holds no array X: set input.key to one of {_keys(root)}")
     key = key or "X"
     if key not in root:
         raise MatrixError(f"{path} holds nothing under {key!r}: set input.key to one of {_keys(root)}")
@@ -133,7 +133,8 @@ def _csr(path: str, key: str, node: Any) -> Matrix:
     shape, dtype = _shape(node), np.dtype(data.dtype)
     check_shape(path, shape, dtype)
     ends = starts[:].astype(np.int64) if starts.shape == (shape[0] + 1,) else np.zeros(0, np.int64)
-    if len(ends) != shape[0] + 1 or ends[-1] > min(data.shape[0], indices.shape[0]):
+    numbered = indices.dtype.kind in "iu"
+    if not numbered or len(ends) != shape[0] + 1 or ends[-1] > min(data.shape[0], indices.shape[0]):
         raise MatrixError(
             f"{path}, {key!r}: data, indices and indptr do not belong together: write the file again"
         )
@@ -155,7 +156,7 @@ def _csr_rows(path: str, key: str, start: int, stop: int) -> sp.csr_array:
         ends = starts[start : stop + 1].astype(np.int64)
         inside = slice(int(ends[0]), int(ends[-1]))
         parts = (data[inside], indices[inside], ends - ends[0])
-        block = sp.csr_array(parts, shape=(stop - start, _shape(node)[1]))
+        block = within_shape(sp.csr_array(parts, shape=(stop - start, _shape(node)[1])))
     block.sum_duplicates()
     return block
 
@@ -344,6 +345,6 @@ def _codec_names(codecs: Any) -> list[str]:
 def _refuse_large(path: str, key: str, n_bytes: int) -> None:
     if n_bytes > LARGEST_CHUNK:
         raise MatrixError(
-            f"{path} has chunks of {n_bytes:,} bytes in {key!r}, and one of up to {LARGEST_CHUNK:,} is read: write it "
-            "again in smaller chunks"
+            f"{path} has chunks of {n_bytes:,} bytes in {key or 'its array'}, and one of up to {LARGEST_CHUNK:,} is "
+            "read: write it again in smaller chunks"
         )

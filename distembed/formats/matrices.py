@@ -18,7 +18,15 @@ import scipy.sparse as sp
 from distembed.files import damage_told, read_small, refuse_bomb
 from distembed.formats.cells import read_numbers, readings
 from distembed.formats.hierarchical import open_hierarchical
-from distembed.formats.matrix import Matrix, MatrixError, all_different, check_shape, column_note, held_matrix
+from distembed.formats.matrix import (
+    Matrix,
+    MatrixError,
+    all_different,
+    check_shape,
+    column_note,
+    held_matrix,
+    within_shape,
+)
 from distembed.formats.names import HDF5_SUFFIXES, MATRIX_KINDS, ZARR_FILES, suffix_of
 from distembed.formats.parquet import (
     ListError,
@@ -102,7 +110,7 @@ def read_npz(path: str, *, key: str | None, name_column: str | None) -> Matrix:
             for name in arrays.files:
                 refuse_large_member(path, arrays, name)
             file.seek(0)
-            return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)
+            return held_matrix(path, sp.csr_array(within_shape(sp.load_npz(file))), None)
         names = None if name_column is None else texts_of(_array_of(path, arrays, name_column))
         return held_matrix(path, _array_of(path, arrays, key or _only_matrix(path, arrays)), names)
 
@@ -224,8 +232,8 @@ def _name_column(path: str, schema: pa.Schema) -> str | None:
     return next((name for name in texts if all_different(_parquet_names(path, name) or ())), None)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_floating(kind) or pa.types.is_integer(kind)
+def _is_number(kind: pa.DataType, *, or_truth: bool = False) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or (or_truth and pa.types.is_boolean(kind))
 
 
 def _wanted_columns(
@@ -239,10 +247,11 @@ def _wanted_columns(
     lists = [field.name for field in fields if is_list(field.type) and _is_number(field.type.value_type)]
     wanted = list(columns) or lists[:1] or [field.name for field in fields if _is_number(field.type)]
     mixed = len(wanted) > 1 and any(name in lists for name in wanted)
-    if not wanted or mixed or (len(lists) > 1 and not columns):
+    others = [name for name in wanted if not _is_number(schema.field(name).type, or_truth=True)]
+    if not wanted or mixed or set(others) - set(lists) or (len(lists) > 1 and not columns):
         raise MatrixError(
-            f"{path} has the columns {some(schema.names)}: set input.columns to one column of lists, or to columns of "
-            "numbers"
+            f"{path} has the columns {some(schema.names)}: set input.columns to one column of lists of numbers, or to "
+            "columns of numbers"
         )
     return wanted
 

@@ -70,6 +70,19 @@ def held_matrix(path: str, values: Any, names: Sequence[str] | None) -> Matrix:
     return Matrix(path, values.shape, values.dtype, partial(_held_rows, values), lambda: names, sizes, values)
 
 
+def within_shape(matrix: Any) -> Any:
+    """Return a sparse matrix of a file after a look at its indices: with one outside, SciPy writes beside its arrays.
+
+    Raises
+    ------
+    ValueError
+        If rows do not follow each other, or an index lies outside the shape.
+    """
+    if hasattr(matrix, "check_format"):  # those by coordinates and diagonals are checked where they are made
+        matrix.check_format(full_check=True)
+    return matrix
+
+
 def _held_rows(values: Any, start: int, stop: int) -> Any:
     return row_range(values, start, stop) if sp.issparse(values) else values[start:stop]
 

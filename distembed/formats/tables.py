@@ -239,7 +239,9 @@ def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
             ),
         )
     except pa.ArrowInvalid as error:
-        raise TableError(f"{path} is not a table of separated values: {error}") from None
+        raise TableError(
+            f"{path} is not a table of separated values ({error}): save it again as CSV"
+        ) from None
     if not ESCAPED.search(text):
         return table
     columns = [pc.replace_substring_regex(column, "^'" + FORMULA[1:], r"\1") for column in table.columns]

@@ -123,6 +123,9 @@ def writing_sheet(file: IO[bytes], header: Sequence[str]) -> Iterator[Callable[[
             raise WorkbookError(f"a sheet holds {MOST_ROWS - 1:,} rows, and this table has more: write .csv")
         sheet.append(list(map(cell, row)))
 
-    write(header)
-    yield write
+    try:
+        write(header)
+        yield write
+    finally:
+        sheet.close()  # where it is not, openpyxl complains at the end of a table that was refused
     book.save(file)

@@ -18,7 +18,7 @@ from distembed.job.withdrawals import found_again, read_withdrawals
 from distembed.job.workers import Workers
 from distembed.stages import outputs
 from distembed.stages.corpus import token_facts
-from distembed.stages.corpus_growth import KEYS, KeptItem, items_of
+from distembed.stages.corpus_growth import KeptItem, items_of
 from distembed.stages.corpus_sections import CorpusJob
 from distembed.storage.workspace import Workspace
 
@@ -105,12 +105,8 @@ def _job(workspace: Workspace) -> CorpusJob:
     job = job_of(workspace)
     if not isinstance(job, CorpusJob):
         raise JobError(f"{workspace.url} is of a job that reads no corpus: it cannot be merged")
-    if not workspace.stages().get("tokens") or "vocabulary" not in workspace.stages():
+    if not {"tokens", "vocabulary"} <= workspace.stages().keys():
         raise JobError(f"{workspace.url} has read no corpus yet: run its job first")
-    if KEYS not in workspace.stages()["tokens"].facts:
-        raise JobError(
-            f"{workspace.url} was made by an earlier version: run its job again in another workspace"
-        )
     return job
 
 

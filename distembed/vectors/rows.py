@@ -81,7 +81,7 @@ def gather(blocks: Iterable[Block], name: str, n_promised: int | None, max_words
             f"max_words={min(n_promised, len(words))} to read those"
         )
     if not words:
-        raise VectorFileError(f"{name} holds no words; give a file with one word and its values per line")
+        raise VectorFileError(f"{name} holds no words; give a file with a word and its values in each row")
     vectors.resize((len(words), vectors.shape[1]), refcheck=False)
     return WordRows(words, vectors)
 

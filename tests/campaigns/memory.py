@@ -168,7 +168,7 @@ def options(system: str, draw: random.Random) -> list[str]:
 
 
 class Took(NamedTuple):
-    """Bytes planned for a stage beside the libraries, its own before it and at its peak, and the peak of the process."""
+    """Bytes planned for a stage beside the libraries, anonymous ones before it and at its peak, and all at the peak."""
 
     planned: int
     begun: int

@@ -13,6 +13,9 @@ import pytest
 
 import distembed as de
 from distembed.corpus.occurrences import Occurrence, occurrences, place_of
+from distembed.job.model import JobError
+from distembed.job.opening import open_job
+from distembed.views.concordance import write_concordance
 from tests.commands import run, succeed
 
 TEXT = "Title one\nThe Tables, a table; TABLE!\ntablet\n\nTitle two\nno\nThe table\nturns.\n"
@@ -97,9 +100,25 @@ def test_the_command_prints_and_writes(tmp_path: Path) -> None:
     assert done.output.startswith("3 lines of 1 document in ")
     rows = pacsv.read_csv(tmp_path / "t.csv", parse_options=pacsv.ParseOptions(newlines_in_values=True))
     assert rows["word"].to_pylist() == ["table", "TABLE", "table"]
-    done = run("concordance", job, "chair")
-    assert done.exit_code == 1
-    assert "'chair' stands nowhere in the files of the job" in done.stderr
+    for words in ("chair",), ("chair", "--to", tmp_path / "u.csv"):
+        done = run("concordance", job, *words)
+        assert done.exit_code == 1
+        assert "'chair' stands nowhere in the files of the job" in done.stderr
+    assert not (tmp_path / "u.csv").exists()
+    opened = open_job(str(job))
+    with pytest.raises(
+        ValueError, match=r"the format of t\.odt cannot be detected from its name: end it in \.csv"
+    ):
+        write_concordance(opened, "table", "t.odt")
+    with pytest.raises(
+        JobError, match="may be a stranger's: name the job's own file in place of the workspace"
+    ):
+        write_concordance(opened.as_recorded(), "table", "t.csv")
+    job.write_text('[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n')
+    with pytest.raises(
+        JobError, match="a job of the method neighbors reads no running text: name a job that does"
+    ):
+        write_concordance(open_job(str(job)), "table", "t.csv")
 
 
 def test_neighbors_take_a_word_that_is_known_in_other_letters(tmp_path: Path) -> None:

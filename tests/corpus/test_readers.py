@@ -278,6 +278,10 @@ def test_nothing_to_read(tmp_path):
         read_corpus(write(tmp_path / "v.txt", b"\n\n\n")).tokenize()
     with pytest.raises(FileNotFoundError, match=r"\*\.xml matches no file"):
         read_corpus(tmp_path / "*.xml")
+    gone = read_corpus(write(tmp_path / "w.txt", b"words\n"))
+    (tmp_path / "w.txt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"w\.txt does not exist; check the path"):
+        gone.tokenize()
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,12 @@ def test_a_matrix_that_does_not_fit_its_words_is_refused(tmp_path: Path) -> None
     (tmp_path / "vocab.txt").write_text("the 30\ncat 20\n")
     with pytest.raises(CountTableError, match="has 3 rows, and there are 2 words"):
         cells_of(path, tmp_path / "vocab.txt")
+    (tmp_path / "vocab.txt").write_text("the 30\ncat 20\nsat 10\n")
+    beyond = sp.csr_array(([3.0, 0.5], ([0, 2], [1, 0])), shape=(3, 3))
+    beyond.indices[1] = 3
+    sp.save_npz(path, beyond)
+    with pytest.raises(CountTableError, match="cell 2: there is no word of the number 3, only 0 to 2"):
+        cells_of(path, tmp_path / "vocab.txt")
     sp.save_npz(path, sp.csr_array((3, 2)))
     with pytest.raises(CountTableError, match="give a square one"):
         open_table(str(path))

@@ -243,6 +243,8 @@ def test_three_sets_by_their_joint_graph():
     }
     values = np.concatenate([V, np.full((120, 4), np.nan)])
     adjacency = joint_adjacency(graphs, links, weight=100.0)
+    links[0, 2] = 0 * links[0, 1]  # a pair of weight 0 is none
+    assert joint_adjacency(graphs, links, weight=100.0).nnz == adjacency.nnz
     model = FeaturePreservingEmbedding(4, regularization=1e-4).fit_graph(adjacency, values)
     np.testing.assert_allclose(model.features_[60:120], V, atol=0.1)
     np.testing.assert_allclose(model.features_[120:], V[::-1], atol=0.2)
@@ -491,6 +493,12 @@ def test_too_many_eigenvectors_are_refused():
     X1, X2, _ = planted(20)
     with pytest.raises(ValueError, match="n_components is 40"):
         SemisupervisedAlignment(40, n_neighbors=5).fit(X1, X2, [(0, 0)])
+
+
+def test_an_option_out_of_its_range_is_refused():
+    X1, X2, V = planted(20)
+    with pytest.raises(ValueError, match="regularization is -1"):
+        FeaturePreservingEmbedding(2, n_neighbors=5, regularization=-1).fit(X1, X2, V, [(0, 0)])
 
 
 def test_alignment_leaves_the_constant_of_every_part_out():

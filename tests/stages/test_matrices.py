@@ -207,12 +207,94 @@ FAULTS = {
     "objects": (lambda f: {"path": _objects(f / "x.npz")}, "cannot be read as an npz file"),
     "a key without use": (lambda f: {"path": npy(f / "x.npy"), "key": "X"}, "no use for input.key"),
     "a folder": (lambda f: {"path": str(f)}, "a folder, and neither a Zarr store nor a workspace"),
+    "no X": (lambda f: {"path": _without_x(f / "x.zarr")}, "holds no array X: set input.key to one of Y"),
+    "rows that fall": (lambda f: {"path": _sparse(f, "indptr", 3, -1)}, "non-decreasing"),
+    "too few rows": (
+        lambda f: {"path": _sparse(f, "indptr", N, 999)},
+        "do not belong together: write the file",
+    ),
+    "a column beside": (lambda f: {"path": _sparse(f, "indices", 3, 1000)}, "indices must be < 4"),
+    "a column in csc": (lambda f: {"path": _sparse(f, "indices", 3, 1000, "csc")}, "indices must be < 23"),
+    "a column in npz": (lambda f: {"path": _beside(f / "x.npz")}, "cannot be read as an npz file .* < 4"),
+    "large chunks": (
+        lambda f: {"path": _large_chunks(f / "x.zarr")},
+        "read: write it again in smaller chunks",
+    ),
+    "no array of npz": (
+        lambda f: {"path": npz(f / "x.npz"), "key": "Q"},
+        "no array 'Q'; it holds 'words', 'M'",
+    ),
+    "complex Matrix Market": (lambda f: {"path": _complex(f / "x.mtx")}, "begins with .*: write it as"),
+    "text of CSV": (
+        lambda f: {"path": table(f / "x.csv"), "columns": ("id", "a")},
+        "the columns 'id' hold no numbers: leave them out of input.columns",
+    ),
+    "CSV of text": (lambda f: {"path": _text_table(f / "x.csv")}, "no column of numbers; it has 'id', 'a'"),
+    "text of Parquet": (
+        lambda f: {"path": parquet(f / "x.parquet", named_columns()), "columns": ("id", "c0")},
+        "set input.columns to one column of lists of numbers, or to columns of numbers",
+    ),
+    "lists of text": (
+        lambda f: {"path": parquet(f / "x.parquet", {"v": [["x"]]}), "columns": ("v",)},
+        "set input.columns to one column of lists of numbers",
+    ),
+    "no first list": (
+        lambda f: {"path": parquet(f / "x.parquet", {"v": [None, [1.0]]})},
+        "row 0 has no values in the column 'v': fill them in, or drop the row",
+    ),
+    "no rows": (
+        lambda f: {"path": parquet(f / "x.parquet", {"v": pa.array([], pa.float64())})},
+        "has no rows: give",
+    ),
+    "no value in a list": (
+        lambda f: {"path": parquet(f / "x.parquet", {"v": [[1.0, 2.0], [3.0, None]]})},
+        "row 1 .* misses a value in 'v': fill it in",
+    ),
     "zeros": (lambda f: {"path": npy(f / "x.npy", with_value(4, slice(None), 0))}, "row 4 .* no cosine"),
 }
 
 
 def _objects(path: Path) -> str:
     np.savez(path, A=np.array([[1, "x"]], dtype=object))
+    return str(path)
+
+
+def _without_x(path: Path) -> str:
+    zarr.open_group(path, mode="w").create_array("Y", data=X)
+    return str(path)
+
+
+def _sparse(folder: Path, part: str, place: int, number: int, layout: str = "csr") -> str:
+    """Write a sparse matrix with one of its indices changed: SciPy would write beside its arrays."""
+    matrix = sp.csr_array(X) if layout == "csr" else sp.csc_array(X)
+    getattr(matrix, part)[place] = number
+    group = zarr.open_group(folder / "x.zarr", mode="w").create_group("X")
+    group.attrs.update({"encoding-type": f"{layout}_matrix", "shape": [N, D]})
+    for name in ("data", "indices", "indptr"):
+        group.create_array(name, data=getattr(matrix, name))
+    return str(folder / "x.zarr")
+
+
+def _beside(path: Path) -> str:
+    sp.save_npz(path, SPARSE)
+    arrays = dict(np.load(path))
+    arrays["indices"][3] = 1000
+    np.savez(path, **arrays)
+    return str(path)
+
+
+def _large_chunks(path: Path) -> str:
+    zarr.create_array(str(path), shape=(1 << 20, 1 << 10), chunks=(1 << 20, 1 << 10), dtype="f4")
+    return str(path)
+
+
+def _complex(path: Path) -> str:
+    scipy.io.mmwrite(path, SPARSE.astype(complex))
+    return str(path)
+
+
+def _text_table(path: Path) -> str:
+    path.write_text("id,a\nu,x\nv,y\n")
     return str(path)
 
 

@@ -13,6 +13,8 @@ from distembed.stages.withdrawing import withdraw
 from distembed.storage import Workspace
 from tests.growing_corpus import LAST, count, digests, texts, write_file, write_job
 
+NO_CORPUS = '[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n'
+TOPICS = '[job]\nsystem = "topics"\nworkspace = "w"\n[corpus]\npaths = ["text"]\n'
 NAMES = ("one", "two", "three")
 
 
@@ -86,7 +88,25 @@ def test_what_cannot_be_merged_is_told_in_a_sentence(tmp_path):
     shutil.copytree(tmp_path / "one" / "w", tmp_path / "copy")
     with pytest.raises(JobError, match=r"both hold the file one.jsonl"):
         merge([one, str(tmp_path / "copy")], to=to)
+    copy = tmp_path / "copy"
+    (copy / "job.toml").write_text(NO_CORPUS)
+    with pytest.raises(JobError, match="copy is of a job that reads no corpus: it cannot be merged"):
+        merge([one, str(copy)], to=to)
+    (copy / "job.toml").write_text(TOPICS)
+    with pytest.raises(
+        JobError, match=r"one/w is of method psdvec and .*copy of topics: they cannot be merged"
+    ):
+        merge([one, str(copy)], to=to)
+    (copy / "manifest" / "tokens.json").unlink()
+    with pytest.raises(JobError, match="copy has read no corpus yet: run its job first"):
+        merge([one, str(copy)], to=to)
     assert not Workspace.exists(to)
+    (damaged,) = (tmp_path / "two" / "w").glob("tokens/**/*.tokens.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    with pytest.raises(
+        OSError, match="is damaged: run the job of its workspace again, and merge again after that"
+    ):
+        merge([one, two], to=to)
 
 
 def test_what_was_withdrawn_from_one_stays_out_of_the_merge(tmp_path):

@@ -104,6 +104,12 @@ def test_lines_without_ids_are_known_by_their_text(tmp_path):
     (tmp_path / "job.toml").write_text(job)
     count(tmp_path)
     [ident] = [row["id"] for row in Workspace.open(tmp_path / "w").table("documents").to_pylist()[12:13]]
+    (tmp_path / "text" / "a.txt").write_text(texts(1)[0])
+    with pytest.raises(
+        JobError, match=r"the text of .*a\.txt:.* is not where it was read: bring its file back, or"
+    ):
+        withdraw(str(tmp_path / "w"), documents=[ident])
+    (tmp_path / "text" / "a.txt").write_text("\n".join(lines) + "\n")
     withdraw(str(tmp_path / "w"), documents=[ident])
     assert_nothing_left(tmp_path / "w", PLANTED)
     (tmp_path / "text" / "a.txt").write_text("\n".join(["w1 w2 w3", *lines]) + "\n")
@@ -114,7 +120,7 @@ def test_lines_without_ids_are_known_by_their_text(tmp_path):
 
 def test_files_that_are_documents_keep_their_folders(tmp_path):
     write_job(tmp_path, {})
-    for number, name in enumerate(("x/a.txt", "x/b.txt", "y/c.txt", "y/d.txt")):
+    for number, name in enumerate(("x/a.txt", "x/b.txt", "y/a.txt", "y/d.txt")):
         (tmp_path / "text" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "text" / name).write_text("\n".join(texts(number)))
     (tmp_path / "text" / "y" / "secret.txt").write_text(PLANTED * 3)
@@ -127,6 +133,10 @@ def test_files_that_are_documents_keep_their_folders(tmp_path):
     count(tmp_path)
     with pytest.raises(JobError, match=r"'x/b.txt' is a whole file: withdraw it by --files x/b.txt"):
         withdraw(str(tmp_path / "w"), documents=["x/b.txt"])
+    with pytest.raises(
+        JobError, match=r"2 files of the corpus are named a\.txt: withdraw their documents by ids, or"
+    ):
+        withdraw(str(tmp_path / "w"), files=["x/a.txt"])
     withdraw(str(tmp_path / "w"), files=["x/b.txt", "y/secret.txt"])
     assert_nothing_left(tmp_path / "w", PLANTED, "b.txt", "secret")
     for name in ("x/b.txt", "y/secret.txt"):
@@ -183,6 +193,14 @@ def test_what_cannot_be_withdrawn_is_told_in_a_sentence(tmp_path):
     with pytest.raises(JobError, match="nothing was named"):
         withdraw(w)
     assert digests(tmp_path / "w") == before
+    copy = tmp_path / "copy"
+    shutil.copytree(w, copy)
+    (copy / "manifest" / "vocabulary.json").unlink()
+    with pytest.raises(JobError, match="copy has read no corpus yet: there is nothing to withdraw from it"):
+        withdraw(str(copy), documents=["a-1"])
+    (copy / "job.toml").write_text('[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n')
+    with pytest.raises(JobError, match="copy is of a job that reads no corpus: there is nothing to withdraw"):
+        withdraw(str(copy), documents=["a-1"])
     withdraw(w, documents=["a-1"], files=["b.jsonl"])
     with pytest.raises(JobError, match=r"document 'a-1' was withdrawn from .* already"):
         withdraw(w, documents=["a-1"])

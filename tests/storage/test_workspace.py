@@ -546,3 +546,13 @@ def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
+
+
+def test_a_workspace_keeps_its_own_names_and_writes_over_no_other(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.txt").write_text("mine")
+    with Workspace.create(tmp_path / "w", owner="test") as workspace:
+        with pytest.raises(ValueError, match=r"'manifest/a.json' would lie among the workspace's own files"):
+            workspace.write_file("manifest/a.json", b"")
+        with pytest.raises(FileExistsError, match="there is there already: choose a new folder"):
+            workspace.copy_to(tmp_path / "there")

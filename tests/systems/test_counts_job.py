@@ -93,6 +93,17 @@ def test_a_smallest_count_suppresses_cells_and_says_how_many(tiny: Path) -> None
     assert "lower --smallest-count" in failed.output
 
 
+def test_an_export_of_counts_that_cannot_be_made_is_one_sentence(tiny: Path) -> None:
+    for what, target, *words, message in (
+        ("words", "c.txt", "--smallest-count", 2, "a smallest count is an option of counts"),
+        ("counts", "c.odt", "c.odt cannot be detected from its name: end it in"),
+        ("pmi", "c.npz", 'w has no table of pmi: matrices.keep = ["pmi"] in the job file keeps it'),
+    ):
+        done = run("export", tiny / "w", "--what", what, "--to", tiny / target, *words)
+        assert done.exit_code == 1
+        assert message in done.output
+
+
 def test_words_that_are_rarer_than_the_smallest_count_are_left_out(tiny: Path) -> None:
     cells = [("a", "a", 50), ("a", "b", 3), ("b", "a", 3), ("a", "c", 20), ("c", "a", 12)]
     pd.DataFrame(cells, columns=["word", "context", "count"]).to_parquet(tiny / "few.parquet")
@@ -147,9 +158,10 @@ def test_a_table_of_pandas_without_words_is_enough(tiny: Path) -> None:
     np.testing.assert_array_equal(counts_of(tiny / "again").toarray(), wide)
 
 
-def test_a_pair_twice_is_one_sentence(tiny: Path) -> None:
+@pytest.mark.parametrize("row_group_size", [1, 3])
+def test_a_pair_twice_is_one_sentence(tiny: Path, row_group_size: int) -> None:
     frame = pd.DataFrame([("a", "b", 3), ("b", "a", 2), ("a", "b", 1)], columns=["word", "context", "count"])
-    frame.to_parquet(tiny / "twice.parquet", row_group_size=1)
+    frame.to_parquet(tiny / "twice.parquet", row_group_size=row_group_size)
     (tiny / "counts.toml").write_text(JOB.format(path="twice.parquet"))
     done = run("run", tiny / "counts.toml", "--set", "psdvec.n_components=1")
     assert done.exit_code == 1

@@ -52,6 +52,9 @@ def test_bytes_that_are_not_utf8_are_no_names(tmp_path: Path) -> None:
 def test_names_of_npz_may_be_bytes(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", name=np.array([b"u", b"v"]), a=[1, 2])
     assert read_domain(DomainSection(path=str(tmp_path / "t.npz"))).names == ["u", "v"]
+    np.savez(tmp_path / "t.npz", a=np.eye(2))
+    with pytest.raises(TableError, match=r"t\.npz has no column of names; it has 'a'"):
+        read_domain(DomainSection(path=str(tmp_path / "t.npz")))
 
 
 def test_decimal_numbers_and_categories_of_parquet_are_columns(tmp_path: Path) -> None:

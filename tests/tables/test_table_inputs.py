@@ -91,9 +91,13 @@ def test_tables_side_by_side_have_equal_shares(tmp_path: Path, vectors: de.WordV
 def test_tables_without_a_common_name_are_refused(tmp_path: Path, vectors: de.WordVectors) -> None:
     vectors.save(tmp_path / "v.bin")
     table = tmp_path / "t.csv"
-    table.write_text("name,a\nx,1\ny,2\n")
-    with pytest.raises(TableError, match=r"v\.bin in domain\.also: no name of the table"):
-        read_domain(DomainSection(path=str(table), also=(str(tmp_path / "v.bin"),)))
+    for first, message in (
+        ("x", r"v\.bin in domain\.also: no name of the table"),
+        ("Ford", "1 name of 2 in domain.path"),
+    ):
+        table.write_text(f"name,a\n{first},1\ny,2\n")
+        with pytest.raises(TableError, match=message):
+            read_domain(DomainSection(path=str(table), also=(str(tmp_path / "v.bin"),)))
 
 
 COUNTS = "index,Freq,Token\n0,50,general_motors\n1,7,ford\n2,39,shell\n3,40,bp\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import openpyxl
+import openpyxl.chart
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -369,6 +370,7 @@ def test_points_in_threes_are_thousands_beside_decimal_commas() -> None:
         ("t.xlsx", b"PK\x03\x04", "cannot be read as a workbook"),
         ("t.db", b"SQLite format 3\0..", "is a database of SQLite, not a table: save a table of it as CSV"),
         ("t.csv", b"PK\x03\x04....", "is a workbook"),
+        ("t.csv", b"", r"t\.csv is not a table of separated values \(Empty CSV file\): save it again as CSV"),
         (
             "t.csv",
             b"n,a\nu,1\nv,1,2\nw\n",
@@ -386,6 +388,10 @@ def test_an_encoding_that_is_set_is_held(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("n,a\nu,1\né,2\n".encode("latin-1"))
     with pytest.raises(TableError, match="is not utf-8: line 3 holds the byte 0xe9"):
         read_domain(DomainSection(path=str(tmp_path / "t.csv"), encoding="utf-8"))
+    with pytest.raises(
+        TableError, match=r"""t\.csv: there is no encoding 'latinx': set encoding = "auto" or"""
+    ):
+        read_table(str(tmp_path / "t.csv"), encoding="latinx")
     assert read_domain(DomainSection(path=str(tmp_path / "t.csv"), encoding="latin-1")).names[1] == "é"
 
 
@@ -401,6 +407,15 @@ def test_a_sheet_is_read_as_its_csv_would_be_without_the_rows_above_its_header(t
     assert text == sheet == {"name": ["u", "v"], "a": ["1", "2.5"], "since": ["2020-01-02", ""]}
     with pytest.raises(TableError, match="set skip_rows where rows stand above the header"):
         read_table(path)
+    chart = openpyxl.chart.BarChart()
+    chart.add_data(openpyxl.chart.Reference(book.active, min_col=2, min_row=4, max_row=5))
+    book.create_chartsheet().add_chart(chart)
+    book.active = 1
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(
+        TableError, match=r"t\.xlsx was saved with a sheet open that has no cells: open another"
+    ):
+        read_table(str(tmp_path / "t.xlsx"))
 
 
 def test_a_table_of_another_one_byte_encoding_gets_a_guess_with_what_reads_otherwise(tmp_path: Path) -> None:

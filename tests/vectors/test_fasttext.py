@@ -101,6 +101,10 @@ def _with(data, place, form, value):
         ),
         (lambda data: _with(data, 8, "<i", -4), r"its head has -4 components"),
         (lambda data: _with(data, 8, "<i", 7), r"promises 7 components and its matrix 6"),
+        (
+            lambda data: data.replace(struct.pack("<qq", 100_013, 6), struct.pack("<qq", 100_012, 6)),
+            r"a matrix of 100012 rows does not belong to 10 words and 100003 buckets",
+        ),
         (lambda data: _with(data, 84, "<q", 5), r"is a pruned model"),
         (lambda data: _with(data, 64, "<i", 9), r"does not belong to 9 words|is quantized|quantized model"),
         (lambda data: data.replace(b"king\0", b"k\xffng\0"), r"word 1: the word b'k\\xffng' is not utf-8"),

@@ -13,7 +13,7 @@ import pytest
 from gensim.models import KeyedVectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from distembed.formats import streams
 from distembed.vectors import VectorFileError, WordVectors, rows, word2vec
@@ -202,6 +202,7 @@ BAD_TEXT = {
     ),
     "wrong width": ("2 5\na 1 2\nb 2 1\n", r"line 2: 2 values after the word 'a', expected 5"),
     "blank line": ("a 1\n\nb 2\n", r"line 2 is blank; remove it"),
+    "blank lines of many pieces": ("a 1\n" + "\n" * (1 << 22) + "b 2\n", r"line 2 is blank; remove it"),
     "empty": ("", r"bad\.txt is empty; give"),
     "only spaces": (" \n\n", r"is empty"),
     "only a header": ("3 2\n", r"promises 3 words and the file holds 0"),
@@ -215,6 +216,13 @@ def test_bad_text(tmp_path, text, message):
     (tmp_path / "bad.txt").write_text(text)
     with pytest.raises(VectorFileError, match=message):
         WordVectors.load(tmp_path / "bad.txt")
+
+
+def test_a_line_without_an_end_is_no_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(word2vec, "MAX_LINE_BYTES", 1 << 20)
+    (tmp_path / "v.txt").write_bytes(b"a " + b"1" * (3 << 20))
+    with pytest.raises(VectorFileError, match=r"v\.txt: no line end within 1 MiB, .* give format="):
+        WordVectors.load(tmp_path / "v.txt")
 
 
 def test_wrong_encodings(tmp_path):
@@ -237,6 +245,10 @@ def test_wrong_encodings(tmp_path):
     [
         (lambda data: data[:-1], r"record 10 of the 10 that the header promises is cut short; .*max_words=9"),
         (lambda data: data[:40], r"record 2 of the 10"),
+        (
+            lambda _: b"1 6\n" + b"a" * (1 << 17),
+            r"v\.bin, record 1: no space after a word in 65536 bytes; correct",
+        ),
         (lambda data: data + b"xx", r"bytes are left over after the 10 words"),
         (lambda data: data.replace(b"10 6", b"10 7"), r"cut short|is not utf-8|holds|stands already"),
         (lambda data: data.replace(b"10 6\n", b"ten 6\n"), r"line 1: 'ten 6' is not a word2vec header"),
@@ -265,6 +277,15 @@ def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
     assert WordVectors.load(tmp_path / "v.parquet").vectors.tolist() == lists
     for columns, message in (
         ({"word": ["a", "b"], "vector": [[1.0, 2.0], [3.0]]}, "row 1: 1 values, expected 2"),
+        (
+            {"word": [str(i) for i in range(4097)], "vector": [[1.0]] * 4096 + [[1.0, 2.0]]},
+            "row 4096: 2 values, expected 1; write it again",
+        ),
+        ({"word": ["a"], "vector": [[1.0, None]]}, "rows 0 to 1: a word or value is missing; write it again"),
+        (
+            {"word": pa.array([], pa.string()), "vector": pa.array([], pa.list_(pa.float32()))},
+            "holds no words; give",
+        ),
         ({"token": ["a"]}, r"has the columns token \(string\); it needs `word`"),
         ({"word": [1], "vector": [[1.0]]}, r"has the columns word \(int64\), vector"),
     ):
@@ -273,6 +294,12 @@ def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
             WordVectors.load(tmp_path / "v.parquet")
     save_file({"weight": vectors.vectors}, tmp_path / "v.safetensors")
     with pytest.raises(VectorFileError, match=r"holds the tensors \['weight'\] and lacks"):
+        WordVectors.load(tmp_path / "v.safetensors")
+    vectors.save(tmp_path / "v.safetensors")
+    save_file(load_file(tmp_path / "v.safetensors") | {"vectors": np.eye(2)}, tmp_path / "v.safetensors")
+    with pytest.raises(
+        VectorFileError, match=r"v\.safetensors: words, offsets and vectors disagree; write it again"
+    ):
         WordVectors.load(tmp_path / "v.safetensors")
 
 
@@ -285,6 +312,8 @@ def test_options_that_do_not_exist(tmp_path, vectors):
         vectors.save(tmp_path / "v.parquet.gz")
     with pytest.raises(FileNotFoundError):
         WordVectors.load(tmp_path / "absent.txt")
+    with pytest.raises(ValueError, match="max_words is 0; give 1 or more"):
+        WordVectors.load(tmp_path / "absent.txt", max_words=0)
 
 
 def test_duplicates_first(tmp_path):

@@ -184,6 +184,8 @@ def test_half_precision_halves_the_file(tmp_path, stringy):
 
 
 def test_composed_vectors_beside_the_words_own(stringy):
+    with pytest.raises(ValueError, match="there is no table of n-grams to compose words from: give vectors"):
+        WordVectors(["a"], [[1.0]]).composed_similarities(["a"])
     found = stringy.composed_similarities(stringy.words)
     expected = [
         a @ b / np.linalg.norm(a) / np.linalg.norm(b)

@@ -12,9 +12,21 @@ import pytest
 import distembed as de
 from distembed.corpus.concordance import Passage
 from distembed.execution import compute
+from distembed.job.opening import open_job
 from distembed.linalg.operators import row_blocks
 from distembed.systems.imputation.explanation import _sentences
-from distembed.views.explain import NO_TOKENS, Explanation, Passages, TermTable, WordCounts, as_page, as_text
+from distembed.views.explain import (
+    NO_TOKENS,
+    Asked,
+    Explanation,
+    Passages,
+    TermTable,
+    WordCounts,
+    as_page,
+    as_text,
+    explain_job,
+)
+from distembed.views.inference import NewFiles, infer_job
 from tests.commands import run, succeed
 
 Finished = tuple[Path, str, str]
@@ -114,3 +126,18 @@ def test_what_is_written_cannot_steer_terminal_or_page() -> None:
 def test_half_of_a_mixture_is_reached_by_its_largest_shares(shares: list[float], half: str) -> None:
     (sentence,) = _sentences(np.array(shares))
     assert sentence.endswith(f"half of it is reached by {half}")
+
+
+def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(
+        '[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n'
+    )
+    job = open_job(str(tmp_path / "job.toml"))
+    with pytest.raises(
+        ValueError, match="neighbors are not explained: explain takes psdvec, topics and imputation"
+    ):
+        explain_job(job, Asked(("a",), 1, 1))
+    with pytest.raises(
+        ValueError, match="infers nothing of new files; topics, psdvec and imputation jobs do"
+    ):
+        infer_job(job, NewFiles(("a.txt",), "b.csv"))

@@ -11,6 +11,7 @@ import pytest
 import distembed as de
 from distembed.evaluation.similarity_files import guess_columns
 from distembed.evaluation.wordsets import SimilaritySet, read_word_set
+from distembed.views.pairs import scored_pairs, write_similarities
 from tests.commands import run, succeed
 
 GERMAN = (
@@ -96,3 +97,30 @@ def test_columns_may_be_named_and_a_header_may_be_missing(vectors: Path, tmp_pat
     assert "--columns word1=z: there is no z among first, second" in done.stderr
     done = run("similarity", vectors, tmp_path / "a.csv", *options, "word9=x")
     assert "there is no word9 among word1, word2, score" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rows", "score", "message"),
+    [
+        (
+            "a b x y\nhund katze 1 2\n",
+            {},
+            "p.csv has no column that is surely the score: give --columns score=NAME",
+        ),
+        (
+            "a b x\nhund katze -\n",
+            {"word1": "a", "word2": "b", "score": "x"},
+            "p.csv has no pair with a number in the column 'x': name another",
+        ),
+    ],
+)
+def test_a_list_without_scores_is_no_set(
+    tmp_path: Path, rows: str, score: dict[str, str], message: str
+) -> None:
+    (tmp_path / "p.csv").write_text(rows.replace(" ", ","))
+    with pytest.raises(ValueError, match=message):
+        scored_pairs(str(tmp_path / "p.csv"), score)
+    with pytest.raises(
+        ValueError, match=r"the format of p\.odt cannot be detected from its name: end it in \.csv"
+    ):
+        write_similarities("v.txt", str(tmp_path / "p.csv"), "p.odt", {})

@@ -32,7 +32,7 @@ from distembed.views.tuning import (
     parse_grids,
     tune,
 )
-from distembed.views.tuning_judges import item_halves, judge_of
+from distembed.views.tuning_judges import _names, _one_set, item_halves, judge_of
 from tests.commands import succeed
 from tests.small_jobs import imputation
 
@@ -325,3 +325,13 @@ def test_a_candidate_that_is_as_good_as_the_job_is_not_better(value: float, doub
     found = _doubts(best, base)
     assert len(found) == doubts
     assert ["keep the job" in one for one in found] == [value <= 0.5] * doubts
+
+
+def test_what_is_to_judge_is_one_set_or_some_names(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("\n \n")
+    with pytest.raises(ValueError, match=r"names\.txt holds no names: write one on each line"):
+        _names(str(tmp_path / "names.txt"))
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("word1,word2,score\nsea,shore,1\nsea,sand,2\n")
+    with pytest.raises(ValueError, match="holds 2 evaluation sets: name the file of one, which chooses"):
+        _one_set(str(tmp_path))

@@ -379,10 +379,11 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job; one more where the number of topics is chosen."""
     selected = ("tokens", "selection", "vocabulary")
     graph = (GRAPH,) if {*OF_GRAPH} & {*job.topics.methods} else ()
-    matrices = ("document_terms", "association", *(spec.name for spec in graph))
+    matrices = ("document_terms", "association")
     number: tuple[StageSpec, ...] = ()
     if job.topics.n_topics == "auto":
-        number = (StageSpec("n_topics", matrices, number_parameters, run_number, plan_number, check_number),)
+        used = (*matrices, GRAPH.name) if job.topics.method in OF_GRAPH else matrices
+        number = (StageSpec("n_topics", used, number_parameters, run_number, plan_number, check_number),)
     return (
         corpus_stages.TOKENS,
         StageSpec("selection", ("tokens",), sections("documents"), run_selection, plan_selection),
@@ -403,7 +404,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
         *number,
         StageSpec(
             "topics",
-            (*matrices, *(spec.name for spec in number)),
+            (*matrices, *(spec.name for spec in (*graph, *number))),
             topics_parameters,
             run_topics,
             plan_topics,

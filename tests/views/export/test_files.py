@@ -14,9 +14,10 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from distembed.formats import workbooks
 from distembed.formats.tables import read_table, texts_of
 from distembed.job.tables import Numbers, Piece, Table, paired
-from distembed.views.export import TABLE_FORMATS, table_format, write_table
+from distembed.views.export import TABLE_FORMATS, table_format, write_table, write_zarr
 
 TITLES = ["Ärger, mit Komma", 'said "no"', "two\nlines", None, "=1+1", ""]
 SCHEMA = pa.schema([("title", pa.string()), ("topic", pa.int64())])
@@ -80,6 +81,22 @@ def test_a_workbook_reads_back_and_computes_nothing(tmp_path: Path) -> None:
     assert texts_of(found.columns["weight_1"])[4] == ""
     sheet = openpyxl.load_workbook(tmp_path / "t.xlsx").active
     assert (sheet["A6"].value, sheet["A6"].data_type) == ("=1+1", "s")
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "message"),
+    [
+        ("MOST_COLUMNS", 1, r"a sheet holds 1 columns, not \d: write \.csv or \.parquet"),
+        ("MOST_ROWS", 5, r"a sheet holds 4 rows, and this table has more: write \.csv"),
+    ],
+)
+def test_a_table_that_no_sheet_holds_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, message: str
+) -> None:
+    monkeypatch.setattr(workbooks, limit, most)
+    with pytest.raises(workbooks.WorkbookError, match=message):
+        write_table(str(tmp_path / "t.xlsx"), table(), format="xlsx")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_npy_holds_the_numbers(tmp_path: Path) -> None:
@@ -166,3 +183,10 @@ def test_no_text_is_a_formula_for_a_spreadsheet(tmp_path: Path, format_: str) ->
     options = pacsv.ParseOptions(delimiter="," if format_ == "csv" else "\t", newlines_in_values=True)
     written = pacsv.read_csv(path, parse_options=options)["word"].to_pylist()
     assert written == [f"'{word}" for word in FORMULAS] + words[len(FORMULAS) :]
+
+
+def test_a_zarr_group_takes_the_place_of_nothing_else(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"memory://g: a Zarr group is written to a local folder; name one"):
+        write_zarr("memory://g", table(), names="title")
+    with pytest.raises(FileExistsError, match="is there and is no Zarr group; name another place"):
+        write_zarr(str(tmp_path), table(), names="title")
