@@ -1,4 +1,4 @@
-"""NMF and Semantic-NMF with a graph of the documents: against the formulas, over blocks, on bad input."""
+"""NMF and Semantic-NMF with a graph of the documents: against the formulas, over blocks, in a job, on bad input."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.neighbors import kneighbors_graph
 
+import distembed as de
 from distembed.factorization import nmf_rounds
 from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.job.stage import whole_sparse
+from distembed.neighbors.graphs import neighbor_affinity
 from tests.factorization.test_nmf import CHUNKS, lazy, planted, start_of
 from tests.references import nmf as plain
+from tests.small_jobs.topics import write_long
 
 
 def neighbors_of(X, k=4):
@@ -82,3 +86,17 @@ def test_blocks_do_not_change_the_answer(model, monkeypatch):
         parts = clone(model).fit(lazy(X, CHUNKS["ragged"]), graph=graph)
         found = np.asarray(parts.document_factors_)
         np.testing.assert_allclose(found, whole.document_factors_, rtol=1e-8, atol=1e-10)
+
+
+def test_rivals_with_a_graph_stand_beside_those_without(tmp_path):
+    """What is made in blocks is what the estimators give in memory."""
+    options = {"compare_with": ["graph_nmf", "graph_semantic_nmf"], "n_iter": 3, "n_neighbors": 4}
+    write_long(tmp_path)
+    run = de.run_job(tmp_path / "job.toml", workspace=tmp_path / "w", until="topics", topics=options)
+    X, M, A = (whole_sparse(run.arrays[name]) for name in ("tf_idf", "ppmi", "document_graph"))
+    np.testing.assert_array_equal(A.toarray(), neighbor_affinity(X, 4, affinity="binary").toarray())
+    models = de.NMF(2, n_iter=3, tol=0).fit(X, graph=A), de.SemanticNMF(2, n_iter=3).fit(X, M, graph=A)
+    for model, method in zip(models, options["compare_with"], strict=True):
+        read = type(model).from_workspace(run.workspace, method)
+        np.testing.assert_allclose(read.word_factors_, model.word_factors_, rtol=1e-3, atol=1e-6)
+        np.testing.assert_array_equal(read.predict(X[:9]), model.labels_[:9])

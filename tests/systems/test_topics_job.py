@@ -22,8 +22,6 @@ from scipy import sparse
 import distembed as de
 from distembed.evaluation.documents import window_coherence
 from distembed.job.opening import open_job
-from distembed.job.stage import whole_sparse
-from distembed.neighbors.graphs import neighbor_affinity
 from distembed.systems.topics import starts, views
 from tests.commands import job_fixtures, run, run_once, succeed, untimed, written_once
 from tests.small_jobs.topics import (
@@ -197,17 +195,9 @@ def test_columns_of_documents_go_into_exports_and_answers(job: Path, tmp_path: P
     """The export has the columns of a table, new documents have none; a table that does not fit is an error."""
     meta = tmp_path / "meta.csv"
     meta.write_text("id,half\n" + "".join(f"d{n},{'first' if n < 30 else 'second'}\n" for n in range(60)))
-    changes = [
-        *(
-            "--set",
-            f"corpus.metadata={meta}",
-            "--set",
-            "topics.compare_with=[]",
-            "--set",
-            "topics.n_starts=1",
-        ),
-        *("--workspace", str(tmp_path / "w")),
-    ]
+    settings = (f"corpus.metadata={meta}", *ONE_FIT)
+    changes = [word for one in settings for word in ("--set", one)]
+    changes += ["--workspace", str(tmp_path / "w")]
     done = succeed("run", job, *changes)
     assert "60 of 62 documents have a row in " in done.output
     succeed("export", tmp_path / "w", "--to", tmp_path / "d.csv")
@@ -291,19 +281,6 @@ def test_a_model_from_a_workspace_agrees_with_the_job(finished: tuple[Path, str]
     assert model.transform(new).tobytes() != stored[rows].tobytes()
 
 
-def test_rivals_with_a_graph_stand_beside_those_without(long_job: Path, tmp_path: Path) -> None:
-    """What is made in blocks is what the estimators give in memory."""
-    options = {"compare_with": ["graph_nmf", "graph_semantic_nmf"], "n_iter": 3, "n_neighbors": 4}
-    run = de.run_job(long_job, workspace=tmp_path / "w", until="topics", topics=options)
-    X, M, A = (whole_sparse(run.arrays[name]) for name in ("tf_idf", "ppmi", "document_graph"))
-    np.testing.assert_array_equal(A.toarray(), neighbor_affinity(X, 4, affinity="binary").toarray())
-    models = de.NMF(2, n_iter=3, tol=0).fit(X, graph=A), de.SemanticNMF(2, n_iter=3).fit(X, M, graph=A)
-    for model, method in zip(models, options["compare_with"], strict=True):
-        read = type(model).from_workspace(run.workspace, method)
-        np.testing.assert_allclose(read.word_factors_, model.word_factors_, rtol=1e-3, atol=1e-6)
-        np.testing.assert_array_equal(read.predict(X[:9]), model.labels_[:9])
-
-
 def test_a_model_from_a_workspace_is_lazy(finished: tuple[Path, str]) -> None:
     """The call computes nothing, and the tasks read the factors of the documents that they are given."""
     workspace = de.Workspace.open(finished[0])
@@ -325,19 +302,15 @@ def test_a_model_from_a_workspace_is_lazy(finished: tuple[Path, str]) -> None:
     assert np.median(sizes) < 10_000
 
 
-def test_a_model_finds_documents_in_the_block_that_has_them(in_blocks: Path) -> None:
-    workspace = de.Workspace.open(in_blocks)
-    X, stored = workspace.array("tf_idf"), workspace.array("document_factors").compute()
-    assert de.SemanticNMF.from_workspace(workspace).transform(X).compute().tobytes() == stored.tobytes()
-
-
-def test_a_model_is_read_from_an_opened_workspace_of_its_method(
-    finished: tuple[Path, str], in_blocks: Path
-) -> None:
+def test_a_model_is_read_from_an_opened_workspace_of_its_method(in_blocks: Path) -> None:
+    """It finds documents in the block that has them."""
     with pytest.raises(TypeError, match=r"give distembed\.Workspace\.open\('runs/topics'\)"):
         de.SemanticNMF.from_workspace("runs/topics")
+    workspace = de.Workspace.open(in_blocks)
     with pytest.raises(ValueError, match="holds no topics of nmf, but of semantic_nmf"):
-        de.NMF.from_workspace(de.Workspace.open(in_blocks))
+        de.NMF.from_workspace(workspace)
+    X, stored = workspace.array("tf_idf"), workspace.array("document_factors").compute()
+    assert de.SemanticNMF.from_workspace(workspace).transform(X).compute().tobytes() == stored.tobytes()
 
 
 def test_topics_of_new_documents(finished: tuple[Path, str], job: Path, tmp_path: Path) -> None:
