@@ -147,9 +147,8 @@ class Folder:
                 data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
             elif self.is_local:
                 with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
-                    data = file.read(
-                        min(os.fstat(file.fileno()).st_size, most) + 1
-                    )  # it reserves what it is asked for
+                    size = os.fstat(file.fileno()).st_size
+                    data = file.read(min(size, most) + 1)  # it reserves what it is asked for
             else:
                 data = self.fs.cat_file(path, start=0, end=most + 1)
         if most is not None and len(data) > most:

@@ -231,9 +231,8 @@ def main(
     for number in range(first, first + times):
         draw, system = random.Random(f"{seed} {number}"), systems[number % len(systems)]
         settings = options(system, draw)
-        while isinstance(
-            ran(system, 0.25, settings, is_held=False), str
-        ):  # refused; else it compiles the kernels
+        # The data may refuse options that go with each other; a run that ends has compiled what is compiled.
+        while isinstance(ran(system, 0.25, settings, is_held=False), str):
             settings = options(system, draw)
         tell(f"{seed}:{number} {system} {' '.join(settings)}")
         libraries = ran(system, 0.25, settings, is_held=False)

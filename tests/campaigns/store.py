@@ -50,6 +50,7 @@ class Store(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         shutil.rmtree(self.room)
+        tell(f"{self.n_steps:,} steps so far")
 
     def expected(self, scale: int, version: int) -> str:
         """Return the digest of a run in a new workspace."""
