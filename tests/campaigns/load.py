@@ -43,6 +43,7 @@ from tests.campaigns.corruption import READERS, filled
 from tests.campaigns.kills import SECONDS, SYSTEMS, digest, job_words
 from tests.commands import dask_cluster, run
 from tests.hosts.network import wait_until
+from tests.processes import CONTEXT, Process, distembed, kill_group, start
 from tests.small_jobs import neighbors, psdvec
 
 forkserver.set_forkserver_preload(["tests.processes"])
@@ -172,8 +173,6 @@ def peak_of(process: psutil.Process, stop: threading.Event) -> int:
 
 def tasks(room: Path, *, rows: int, **_: Any) -> None:
     """Search neighbors in a few blocks, then twice in very many, on one scheduler."""
-    from tests.processes import distembed
-
     (room / "job.toml").write_text(neighbors.JOB.replace("vectors.parquet", "rows.npy"))
     np.save(room / "rows.npy", np.random.default_rng(0).standard_normal((rows, 12)).astype(np.float32))
     tell_head("block_memory", "tasks that ended", "s", "tasks known after", "MiB at most", "MiB after")
@@ -250,8 +249,6 @@ def read_on(folder: Path, workspace: Path, number: int, log: Path) -> None:
 
 def readers(room: Path, *, times: int, n_readers: int, **_: Any) -> None:
     """Let so many processes read a workspace that is written so many times."""
-    from tests.processes import CONTEXT, distembed
-
     psdvec.write(room)
     whole: dict[str, set[str]] = {}
     for number in range(len(CHANGES) + 1):
@@ -333,7 +330,6 @@ UNTIL = ("--until", "vectors")
 
 def share(words: dict[str, list[str]], room: Path, wait: float) -> list[str]:
     """Run two jobs at once, then two with the same workspace and one beside them; return what is wrong with each."""
-    from tests.processes import Process, distembed, kill_group, start
 
     def end(name: str, process: Process) -> str:
         output, _ = process.communicate(timeout=SECONDS)
