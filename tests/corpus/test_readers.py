@@ -393,7 +393,7 @@ def test_parquet_without_the_column(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "body": [["x"]]}), path)
     with pytest.raises(CorpusError, match=r'column "body" is list<.*>, not text; give id_field='):
         read_corpus(path, id_field="body").tokenize()
-    with pytest.raises(CorpusError, match="cannot be read as a Parquet file"):
+    with pytest.raises(CorpusError, match=r"cannot be read as a Parquet file \(\w+ .*\)"):
         read_corpus(write(tmp_path / "u.parquet", b"no parquet"))
 
 

@@ -417,6 +417,7 @@ def test_random_projection_keeps_lengths():
     assert isinstance(lazy, da.Array)
     np.testing.assert_allclose(lazy.compute(), vectors, atol=1e-12)
     assert not np.array_equal(vectors, random_projection(X, 300, random_state=2))
+    assert random_projection(X, 1).shape == (50, 1)
     with pytest.raises(ValueError, match="n_components is 0"):
         random_projection(X, 0)
     with pytest.raises(ValueError, match="density 2"):

@@ -49,7 +49,10 @@ def test_scores_and_neighbors_have_intervals(workspace: de.Workspace) -> None:
     assert all(-1 <= row["low"] <= row["high"] <= 1 for row in near)
     assert all(row["low"] < row["high"] for row in near)
     assert all(0 <= row["share_of_draws"] <= 1 for row in near)
-    assert "Error bars" in Path(workspace.path("report/index.html")).read_text()
+    page = Path(workspace.path("report/index.html")).read_text()
+    assert "Error bars" in page
+    assert ">share of draws<" in page.replace("<wbr>", "").replace("_", " ")
+    assert ">low<" not in page  # it stands in the interval
 
 
 def test_draws_add_their_stages_and_leave_those_of_the_job_as_they_are(

@@ -155,6 +155,7 @@ def test_a_topic_says_what_its_documents_have_in_common(finished: tuple[Path, st
         assert not telling & {"said", "people", "made"}
     assert len(re.findall(r"found again 1\.00", output)) == 3
     assert "telling words" in page
+    assert f">{rows[0]['pmi']:.3f}<" in page.replace("<wbr>", "")
 
 
 def test_labels_are_no_truth_unless_the_job_says_so(job: Path, copy: Path) -> None:
