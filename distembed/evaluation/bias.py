@@ -191,7 +191,7 @@ def read_association_tests(path: str | Path | None = None) -> list[AssociationTe
         content = tomllib.loads(data.decode("utf-8"))
     except ValueError as error:
         raise WordSetError(f"{path} is not TOML: {error}; correct it") from error
-    except RecursionError:
+    except (RecursionError, MemoryError):
         raise WordSetError(f"{path} holds lists or tables inside each other too deeply; correct it") from None
     tests, words = content.get("tests"), content.get("words")
     if not (isinstance(tests, list) and tests and isinstance(words, dict)):

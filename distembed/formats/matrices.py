@@ -270,8 +270,8 @@ def _parquet_rows(
 ) -> Any:
     """Return the rows from one to before another, decoding the row groups that they lie in, batch by batch."""
     touched = [g for g in range(len(starts) - 1) if starts[g] < stop and starts[g + 1] > start]
-    parts, at = [], starts[touched[0]]
     with damage_told(path, MatrixError, "a Parquet file"), opened(path, "rb") as file:
+        parts, at = [], starts[touched[0]]  # of a damaged file no row group may have the rows
         found = ParquetFile(file, buffer_bytes=BUFFER_BYTES)
         for batch in read_batches(found, BATCH_ROWS, row_groups=touched, columns=columns):
             first, last = max(start - at, 0), min(stop - at, len(batch))

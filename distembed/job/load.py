@@ -204,7 +204,7 @@ def _parsed(text: str, *, name: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except ValueError as error:  # numbers of thousands of digits, too
         raise JobError(f"{name} is not valid TOML: {error}") from None
-    except RecursionError:
+    except (RecursionError, MemoryError):
         raise JobError(
             f"{name} holds lists or tables inside each other too deeply: no key of a job does"
         ) from None

@@ -8,6 +8,7 @@ a silent default. The sections of one system are in `config.py` of its own folde
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -143,8 +144,8 @@ SIZE = "a size, such as 64MiB"
 
 
 def _parsed_size(value: Any) -> int:
-    if not isinstance(value, int | float | str):
-        raise ValueError(f"this is no size: give {SIZE}")  # noqa: TRY004 - pydantic names the key of a ValueError
+    if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"this is no size: give {SIZE}")
     return int(parse_bytes(value))
 
 

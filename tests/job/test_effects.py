@@ -278,11 +278,12 @@ def test_bands_without_a_ridge_each_are_refused_when_a_job_is_loaded(settings: t
     least_job("psdvec", "psdvec.ridge=[2, 4]", "psdvec.bands=[10, 20]")
 
 
-def test_a_list_is_no_size() -> None:
+@pytest.mark.parametrize(("value", "shown"), [("['c']", r"\['c'\]"), ("inf", "inf"), ("nan", "nan")])
+def test_what_is_no_size_is_refused(value: str, shown: str) -> None:
     with pytest.raises(
-        JobError, match=r"resources.block_memory = \['c'\]: this is no size: give a size, such as 64MiB"
+        JobError, match=rf"resources\.block_memory = {shown}: this is no size: give a size, such as 64MiB"
     ):
-        least_job("psdvec", "resources.block_memory=['c']")
+        least_job("psdvec", f"resources.block_memory={value}")
 
 
 @pytest.mark.parametrize("n_bytes", [0, 1 << 30], ids=["small text", "large text"])

@@ -21,6 +21,7 @@ from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 import distembed as de
 from distembed import files
 from distembed.files import BombError
+from distembed.formats import matrices
 from distembed.formats.matrix import MatrixError, row_array
 from distembed.stages.matrices import MatrixSection, matrix_size, open_matrix
 from tests.references.checksums import crc32c
@@ -29,6 +30,12 @@ N, D = 23, 4
 X = np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
 SPARSE = sp.csr_array(np.where(X > 0.5, X, 0))
 NAMES = [f"name {i}" for i in range(N)]
+
+
+def test_rows_that_no_row_group_has_are_damage(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1.0, 2.0]}), tmp_path / "m.parquet")
+    with pytest.raises(MatrixError, match=r"m\.parquet cannot be read as a Parquet file"):
+        matrices._parquet_rows(str(tmp_path / "m.parquet"), ["a"], [0], 1, 0, 2)
 
 
 def save_anndata(root, *, layer="csr"):
