@@ -194,7 +194,7 @@ def tasks(room: Path, *, rows: int, **_: Any) -> None:
             tell_row(memory, n_ended - before, f"{time.monotonic() - begun:.0f}", n_known, *sizes)
             assert not n_known, f"the scheduler still knows {n_known} tasks"
             before = n_ended
-            found.append(de.Workspace.open(room / f"w-{number}").array("neighbors").compute())
+            found.append(de.Workspace.open(room / f"w-{number}").array("neighbors").compute().toarray())
     assert all(np.array_equal(one, found[0]) for one in found), "other neighbors in smaller blocks"
 
 
