@@ -55,8 +55,8 @@ class NMF(DocumentFactorization):
 
     Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, and with a graph A of the documents, as Cai et al. (2011), the same plus
     ``½ λ tr(Zᵀ (D - A) Z)``, D the sums of the rows of A, which pulls the factors of neighbors together (and makes Z
-    smaller and W larger, which labels do not depend on).  Equivalent on
-    small input, without a graph: `sklearn.decomposition.NMF` with solver "mu" or "cd" and twice the rank-free loss.
+    smaller and W larger, which labels do not depend on).  Equivalent on small input, without a graph:
+    `sklearn.decomposition.NMF` with solver "mu" or "cd" and twice the rank-free loss.
 
     Parameters
     ----------

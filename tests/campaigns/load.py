@@ -4,8 +4,9 @@
 
 loop      one process runs small jobs for so many seconds, in turn on threads, on processes and on a cluster: a new
           workspace, the same command again, and commands that read it. Nothing that the process keeps may grow.
-tasks     neighbors are searched in so small blocks that 98,000 tasks pass through one scheduler, twice: what is found
-          is the same as in a few blocks, and the scheduler forgets every task. One run may have 100,000 at most.
+tasks     neighbors of so many rows are searched in blocks of 1 KiB, twice on one scheduler: what is found is the same
+          as in a few blocks, and the scheduler forgets every task. 640 rows are some 150,000 tasks, of which the plan
+          knows 98,000; it refuses more than 100,000.
 readers   fifty processes read a workspace while so many runs change a parameter or the text: each read is what one of
           these runs left when it was undisturbed, or ends with one sentence.
 users     so many times two runs on one cluster: on workspaces of their own, on the same one, and one of them killed.
