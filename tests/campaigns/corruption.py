@@ -39,7 +39,7 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("status", "{w}"),
         ("export", "{w}", "--to", "{w}.txt"),
     ),
-    "topics": (("explain", "{w}", "1"), ("status", "{w}"), ("export", "{w}", "--to", "{w}.csv")),
+    "topics": (("explain", "{w}", "d1"), ("status", "{w}"), ("export", "{w}", "--to", "{w}.csv")),
     "neighbors": (("status", "{w}"), ("export", "{w}", "--to", "{w}.csv")),
     "imputation": (("status", "{w}"), ("export", "{w}", "--to", "{w}.parquet")),
 }
@@ -197,7 +197,7 @@ def tried(whole: Whole, name: str, way: str, drawn: random.Random) -> Damage | N
     if not WAYS[way](copy, name, whole, drawn):
         return None
     job = filled(job_words(whole.system), whole.folder, copy)
-    found = run("verify", *job[1:]).output
+    found = run("verify", copy).output
     named = name in found or f"stage {Path(name).stem} is not committed" in found
     read = [said(words, whole.folder, copy) for words in READERS[whole.system]]
     pairs = zip(READERS[whole.system], read, whole.read, strict=True)
