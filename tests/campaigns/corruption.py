@@ -191,7 +191,7 @@ def said(words: Sequence[str], folder: Path, workspace: Path) -> str:
 
 def tried(whole: Whole, name: str, way: str, drawn: random.Random) -> Damage | None:
     """Damage a file of a copy; return what came of it, or None where this file cannot be damaged so."""
-    copy = whole.folder / "copy"
+    copy = whole.folder / "c"  # as long as the name of the workspace: tables are as wide as it
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(whole.workspace, copy, copy_function=os.link)
     if not WAYS[way](copy, name, whole, drawn):
