@@ -331,6 +331,14 @@ def test_topics_of_new_documents(finished: tuple[Path, str], job: Path, tmp_path
     assert [(row["id"], row["label"]) for row in found] == [("n0", "new"), ("n1", "new"), ("n2", "new")]
 
 
+def test_topics_of_new_documents_have_no_words(finished: tuple[Path, str], tmp_path: Path) -> None:
+    done = run("infer", finished[0], "texts.txt", "--to", tmp_path / "o.csv", "--min-count", 2)
+    assert done.exit_code == 1
+    assert (
+        "infers the topics of documents, not words: leave out --words, --min-count and --space" in done.output
+    )
+
+
 def test_new_documents_may_be_read_otherwise_than_the_job(finished: tuple[Path, str], tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text('{"name": "x", "body": "violin concert"}\n')
     refused = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv")
@@ -516,6 +524,7 @@ def export_lines(workspace: Path, document: str) -> dict[str, str]:
         (["d1000"], "there is no document 'd1000' among 62; did you mean"),
         (["alone"], "the document 'alone' holds no word of the vocabulary"),
         (["d1", "9"], "there is no topic '9': give a number from 0 to 2"),
+        (["d1", "0", "1"], "3 names given: name a document's id and, if you like, the number of a topic"),
     ],
 )
 def test_what_cannot_be_explained_is_refused(

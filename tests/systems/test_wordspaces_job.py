@@ -255,6 +255,10 @@ def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
         ("recipes.maps.n_components=300", "300 eigenvectors are wanted"),
         ("recipes.both_sides.n_columns=100000", "n_columns is 100000"),
         (
+            "recipes.few={of='lsa', method='first_components', n_components=50}",
+            "n_components is 50 but lsa has 4 components: choose fewer",
+        ),
+        (
             "evaluation.sets=['{gensim}/test/test_data/questions-words.txt']",
             "questions-words asks for analogies, which the sparse space vsm",
         ),
