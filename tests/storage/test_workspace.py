@@ -54,6 +54,15 @@ def test_every_kind_of_output_on_every_kind_of_url(url: str) -> None:
     items = again.files("tokens")
     assert [item.summary for item in items] == [{"n": 0}, {"n": 1}, {"n": 2}]
     assert [len(item.paths) for item in items] == [2, 2, 2]
+    for read, name, own in (
+        (again.array, "words", "table"),
+        (again.table, "dense", "array"),
+        (again.schema, "tokens", "files"),
+        (again.read_bytes, "sparse", "array"),
+        (lambda name: next(again.batches(name)), "report/index.html", "read_bytes"),
+    ):
+        with pytest.raises(ValueError, match=rf"'{name}' in .* is not read by \w+: call {own}\('{name}'\)"):
+            read(name)
     record = again.describe("dense").spec
     assert (record.dims, record.units, record.meaning) == (("word", "component"), "1", "a test")
     assert again.stages()["a"].facts == {"seconds": 3.0}
@@ -315,6 +324,10 @@ def test_temporary_outputs_take_no_part_and_can_be_dropped(tmp_path: Path) -> No
         stage = workspace.stage("a", parameters={}, inputs={})
         assert stage.is_committed
         assert stage.damaged_blocks() == []
+        with pytest.raises(FileNotFoundError, match="'partials' was dropped: run its stage again"):
+            stage.files("partials")
+        with pytest.raises(ValueError, match=r"committed and does not hold 'partials' .*: call reopen\(\)"):
+            stage.store_files("partials", 2, write_item, temporary=True)
         stage.reopen()
         assert len(stage.store_files("partials", 2, write_item, temporary=True)) == 2
         stage.store("x", dense_array(), **META)
@@ -418,6 +431,12 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
         Workspace.create(tmp_path / "file", owner="test")
     with pytest.raises(FileExistsError, match="other things"):
         Workspace.create(tmp_path, owner="test")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "workspace.json").write_bytes(schema.seal({"format": "mine", "version": 1}))
+    with pytest.raises(
+        ManifestError, match=r"other/workspace\.json is that of another program: choose another"
+    ):
+        Workspace.create(tmp_path / "other", owner="test")
     if os.geteuid() != 0:
         (tmp_path / "sealed").mkdir(mode=0o500)
         with pytest.raises(PermissionError, match="cannot be written"):

@@ -200,6 +200,23 @@ def test_parts_that_cannot_be_are_one_sentence(tmp_path, setting, metadata, sent
     assert "Traceback" not in done.output
 
 
+def test_small_files_whose_documents_have_ids_of_their_own_tell_no_parts(tmp_path):
+    novels(tmp_path)
+    for number, file in enumerate((tmp_path / "novels").rglob("novel.txt")):
+        lines = [
+            {"id": f"n{number}-{line}", "text": text}
+            for line, text in enumerate(file.read_text().splitlines())
+        ]
+        file.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, lines)))
+        file.unlink()
+    done = run("run", tmp_path / "job.toml", "--until", "parts", "--set", "corpus.id_field='id'")
+    assert done.exit_code == 1
+    assert (
+        "parts.path cannot tell which of 8 small files the document 'n0-0' is of: leave out corpus.id_field"
+        in done.output
+    )
+
+
 def test_contexts_of_one_side_are_those_that_it_has_more_often():
     found = keyness(np.array([[9.0, 1.0, 0.0, 5.0], [1.0, 1.0, 9.0, 5.0]]), 0)
     assert found.argmax() == 0

@@ -240,6 +240,10 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
         (("--to", "x.xls"), "the format of x.xls cannot be detected from its name: end it in .parquet, .csv"),
         (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
         (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
+        (
+            ("--what", "document_terms", "--to", "x.npz"),
+            "npz files have no names of rows: write documents x words",
+        ),
         (("--to", "x.csv", "--space", "_"), "csv keeps words and numbers as they are: leave it out"),
     ],
 )

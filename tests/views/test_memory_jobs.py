@@ -80,6 +80,9 @@ def test_topics_of_a_column_are_those_of_a_job_and_its_report_is_shown(nine: lis
     assert shown._repr_html_().startswith("<iframe srcdoc=")
     assert "height: 300px" in shown._repr_html_()
     assert all(len(repr(value)) < 300 for value in run.workspace.stages().values())
+    Path(run.report).unlink()
+    with pytest.raises(FileNotFoundError, match=r"report/index\.html is not there: run the job to its end"):
+        run.show()
 
 
 def test_a_frame_is_imputed_by_its_index(tmp_path: Path):
