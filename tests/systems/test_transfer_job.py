@@ -229,6 +229,11 @@ def test_mean_word_vectors(job: Path, copy: Path, tmp_path: Path) -> None:
     }
     done = succeed("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert errors(done.output)["feature-preserving embedding"][0] < 0.06
+    settings["second.vectors"] = settings["first.vectors"]
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert re.search(
+        r"no word of the second collection \(the first is 'g\w+'\) has a vector in .*e\.txt", done.output
+    )
 
 
 @pytest.mark.parametrize(

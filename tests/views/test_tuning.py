@@ -228,6 +228,13 @@ def test_an_imputation_is_judged_by_its_hidden_names(tmp_path: Path) -> None:
 def test_a_job_that_does_not_judge_itself_needs_a_set(job: str) -> None:
     with pytest.raises(JobError, match="give --on FILE, an evaluation set"):
         tune(with_keys(job), {"psdvec.smoothing": [0.1]})
+    (Path(job).parent / "t.toml").write_text(
+        '[job]\nsystem = "topics"\nworkspace = "t"\n[corpus]\npaths = ["text/*.txt"]\n'
+    )
+    with pytest.raises(
+        JobError, match="method topics has no stages cooccurrence and vectors: tune chooses among word"
+    ):
+        tune(with_keys(str(Path(job).parent / "t.toml")), {"topics.n_topics": [2]}, pairs_of(job))
 
 
 def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:
