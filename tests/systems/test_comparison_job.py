@@ -16,6 +16,7 @@ from distembed.job.load import load_job
 from distembed.systems.comparison.changes import (
     CHANGED,
     UNJUDGED,
+    _largest,
     changed_words,
     changes_of,
     keyness,
@@ -221,3 +222,4 @@ def test_contexts_of_one_side_are_those_that_it_has_more_often():
     found = keyness(np.array([[9.0, 1.0, 0.0, 5.0], [1.0, 1.0, 9.0, 5.0]]), 0)
     assert found.argmax() == 0
     assert found[2] == 0
+    assert _largest(np.array([0.0, 0.5, 3.0]), ["none", "weak", "strong"], 3) == ["strong", "weak"]

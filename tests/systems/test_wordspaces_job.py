@@ -12,6 +12,7 @@ import distembed as de
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets, evaluate_similarity
 from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
+from distembed.execution import compute
 from distembed.factorization.lsa import LSA
 from distembed.job.load import load_job, parse_job
 from distembed.job.planning import plan_job
@@ -235,6 +236,17 @@ def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
     lpp = {f"{stage}_{name}" for stage in ("space", "scores") for name in ("lpp", "lpp_1", "lpp_3")}
     assert ran == {*lpp, "report"}  # neither neighbors nor eigenvectors
     assert digest_here(job, copy) != digest_here(job, finished[0])
+
+
+def test_the_plan_counts_the_arrays_of_spaces_and_eigenvectors(job: Path, finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    planned = plan_job(load_job(job, workspace=workspace.url)).stages
+    (vectors,) = {name for name in planned if name.startswith("eigenmaps_vsm_6_cosine")}
+    assert planned["space_maps"].read_bytes == workspace.array(f"eigenmaps/{vectors}").nbytes
+    space = compute(workspace.array("spaces/log_entropy"))
+    offsets = 8 * space.shape[0]
+    read = planned["neighbors_log_entropy_above_0.15"].read_bytes
+    assert read == space.data.nbytes + space.indices.nbytes + offsets
 
 
 def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
