@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ from distributed import Client
 
 from distembed.display import format_bytes
 from distembed.execution import one_blas_thread
+from distembed.heaps import share_one_heap
 from distembed.job import cluster
 from distembed.job.cluster import TLS
 from distembed.spelling import did_you_mean, spelled_like
@@ -44,9 +44,6 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 GROWTH = 64 << 20
 """Resident bytes more than after the last search for objects that nothing uses, from which on it is worth another."""
-
-M_ARENA_MAX = -8
-"""What `mallopt` of glibc calls the number of its heaps (malloc.h)."""
 
 JOIN_SECONDS = 2.0
 """Wait so long for the last sample: a scheduler that is gone answers no earlier than its client gives up."""
@@ -268,18 +265,6 @@ def _trim_heaps() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
-
-
-def share_one_heap() -> None:
-    """Let all threads of this process that are yet to start take their memory from one heap of glibc.
-
-    By default each thread has a heap of its own, of which `give_memory_back` returns less: after the core of 80,000
-    words at 300 dimensions on two threads 715 MiB stayed resident, and with one heap 442 MiB. What
-    `MALLOC_ARENA_MAX` says stands.
-    """
-    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
-        with suppress(AttributeError):  # another C library than glibc
-            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def memory_of_machine() -> int:

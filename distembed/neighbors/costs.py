@@ -181,13 +181,13 @@ def _approximate_cost(rows: RowSizes, n_neighbors: int, n_sampled: int, block_me
 
 def distances_cost(rows: RowSizes, *, metric: Metric = "euclidean", block_memory: int) -> Cost:
     """Return what storing the distances between all rows takes, float32: all tasks share all rows."""
-    n_blocks = -(-rows.n_rows // distance_chunk(rows.n_rows, block_memory))
-    kept = distances_bytes(rows.n_rows)
+    chunk = distance_chunk(rows.n_rows, block_memory)
+    n_blocks, kept = -(-rows.n_rows // chunk), distances_bytes(rows.n_rows)
     return Cost(
         n_blocks + rows.n_blocks(block_memory),
         2 * rows.n_bytes,  # they are checked before
         kept,
-        max(2 * block_memory, 2 * distance_row_bytes(rows.n_rows)),
+        chunk * distance_row_bytes(rows.n_rows),
         HELD_COPIES * rows.compared(metric).n_bytes,
         keeps=(("distances", kept),),
         exchange=Exchange(n_blocks, rows.compared(metric).n_bytes, rows.compared(metric).n_bytes),
@@ -201,9 +201,10 @@ def distances_bytes(n_rows: int) -> int:
 
 def stored_search_cost(rows: RowSizes, *, block_memory: int) -> Cost:
     """Return what a search takes that reads stored distances, beside its lists."""
-    n_blocks = -(-rows.n_rows // distance_chunk(rows.n_rows, block_memory))
+    chunk = distance_chunk(rows.n_rows, block_memory)
+    n_blocks = -(-rows.n_rows // chunk)
     read = n_blocks * rows.n_bytes + distances_bytes(rows.n_rows)
-    return Cost(n_blocks, read, 0, max(2 * block_memory, 2 * distance_row_bytes(rows.n_rows)))
+    return Cost(n_blocks, read, 0, chunk * distance_row_bytes(rows.n_rows))
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ A try is a small job (`tests/small_jobs`) with options that the seed draws from 
 generated data of each size; `--first N --times 1` repeats the try N. Each run is a process of its own in a control
 group (made by root) with the memory that its plan names before it runs: the kernel kills a process that takes more.
 
-The same job on a quarter of the least data shows what a process takes for libraries in each stage. What a stage takes
-beside that, and beside what earlier stages left, is held against its part of the plan once everything is counted. A
-stage is ABOVE if it takes `LOADED` bytes more, or the process more than its whole plan. Its plan is `wide` if it is
-more than 1.5 times of what the stage takes beside the libraries, and `LOADED` bytes more.
+The same job on a quarter of the least data shows what a process takes for libraries in each stage. A stage is ABOVE if
+that, and what the stage takes more without what earlier stages left, are above `WORKER_BYTES` and its part of the plan,
+or the process above its whole plan. Its plan is `wide` if it is more than 1.5 times of what the stage takes beside the
+libraries, and `LOADED` bytes more.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def judged(took: Took, libraries: Took, planned: int) -> tuple[int, str]:
     """Return what a stage took beside the libraries, and whether it is above the plan, or the plan is wide."""
     taken = took.peak - libraries.peak
     grown = took.peak - max(took.begun, libraries.peak)
-    is_above = grown > took.planned + LOADED or took.process > planned
+    is_above = libraries.process + grown > WORKER_BYTES + took.planned or took.process > planned
     return taken, "**ABOVE**" if is_above else "wide" if took.planned > 1.5 * taken + LOADED else ""
 
 
