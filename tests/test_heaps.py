@@ -36,6 +36,8 @@ def heaps(tmp_path: Path, **variables: str) -> int:
 
 
 @pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", {}), reason="needs glibc")
-def test_the_threads_of_a_command_share_one_heap_unless_the_environment_says_otherwise(tmp_path: Path) -> None:
+def test_the_threads_of_a_command_share_one_heap_unless_the_environment_says_otherwise(
+    tmp_path: Path,
+) -> None:
     assert heaps(tmp_path) == 1
     assert heaps(tmp_path, MALLOC_ARENA_MAX="8") > 1

@@ -100,6 +100,8 @@ def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None
         stage = workspace.stage("a", parameters={}, inputs={})
         with pytest.raises(RuntimeError, match="planned"):
             stage.store("x", calls.count(dense_array()), **META)
+        with pytest.raises(ValueError, match="'x' of stage 'a' has \\d of 3 blocks: store it"):
+            stage.array("x")
     first = set(calls.blocks) - {2}
     calls = Calls()
     seen: list[tuple[int, int]] = []
@@ -241,6 +243,18 @@ def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: P
         assert not workspace.stage("down", parameters={}, inputs={"up": up.fingerprint}).is_committed
         assert workspace.verify() == []
     assert sorted(p.name for p in (tmp_path / "ws/arrays.zarr").iterdir()) == ["x", "zarr.json"]
+
+
+def test_what_announces_another_output_announces_none(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        for name in "xy":
+            stage.store(name, dense_array(), **META)
+    announced = tmp_path / "ws" / "manifest" / "a"
+    (announced / "x" / "output.json").write_bytes((announced / "y" / "output.json").read_bytes())
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        assert [stage.is_stored(name) for name in "xy"] == [False, True]
 
 
 def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path: Path) -> None:
