@@ -100,7 +100,7 @@ def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None
         stage = workspace.stage("a", parameters={}, inputs={})
         with pytest.raises(RuntimeError, match="planned"):
             stage.store("x", calls.count(dense_array()), **META)
-        with pytest.raises(ValueError, match="'x' of stage 'a' has \\d of 3 blocks: store it"):
+        with pytest.raises(ValueError, match=r"'x' of stage 'a' has \d of 3 blocks: store it"):
             stage.array("x")
     first = set(calls.blocks) - {2}
     calls = Calls()
