@@ -328,6 +328,14 @@ def test_other_collections_are_refused_with_the_line_to_type(reader, kind):
         read(make(da.from_array(documents(), chunks=(7, -1))))
 
 
+def test_sparse_blocks_where_rows_are_dense_are_refused():
+    X = in_blocks(documents(), sparse=True)
+    with pytest.raises(
+        TypeError, match="Sparse data was passed for X, but dense data is required: densify its blocks"
+    ):
+        de.LatentSemanticImputation().fit(X, documents())
+
+
 def test_the_line_to_type_gives_a_dask_array():
     X = da.from_array(documents(), chunks=(7, -1))
     for taken in (frame(X).to_dask_array(lengths=True), Labeled(X).data):

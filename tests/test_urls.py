@@ -132,6 +132,14 @@ def test_a_url_without_secrets_is_shown_as_it_is(url: str) -> None:
     assert not urls.has_secret(url)
 
 
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1:9/a.txt", "/etc/hostname"])
+def test_only_a_server_of_the_web_is_asked_for_a_file(address: str) -> None:
+    with pytest.raises(
+        urls.ProtocolError, match=f"{address} is no address of http or https: give one that begins so"
+    ):
+        urls.downloading(address)
+
+
 @pytest.mark.parametrize("name", ["evil.org/", "ab", "a" * 25, "A.b"])
 def test_an_account_of_azure_is_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="is no name of an account of Azure"):

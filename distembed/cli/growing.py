@@ -92,6 +92,6 @@ def _ids(given: str) -> list[str]:
     if not given.startswith("@"):
         return [given]
     try:
-        return [line for line in Path(given[1:]).read_text(encoding="utf-8").splitlines() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"{given[1:]} cannot be read as a list of ids: {error}") from error
+        return [line for line in Path(given[1:]).read_text(encoding="utf-8-sig").splitlines() if line]
+    except UnicodeDecodeError:
+        raise JobError(f"{given[1:]} is not UTF-8: save it as UTF-8, with an id on each line") from None

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import shell_complete
 
 from distembed.cli.command_line import PLACE, command
 from distembed.cli.doctor import Finding, examine
@@ -194,9 +194,4 @@ def completion(context: click.Context, shell: str) -> None:
 
     For fish, write what is printed into ~/.config/fish/completions/distembed.fish.
     """
-    root, kind = context.find_root(), get_completion_class(shell)
-    if kind is None:
-        raise click.UsageError(
-            f"this version of click completes nothing for {shell}: pip install --upgrade click"
-        )
-    write(kind(root.command, {}, "distembed", "_DISTEMBED_COMPLETE").source())
+    shell_complete(context.find_root().command, {}, "distembed", "_DISTEMBED_COMPLETE", f"{shell}_source")

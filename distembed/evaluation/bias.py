@@ -194,7 +194,8 @@ def read_association_tests(path: str | Path | None = None) -> list[AssociationTe
     except (RecursionError, MemoryError):
         raise WordSetError(f"{path} holds lists or tables inside each other too deeply; correct it") from None
     tests, words = content.get("tests"), content.get("words")
-    if not (isinstance(tests, list) and tests and isinstance(words, dict)):
+    are_tables = isinstance(tests, list) and all(isinstance(each, dict) for each in tests)
+    if not (tests and are_tables and isinstance(words, dict)):
         raise WordSetError(
             f"{path} holds no tests: it needs [[tests]] and [words], see distembed.evaluation.bias"
         )

@@ -18,29 +18,26 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from distembed.job.keys import Key
-from distembed.job.model import JobError, locate
-from distembed.job.registry import SYSTEMS
+from distembed.job.model import locate
 from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
 
 
-def job_text_of(system: str) -> str | None:
-    """Return the text of the demo job of a system, None where it has none."""
-    file = files("distembed") / "demos" / f"{system}.toml"
-    return file.read_text(encoding="utf-8") if file.is_file() else None
+def job_text_of(system: str) -> str:
+    """Return the text of the demo job of a system."""
+    return (files("distembed") / "demos" / f"{system}.toml").read_text(encoding="utf-8")
 
 
-def job_of(system: str) -> dict[str, Any] | None:
-    """Return the demo job of a system as TOML has it, None where it has none."""
-    text = job_text_of(system)
-    return None if text is None else tomllib.loads(text)
+def job_of(system: str) -> dict[str, Any]:
+    """Return the demo job of a system as TOML has it."""
+    return tomllib.loads(job_text_of(system))
 
 
 def required_tables(system: str, keys: Sequence[Key]) -> dict[str, Any]:
     """Return the tables of tables of a demo job, such as recipes, which a new job begins with."""
     sections = {key.section.removesuffix(".NAME") for key in keys if key.section.endswith(".NAME")}
-    return {name: table for name, table in (job_of(system) or {}).items() if name in sections}
+    return {name: table for name, table in job_of(system).items() if name in sections}
 
 
 def has_own_inputs(system: str) -> bool:
@@ -66,19 +63,15 @@ def lay_out(system: str, folder: str | Path) -> Path:
     Raises
     ------
     JobError
-        The system has no demo, or a package that carries its input is not installed.
+        A package that carries the input is not installed.
     """
-    text = job_text_of(system)
-    if text is None:
-        there = ", ".join(name for name in SYSTEMS if job_text_of(name) is not None)
-        raise JobError(f"{system} has no demo: there are {there}")
     job = Path(folder) / JOB_FILE
     job.parent.mkdir(parents=True, exist_ok=True)
     if not job.exists():
         make_inputs = _INPUTS.get(system)
         if make_inputs is not None:
             make_inputs(job.parent)
-        job.write_text(text, encoding="utf-8")
+        job.write_text(job_text_of(system), encoding="utf-8")
     return job
 
 

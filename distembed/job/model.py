@@ -37,7 +37,7 @@ from pydantic import (
 )
 
 from distembed.datasets.catalog import PREFIX, data_folder
-from distembed.job.registry import DEFAULT_SYSTEM, SYSTEMS
+from distembed.job.registry import DEFAULT_SYSTEM
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.urls import check_options, check_url, has_secret
 
@@ -188,12 +188,6 @@ TokenPattern = Annotated[str, Read.CODE, "unicode or ascii or icu or module:func
 """A name or a regular expression of what a token is, or the `module:function` of a tokenizer."""
 
 
-def _known_system(name: str) -> str:
-    if name not in SYSTEMS:
-        raise ValueError(f"{name!r} is no system: there are {', '.join(SYSTEMS)}")
-    return name
-
-
 class Section(BaseModel):
     """A part of a job file: frozen, and closed to unknown keys."""
 
@@ -341,7 +335,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 class JobSection(Section):
     """`[job]`: what is run and where its workspace is."""
 
-    system: Annotated[str, AfterValidator(_known_system)] = DEFAULT_SYSTEM
+    system: str = DEFAULT_SYSTEM
     """What is run: the name of a method."""
     title: str = "distembed job"
     """The title of the report."""

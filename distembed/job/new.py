@@ -495,8 +495,7 @@ def _for_a_small_text(places: set[str], file: str, most: int) -> Settings:
 
 def _settings_of_demo(system: str, keys: Sequence[Key]) -> Settings:
     """Return what the demo of a system sets, where it reads files of installed packages."""
-    tree = demos.job_of(system)
-    if tree is None or demos.has_own_inputs(system):
+    if demos.has_own_inputs(system):
         wanted = " ".join(key.place for key in _inputs_of(keys))
         raise JobError(
             f"name the files that {system} reads ({wanted}), or type: distembed demo {system}, which brings its own"
@@ -504,7 +503,7 @@ def _settings_of_demo(system: str, keys: Sequence[Key]) -> Settings:
     places = {key.place for key in keys if key.section != "job"}
     return {
         f"{section}.{name}": value
-        for section, table in tree.items()
+        for section, table in demos.job_of(system).items()
         for name, value in table.items()
         if f"{section}.{name}" in places
     }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from distembed.corpus.paths import is_hidden
 from distembed.formats.names import vector_format
@@ -114,6 +115,14 @@ def _recorded_text(place: Workspace) -> str:
         raise JobError(
             f"{place.path(JOB_FILE)} is damaged, it is not UTF-8: name the job file that made the workspace"
         ) from None
+
+
+def recorded_tables(place: Workspace) -> dict[str, Any]:
+    """Return the tables of the job file that a workspace holds; none where it holds none, or one that is damaged."""
+    try:
+        return tomllib.loads((place.read_file(JOB_FILE) or b"").decode())
+    except ValueError:
+        return {}
 
 
 def _refuse_other_protocols(job: Job, place: Workspace, settings: tuple[str, ...]) -> None:

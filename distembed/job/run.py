@@ -15,7 +15,7 @@ from distembed.files import failures_told
 from distembed.job import derived, growth, provenance
 from distembed.job.inputs import Stamps, keep_hints, look_for, recorded_bytes
 from distembed.job.model import Job, JobError
-from distembed.job.opening import JOB_FILE, check_code, existing_workspace
+from distembed.job.opening import JOB_FILE, check_code, existing_workspace, recorded_tables
 from distembed.job.plan import Plan
 from distembed.job.planning import check_inputs, plan_stages, planner
 from distembed.job.progress import Reporter, Silent
@@ -146,7 +146,9 @@ def run_specs(
     """Run the stages of a job as `run_stages` does."""
     check_code(job, allow_code=asked.allow_code)
     with failures_told(job.job.workspace):
-        job = without_withdrawn(job, existing_workspace(job.job.workspace))
+        there = existing_workspace(job.job.workspace)
+        _refuse_another_method(job, there)
+        job = without_withdrawn(job, there)
     specs = _stages_until(asked.until, specs)
     planned_after = specs[0].name if asked.earlier else _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
@@ -170,6 +172,17 @@ def run_specs(
         head = f"mended {plural(n_mended, 'file')}" if n_mended else "nothing to do"
         text = f"{head}: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+
+
+def _refuse_another_method(job: Job, workspace: Workspace | None) -> None:
+    """Refuse a workspace with the results of another method, of whose stages some have the same names."""
+    section = {} if workspace is None else recorded_tables(workspace).get("job", {})
+    recorded = section.get("system") if isinstance(section, dict) else None
+    if recorded not in (None, job.job.system):
+        raise JobError(
+            f"{job.job.workspace} holds the results of the method {recorded}: give this job of the method "
+            f"{job.job.system} a workspace of its own"
+        )
 
 
 def _tell_begun(job: Job, specs: Sequence[StageSpec], workspace: Workspace, reporter: Reporter) -> None:

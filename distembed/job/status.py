@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +13,7 @@ from distembed.display import format_bytes, format_seconds, measured, plural
 from distembed.job import derived
 from distembed.job.keys import toml_value
 from distembed.job.model import Job
-from distembed.job.opening import JOB_FILE, existing_workspace
+from distembed.job.opening import existing_workspace, recorded_tables
 from distembed.job.stage import system_of
 from distembed.job.state import Standing, standings
 from distembed.job.terminal import shown
@@ -94,14 +93,10 @@ def other_settings(job: Job, workspace: Workspace) -> str:
 
     Such a run had ``--set`` options, or a job file that was changed since.
     """
-    try:
-        recorded = tomllib.loads((workspace.read_file(JOB_FILE) or b"").decode())
-    except ValueError:
-        return ""
     now = job.model_dump(mode="json")
     options = [
         ("--set", f"{section}.{key}={toml_value(value)}")
-        for section, keys in recorded.items()
+        for section, keys in recorded_tables(workspace).items()
         if section not in NOT_OF_RESULTS and isinstance(keys, dict) and section in now
         for key, value in keys.items()
         if _differs(getattr(job, section), key, value)

@@ -126,18 +126,11 @@ def propagate_correspondences(
     checkpoint : Checkpoint
         Keeps the neighbor lists of each search between such sets.
 
-    Raises
-    ------
-    ValueError
-        If there is no known correspondence.
-
     References
     ----------
     Artetxe, Labaka & Agirre 2017 (self-learning) and 2018 (p, there "re-weighting"); Conneau et al. 2018,
     section 2.3 (CSLS).
     """
-    if not links.nnz:
-        raise ValueError("there is no correspondence to start from: give at least one pair")
     rows: Spaces = _comparable(X1, metric, block_memory), _comparable(X2, metric, block_memory)
     if max(len(X) for X in rows) <= ROWS_AT_ONCE:
         rows = compute(rows)

@@ -302,10 +302,6 @@ def search_lists(
         return search_distances(distances, rows, row_groups, columns, column_groups, k=k)
     if not sp.issparse(rows._meta):
         return _search_dense(rows, row_groups, columns, column_groups, k, checkpoint, products)
-    if products.inner:
-        raise ValueError(
-            "sparse rows are measured by metric='cosine' only: pass a dense X for inner products"
-        )
     options = {"dense_values": dense_values(block_memory), "k": k + SPARE_CANDIDATES}
 
     def make() -> da.Array:

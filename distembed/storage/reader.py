@@ -35,6 +35,8 @@ BATCH_ROWS = 1 << 16
 """Rows of a table that are read at a time, at most."""
 BATCH_BYTES = 1 << 20
 """Bytes of a column that are read ahead."""
+READERS = {"dense": "array", "csr": "array", "table": "table", "bytes": "read_bytes", "files": "files"}
+"""The method that reads an output, by its kind."""
 
 
 def is_small(record: OutputRecord) -> bool:
@@ -265,9 +267,7 @@ class WorkspaceReader:
         >>> int(counts.compute()[response, time])  # "response time" stands in two titles
         2
         """
-        record = self._committed(name)
-        if not record.spec.is_array:
-            raise ValueError(f"{name!r} in {self.url} is {record.spec.kind}, not an array.")
+        record = self._committed(name, "array")
         digests = [block.digest for block in record.blocks] if is_small(record) else None
         return arrays.open_array(self._folder, record.spec, record.digest, digests=digests)
 
@@ -316,6 +316,13 @@ class WorkspaceReader:
         -------
         pyarrow.Table
 
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+        ValueError
+            If it is no table.
+
         Examples
         --------
         >>> import distembed as de
@@ -323,7 +330,7 @@ class WorkspaceReader:
         >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
         [{'word': 'of', 'count': 7, 'document_count': 6}]
         """
-        return whole_table(io.BytesIO(self._whole(self._committed(name))))
+        return whole_table(io.BytesIO(self._whole(self._committed(name, "table"))))
 
     def batches(
         self, name: str, *, columns: Sequence[str] | None = None, n_rows: int = BATCH_ROWS
@@ -350,7 +357,7 @@ class WorkspaceReader:
         >>> [batch.num_rows for batch in workspace.batches("vocabulary", columns=["word"], n_rows=10)]
         [10, 6]
         """
-        record = self._committed(name)
+        record = self._committed(name, "table")
         path = self._folder.regular(record.spec.location)
         with (
             io.BytesIO(self._whole(record)) if is_small(record) else self._folder.fs.open(path, "rb") as raw,
@@ -368,7 +375,9 @@ class WorkspaceReader:
         >>> workspace.schema("vocabulary").names
         ['word', 'count', 'document_count']
         """
-        with self._folder.fs.open(self._folder.regular(self._committed(name).spec.location), "rb") as file:
+        with self._folder.fs.open(
+            self._folder.regular(self._committed(name, "table").spec.location), "rb"
+        ) as file:
             return pq.read_schema(file)
 
     def read_bytes(self, name: str) -> bytes:
@@ -384,7 +393,7 @@ class WorkspaceReader:
         >>> de.Workspace.open("runs/mine").read_bytes("note.txt")
         b'Nine titles.'
         """
-        return self._whole(self._committed(name))
+        return self._whole(self._committed(name, "read_bytes"))
 
     def files(self, name: str) -> list[FileItem]:
         """Return the committed items of `Stage.store_files`, in order; small ones are compared with their digests.
@@ -505,8 +514,12 @@ class WorkspaceReader:
             "it again."
         )
 
-    def _committed(self, name: str) -> OutputRecord:
+    def _committed(self, name: str, reader: str | None = None) -> OutputRecord:
+        """Return the record of an output, which is of the kind that the named method reads."""
         record = self.describe(name)
+        own = READERS[record.spec.kind]
+        if reader not in (None, own):
+            raise ValueError(f"{name!r} in {self.url} is not read by {reader}: call {own}({name!r})")
         if record.dropped:
             raise FileNotFoundError(
                 f"Temporary output {name!r} was dropped: run stage {record.spec.stage!r} again."

@@ -62,9 +62,14 @@ def read_pairs(path: str, columns: Mapping[str, str]) -> PairTable:
         if role not in ROLES or name not in found:
             asked, known = (role, ROLES) if role not in ROLES else (name, tuple(found))
             raise ValueError(f"--columns {role}={name}: there is no {asked} among {', '.join(known)}")
-    rows = list(islice(zip(*found.values(), strict=True), GUESSED_ROWS))
-    guessed = {} if {"word1", "word2"} <= columns.keys() else guess_columns(list(found), rows)
-    return PairTable(found, {**guessed, **columns})
+    own = [name for name in found if name not in ADDED]
+    rows = list(islice(zip(*(found[name] for name in own), strict=True), GUESSED_ROWS))
+    roles = {**({} if {"word1", "word2"} <= columns.keys() else guess_columns(own, rows)), **columns}
+    if roles["word1"] == roles["word2"]:
+        raise ValueError(
+            f"both words are taken from the column {roles['word1']!r}: give --columns word1=NAME,word2=NAME"
+        )
+    return PairTable(found, roles)
 
 
 def scored_pairs(path: str, columns: Mapping[str, str]) -> SimilaritySet:

@@ -97,6 +97,16 @@ def test_a_folder_is_told_from_the_workspace_in_it(copy: Path, tmp_path: Path) -
         assert f"{tmp_path} is a folder and no workspace; did you mean {copy}?" in done.output
 
 
+def test_a_workspace_of_another_method_stays_as_it_is(copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a text\n")
+    (tmp_path / "job.toml").write_text(MINIMAL.format("topics"))
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    done = run("run", tmp_path / "job.toml", "--workspace", copy)
+    assert done.exit_code == 2
+    assert f"{copy} holds the results of the method psdvec: give this job of the method topics" in done.output
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
+
+
 def test_a_corpus_without_words_is_not_told_to_count_less(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("12 34 ! ?\n")
     (tmp_path / "job.toml").write_text(MINIMAL.format("psdvec"))

@@ -71,6 +71,18 @@ def test_a_part_of_a_corpus_stands_for_its_share_of_the_bytes(
     np.testing.assert_array_equal(sample.counts, again.counts)
 
 
+def test_files_that_are_read_together_share_the_bytes_of_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distembed.corpus.sample.SAMPLE_PIECE", 1 << 10)
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("one two three\n" * 600)  # 8,400 bytes
+    corpus = de.read_corpus(tmp_path / "*.txt")
+    sample = sample_bundles([corpus.partitions], corpus.tokenizer, max_bytes=12_000)
+    assert 12_000 <= sample.n_bytes < 14_000
+    assert not sample.is_whole
+
+
 def test_a_named_function_is_not_called(files: Path) -> None:
     tokenizer = de.Tokenizer(pattern="no.such.module:function")
     corpus = de.read_corpus(files / "a.txt", tokenizer=tokenizer)

@@ -96,6 +96,22 @@ def test_an_option_of_the_search_that_changes_the_arrays_changes_the_cost(option
     check(search_sizes, search_costs, base, {option: SEARCH_OPTIONS[option]})
 
 
+@pytest.mark.parametrize("block_memory", [2**14, 2**11])  # of fewer blocks than have limits, and of more
+def test_the_search_stores_what_its_cost_says(block_memory: int) -> None:
+    n_stored = [0]
+
+    def keep(_name: str, make: Any) -> da.Array:
+        made = make()
+        n_stored[0] += made.nbytes
+        return made.persist()
+
+    rows = domain_rows(rows_of({}), metric="euclidean", block_memory=block_memory)
+    near = search.nearest_rows(rows, 5, metric="euclidean", block_memory=block_memory, checkpoint=keep)
+    assert near.lists.shape[0] == N_ROWS
+    cost = search_cost(row_sizes_of({}), 5, metric="euclidean", block_memory=block_memory)
+    assert cost.written_bytes == n_stored[0]
+
+
 AFFINITY: Options = {"n_neighbors": 5, "metric": "euclidean", "block_memory": 2**20}
 
 AFFINITY_OPTIONS: Options = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import string
 from dataclasses import replace
+from operator import attrgetter, methodcaller
 
 import dask.array as da
 import numpy as np
@@ -233,6 +234,11 @@ def test_what_is_no_list_of_texts_is_refused(texts, error, message):
 def test_options_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         de.TextEncoder(VECTORS, **options).fit()
+    lazy = da.from_array(np.array(TEXTS, dtype=object), chunks=1)
+    calls = [methodcaller("transform", lazy), methodcaller("encode", []), methodcaller("stream")]
+    for use in (*calls, *map(attrgetter, ("rows_", "counts_source_", "tokenizer_", "whitening_"))):
+        with pytest.raises(ValueError, match=message):
+            use(de.TextEncoder(VECTORS, **options))
 
 
 @pytest.mark.parametrize(

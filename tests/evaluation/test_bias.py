@@ -121,6 +121,11 @@ BAD_FILES = {
         '[[tests]]\ntargets = ["a"]\n[words]\na = ["b"]\n',
         r"bad\.toml, test 1: targets is \['a'\]; give",
     ),
+    "no table": ("tests = [1]\n[words]\n", r"bad\.toml holds no tests: it needs \[\[tests\]\] and \[words\]"),
+    "too deep": (
+        f"a = {'[' * 9999}",
+        r"bad\.toml holds lists or tables inside each other too deeply; correct it",
+    ),
     "no list": (
         '[[tests]]\nname = "n"\ntargets = ["a", "z"]\n[words]\na = ["b"]\n',
         r"bad\.toml, n: there is no list of words 'z' in \[words\]; add it",

@@ -102,6 +102,8 @@ def test_words_without_an_explanation(first: str, second: str, error: type[Excep
     vectors = de.WordVectors(["a", "b", "z"], [[1, 0], [1, 1], [0, 0]])
     with pytest.raises(error, match=message):
         de.explain_similarity(vectors, first, second)
+    with pytest.raises(ValueError, match="n is 0 and n_lowering is 3; give 1 or more, and 0 or more"):
+        de.explain_similarity(vectors, "a", "b", n=0)
 
 
 def test_shapes_that_differ_are_refused() -> None:

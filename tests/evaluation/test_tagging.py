@@ -83,6 +83,9 @@ def test_a_set_without_a_part_or_with_unequal_columns_is_refused(tmp_path):
     message = r"different numbers of columns, 3 in x-train.conll, 2 in x-test.conll"
     with pytest.raises(ValueError, match=message):
         find_tagged_sets([tmp_path])
+    (tmp_path / "x-test.iob").write_text("a B-X\nb O\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"x-test\.\w+ are both the part test of x: give one of them"):
+        find_tagged_sets([tmp_path])
 
 
 def test_a_file_without_blank_lines_is_one_sentence(tmp_path):

@@ -348,6 +348,10 @@ BAD_SETS = {
         ",category,outliers,words\n0,x,__import__('os'),['a']\n",
         r"line 2: .* expected a Python list",
     ),
+    "numbers.csv": (
+        ",category,outliers,words\n0,x,[1],['a']\n",
+        r"line 2: '\[1\]', expected a Python list of words",
+    ),
     "other.txt": ("hello world\n", r"other\.txt is no evaluation set .* its first line is 'hello world'"),
     "two.csv": (
         "word1;word2;a;b\nx;y;1;2\n",
@@ -508,6 +512,8 @@ def test_compare_scores_the_same_items(vectors, tmp_path):
     heading, _, row = format_comparison(scores).splitlines()
     assert heading.split() == ["set", "metric", "all", "few", "known/total"]
     assert row.split()[0::4] == ["pairs", "19/59"]
+    with pytest.raises(ValueError, match="scored on different sets; score them with `compare`"):
+        format_comparison({"all": scores["all"], "none": []})
 
 
 def test_table():

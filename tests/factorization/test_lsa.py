@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.factorization.lsa import LSA
+from distembed.factorization.lsa import LSA, with_contexts
 from distembed.linalg.operators import row_blocks
 
 
@@ -160,3 +160,8 @@ def test_bad_input():
         LSA(6).fit(X)
     with pytest.raises(ValueError, match="X has 8 features, but LSA is expecting 5 features"):
         LSA(2).fit(X).transform(X.T)
+    model = LSA(2)
+    with pytest.raises(
+        ValueError, match="8 rows and 5 columns: vectors of contexts are added where both are the same"
+    ):
+        with_contexts(model, model.fit_transform(X))

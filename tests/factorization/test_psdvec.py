@@ -335,6 +335,12 @@ BAD_INPUT = [
     (COUNTS, WORD_COUNTS[:5], None, r"word_counts has shape \(5,\)"),
     (COUNTS, WORD_COUNTS, [1, 2], r"row_totals has shape \(2,\)"),
     (COUNTS, -WORD_COUNTS, None, "word_counts holds -"),
+    (
+        COUNTS,
+        0 * WORD_COUNTS,
+        None,
+        r"word_counts is 0 for \d+ words that occur in pairs of counts, first word 0: give",
+    ),
 ]
 
 

@@ -65,6 +65,14 @@ def test_urls_and_absolute_paths_stay(tmp_path: Path) -> None:
     assert load_job(write(tmp_path, text)).corpus.paths == ("s3://bucket/a.txt", "/b.txt")
 
 
+COMPARISON = (
+    MINIMAL.replace("[job]", '[job]\nsystem = "comparison"')
+    + '[parts]\nmetadata = "m.csv"\ncolumn = "year"\n'
+)
+NEIGHBORS = (
+    '[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n'
+    '[neighbors]\nmetric = "inner_product"\nsearch = "approximate"\n'
+)
 REFUSED = {
     MINIMAL.replace("paths", "pats"): r"unknown key corpus\.pats; did you mean paths\?",
     MINIMAL.replace("[corpus]", "[corpuss]"): r"unknown key corpuss; did you mean corpus\?",
@@ -73,6 +81,16 @@ REFUSED = {
     "[job\n": "line 1",
     MINIMAL + "[psdvec]\nrandom_state = -1\n": r"psdvec\.random_state = -1 is not allowed",
     MINIMAL + "[counting]\ndraw = 1\n": r'counting.*: draw needs weighting="dynamic"',
+    MINIMAL.replace(
+        "[job]", '[job]\nsystem = "nets"'
+    ): r"job\.system = 'nets' is not allowed: there are psdvec,",
+    COMPARISON + 'path = "year"\n': "parts: path and metadata both say what the parts are: give one of them",
+    COMPARISON
+    + 'bins = ["1900"]\nevery = 10\n': "parts: bins and every both divide the dates: give one of them",
+    NEIGHBORS: "neighbors: inner products are searched exactly only: set search",
+    '[job]\nworkspace = "w"\n[counts]\npath = "c.parquet"\n[evaluation]\nbootstrap = 9\n': (
+        r"bootstrap draws documents again, and a job that starts from counts\.path has none: leave it out"
+    ),
 }
 
 

@@ -102,6 +102,8 @@ def test_too_many_edges_are_refused_whatever_the_blocks(monkeypatch, block_memor
         ValueError, match=r"threshold 0\.1 joins the first \d\d of 60 rows by \d+ pairs.*: raise it"
     ):
         neighborhood_graph(X, **limits)
+    with pytest.raises(ValueError, match="affinity is 'linear'; choose one of cosine, binary, gaussian"):
+        neighborhood_graph(X, affinity="linear")
 
 
 def test_tiles_after_too_many_edges_are_not_made(monkeypatch):

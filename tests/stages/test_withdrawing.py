@@ -15,6 +15,7 @@ import zarr
 from distembed.job.model import JobError
 from distembed.stages.withdrawing import withdraw
 from distembed.storage import Workspace, versions
+from tests.commands import run
 from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
 from tests.storage.test_repair import stop
 
@@ -192,6 +193,14 @@ def test_what_cannot_be_withdrawn_is_told_in_a_sentence(tmp_path):
         withdraw(w, files=["x.jsonl"])
     with pytest.raises(JobError, match="nothing was named"):
         withdraw(w)
+    ids = tmp_path / "ids.txt"
+    for data, sentence in (
+        ("\ufeffa-1\n\nx\n".encode(), "has no document 'x'"),
+        (b"\xff", "ids.txt is not UTF-8: save it as UTF-8, with an id on each line"),
+    ):
+        ids.write_bytes(data)
+        assert sentence in run("withdraw", tmp_path / "job.toml", "--documents", f"@{ids}").output
+    assert "there is no such file" in run("withdraw", w, "--documents", f"@{tmp_path}/none.txt").output
     assert digests(tmp_path / "w") == before
     copy = tmp_path / "copy"
     shutil.copytree(w, copy)

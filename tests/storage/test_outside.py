@@ -310,7 +310,12 @@ def negative_shape(block: Path) -> None:
     (block / "zarr.json").write_text(json.dumps(head | {"shape": [-1, 5]}))
 
 
-@pytest.mark.parametrize("change", [other_codec, large_chunks, negative_shape])
+def other_shape(block: Path) -> None:
+    head = json.loads((block / "zarr.json").read_text())
+    (block / "zarr.json").write_text(json.dumps(head | {"shape": [5, 4]}))
+
+
+@pytest.mark.parametrize("change", [other_codec, large_chunks, negative_shape, other_shape])
 def test_a_block_that_is_not_laid_out_as_ours_is_not_decoded(
     change: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

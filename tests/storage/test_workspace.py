@@ -54,6 +54,15 @@ def test_every_kind_of_output_on_every_kind_of_url(url: str) -> None:
     items = again.files("tokens")
     assert [item.summary for item in items] == [{"n": 0}, {"n": 1}, {"n": 2}]
     assert [len(item.paths) for item in items] == [2, 2, 2]
+    for read, name, own in (
+        (again.array, "words", "table"),
+        (again.table, "dense", "array"),
+        (again.schema, "tokens", "files"),
+        (again.read_bytes, "sparse", "array"),
+        (lambda name: next(again.batches(name)), "report/index.html", "read_bytes"),
+    ):
+        with pytest.raises(ValueError, match=rf"'{name}' in .* is not read by \w+: call {own}\('{name}'\)"):
+            read(name)
     record = again.describe("dense").spec
     assert (record.dims, record.units, record.meaning) == (("word", "component"), "1", "a test")
     assert again.stages()["a"].facts == {"seconds": 3.0}
@@ -91,6 +100,8 @@ def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None
         stage = workspace.stage("a", parameters={}, inputs={})
         with pytest.raises(RuntimeError, match="planned"):
             stage.store("x", calls.count(dense_array()), **META)
+        with pytest.raises(ValueError, match=r"'x' of stage 'a' has \d of 3 blocks: store it"):
+            stage.array("x")
     first = set(calls.blocks) - {2}
     calls = Calls()
     seen: list[tuple[int, int]] = []
@@ -234,6 +245,18 @@ def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: P
     assert sorted(p.name for p in (tmp_path / "ws/arrays.zarr").iterdir()) == ["x", "zarr.json"]
 
 
+def test_what_announces_another_output_announces_none(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        for name in "xy":
+            stage.store(name, dense_array(), **META)
+    announced = tmp_path / "ws" / "manifest" / "a"
+    (announced / "x" / "output.json").write_bytes((announced / "y" / "output.json").read_bytes())
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        assert [stage.is_stored(name) for name in "xy"] == [False, True]
+
+
 def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path: Path) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         stage = workspace.stage("a", parameters={}, inputs={})
@@ -315,6 +338,10 @@ def test_temporary_outputs_take_no_part_and_can_be_dropped(tmp_path: Path) -> No
         stage = workspace.stage("a", parameters={}, inputs={})
         assert stage.is_committed
         assert stage.damaged_blocks() == []
+        with pytest.raises(FileNotFoundError, match="'partials' was dropped: run its stage again"):
+            stage.files("partials")
+        with pytest.raises(ValueError, match=r"committed and does not hold 'partials' .*: call reopen\(\)"):
+            stage.store_files("partials", 2, write_item, temporary=True)
         stage.reopen()
         assert len(stage.store_files("partials", 2, write_item, temporary=True)) == 2
         stage.store("x", dense_array(), **META)
@@ -418,6 +445,12 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
         Workspace.create(tmp_path / "file", owner="test")
     with pytest.raises(FileExistsError, match="other things"):
         Workspace.create(tmp_path, owner="test")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "workspace.json").write_bytes(schema.seal({"format": "mine", "version": 1}))
+    with pytest.raises(
+        ManifestError, match=r"other/workspace\.json is that of another program: choose another"
+    ):
+        Workspace.create(tmp_path / "other", owner="test")
     if os.geteuid() != 0:
         (tmp_path / "sealed").mkdir(mode=0o500)
         with pytest.raises(PermissionError, match="cannot be written"):

@@ -11,7 +11,7 @@ import pytest
 
 import distembed as de
 from distembed.counting.document_groups import counts_of_groups, sum_of_groups
-from distembed.systems.psdvec.bootstrap import N_GROUPS, groups_of
+from distembed.systems.psdvec.bootstrap import N_GROUPS, Solved, _neighbor_rows, groups_of
 from tests.commands import run, succeed
 from tests.small_jobs import psdvec
 
@@ -80,3 +80,9 @@ def test_the_group_of_a_document_depends_on_its_id(workspace: de.Workspace) -> N
     sizes = np.bincount(np.concatenate([groups_of(prefix) for prefix in prefixes]), minlength=N_GROUPS)
     assert sizes.sum() == 400
     assert sizes.min() > 5
+
+
+def test_all_other_words_are_near_where_fewer_are_asked_for_than_there_are() -> None:
+    vectors = np.random.default_rng(0).standard_normal((3, 2, 4)).astype(np.float32)
+    rows = _neighbor_rows(Solved(["a", "b", "c"], vectors), ["a"], 10)
+    assert {row["neighbor"] for row in rows} == {"b", "c"}

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.corpus import bundles
 from distembed.job.load import load_job
 from distembed.systems.comparison.changes import (
     CHANGED,
     UNJUDGED,
+    _largest,
     changed_words,
     changes_of,
     keyness,
@@ -200,7 +202,24 @@ def test_parts_that_cannot_be_are_one_sentence(tmp_path, setting, metadata, sent
     assert "Traceback" not in done.output
 
 
+def test_small_files_whose_documents_have_ids_of_their_own_tell_no_parts(tmp_path, monkeypatch):
+    novels(tmp_path)
+    monkeypatch.setattr(bundles, "FEWEST_BUNDLES", 1)
+    for number, file in enumerate((tmp_path / "novels").rglob("novel.txt")):
+        lines = [
+            {"id": f"n{number}-{line}", "text": text}
+            for line, text in enumerate(file.read_text().splitlines())
+        ]
+        file.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, lines)))
+        file.unlink()
+    done = run("run", tmp_path / "job.toml", "--until", "parts", "--set", "corpus.id_field='id'")
+    assert done.exit_code == 1
+    sentence = r"parts\.path cannot tell which of \d small files the document 'n\d-0' is of: leave out corpus\.id_field"
+    assert re.search(sentence, done.output)
+
+
 def test_contexts_of_one_side_are_those_that_it_has_more_often():
     found = keyness(np.array([[9.0, 1.0, 0.0, 5.0], [1.0, 1.0, 9.0, 5.0]]), 0)
     assert found.argmax() == 0
     assert found[2] == 0
+    assert _largest(np.array([0.0, 0.5, 3.0]), ["none", "weak", "strong"], 3) == ["strong", "weak"]

@@ -98,6 +98,11 @@ def test_an_export_of_counts_that_cannot_be_made_is_one_sentence(tiny: Path) -> 
         ("words", "c.txt", "--smallest-count", 2, "a smallest count is an option of counts"),
         ("counts", "c.odt", "c.odt cannot be detected from its name: end it in"),
         ("pmi", "c.npz", 'w has no table of pmi: matrices.keep = ["pmi"] in the job file keeps it'),
+        (
+            "distances",
+            "d.npy",
+            'w keeps no distances: give matrices.keep = ["distances"] in the job file, and run it',
+        ),
     ):
         done = run("export", tiny / "w", "--what", what, "--to", tiny / target, *words)
         assert done.exit_code == 1

@@ -43,6 +43,9 @@ def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> N
     assert [row["vector"] is None for row in rows] == [False, False, False, True]
     assert rows[3]["reason"] == "a price is missing or not positive"
     assert rows[0]["vector"] == [1, 0, 0, 0, 0]
+    assert (
+        "'gone' was left out of the table: a price is missing" in run("explain", folder / "w", "gone").output
+    )
     succeed("export", folder / "job.toml", "--to", tmp_path / "names.npy")
     assert np.isnan(np.load(tmp_path / "names.npy")).all(axis=1).tolist() == [False, False, False, True]
 

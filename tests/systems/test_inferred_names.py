@@ -150,6 +150,13 @@ def test_prices_and_lists_of_words_are_refused(finished: Path, tmp_path: Path) -
     output, code, _ = infer(finished, table, "--set", "domain.transform=return_correlation")
     assert code == 1
     assert "a new series changes the table" in output
+    output, code, _ = infer(finished, table, "--set", "domain.also=['more.csv']")
+    assert code == 1
+    assert "domain.also names further tables, and infer reads one" in output
+    assert "2 files are given, and an imputation job reads one table" in infer(finished, table, table)[0]
+    done = run("infer", finished, table, "--to", tmp_path / "o.csv", "--space", "_")
+    assert "o.csv keeps spaces as they are: leave out --space" in done.output
+    assert not (tmp_path / "o.csv").exists()
     output, code, _ = infer(finished, table, "--min-count", "3")
     assert code == 1
     assert "leave out --words and --min-count" in " ".join(output.split())

@@ -62,6 +62,11 @@ def test_a_list_says_which_words_are_solved(finished: Finished, tmp_path: Path) 
         ("the music of zorblat", (), "40 times or more, of 1 word that it lacks"),
         ("qwertz zuiop " * 50, (), "the texts hold none of the 300 core words of the job"),
         ("the music of zorblat", ("--words", "empty.txt"), "empty.txt holds no word: give one per line"),
+        (
+            "the music of the city\nzorblat qwertz",
+            ("--min-count", "1"),
+            "no new word stands near a core word: 2 words (qwertz, zorblat) stood near no core word",
+        ),
     ],
 )
 def test_texts_without_anything_to_solve_are_refused(

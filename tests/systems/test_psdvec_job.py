@@ -18,6 +18,7 @@ from distembed.corpus import partitions
 from distembed.costs import WORKER_BYTES
 from distembed.factorization.psdvec_costs import CoreMemory
 from distembed.job.load import load_job
+from distembed.job.model import JobError
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
 from distembed.job.stage import whole_sparse
@@ -96,6 +97,10 @@ def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) ->
     assert len(run_stages(elsewhere).ran) == 7
     assert verify_job(elsewhere) == ([], finished[1])
     assert run_stages(elsewhere).ran == ()
+    done = run("open", "memory://a-job/w")
+    assert (
+        "a browser does not open memory:///a-job/w/report/index.html: copy it to this machine" in done.output
+    )
 
 
 def test_association_is_stored_and_read_as_a_dask_array(
@@ -244,6 +249,10 @@ def test_until_is_refused_for_the_chosen_stages_only(job: Path, copy: Path) -> N
     assert run_stages(small, until="vectors").ran == ()
     with pytest.raises(MemoryError, match="stage evaluation"):
         run_stages(small)
+    with pytest.raises(
+        JobError, match="has no stage 'last'; its stages are tokens, vocabulary, partial_counts"
+    ):
+        run_stages(small, until="last")
 
 
 def test_the_last_lines_of_a_run_show_ten_scores_and_say_where_the_others_are(

@@ -240,6 +240,10 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
         (("--to", "x.xls"), "the format of x.xls cannot be detected from its name: end it in .parquet, .csv"),
         (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
         (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
+        (
+            ("--what", "document_terms", "--to", "x.npz"),
+            "npz files have no names of rows: write documents x words",
+        ),
         (("--to", "x.csv", "--space", "_"), "csv keeps words and numbers as they are: leave it out"),
     ],
 )
@@ -329,6 +333,14 @@ def test_topics_of_new_documents(finished: tuple[Path, str], job: Path, tmp_path
     first = {row["topic"]: row["words"][0] for row in words if row["method"] == "semantic_nmf"}
     assert [first[row["topic"]] in text for row, text in zip(found, texts, strict=True)] == [True] * 3
     assert [(row["id"], row["label"]) for row in found] == [("n0", "new"), ("n1", "new"), ("n2", "new")]
+
+
+def test_topics_of_new_documents_have_no_words(finished: tuple[Path, str], tmp_path: Path) -> None:
+    done = run("infer", finished[0], "texts.txt", "--to", tmp_path / "o.csv", "--min-count", 2)
+    assert done.exit_code == 1
+    assert (
+        "infers the topics of documents, not words: leave out --words, --min-count and --space" in done.output
+    )
 
 
 def test_new_documents_may_be_read_otherwise_than_the_job(finished: tuple[Path, str], tmp_path: Path) -> None:
@@ -516,6 +528,7 @@ def export_lines(workspace: Path, document: str) -> dict[str, str]:
         (["d1000"], "there is no document 'd1000' among 62; did you mean"),
         (["alone"], "the document 'alone' holds no word of the vocabulary"),
         (["d1", "9"], "there is no topic '9': give a number from 0 to 2"),
+        (["d1", "0", "1"], "3 names given: name a document's id and, if you like, the number of a topic"),
     ],
 )
 def test_what_cannot_be_explained_is_refused(

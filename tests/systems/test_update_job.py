@@ -177,6 +177,16 @@ def test_finished_core_vectors_stay_and_other_words_are_solved(tiny: Path) -> No
     done = run("run", tiny / "job.toml", *found, "--set", "psdvec.n_components=3", "--replace")
     assert done.exit_code == 2
     assert "have 4 components and psdvec.n_components is 3" in done.output
+    de.WordVectors([f"no {word}" for word in core], first.loc[core].to_numpy(np.float32)).save(
+        tiny / "other.safetensors"
+    )
+    done = run(
+        "run", tiny / "job.toml", *found, "--set", "psdvec.core_vectors=other.safetensors", "--replace"
+    )
+    assert (
+        "other.safetensors have none of the words of the core: are they of one language, and written"
+        in done.output
+    )
     done = run("run", tiny / "job.toml", *found, "--set", "psdvec.update=warm")
     assert done.exit_code == 2
     assert "leave one out" in done.output

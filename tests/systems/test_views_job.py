@@ -221,6 +221,11 @@ def test_a_view_may_have_a_regularization_of_its_own(own: Path) -> None:
         ("views.sides.method=svd", 2, "'svd'"),
         ("views.places.direction=symmetric", 2, 'positions="apart" needs direction="left"'),
         ("views.Sides={method='ppmi'}", 2, "views.Sides"),
+        (
+            "views.narrow.subsample=1e-12",
+            1,
+            "views.narrow counts no pair of words: raise views.narrow.window",
+        ),
         ("views.file.path=none.txt", 1, "none.txt"),
         ("views.file.window=2", 2, "window"),
         ("views.sides.n_components=1", 1, "one component"),

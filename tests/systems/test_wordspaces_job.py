@@ -12,6 +12,7 @@ import distembed as de
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets, evaluate_similarity
 from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
+from distembed.execution import compute
 from distembed.factorization.lsa import LSA
 from distembed.job.load import load_job, parse_job
 from distembed.job.planning import plan_job
@@ -204,7 +205,7 @@ def test_neighbors_are_of_the_topic_and_those_of_the_vectors(finished: tuple[Pat
         assert {word[0] for word, _ in found["b1"]} == {"b"}
 
 
-def test_the_report_and_the_last_lines(finished: tuple[Path, str]) -> None:
+def test_the_report_and_the_last_lines(job: Path, finished: tuple[Path, str]) -> None:
     workspace, output = finished
     page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
     for title in (
@@ -215,7 +216,8 @@ def test_the_report_and_the_last_lines(finished: tuple[Path, str]) -> None:
     ):
         assert title in page
     assert "similar 5/6" in page
-    assert all(f">{title}<" in page for title in ("LSA", "vsm"))  # one of a recipe, and the name of another
+    # In tables a space has the title of its recipe, or else its name.
+    assert [load_job(job).title_of(name) for name in ("lsa", "vsm")] == ["LSA", "vsm"]
     assert re.search(r"^similar +spearman +5/6( +-)+$", output, re.MULTILINE)  # too few for a score
     assert run("neighbors", workspace, "a0", "-n", "2").output.startswith("a0: a")
 
@@ -237,6 +239,17 @@ def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
     assert digest_here(job, copy) != digest_here(job, finished[0])
 
 
+def test_the_plan_counts_the_arrays_of_spaces_and_eigenvectors(job: Path, finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    planned = plan_job(load_job(job, workspace=workspace.url)).stages
+    (vectors,) = {name for name in planned if name.startswith("eigenmaps_vsm_6_cosine")}
+    assert planned["space_maps"].read_bytes == workspace.array(f"eigenmaps/{vectors}").nbytes
+    space = compute(workspace.array("spaces/log_entropy"))
+    offsets = 8 * space.shape[0]
+    read = planned["neighbors_log_entropy_above_0.15"].read_bytes
+    assert read == space.data.nbytes + space.indices.nbytes + offsets
+
+
 def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
     small, large = "neighbors_counts_5", "neighbors_counts_150"
     recipe = 'of = "counts"\nmethod = "lpp"\n'
@@ -254,6 +267,10 @@ def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
     [
         ("recipes.maps.n_components=300", "300 eigenvectors are wanted"),
         ("recipes.both_sides.n_columns=100000", "n_columns is 100000"),
+        (
+            "recipes.few={of='lsa', method='first_components', n_components=50}",
+            "n_components is 50 but lsa has 4 components: choose fewer",
+        ),
         (
             "evaluation.sets=['{gensim}/test/test_data/questions-words.txt']",
             "questions-words asks for analogies, which the sparse space vsm",

@@ -10,6 +10,7 @@ import pytest
 
 import distembed as de
 from distembed.demos import titles
+from distembed.systems.topics.shares import shares_table
 
 pd = pytest.importorskip("pandas", reason="pip install pandas")
 
@@ -79,7 +80,12 @@ def test_topics_of_a_column_are_those_of_a_job_and_its_report_is_shown(nine: lis
     assert len(repr(shown)) < 300
     assert shown._repr_html_().startswith("<iframe srcdoc=")
     assert "height: 300px" in shown._repr_html_()
+    with pytest.raises(ValueError, match=r"have no column of 2 to \d+ values: give corpus\.label_field"):
+        shares_table(run.job, run.workspace)
     assert all(len(repr(value)) < 300 for value in run.workspace.stages().values())
+    Path(run.report).unlink()
+    with pytest.raises(FileNotFoundError, match=r"report/index\.html is not there: run the job to its end"):
+        run.show()
 
 
 def test_a_frame_is_imputed_by_its_index(tmp_path: Path):

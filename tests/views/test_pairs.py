@@ -97,6 +97,18 @@ def test_columns_may_be_named_and_a_header_may_be_missing(vectors: Path, tmp_pat
     assert "--columns word1=z: there is no z among first, second" in done.stderr
     done = run("similarity", vectors, tmp_path / "a.csv", *options, "word9=x")
     assert "there is no word9 among word1, word2, score" in done.stderr
+    done = run("similarity", vectors, tmp_path / "a.csv", *options, "first")
+    assert "--columns takes ROLE=NAME, as word1=stimulus, and not 'first'" in done.stderr
+    (tmp_path / "c.csv").write_text(
+        "cue,answer,count1,count2\nhund,baum,1,2\n"
+    )  # as `similarity` of a job writes it
+    assert (
+        "word1: cue, word2: answer" in succeed("similarity", vectors, tmp_path / "c.csv", *options[:2]).output
+    )
+    done = run("similarity", vectors, tmp_path / "c.csv", *options, "word1=answer")
+    assert (
+        "both words are taken from the column 'answer': give --columns word1=NAME,word2=NAME" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from distembed import display
 from distembed.views import report
 from distembed.views.report import Section, Stage, maps
+from distembed.views.report.figures import _bin_edges
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 VOID = {"meta", "wbr", "br", "img", "link", "input", "hr"}
@@ -356,6 +357,10 @@ def test_histogram_says_how_many_values_it_cannot_show() -> None:
     html = report.histogram([1.0, 10.0, 0.0, math.nan], "t", xlabel="x", x_scale="log").html
     assert "2 values, median 5.5" in html
     assert "2 values not shown" in html
+    edges = _bin_edges(np.array([1.0, np.nextafter(1.0, 2.0)]), 20, "linear")
+    assert edges.tolist() == pytest.approx(
+        [0.5, 1.5]
+    )  # no bin without width, where numbers are too near for twenty
 
 
 @pytest.mark.parametrize("bad", [np.zeros(4), np.zeros((4, 3))])

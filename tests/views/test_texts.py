@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zarr
@@ -134,6 +135,7 @@ def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, t
         (("encode", "{w}", "absent.txt", "--to", "v.npy"), "absent.txt matches no file"),
         (("encode", "{w}", "{lines}", "--to", "v.npy", "--a", "-1"), "a is -1.0; give a number above 0"),
         (("encode", "{w}", "{lines}", "--to", "v.npy", "--unknown", "subwords"), "no table of n-grams"),
+        (("encode", "{w}", "none.parquet", "--to", "v.npy"), "there is no text in none.parquet"),
         (("search", "{w}", "{lines}", "qqqq"), "the query 'qqqq' has no known word"),
         (
             ("search", "{w}", "{encoded}", "city", "--whitening", "half"),
@@ -144,6 +146,7 @@ def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, t
 def test_one_sentence_says_what_is_wrong(workspace, lines, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     encoded = tmp_path / "v.parquet"
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), "none.parquet")
     if "{encoded}" in words:
         run("encode", workspace, lines, "--to", encoded)
     done = run(*(word.format(w=workspace, lines=lines, encoded=encoded) for word in words))

@@ -33,7 +33,7 @@ from distembed.views.tuning import (
     tune,
 )
 from distembed.views.tuning_judges import _names, _one_set, item_halves, judge_of
-from tests.commands import succeed
+from tests.commands import run, succeed
 from tests.small_jobs import imputation
 
 WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
@@ -218,11 +218,23 @@ def test_an_imputation_is_judged_by_its_hidden_names(tmp_path: Path) -> None:
     [first, *_] = tune(with_keys(str(tmp_path / "job.toml")), grid, str(tmp_path / "names.txt")).candidates
     assert first.chosen["known"] + first.held_out["known"] == 12
     assert first.chosen["total"] + first.held_out["total"] == 13
+    (tmp_path / "names.txt").write_text("\n".join(list(own)[:2]))
+    with pytest.raises(
+        ValueError, match=r"of the names that is \w+, [01] of [012] were judged: give more names whose"
+    ):
+        tune(with_keys(str(tmp_path / "job.toml")), grid, str(tmp_path / "names.txt"))
 
 
 def test_a_job_that_does_not_judge_itself_needs_a_set(job: str) -> None:
     with pytest.raises(JobError, match="give --on FILE, an evaluation set"):
         tune(with_keys(job), {"psdvec.smoothing": [0.1]})
+    (Path(job).parent / "t.toml").write_text(
+        '[job]\nsystem = "topics"\nworkspace = "t"\n[corpus]\npaths = ["text/*.txt"]\n'
+    )
+    with pytest.raises(
+        JobError, match="method topics has no stages cooccurrence and vectors: tune chooses among word"
+    ):
+        tune(with_keys(str(Path(job).parent / "t.toml")), {"topics.n_topics": [2]}, pairs_of(job))
 
 
 def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:
@@ -309,6 +321,7 @@ def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tm
         tmp_path / "t.csv",
     )
     done = succeed(*words)
+    assert "t.npy: end it in .csv, .tsv or .parquet" in run(*words[:-1], tmp_path / "t.npy").output
     assert "the half that is held out:" in done.output
     best = next(line for line in done.output.splitlines() if line.startswith("psdvec.smoothing="))
     assert f"distembed run {job} --set {best.split()[0]}" in done.output

@@ -26,20 +26,8 @@ from distembed.views import report
 
 
 def method_rows(workspace: Workspace) -> dict[str, MethodRecovery]:
-    """Return the figures of the hold-out by method; none where too few names are known to hide any.
-
-    Raises
-    ------
-    ValueError
-        If the workspace is of a version that judged by the plain cosine.
-    """
-    table = outputs.HOLD_OUT.read(workspace)
-    if not {*MethodRecovery._fields} <= {*table.column_names}:
-        raise ValueError(
-            f"the hold-out in {workspace.url} was judged by the plain cosine, by an older version: run the job again, "
-            "which repeats this stage alone"
-        )
-    return {row["method"]: MethodRecovery(**row) for row in table.to_pylist()}
+    """Return the figures of the hold-out by method; none where too few names are known to hide any."""
+    return {row["method"]: MethodRecovery(**row) for row in outputs.HOLD_OUT.read(workspace).to_pylist()}
 
 
 def judged_items(workspace: Workspace) -> dict[str, float]:

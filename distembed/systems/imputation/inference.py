@@ -15,7 +15,6 @@ from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
 from distembed.systems.imputation.solving import estimator_of
 from distembed.tables.domain import read_new_rows
-from distembed.tables.known import holds_vectors
 from distembed.tables.names import folding
 from distembed.tables.rows import Domain, Scales, scales_of
 from distembed.vectors import WordVectors
@@ -109,17 +108,10 @@ def columns_of(job: ImputationJob, workspace: Workspace) -> list[str]:
 
 def _learned(job: ImputationJob, workspace: Workspace) -> tuple[list[str], Scales]:
     """Return the columns that the job has read, and their scales."""
-    facts, d = workspace.stages()["join"], outputs.DOMAIN.read(workspace).shape[1]
-    if outputs.DOMAIN_COLUMNS.name in facts.outputs:
-        table = outputs.DOMAIN_COLUMNS.read(workspace)
-        return table["column"].to_pylist(), scales_of(table)
-    if not job.domain.standardize and (job.is_recorded or holds_vectors(job.domain.path, job.domain.format)):
-        columns = [f"component {number}" for number in range(d)]
-        return columns, Scales(np.zeros(d), np.ones(d), np.zeros(d))
-    raise ValueError(
-        f"{workspace.url} was made by an earlier version, which has not kept the means and spreads of the columns: run "
-        "the job again with a new --workspace"
-    )
+    columns = columns_of(job, workspace)
+    if outputs.DOMAIN_COLUMNS.name in workspace.stages()["join"].outputs:
+        return columns, scales_of(outputs.DOMAIN_COLUMNS.read(workspace))
+    return columns, Scales(np.zeros(len(columns)), np.ones(len(columns)), np.zeros(len(columns)))
 
 
 def _new_names(

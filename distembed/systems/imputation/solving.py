@@ -19,7 +19,7 @@ from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.linalg.chunks import batches, row_chunk
 from distembed.linalg.operators import empty_csr
-from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
+from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.manifold.imputation_choice import kernels_of
 from distembed.manifold.imputation_costs import graph_cost, largest_cost, vectors_cost, weights_cost
 from distembed.manifold.imputation_rows import SparseRows, edge_chunk
@@ -311,14 +311,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         model.set_params(
             method=chosen["method"], ridge=chosen["ridge"] or None, kernel=chosen.get("kernel", model.kernel)
         )
-    try:
-        model.fit_vectors(known, outputs.DOMAIN.read(ctx.workspace))
-    except UnreachedRowsError as error:
-        words = outputs.VOCABULARY.read(ctx.workspace)["word"]
-        names = ", ".join(words[int(row)].as_py() for row in error.rows[:5])
-        raise ValueError(
-            f"no known vector is joined to {error.rows.size} of the names, first: {names}"
-        ) from error
+    model.fit_vectors(known, outputs.DOMAIN.read(ctx.workspace))
     steps, measure = model.history_.T
     ctx.store_table(outputs.CONVERGENCE, pa.table({"step": steps.astype(np.int64), "measure": measure}))
     parts = [model.vectors_.rechunk((known.chunks[0], -1))]
