@@ -35,3 +35,11 @@ def test_status_is_short_and_names_the_keys_of_the_last_run(tiny: Path) -> None:
     assert " left, as the last run took; " in told.splitlines()[0]
     assert told.splitlines()[-1].endswith(f"type: distembed run {job} --set counting.window=2")
     assert "--set" not in run("status", job, "--set", "counting.window=2").output
+
+
+def test_status_tells_no_time_left_where_a_stage_never_ran(tiny: Path) -> None:
+    there = ("--workspace", str(tiny / "x"))
+    succeed("run", tiny / "job.toml", *there, "--set", "counting.window=2", "--until", "cooccurrence")
+    told = run("status", tiny / "job.toml", *there).output.splitlines()[0]
+    assert ", and what is outdated took " in told
+    assert " left, " not in told

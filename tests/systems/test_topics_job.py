@@ -64,6 +64,7 @@ def test_a_run_finds_the_classes_and_says_so(finished: tuple[Path, str]) -> None
     assert found == {frozenset(words) for words in CLASSES.values()}
     page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
     assert "consensus of 3, kept" in page.replace("<wbr>", "")
+    assert "<dt>documents</dt><dd>62</dd></div><div><dt>words</dt><dd>26</dd>" in page
     for title in (
         "Topics of Semantic-NMF",
         "Topics of NMF",
