@@ -178,7 +178,7 @@ def filled(words: Sequence[str], folder: Path, workspace: Path) -> list[str]:
 
 
 def said(words: Sequence[str], folder: Path, workspace: Path) -> str:
-    """Return what a command that reads prints, and writes; "" where it ends with an error."""
+    """Return what a command that reads prints, but for times, and writes; "" where it ends with an error."""
     target = Path(filled(words, folder, workspace)[-1])
     target = target if "export" in words else folder / "none"
     target.unlink(missing_ok=True)
@@ -186,7 +186,7 @@ def said(words: Sequence[str], folder: Path, workspace: Path) -> str:
     if done.exit_code:
         return "" if not done.exception or isinstance(done.exception, SystemExit) else repr(done.exception)
     written = target.read_bytes().hex() if target.is_file() else ""
-    return done.stdout.replace(str(workspace), "w") + written
+    return re.sub(r"[\d.]+ (min|s)\b", "", done.stdout).replace(str(workspace), "w") + written
 
 
 def tried(whole: Whole, name: str, way: str, drawn: random.Random) -> Damage | None:

@@ -22,7 +22,7 @@ SHORT = (
     "corruption --times 60 --systems psdvec neighbors",
     "store --times 20",
     "bits --times 8 --systems neighbors topics",
-    "mutations --times 2 --folders display",
+    "mutations --times 2 --folders display.py",
     "fuzzing --times 5 --seed 7",
     "load --parts loop --seconds 240 --systems neighbors imputation",
     "load --parts tasks readers users --rows 60 --n-readers 10 --times 3",
