@@ -67,9 +67,9 @@ class Kept(NamedTuple):
 GROWTH = Kept(memory=16, descriptors=1, threads=1, processes=0, temporary=0, working=0)
 """By how much the median of the last tenth may exceed that of the second.
 
-What every job leaves is found: of a hundred jobs a descriptor each is a hundred, and a matrix of 200 KiB 16 MiB. The
-allocators move the memory of a process that leaves nothing by some MiB, and the threads of Dask's loop, which end when
-they are idle, are one more or less.
+What every job leaves is found: of a hundred jobs a descriptor each is a hundred. Of memory each job may leave a MiB,
+because it leaves .6 to .8 (docs/explanation/campaigns.md), beside what the allocators move by themselves; the threads of
+Dask's loop, which end when they are idle, are one more or less.
 """
 
 
