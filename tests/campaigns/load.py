@@ -3,7 +3,8 @@
     python -m tests.campaigns load [--parts loop tasks readers users] [--seed 0] [--seconds 3600] [--times 20]
 
 loop      one process runs small jobs for so many seconds, in turn on threads, on processes and on a cluster: a new
-          workspace, the same command again, and commands that read it. What the process keeps may not grow, but for a MiB a job.
+          workspace, the same command again, and commands that read it. What the process keeps may not grow, but for a
+          MiB a job.
 tasks     neighbors of so many rows are searched in blocks of 1 KiB, twice on one scheduler: what is found is the same
           as in a few blocks, and the scheduler forgets every task. 640 rows are some 150,000 tasks, of which the plan
           knows 98,000; it refuses more than 100,000.
