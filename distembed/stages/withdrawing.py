@@ -81,10 +81,8 @@ def withdraw(
 
 def _last_stage(job: Job, place: str) -> str | None:
     """Return the last stage that is committed, None where all are."""
-    names, done = (
-        [spec.name for spec in system_of(job).stages(job)],
-        Workspace.open(job.job.workspace).stages(),
-    )
+    names = [spec.name for spec in system_of(job).stages(job)]
+    done = Workspace.open(job.job.workspace).stages()
     if "vocabulary" not in done:
         raise JobError(f"{place} has read no corpus yet: there is nothing to withdraw from it")
     return None if names[-1] in done else [name for name in names if name in done][-1]

@@ -174,11 +174,16 @@ libc.fflush(None)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the allocator of glibc")
-@pytest.mark.parametrize(("variables", "most"), [({}, 2), ({"MALLOC_ARENA_MAX": "3"}, 3)])
-def test_the_threads_of_a_run_make_no_heaps(variables: dict[str, str], most: int) -> None:
-    """There are two before: that of the process, and that of the thread which pyarrow starts as it is imported."""
+@pytest.mark.parametrize(
+    ("first", "variables", "most"),
+    [("", {}, 2), ("", {"MALLOC_ARENA_MAX": "3"}, 3), ("import distembed.cli.main", {}, 1)],
+)
+def test_the_threads_of_a_run_make_no_heaps(first: str, variables: dict[str, str], most: int) -> None:
+    """In Python there are two before: that of the process, and that of the thread which pyarrow starts as it is
+    imported. A command asks for one heap before it imports pyarrow.
+    """
     done = subprocess.run(
-        [sys.executable, "-c", HEAPS_OF_THREADS],
+        [sys.executable, "-c", f"{first}\n{HEAPS_OF_THREADS}"],
         capture_output=True,
         text=True,
         env=environment() | variables,
