@@ -30,8 +30,10 @@ from dask.utils import key_split
 from distributed import Client, Future, LocalCluster, Scheduler, Worker, WorkerPlugin, span
 from distributed.comm import CommClosedError
 from distributed.comm import connect as open_comm
+from distributed.core import _expects_comm
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
+from distributed.utils import has_keyword
 from fsspec.config import conf
 
 from distembed.display import format_bytes, plural
@@ -84,6 +86,7 @@ CONNECTION_LOGGERS = (
     "distributed.batched",
     "distributed.client",
     "distributed.core",
+    "distributed.scheduler",
     "tornado.application",
 )
 """Where the traceback of a connection that was lost, or of a wait that was given up, is logged."""
@@ -164,10 +167,14 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
             processes=True,
             memory_limit=memory_limit,
             dashboard_address="127.0.0.1:0",
+            # Its pages, of which nobody is told, would keep the scheduler for good.
+            scheduler_kwargs={"dashboard": False},
             # The scheduler logs, as critical, what it could not send to a client that Ctrl-C closed.
             silence_logs=logging.CRITICAL + 1,
             env=dict(os.environ),  # a fork has the environment that this process had at its first run
         )
+    for cached in (has_keyword, _expects_comm):  # caches of Dask that keep the scheduler, by its methods
+        resources.callback(cached.cache_clear)
     resources.enter_context(cluster)
     resources.enter_context(_without_tracebacks())
     client = resources.enter_context(Client(cluster))
@@ -237,11 +244,14 @@ def _connected(address: str, tls: TLS) -> Client:
 
 @contextmanager
 def _without_tracebacks() -> Iterator[None]:
-    """Keep a client from logging the tracebacks of a connection it lost: the error that is raised says it."""
+    """Keep a client from logging the tracebacks of a connection it lost: the error that is raised says it.
+
+    A local scheduler logs them as critical, and Dask keeps what is logged, with the scheduler in its tracebacks.
+    """
     loggers = {name: logging.getLogger(name) for name in CONNECTION_LOGGERS}
     levels = {name: logger.level for name, logger in loggers.items()}
     for logger in loggers.values():
-        logger.setLevel(logging.CRITICAL)
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import os
 import re
 import signal
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from multiprocessing import forkserver
@@ -376,6 +378,18 @@ def test_the_scheduler_of_local_workers_logs_no_traceback() -> None:
         assert heard.getvalue() == "told again\n"
     finally:
         logging.getLogger("distributed").removeHandler(handler)
+
+
+def test_local_workers_that_have_ended_leave_no_scheduler() -> None:
+    """Each run on local processes left a MiB: Dask's dashboard, caches and log records kept its scheduler."""
+    with Workers(scheduler="processes", n_workers=1) as crew:
+        crew.start()
+        scheduler = crew.client.cluster.scheduler
+        logging.getLogger("distributed.scheduler").critical("%s lost a client", scheduler)
+    ended = weakref.ref(scheduler)
+    del crew, scheduler
+    gc.collect()
+    assert ended() is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "SIGKILL"])
