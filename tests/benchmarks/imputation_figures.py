@@ -1,8 +1,7 @@
 """Table 1 and the figures of the paper on imputation (Yao, Yu & Xiao, KDD 2019), the authors' figures beside ours.
 
 ``python -m tests.benchmarks.imputation_figures FOLDER --to FIGURES`` reads the authors' tables (`data/lsi`), prints
-each table in Markdown and draws figures 2, 3 and 4 as SVG. ``--only 1 3`` does some of them, 1 for Table 1. Two
-minutes of one core.
+each table in Markdown and draws figures 2, 3 and 4 as SVG. ``--only 1 3`` does some of them, 1 for Table 1.
 """
 
 from __future__ import annotations
