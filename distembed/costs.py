@@ -60,6 +60,8 @@ class Cost(NamedTuple):
     """The matrices that the job asks to keep beside its results, with the bytes of each on disk."""
     exchange: Exchange | None = None
     """What workers send each other, where that is known."""
+    together: int | None = None
+    """The tasks of `task_bytes` that may run at the same time, where that is fewer than there are tasks."""
 
     @property
     def tasks_per_graph(self) -> int:
@@ -68,7 +70,12 @@ class Cost(NamedTuple):
 
     def peak_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of so many threads, or of as many as have a task."""
-        return self.shared_bytes + min(n_threads, self.tasks) * self.task_bytes
+        return self.shared_bytes + min(n_threads, self.most_together) * self.task_bytes
+
+    @property
+    def most_together(self) -> int:
+        """The tasks that may run at the same time."""
+        return self.tasks if self.together is None else min(self.together, self.tasks)
 
     def network_bytes(self, n_workers: int) -> int | None:
         """Return the bytes that pass between the workers, the scheduler and the client; None where it is not known."""
@@ -86,12 +93,21 @@ def add_costs(costs: Iterable[Cost]) -> Cost:
         None of them keeps a matrix.
     """
     every = list(costs)
-    tasks, read, written, task, shared, graphs, exact, _, exchanges = zip(*every, strict=True)
+    tasks, read, written, task, shared, graphs, exact, _, exchanges, _ = zip(*every, strict=True)
     known = [exchange for exchange in exchanges if exchange is not None]
     sent = None
     if len(known) == len(every):
         blocks, gathered, moved = zip(*known, strict=True)
         sent = Exchange(max(blocks), sum(gathered), sum(moved))
+    together = max(cost.most_together for cost in every)
     return Cost(
-        sum(tasks), sum(read), sum(written), max(task), max(shared), sum(graphs), all(exact), exchange=sent
+        sum(tasks),
+        sum(read),
+        sum(written),
+        max(task),
+        max(shared),
+        sum(graphs),
+        all(exact),
+        exchange=sent,
+        together=together,
     )

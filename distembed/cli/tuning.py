@@ -14,13 +14,14 @@ from distembed.job.terminal import shown, write
 from distembed.job.workers import Workers
 from distembed.views import tuning
 from distembed.views.export import table_format, write_table
-from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words, parse_grids
+from distembed.views.tuning import Candidate, Tuned, candidates_table, collected_rows, in_words, parse_grids
 
 
 @command(
     "distembed tune job.toml --grid psdvec.smoothing=0.02,0.1 --on MEN.txt",
     "distembed tune job.toml --grid counting.window=2,5 --grid psdvec.n_components=100,300 --on MEN.txt",
     "distembed tune imputation.toml --grid imputation.min_degree=5,10",
+    "distembed tune imputation.toml --grid known.path=news.txt,web.txt --collect neighbor_labels --to spaces.csv",
 )
 @click.argument("job_file", type=PLACE, metavar="JOB")
 @click.option(
@@ -52,6 +53,11 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words,
     help="Where the candidates are made (default: beside the job's own workspace, its name with .tune).",
 )
 @target("Write the table there as well: .csv, .tsv or .parquet.", required=False)
+@click.option(
+    "--collect",
+    metavar="TABLE",
+    help="Write this table of every candidate in place of the scores, after the values of its keys.",
+)
 @click.option("--scheduler", metavar="ADDRESS", help="As for run: tcp://… or tls://…, threads or processes.")
 @click.option(
     "--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: the job's)."
@@ -69,6 +75,7 @@ def tune(
     settings: tuple[str, ...],
     workspace: str | None,
     target: str | None,
+    collect: str | None,
     scheduler: str | None,
     n_workers: int | None,
     at_once: int | None,
@@ -84,6 +91,8 @@ def tune(
     chosen = table_format(target) if target else None
     if target and chosen in (None, "npy"):
         raise JobError(f"the table cannot be written to {target}: end it in .csv, .tsv or .parquet")
+    if collect and not target:
+        raise JobError("--collect writes a table: name its file with --to")
 
     def job_of(keys: tuple[str, ...]) -> Job:
         return open_job(job_file, settings=(*settings, *keys), to_run=True)
@@ -103,12 +112,14 @@ def tune(
             reporter=reporter,
             allow_code=allow_code,
             at_once=at_once,
+            collect=collect,
         )
     write(_table(tuned))
     write(_advice(tuned, job_file, settings))
     if target and chosen:
-        write_table(target, candidates_table(tuned), format=chosen)
-        write(f"{len(tuned.candidates)} candidates in {target}")
+        table = collected_rows(tuned) if collect else candidates_table(tuned)
+        write_table(target, table, format=chosen)
+        write(f"{table.contents} in {target}")
 
 
 def _table(tuned: Tuned) -> str:

@@ -9,6 +9,9 @@ from distembed.costs import Cost, Exchange
 DICTIONARY_BYTES = 200 * 2**20
 """Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
 
+DICTIONARY_WORD_BYTES = 400
+"""Bytes of a word of such a dictionary: 267 of a full one, and half as much for those that a sample did not show."""
+
 DICTIONARY_SHARE = 60
 """Bytes of a dictionary a byte of a partition may need: texts of nothing but new words, compressed four times."""
 
@@ -72,7 +75,8 @@ def tokens_cost(
     a dictionary of words and names beside that of words.
     """
     partition = min(partition_bytes, sizes.input_bytes)
-    dictionary = min(DICTIONARY_BYTES, DICTIONARY_SHARE * partition)
+    of_words = DICTIONARY_WORD_BYTES * sizes.n_entries
+    dictionary = min(DICTIONARY_BYTES, DICTIONARY_SHARE * partition, of_words)
     joined = dictionary // 2 if phrases_bytes else 0
     segment = SEGMENT_BYTES * (min_border_tokens - 1)
     return Cost(

@@ -34,6 +34,9 @@ STORED_PAIR_BYTES = 1.8
 Measured 1.66 to 1.79 on 0.06 to 20 M tokens. The words of short documents compress less.
 """
 
+HELD_BYTES = 6
+"""Bytes of the pairs of runs in memory for each byte on disk: 2 to 5.3 beside keys and words on 0.2 to 3 M tokens."""
+
 RUN_ROW_BYTES = 4
 """Bytes of a row in a file of runs, however many pairs it has."""
 
@@ -233,9 +236,11 @@ def partial_counts_cost(sizes: TextSizes, n_words: int, runs: RunSizes, options:
     n_pairs = pairs_per_piece(options, n_words)
     # A window of very many places has more pairs than a block has memory for: keys, columns and their counts.
     beyond = max(0, key_bytes * n_pairs - options.block_memory // 8) * (key_bytes + 12) // key_bytes
-    kept = KEPT_SHARE_BYTES * n_words if options.subsample is not None else 0
+    keys = key_bytes * min(n_pairs, options.window * sizes.n_tokens)
+    held = min(options.block_memory + beyond, keys + HELD_BYTES * runs.n_bytes)
+    word_bytes = LOOKUP_BYTES + (KEPT_SHARE_BYTES if options.subsample is not None else 0)
     reading = reading_cost(sizes, n_words, runs.n_files, runs.n_bytes, options.block_memory)
-    return reading._replace(task_bytes=reading.task_bytes + beyond + kept + runs.sums_bytes)
+    return reading._replace(task_bytes=held + word_bytes * n_words + runs.sums_bytes)
 
 
 def merged_counts_cost(n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
@@ -246,7 +251,7 @@ def merged_counts_cost(n_pairs: int, runs: RunSizes, options: CooccurrenceOption
         runs.n_row_blocks + n_groups,
         runs.n_bytes + in_groups,
         int(stored_pair_bytes(options) * n_pairs) + in_groups,
-        options.block_memory + runs.sums_bytes,
+        min(options.block_memory, HELD_BYTES * runs.n_bytes) + runs.sums_bytes,
         exchange=Exchange(),
     )
 
@@ -264,7 +269,7 @@ def document_terms_cost(sizes: TextSizes, n_words: int, n_terms: int, *, block_m
 
 def reading_cost(sizes: TextSizes, n_words: int, n_tasks: int, written_bytes: int, block_memory: int) -> Cost:
     """Return what tasks take that read token ids and look each up in the vocabulary."""
-    task = block_memory + LOOKUP_BYTES * n_words
+    task = min(block_memory, BYTES_PER_TOKEN * sizes.n_tokens) + LOOKUP_BYTES * n_words
     return Cost(n_tasks, int(TOKEN_BYTES * sizes.n_tokens), written_bytes, task, exchange=Exchange())
 
 

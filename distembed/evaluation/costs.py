@@ -44,9 +44,11 @@ def scoring_cost(space_bytes: int, sets_bytes: int) -> Cost:
 def words_cost(n_words: int, n_components: int, *, table_bytes: int, sets_bytes: int, n_threads: int) -> Cost:
     """Return what scoring vectors of words takes, beside a table of n-grams, of the bytes of the files of all sets.
 
-    The vectors are held twice, as blocks beside the whole and then with their rows of unit length.
+    The vectors are held twice, as blocks beside the whole and then with their rows of unit length. Sets ask about no
+    more words than they have bytes.
     """
-    vectors, cosines = 4 * n_words * n_components, min(BLOCK_MEMORY, 4 * n_words**2)
+    vectors = 4 * n_words * n_components
+    cosines = min(BLOCK_MEMORY, 4 * n_words * min(n_words, sets_bytes))
     task = 2 * vectors + n_threads * cosines + SETS_BYTES
     read, held = vectors + table_bytes + sets_bytes, table_bytes + SET_COPIES * sets_bytes
     return Cost(1, read, SCORES_BYTES, task, held, exchange=Exchange())

@@ -108,6 +108,7 @@ def nmf_cost(
         exchange=Exchange(
             max(n_blocks, n_word_blocks), 2 * rounds * words + of_neighbors, rounds * n_blocks * words
         ),
+        together=max(n_blocks, n_word_blocks),
     )
 
 
@@ -177,6 +178,7 @@ def kmeans_cost(
         _seeding_bytes(shape, nnz, k, model.seeding_sample),
         rounds,
         exchange=Exchange(n_blocks, rounds * words, rounds * n_blocks * words),
+        together=n_blocks,
     )
 
 
@@ -209,6 +211,7 @@ def consensus_cost(n_words: int, n_pooled: int, *, block_memory: int) -> Cost:
         POOLED_COPIES * squares,
         2,
         exchange=Exchange(n_blocks, 0, moved),
+        together=n_blocks,
     )
 
 
@@ -240,4 +243,5 @@ def lda_cost(
         BLOCK_COPIES * of_block + batch + 3 * -(-shares // n_blocks),
         LDA_COPIES * topics,
         n_passes + 1,
+        together=n_blocks,
     )

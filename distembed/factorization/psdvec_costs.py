@@ -161,6 +161,7 @@ def core_cost(
         memory.task_bytes,
         memory.kept_bytes(kept) + memory.dense_bytes + max((one.ritz_bytes() for one in bases), default=0),
         exchange=exchange,
+        together=exchange.n_blocks,
     )
 
 

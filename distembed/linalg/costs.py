@@ -104,6 +104,7 @@ def triplets_cost(
             graphs * (image + itemsize * short * columns),
             graphs * (matrix + n_blocks * 2 * products),
         ),
+        together=n_blocks,
     )
 
 
@@ -118,7 +119,7 @@ def transpose_cost(shape: tuple[int, int], nnz: int, *, block_bytes: int) -> Cos
     n_blocks = max(1, -(-matrix // block_bytes))
     task = int(SCRATCH_FACTOR * min(block_bytes, matrix))
     shared = pieces_bytes(shape, matrix, n_blocks)
-    return Cost(n_blocks**2, matrix, matrix, task, shared)
+    return Cost(n_blocks**2, matrix, matrix, task, shared, together=n_blocks)
 
 
 def copy_cost(n_read: int, n_written: int) -> Cost:

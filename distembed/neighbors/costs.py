@@ -144,10 +144,10 @@ def search_cost(
     if reread:
         task += 2 * MERGED_AT_ONCE * lists // grid
         tasks = (2 * grid + -(-grid // MERGED_AT_ONCE) + 1) * grid
-        return Cost(tasks, grid * rows.n_bytes, written, task, ROW_BYTES * rows.n_rows)
+        return Cost(tasks, grid * rows.n_bytes, written, task, ROW_BYTES * rows.n_rows, together=grid**2)
     held = rows.compared(row_metric(metric)).n_bytes
     tasks = grid + 3 * grid * (grid - 1) // 2
-    return Cost(tasks, grid * rows.n_bytes, written, task, held + GRAPH_COPIES * lists)
+    return Cost(tasks, grid * rows.n_bytes, written, task, held + GRAPH_COPIES * lists, together=grid**2)
 
 
 def dense_tile(rows: RowSizes, n_neighbors: int, metric: Measure, block_memory: int) -> int:
@@ -167,7 +167,7 @@ def _sparse_cost(rows: RowSizes, n_neighbors: int, block_memory: int) -> Cost:
     tasks = grid * (grid + 1) // 2 + grid * (grid + 2 * -(-grid // MERGED_AT_ONCE))
     written = (candidates + LIST_BYTES * n_neighbors) * rows.n_rows
     shared = SPARSE_BYTES * rows.n_stored + (GRAPH_COPIES * candidates + ROW_BYTES) * rows.n_rows
-    return Cost(tasks, 2 * grid * rows.n_bytes, written, task, shared)
+    return Cost(tasks, 2 * grid * rows.n_bytes, written, task, shared, together=grid**2)
 
 
 def _approximate_cost(rows: RowSizes, n_neighbors: int, n_sampled: int, block_memory: int) -> Cost:

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.graph_manipulation import clone
 
+from distembed.display import plural
 from distembed.execution import (
     Checkpoint,
     blockwise,
@@ -200,10 +201,11 @@ def nearest_rows(
     single : pairs of dense rows are ruled out in float32: for rows that were float32, or are of unit length and short
     lazy : nothing is computed before the lists are, which have the same bits; not with `reread`
     """
-    if not 1 <= k < rows.shape[0]:
+    n_others = rows.shape[0] - 1
+    if not 1 <= k <= n_others:
         raise ValueError(
-            f"{k} neighbors of each row are asked for, but each of {rows.shape[0]} rows has {rows.shape[0] - 1} "
-            f"others: ask for 1 to {rows.shape[0] - 1}"
+            f"{k} neighbors of each row are asked for, but each of {plural(n_others + 1, 'row')} has "
+            f"{plural(n_others, 'other')}: {f'ask for 1 to {n_others}' if n_others > 0 else 'give two rows or more'}"
         )
     ids = np.arange(rows.shape[0])
     products = Products(inner=metric == "inner_product", single=single, reread=reread, lazy=lazy)

@@ -172,17 +172,15 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
             *np.sum([[part.summary[name] for name in Summary._fields] for part in parts], axis=0).tolist()
         )
         reporter.close()
-        if not total.n_texts:
-            raise ValueError(
-                f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}"
-            )
-        table = _joined(parts, total, encoder.n_features_out_, digest)
-        if ending == "zarr":
+        table = _joined(parts, total, encoder.n_features_out_, digest) if total.n_texts else None
+        if table is not None and ending == "zarr":
             write_zarr(target, table, names="id")
-        else:
+        elif table is not None:
             write_table(target, table, format=ending)  # type: ignore[arg-type]
     filesystem, path = url_to_fs(scratch)
     filesystem.rm(path, recursive=True)
+    if table is None:
+        raise ValueError(f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}")
     return f"{summary_line(total, encoder)}\n{table.contents} in {target}"
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterGrid
 
+from distembed.display import plural
 from distembed.files import replacing
 from distembed.job.inputs import stamps_at
 from distembed.job.model import Job, JobError
@@ -39,7 +40,7 @@ from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.views.candidates import branches_of, most_at_once, run_at_once
-from distembed.views.tuning_judges import HALVES, MEASURES, Judge, judge_of
+from distembed.views.tuning_judges import HALVES, MEASURES, Judge, collecting, judge_of
 
 SCORES = "scores.json"
 """The file, beside the workspaces of the candidates, with the scores of those that are finished."""
@@ -52,7 +53,7 @@ JobOf = Callable[[tuple[str, ...]], Job]
 
 
 class Candidate(NamedTuple):
-    """Values of the keys, and the scores of the half that chooses and of the half that is held out.
+    """Values of the keys, the scores of the half that chooses and of the half that is held out, and collected rows.
 
     A score is value, lower and upper end of the interval, known and all items.
     """
@@ -60,6 +61,7 @@ class Candidate(NamedTuple):
     keys: dict[str, Any]
     chosen: dict[str, float]
     held_out: dict[str, float]
+    rows: Sequence[dict[str, Any]] = ()
 
 
 class Tuned(NamedTuple):
@@ -121,6 +123,7 @@ def tune(
     reporter: Reporter | None = None,
     allow_code: bool = False,
     at_once: int | None = 1,
+    collect: str | None = None,
 ) -> Tuned:
     """Run a job with every combination of some values of its keys, and score each on a set of words.
 
@@ -144,25 +147,27 @@ def tune(
     at_once : int, optional
         How many candidates run at the same time, each in a process of its own and with a share of the workers. None
         lets each have two workers, as far as memory allows.
+    collect : str, optional
+        A table of the job that is kept of each candidate, which then runs to its end.
 
     Raises
     ------
     JobError
-        If a key is unknown or a value not allowed, a key changes no vectors, or the job makes no word vectors.
+        If a key is unknown or a value not allowed, a key changes no vectors, or the job makes no word vectors, or no
+        table `collect`.
     ValueError
         If the file holds no set, or no item of one of its halves is known.
     """
     base = job_of(())
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
-    search = Search(
-        job_of, base, place, judge_of(base, on), workers or _threads, reporter or Silent(), allow_code
-    )
+    by = judge_of(base, on) if collect is None else collecting(judge_of(base, on), base, collect)
+    search = Search(job_of, base, place, by, workers or _threads, reporter or Silent(), allow_code)
     _check_grid(grid, search)
     if at_once != 1:
         search.make_together(
             [{}, *ParameterGrid({name: list(values) for name, values in grid.items()})], at_once
         )
-    found = _searched(search, grid)
+    found = [one._replace(rows=search.judge(one.keys).get("rows", ())) for one in _searched(search, grid)]
     scores = search.judge({})
     best_first = sorted(found, key=lambda one: -one.chosen["value"])
     return Tuned(best_first, Candidate({}, scores["chosen"], scores["held out"]), scores["measure"])
@@ -255,6 +260,13 @@ def candidates_table(tuned: Tuned) -> Table:
     return Table(batch.schema, None, n, [Piece(batch, None)], f"{n} candidates")
 
 
+def collected_rows(tuned: Tuned) -> Table:
+    """Return the collected rows of all candidates as a table, each after the keys of its candidate."""
+    rows = [{**dict(_as_settings(one.keys)), **row} for one in tuned.candidates for row in one.rows]
+    batch = pa.RecordBatch.from_pylist(rows)
+    return Table(batch.schema, None, len(rows), [Piece(batch, None)], plural(len(rows), "row"))
+
+
 def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:
     """Return the values of each key of some grids; those of one key are joined.
 
@@ -332,7 +344,10 @@ def _searched(search: Search, grid: Mapping[str, Sequence[Any]]) -> list[Candida
         [{name: float(results[f"split{half}_test_{name}"][row]) for name in MEASURES} for half in range(2)]
         for row in range(len(results["params"]))
     ]
-    return [Candidate(dict(keys), *pair) for keys, pair in zip(results["params"], scores, strict=True)]
+    return [
+        Candidate(dict(keys), chosen, held_out)
+        for keys, (chosen, held_out) in zip(results["params"], scores, strict=True)
+    ]
 
 
 def _scorer(name: str) -> Callable[[JobVectors, NDArray[np.int64], Any], float]:

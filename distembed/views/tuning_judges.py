@@ -22,6 +22,7 @@ from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.job.model import Job, JobError
+from distembed.job.outputs import TableOutput
 from distembed.job.stage import OwnItems, system_of
 from distembed.stages.words import judged_vectors
 from distembed.storage.workspace import Workspace
@@ -128,6 +129,46 @@ def _of_names(names: list[str], found: Mapping[str, float]) -> dict[str, float]:
     mean = float(values.mean()) if values.size else math.nan
     reach = 1.96 * float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.nan
     return dict(zip(MEASURES, (mean, mean - reach, mean + reach, values.size, len(names)), strict=True))
+
+
+class Collector(NamedTuple):
+    """A judge that also keeps a table of each candidate, which runs to its end for that."""
+
+    judge: Judge
+    table: str
+    last: str
+
+    @property
+    def shared(self) -> str:
+        """That of the judge."""
+        return self.judge.shared
+
+    @property
+    def identity(self) -> list[str]:
+        """The items of the judge, and the table."""
+        return [*self.judge.identity, f"table {self.table}"]
+
+    def scores(self, job: Job) -> dict[str, Any]:
+        """Return what the judge says, and the rows of the table."""
+        rows = Workspace.open(job.job.workspace).table(self.table).to_pylist()
+        return {**self.judge.scores(job), "rows": rows}
+
+
+def collecting(judge: Judge, base: Job, table: str) -> Collector:
+    """Return a judge that also keeps a table of each candidate.
+
+    Raises
+    ------
+    JobError
+        If jobs of this method have no table of the name.
+    """
+    system = system_of(base)
+    names = [output.name for output in system.outputs if isinstance(output, TableOutput)]
+    if table not in names:
+        raise JobError(
+            f"a job of the method {base.job.system} has no table {table!r}: it has {', '.join(names)}"
+        )
+    return Collector(judge, table, system.stages(base)[-1].name)
 
 
 class WordJudge(NamedTuple):

@@ -56,6 +56,7 @@ def pmi_cost(
         weighted_block_bytes(n_stored, block_memory),
         SUM_BYTES * sums,
         exchange=Exchange(n_blocks, SUM_BYTES * sum(shape), SUM_BYTES * sums),
+        together=n_blocks,
     )
 
 
@@ -82,7 +83,8 @@ def columns_cost(
     sums = 2 * SUM_BYTES * shape[1] * min(n_blocks, FAN_IN) if is_chosen else 0
     values = PAIR_BYTES * n_stored
     task = weighted_block_bytes(n_stored, block_memory) + sums
-    return Cost(n_passes * n_blocks, n_passes * values, int(STORED_VALUE_BYTES * n_stored), task)
+    written = int(STORED_VALUE_BYTES * n_stored)
+    return Cost(n_passes * n_blocks, n_passes * values, written, task, together=n_blocks)
 
 
 def document_weights_cost(
@@ -124,4 +126,5 @@ def document_weights_cost(
         written,
         block + of_block * min(n_blocks, FAN_IN),
         exchange=Exchange(n_blocks, of_block, n_blocks * of_block),
+        together=n_blocks,
     )

@@ -9,8 +9,7 @@ group (made by root) with the memory that its plan names before it runs: the ker
 The same job on a quarter of the least data shows what a process takes for libraries in each stage. A stage is ABOVE if
 that, and what the stage takes more without what earlier stages left, are above `WORKER_BYTES` and its part of the plan,
 or the process above its whole plan. A stage takes `more` if it takes `LOADED` bytes more than its part, which fit into
-the 500 MiB of every process. Its plan is `wide` if it is more than 1.5 times of what the stage takes beside the
-libraries, and `LOADED` bytes more.
+the 500 MiB of every process. Its plan is `wide` if the process is planned with more than 1.5 times of what it takes.
 """
 
 from __future__ import annotations
@@ -217,7 +216,7 @@ def judged(took: Took, libraries: Took, planned: int) -> tuple[int, str]:
     grown = took.peak - max(took.begun, libraries.peak)
     if libraries.process + grown > WORKER_BYTES + took.planned or took.process > planned:
         return taken, "**ABOVE**"
-    is_wide = took.planned > 1.5 * taken + LOADED
+    is_wide = WORKER_BYTES + took.planned > 1.5 * took.process
     return taken, "more" if grown > took.planned + LOADED else "wide" if is_wide else ""
 
 

@@ -388,8 +388,15 @@ def test_lda_stores_its_topics_after_each_pass() -> None:
 def test_costs_one_after_the_other_add_up_but_for_their_memory() -> None:
     one = Cost(2, 10, 20, 30, 7, exchange=Exchange(4, 100, 10))
     other = Cost(3, 1, 2, 40, 5, 2, exact=False, exchange=Exchange(2, 1, 1))
-    assert add_costs([one, other]) == Cost(5, 11, 22, 40, 7, 3, exact=False, exchange=Exchange(4, 101, 11))
+    both = Cost(5, 11, 22, 40, 7, 3, exact=False, exchange=Exchange(4, 101, 11), together=3)
+    assert add_costs([one, other]) == both
     assert add_costs([one, other._replace(exchange=None)]).exchange is None
+
+
+def test_threads_take_no_more_than_the_tasks_that_may_run_at_the_same_time() -> None:
+    cost = Cost(12, 0, 0, 100, 7, together=2)
+    assert [cost.peak_bytes(n_threads) for n_threads in (1, 2, 4)] == [107, 207, 207]
+    assert cost._replace(together=None).peak_bytes(4) == 407
 
 
 # --- measured --------------------------------------------------------------------------------------------------

@@ -309,7 +309,7 @@ def test_the_memory_of_document_terms_changes_their_cost(counted: Counted) -> No
 def task_bytes(**options: Any) -> int:
     """Return the memory of counting a partition of a text of 50,000 words."""
     sizes, given = TextSizes(10**9, 10, 10**8, 10**6, 10), CooccurrenceOptions(block_memory=2**26, **options)
-    return partial_counts_cost(sizes, 50_000, RunSizes(10**6, 1), given).task_bytes
+    return partial_counts_cost(sizes, 50_000, RunSizes(10**8, 1), given).task_bytes
 
 
 def test_a_window_that_no_block_has_room_for_is_counted() -> None:

@@ -66,17 +66,22 @@ def prepared_search(n_thousands: int) -> Callable[[], Any]:
     return lambda: search.nearest_rows(rows, 5, **options)
 
 
-def prepared_counts(n_thousands: int) -> Callable[[], Any]:
+def prepared_counts(n_thousands: int, block_memory: int = PEAK_MEMORY) -> Callable[[], Any]:
     """Return what counts the pairs of a text, a partition after the other."""
     ranks = np.random.default_rng(0).zipf(1.3, 1000 * n_thousands) % 5000
     words = np.array(["".join(chr(97 + int(digit)) for digit in str(rank)) for rank in range(5000)])[ranks]
     Path("text.txt").write_text("\n".join(" ".join(words[i : i + 50]) for i in range(0, len(words), 50)))
     tokens = de.read_corpus("text.txt").tokenize("tokens")
     found = de.build_vocabulary(tokens)
-    options: Options = {"window": 10, "subsample": 1e-2, "block_memory": PEAK_MEMORY}
+    options: Options = {"window": 10, "subsample": 1e-2, "block_memory": block_memory}
     return lambda: de.execution.compute(
         list(de.execution.delayed_blocks(de.count_cooccurrences(tokens, found, **options)).ravel()[:1])
     )
+
+
+def prepared_few(n_thousands: int) -> Callable[[], Any]:
+    """Return what counts the pairs of a text that takes less than a block."""
+    return prepared_counts(n_thousands, 2**28)
 
 
 @pytest.mark.slow  # two megabytes of the allocator decide it where other tests run beside it
@@ -101,12 +106,22 @@ def prepared_counts(n_thousands: int) -> Callable[[], Any]:
             partial_counts_cost(
                 TextSizes(4_000_000, 1, 1_000_000, 5000, 20_000),
                 5000,
-                RunSizes(10**6, 1),
-                CooccurrenceOptions(subsample=1e-2, block_memory=PEAK_MEMORY),
+                RunSizes(10**7, 1),
+                CooccurrenceOptions(window=10, subsample=1e-2, block_memory=PEAK_MEMORY),
+            ),
+        ),
+        (
+            "prepared_few",
+            500,
+            partial_counts_cost(
+                TextSizes(2_000_000, 1, 500_000, 5000, 10_000),
+                5000,
+                RunSizes(5 * 10**6, 1),
+                CooccurrenceOptions(window=10, subsample=1e-2, block_memory=2**28),
             ),
         ),
     ],
-    ids=["search", "counts"],
+    ids=["search", "counts", "counts of less than a block"],
 )
 def test_a_run_takes_what_its_cost_says(tmp_path: Path, prepare: str, n_thousands: int, cost: Cost) -> None:
     done = subprocess.run(

@@ -175,3 +175,5 @@ def test_rows_that_cannot_be_compared_are_refused():
         de.pairwise_distances(X, metric="manhattan")
     with pytest.raises(ValueError, match="24 neighbors of each row are asked for"):
         de.nearest_neighbors(da.from_array(X), 24)
+    with pytest.raises(ValueError, match="each of 1 row has 0 others: give two rows or more"):
+        de.nearest_neighbors(X[:1], 1)

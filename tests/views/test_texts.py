@@ -153,6 +153,7 @@ def test_one_sentence_says_what_is_wrong(workspace, lines, tmp_path, monkeypatch
     assert done.exit_code == 1
     assert message in done.output
     assert done.output.count("\n") == 1
+    assert not [*tmp_path.glob("*.unfinished")]
 
 
 def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):

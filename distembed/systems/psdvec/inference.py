@@ -237,7 +237,10 @@ def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewFil
         rare = f", of {plural(int(lacking.sum()), 'word')} that it lacks" if lacking.any() else ""
         raise ValueError(
             "; ".join(
-                [f"the texts hold no new word that stands there {fewest:,} times or more{rare}", *remarks]
+                [
+                    f"the texts hold no new word that stands there {plural(fewest, 'time')} or more{rare}",
+                    *remarks,
+                ]
             )
         )
     kept = np.flatnonzero(chosen | (known.index(found.words) >= 0))

@@ -419,7 +419,8 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
         )
     if checkpoint is not persist:
         return cost
-    return cost._replace(tasks=n_fits, task_bytes=cost.task_bytes + cost.shared_bytes, shared_bytes=0)
+    task_bytes = cost.task_bytes + cost.shared_bytes
+    return cost._replace(tasks=n_fits, task_bytes=task_bytes, shared_bytes=0, together=None)
 
 
 def _of_matrices(job: TopicsJob, sizes: TopicSizes, costs: Iterable[Cost]) -> Cost:
