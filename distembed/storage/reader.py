@@ -160,6 +160,8 @@ class WorkspaceReader:
         >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
         >>> with workspace.of_one_run():
         ...     words, vectors = workspace.table("vocabulary"), workspace.array("vectors").compute()
+        >>> len(words) == len(vectors)
+        True
         """
         before = records.committed(self._folder)
         yield
