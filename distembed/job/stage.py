@@ -229,15 +229,22 @@ def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordV
     ------
     ValueError
         If the rows of the workspace are sparse.
+    LockedError
+        If a run replaces them meanwhile.
     """
+    with workspace.of_one_run():
+        found = _vectors_of(workspace)
+    return found if max_words is None else found.head(max_words)
+
+
+def _vectors_of(workspace: Workspace) -> WordVectors:
     vectors = workspace.array("vectors")
     if sp.issparse(vectors._meta):
         raise ValueError(
             f"the rows in {workspace.url} are sparse, and no word vectors: export its edges instead"
         )
     words = workspace.table("vocabulary")["word"].to_pylist()
-    found = WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
-    return found if max_words is None else found.head(max_words)
+    return WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
 
 
 def names_in_table(workspace: Workspace) -> dict[str, str]:

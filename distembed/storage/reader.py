@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 import dask.array as da
@@ -21,6 +22,7 @@ from distembed.storage.schema import (
     Begun,
     DamagedError,
     FileRecord,
+    LockedError,
     OutputRecord,
     Problem,
     StageManifest,
@@ -142,6 +144,31 @@ class WorkspaceReader:
         (['vectors'], ['core'])
         """
         return _Stages(self.url, records.committed(self._folder))
+
+    @contextmanager
+    def of_one_run(self) -> Iterator[None]:
+        """Let several outputs be read together: those that are read inside are of one run.
+
+        Raises
+        ------
+        LockedError
+            At the end, if a run has replaced what was committed at the beginning.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> with workspace.of_one_run():
+        ...     words, vectors = workspace.table("vocabulary"), workspace.array("vectors").compute()
+        >>> len(words) == len(vectors)
+        True
+        """
+        before = records.committed(self._folder)
+        yield
+        now = records.committed(self._folder)
+        is_same = all(name in now and now[name].content == made.content for name, made in before.items())
+        if not is_same or before.keys() & {*records.outdated(self._folder)}:
+            raise LockedError(f"A run replaced the content of {self.url} while it was read: read it again.")
 
     def begun(self) -> dict[str, Begun]:
         """Return the stages that have begun and are not committed, by name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, get_args
@@ -364,9 +364,18 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     if chosen in VECTOR_FORMATS:
         return export_vectors(read_vectors(workspace), target, options._replace(format=chosen))
     _refuse_options(options, ("space", "max_words", "buckets", "half"), chosen)
-    table = tables[what](job, workspace)
-    write_table(target, table, format=chosen, escape=options.escape)  # type: ignore[arg-type]
+    with ExitStack() as reading:
+        reading.enter_context(workspace.of_one_run())
+        table = tables[what](job, workspace)
+        pieces = _then_closed(table.pieces, reading)
+        write_table(target, table._replace(pieces=pieces), format=chosen, escape=options.escape)  # type: ignore[arg-type]
     return f"{table.contents} in {target}"
+
+
+def _then_closed(pieces: Iterable[Piece], reading: ExitStack) -> Iterator[Piece]:
+    """Yield the pieces of a table, and close what they are read from before the table is in its place."""
+    yield from pieces
+    reading.close()
 
 
 def _export_cells(job: Job, workspace: Workspace, target: str, options: ExportOptions) -> str:

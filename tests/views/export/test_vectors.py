@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pyarrow.csv as pacsv
@@ -10,9 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from distembed.cli.main import cli
+from distembed.job import stage, tables
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import SubwordTable
 from distembed.views.export import _loss
+from tests.tiny_job import computed
 
 WORDS = ["king", "queen", "kings", "queens"]
 
@@ -117,3 +120,26 @@ def test_words_of_one_direction_are_told_by_their_weight(tmp_path: Path) -> None
     _, line = distembed("neighbors", tmp_path / "v.txt", "lake", "-n", 3)
     assert line.startswith("lake: river, town, fish; the heaviest of 3 words that have its direction")
     assert "vote 0.707" in distembed("neighbors", tmp_path / "v.txt", "lake", "-n", 4)[1]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "target"), [(stage, "table_of_vectors", "v.txt"), (tables, "rows_of_blocks", "v.csv")]
+)
+def test_what_a_run_replaces_meanwhile_is_not_exported(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, target: str
+) -> None:
+    """An export whose n-grams were gone when it came to them said nothing, and left them out."""
+    real = getattr(module, name)
+
+    def read_slowly(*given: object) -> object:
+        found = real(*given)
+        found = found if found is None else iter([*found])
+        monkeypatch.undo()
+        computed(tiny, "psdvec.n_iter=2")
+        return found
+
+    monkeypatch.setattr(module, name, read_slowly)
+    exit_code, output = distembed("export", tiny / "w", "--to", tmp_path / target)
+    assert (exit_code, "was read: read it again." in output) == (3, True), output
+    assert not (tmp_path / target).exists()
+    assert distembed("export", tiny / "w", "--to", tmp_path / target)[0] == 0
