@@ -337,6 +337,12 @@ def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
     )
 
 
+def ids_of(workspace: Workspace, side: str) -> list[str]:
+    """Return the ids of the documents of a collection."""
+    ids: list[str] = SIDE_DOCUMENTS.read(workspace, side=side)["id"].to_pylist()
+    return ids
+
+
 def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
     """Return the chosen words of a collection."""
     return Vocabulary.from_table(SIDE_VOCABULARY.read(workspace, side=side))

@@ -17,8 +17,13 @@ from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
 from distembed.job.stage import whole_sparse
 from distembed.manifold.correspondences import shared_values
+from distembed.manifold.propagation import CANDIDATES
 from distembed.neighbors.graphs import joint_adjacency
-from distembed.systems.transfer import views
+from distembed.stages.collections import parallel_sizes
+from distembed.systems.transfer import outputs, views
+from distembed.systems.transfer.alignment import n_edges
+from distembed.systems.transfer.job import TAKEN, TransferJob
+from distembed.systems.transfer.stages import SYSTEM
 from tests.commands import job_fixtures, run, succeed, untimed
 from tests.small_jobs.transfer import JOB, N_DOCUMENTS, records
 from tests.systems.test_transfer_features import COLUMNS, values, write_table
@@ -193,6 +198,14 @@ def test_what_does_not_fit_is_one_sentence(
     assert message in done.output.splitlines()[-1]
 
 
+def test_no_further_collection_has_outputs_of_another_name() -> None:
+    of_side = {output.name for output in SYSTEM.outputs if output.name.startswith("{side}_")}
+    own = {output.name for output in SYSTEM.outputs} - of_side
+    ends = {name.removeprefix("{side}") for name in of_side}
+    used = {name.removesuffix(end) for name in own for end in ends if name.endswith(end)}
+    assert used | {*outputs.PAIRS.columns} == {*TAKEN}
+
+
 def test_a_further_collection_needs_a_second(job: Path, tmp_path: Path) -> None:
     text = job.read_text().replace('[second]\npaths = ["both.jsonl"]\ntext_field = "two"\n', "")
     assert "[second]" not in text
@@ -206,10 +219,14 @@ def test_a_share_has_an_effect_where_the_third_has_no_file_of_pairs(job: Path) -
 
 
 def test_the_plan_counts_the_third(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
-    three = plan_job(load_job(job, workspace=str(tmp_path / "none")))
+    planned = load_job(job, workspace=str(tmp_path / "none"))
+    three = plan_job(planned)
     assert three.sizes.startswith("about 120, about 120 and about 90 documents, ")
-    settings = load_job(job, workspace=str(tmp_path / "none")).model_dump()
-    two = plan_job(type(load_job(job)).model_validate(settings | {"others": {}}))
-    assert three.stages["embedding"].shared_bytes > 1.3 * two.stages["embedding"].shared_bytes
     assert three.stages["third_graphs"].tasks > 0
-    assert plan_job(load_job(job, workspace=str(finished[0]))).sizes.startswith("120, 120 and 90 documents, ")
+    two = plan_job(TransferJob.model_validate(planned.model_dump() | {"others": {}}))
+    assert three.stages["embedding"].shared_bytes > 1.3 * two.stages["embedding"].shared_bytes
+    sizes = parallel_sizes(planned, None)
+    edges = [n_edges(TransferJob.model_validate(planned), sizes, sides) for sides in (SIDES[:2], SIDES)]
+    assert edges[1] - edges[0] > 2 * CANDIDATES * 90
+    counted = plan_job(load_job(job, workspace=str(finished[0])))
+    assert counted.sizes.startswith("120, 120 and 90 documents, ")

@@ -30,13 +30,7 @@ from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.costs import EDGE_BYTES
 from distembed.neighbors.graphs import affinity_rows, joint_rows, row_sizes
-from distembed.stages.collections import (
-    SIDE_DOCUMENTS,
-    ParallelSizes,
-    find_pairs,
-    pair_options,
-    sides_of,
-)
+from distembed.stages.collections import ParallelSizes, find_pairs, ids_of, pair_options, sides_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
@@ -77,12 +71,6 @@ def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
     table = pa.table({**columns, "confidence": pairs.confidence, "known": pairs.known})
     ctx.store_table(outputs.of_side(outputs.PAIRS, side), table)
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
-
-
-def ids_of(workspace: Workspace, side: str) -> list[str]:
-    """Return the ids of the documents of a collection."""
-    ids: list[str] = SIDE_DOCUMENTS.read(workspace, side=side)["id"].to_pylist()
-    return ids
 
 
 def plan_graphs(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:

@@ -33,11 +33,11 @@ from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import known_values, shared_values
 from distembed.neighbors.costs import RowSizes
 from distembed.stages.collections import (
-    SIDE_DOCUMENTS,
     SIDE_TERMS,
     SIDE_VOCABULARY,
     SIDES,
     ParallelSizes,
+    ids_of,
     places_of,
     side_section,
     side_vocabulary,
@@ -248,7 +248,7 @@ def run_features(ctx: Context) -> dict[str, Any]:
     strangers: list[tuple[str, str]] = []
     for side, table in _tables(job).items():
         path = job.features.tables()[side]
-        ids = SIDE_DOCUMENTS.read(ctx.workspace, side=side)["id"].to_pylist()
+        ids = ids_of(ctx.workspace, side)
         values, unknown = _joined(table, ids, side, path)
         store_memory(ctx, stored[side], values)
         if side == "first":

@@ -12,7 +12,7 @@ from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute
 from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced
-from distembed.stages.collections import SIDE_DOCUMENTS, sides_of, stage_of
+from distembed.stages.collections import SIDE_DOCUMENTS, ids_of, sides_of, stage_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
@@ -354,7 +354,7 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     """Draw all documents in their common space: one layout, by topic or feature and by collection."""
     rows, places, tops, sides = [], [], [], []
     for side, values in zip(sides_of(job), shown_values(job, workspace), strict=True):
-        ids = SIDE_DOCUMENTS.read(workspace, side=side)["id"].to_pylist()
+        ids = ids_of(workspace, side)
         chosen = evenly_spaced(len(ids), job.report.n_map_words)
         chosen = chosen[np.isfinite(values[chosen]).all(axis=1)]
         rows += [ids[row] for row in chosen.tolist()]
