@@ -366,16 +366,19 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     _refuse_options(options, ("space", "max_words", "buckets", "half"), chosen)
     with ExitStack() as reading:
         reading.enter_context(workspace.of_one_run())
-        table = tables[what](job, workspace)
-        pieces = _then_closed(table.pieces, reading)
-        write_table(target, table._replace(pieces=pieces), format=chosen, escape=options.escape)  # type: ignore[arg-type]
+        table = _then_closed(tables[what](job, workspace), reading)
+        write_table(target, table, format=chosen, escape=options.escape)  # type: ignore[arg-type]
     return f"{table.contents} in {target}"
 
 
-def _then_closed(pieces: Iterable[Piece], reading: ExitStack) -> Iterator[Piece]:
-    """Yield the pieces of a table, and close what they are read from before the table is in its place."""
-    yield from pieces
-    reading.close()
+def _then_closed(table: Table, reading: ExitStack) -> Table:
+    """Return a table after whose last piece what it is read from is closed, before its file is in its place."""
+
+    def pieces() -> Iterator[Piece]:
+        yield from table.pieces
+        reading.close()
+
+    return table._replace(pieces=pieces())
 
 
 def _export_cells(job: Job, workspace: Workspace, target: str, options: ExportOptions) -> str:
@@ -383,19 +386,22 @@ def _export_cells(job: Job, workspace: Workspace, target: str, options: ExportOp
     chosen = str(options.format or suffix_of(target).removeprefix("."))
     _refuse_options(options, ("max_words", "buckets", "half"), chosen)
     assert options.what is not None
-    found = prepare_cells(
-        job,
-        workspace,
-        target,
-        what=options.what,
-        format=options.format,
-        least=options.smallest_count,
-        space=options.space,
-    )
-    if found.format in TABLE_FORMATS:
-        write_table(target, found.table, format=found.format, escape=options.escape)
-    else:
-        found.write_binary(target)
+    with ExitStack() as reading:
+        reading.enter_context(workspace.of_one_run())
+        found = prepare_cells(
+            job,
+            workspace,
+            target,
+            what=options.what,
+            format=options.format,
+            least=options.smallest_count,
+            space=options.space,
+        )
+        if found.format in TABLE_FORMATS:
+            table = _then_closed(found.table, reading)
+            write_table(target, table, format=found.format, escape=options.escape)
+        else:
+            found.write_binary(target, reading)
     return found.sentence
 
 

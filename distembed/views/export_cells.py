@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -140,10 +141,11 @@ class Prepared(NamedTuple):
     format: str
     sentence: str
 
-    def write_binary(self, target: str) -> None:
-        """Write the table as an npz file, or as GloVe does."""
+    def write_binary(self, target: str, reading: ExitStack) -> None:
+        """Write the table as an npz file, or as GloVe does, closing what it is read from before it is in place."""
         with writing(target) as file:
             (write_npz if self.format == "npz" else write_glove)(file, self.cells)
+            reading.close()
 
 
 def prepare_cells(

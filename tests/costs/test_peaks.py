@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.corpus.costs import TextSizes
+from distembed.corpus.costs import TextSizes, tokens_cost
 from distembed.costs import Cost
 from distembed.counting import CooccurrenceOptions
-from distembed.counting.costs import RunSizes, partial_counts_cost
+from distembed.counting.costs import RunSizes, document_terms_cost, partial_counts_cost
 from distembed.linalg.chunks import batches, row_chunk
 from distembed.neighbors import search
 from distembed.neighbors.costs import RowSizes, search_cost
@@ -43,6 +43,8 @@ with dask.config.set(scheduler="threads", pool=ThreadPoolExecutor(2)):
     run()
     print(resident("VmHWM") - before)
 """
+
+DIGITS = str.maketrans("01234567", "abcdefgh")
 
 PEAK_COLUMNS, PEAK_MEMORY = 100, 2**22
 
@@ -84,6 +86,21 @@ def prepared_few(n_thousands: int) -> Callable[[], Any]:
     return prepared_counts(n_thousands, 2**28)
 
 
+def prepared_tokens(n_thousands: int) -> Callable[[], Any]:
+    """Return what tokenizes a text of words that stand there once each, all of which its dictionary holds."""
+    words = ["word" + f"{place:o}".translate(DIGITS) for place in range(1000 * n_thousands)]
+    Path("words.txt").write_text("\n".join(" ".join(words[i : i + 50]) for i in range(0, len(words), 50)))
+    return lambda: de.read_corpus("words.txt").tokenize(f"tokens-{n_thousands}")
+
+
+def prepared_terms(n_thousands: int) -> Callable[[], Any]:
+    """Return what counts the words of each document of a text that takes less than a block."""
+    prepared_counts(n_thousands)
+    tokens = de.read_corpus("text.txt").tokenize("terms")
+    found = de.build_vocabulary(tokens)
+    return lambda: de.execution.compute(de.count_document_terms(tokens, found, block_memory=2**28))
+
+
 @pytest.mark.slow  # two megabytes of the allocator decide it where other tests run beside it
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
 @pytest.mark.parametrize(
@@ -120,8 +137,20 @@ def prepared_few(n_thousands: int) -> Callable[[], Any]:
                 CooccurrenceOptions(window=10, subsample=1e-2, block_memory=2**28),
             ),
         ),
+        (
+            "prepared_tokens",
+            300,
+            tokens_cost(TextSizes(3_000_000, 1, 300_000, 300_000, 6000), partition_bytes=2**26),
+        ),
+        (
+            "prepared_terms",
+            500,
+            document_terms_cost(
+                TextSizes(2_000_000, 1, 500_000, 5000, 10_000), 5000, 500_000, block_memory=2**28
+            ),
+        ),
     ],
-    ids=["search", "counts", "counts of less than a block"],
+    ids=["search", "counts", "counts of less than a block", "tokens", "document terms"],
 )
 def test_a_run_takes_what_its_cost_says(tmp_path: Path, prepare: str, n_thousands: int, cost: Cost) -> None:
     done = subprocess.run(

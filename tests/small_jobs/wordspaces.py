@@ -61,6 +61,11 @@ threshold = 0.15
 of = "vsm"
 method = "eigenmaps"
 n_neighbors = 6
+[recipes.paths]
+of = "vsm"
+method = "isomap"
+n_neighbors = 6
+n_landmarks = 20
 [recipes.wc]
 of = "contexts"
 method = "ppmi"

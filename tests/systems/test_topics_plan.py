@@ -44,4 +44,5 @@ def test_the_plan_of_topics_counts_matrices_that_stay_in_memory(long_job: Path) 
     whole = planned(long_job, block_memory=2**20)
     held, read = (planned(long_job, memory_limit=limit) for limit in (2**30, 2**17))
     assert whole.tasks < held.tasks == read.tasks
+    assert whole.most_together == 1 + load_job(long_job).topics.n_starts  # each fit is a task, in any thread
     assert held.shared_bytes > read.shared_bytes

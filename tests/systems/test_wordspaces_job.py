@@ -17,7 +17,8 @@ from distembed.factorization.lsa import LSA
 from distembed.job.load import load_job, parse_job
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
-from distembed.manifold.projection import LocalityPreservingProjection
+from distembed.manifold.isomap import isomap
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.neighbors.search import SPARE_CANDIDATES
 from distembed.stages.words import read_nearest, read_scores
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
@@ -81,9 +82,18 @@ def test_a_projection_by_the_eigenproblem_on_a_graph_of_a_threshold(finished: tu
     assert workspace.stages()["neighbors_log_entropy_above_0.15"].facts["n_edges"] == model.graph_.nnz
 
 
+def test_isomap_is_the_library_s_on_the_graph_that_is_there(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    graph = neighborhood_graph(workspace.array("spaces/vsm").compute(), n_neighbors=6)
+    found = workspace.array("spaces/paths").compute()
+    np.testing.assert_allclose(found, isomap(graph, 4, n_landmarks=20), rtol=1e-3, atol=1e-4)
+    assert workspace.stages()["space_paths"].inputs.keys() >= {"neighbors_vsm_6"}
+
+
 @pytest.mark.parametrize(
     ("setting", "fault"),
     [
+        ("recipes.paths.affinity=binary", "recipes.paths.affinity = 'binary' is not allowed"),
         ("recipes.lpp_eigen.svd_components=3", "svd_components, 4 \\(n_components\\) or more; it is 3"),
         ("recipes.lpp.sweep=[3,1]", r"sweep is \[3, 1\]; give different numbers from 1 to 3"),
         ("recipes.lpp.sweep=[4]", r"sweep is \[4\]; give different numbers"),
@@ -94,7 +104,7 @@ def test_a_projection_by_the_eigenproblem_on_a_graph_of_a_threshold(finished: tu
         ),
         (
             "recipes.few={of='random', method='first_components', n_components=2}",
-            "only those of lsa, lpp, eigenmaps",
+            "only those of lsa, lpp, eigenmaps, isomap",
         ),
         ("recipes.lpp_eigen.constant_column=true", "constant_column belongs to the regression"),
         ("recipes.lpp.svd_components=9", 'svd_components belongs to solver = "eigen"'),

@@ -271,6 +271,20 @@ class EigenmapsRecipe(GraphRecipe):
     """`[recipes.NAME]`: eigenvectors of the graph of neighbors."""
 
 
+class IsomapRecipe(GraphRecipe):
+    """`[recipes.NAME]`: Isomap, distances along the graph of neighbors."""
+
+    affinity: Literal["cosine"] = "cosine"
+    """The length of an edge: the distance of two words of this cosine."""
+    n_landmarks: int = Field(default=1000, ge=2)
+    """The words, drawn at random, whose paths to all others are sought; Isomap itself takes all."""
+
+    @property
+    def uses_eigenmaps(self) -> bool:
+        """Return whether the space is made from the eigenvectors of its graph."""
+        return False
+
+
 class RandomProjectionRecipe(ReducedRecipe):
     """`[recipes.NAME]`: a random projection."""
 
@@ -312,6 +326,7 @@ Recipe = Annotated[
     | Annotated[LSARecipe, Tag("lsa")]
     | Annotated[LPPRecipe, Tag("lpp")]
     | Annotated[EigenmapsRecipe, Tag("eigenmaps")]
+    | Annotated[IsomapRecipe, Tag("isomap")]
     | Annotated[RandomProjectionRecipe, Tag("random_projection")]
     | Annotated[PSDVecRecipe, Tag("psdvec")]
     | Annotated[FirstComponentsRecipe, Tag("first_components")],

@@ -26,6 +26,7 @@ from distembed.linalg.costs import copy_cost, transpose_cost
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.eigenmaps_costs import eigenmaps_cost
+from distembed.manifold.isomap import isomap, isomap_cost
 from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph, random_projection
 from distembed.manifold.projection_costs import (
     graph_edges,
@@ -44,6 +45,7 @@ from distembed.systems.wordspaces.job import (
     EigenmapsRecipe,
     FirstComponentsRecipe,
     GraphRecipe,
+    IsomapRecipe,
     LPPRecipe,
     LSARecipe,
     PPMIRecipe,
@@ -225,6 +227,17 @@ def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:
     return made
 
 
+def _isomap(ctx: Context, recipe: IsomapRecipe) -> da.Array:
+    made = isomap(
+        neighbor_graph(ctx, recipe, _shared(ctx, recipe)),
+        recipe.n_components,
+        n_landmarks=recipe.n_landmarks,
+        random_state=recipe.random_state,
+        checkpoint=ctx.stage.checkpoint,
+    )
+    return da.from_array(made, chunks=(source_of(ctx, recipe).chunks[0], -1))
+
+
 METHODS: dict[str, Callable[[Context, Any], da.Array]] = {
     "counts": _counts,
     "ppmi": _ppmi,
@@ -233,6 +246,7 @@ METHODS: dict[str, Callable[[Context, Any], da.Array]] = {
     "lsa": _lsa,
     "lpp": _lpp,
     "eigenmaps": _eigenmaps,
+    "isomap": _isomap,
     "random_projection": _random_projection,
     "psdvec": _psdvec,
     "first_components": _first_components,
@@ -319,6 +333,13 @@ def _eigenmaps_cost(recipe: EigenmapsRecipe, source: SourceSize) -> Cost:
     return copy_cost(RowSizes(n_words + 1, k).n_bytes, RowSizes(n_words, k, itemsize=4).n_bytes)
 
 
+def _isomap_cost(recipe: IsomapRecipe, source: SourceSize) -> Cost:
+    model, n_words = _lpp_of(recipe, source.block_memory), source.compared.n_rows
+    n_edges = graph_edges(model, n_words) if source.n_edges is None else source.n_edges
+    graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
+    return add_costs([graph, isomap_cost(n_words, n_edges, recipe.n_components, recipe.n_landmarks)])
+
+
 def _random_projection_cost(recipe: RandomProjectionRecipe, source: SourceSize) -> Cost:
     return product_cost(source.rows, recipe.n_components, itemsize=4, block_bytes=source.block_bytes)
 
@@ -336,6 +357,7 @@ COSTS: dict[str, Callable[[Any, SourceSize], Cost]] = {
     "lsa": _lsa_cost,
     "lpp": _lpp_cost,
     "eigenmaps": _eigenmaps_cost,
+    "isomap": _isomap_cost,
     "random_projection": _random_projection_cost,
     "psdvec": _psdvec_cost,
     "first_components": _first_components_cost,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ from distembed.cli.main import cli
 from distembed.job import stage, tables
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import SubwordTable
+from distembed.views import export_cells
 from distembed.views.export import _loss
 from tests.tiny_job import computed
 
@@ -123,23 +125,36 @@ def test_words_of_one_direction_are_told_by_their_weight(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "target"), [(stage, "table_of_vectors", "v.txt"), (tables, "rows_of_blocks", "v.csv")]
+    ("module", "name", "target", "what"),
+    [
+        (stage, "table_of_vectors", "v.txt", ()),
+        (tables, "rows_of_blocks", "v.csv", ()),
+        (export_cells, "triples", "counts.parquet", ("--what", "counts")),
+        (export_cells, "write_npz", "counts.npz", ("--what", "counts")),
+    ],
 )
 def test_what_a_run_replaces_meanwhile_is_not_exported(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, target: str
+    tiny: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    name: str,
+    target: str,
+    what: tuple[str, ...],
 ) -> None:
     """An export whose n-grams were gone when it came to them said nothing, and left them out."""
     real = getattr(module, name)
 
     def read_slowly(*given: object) -> object:
         found = real(*given)
-        found = found if found is None else iter([*found])
+        found = iter([*found]) if isinstance(found, Iterator) else found
         monkeypatch.undo()
         computed(tiny, "psdvec.n_iter=2")
         return found
 
     monkeypatch.setattr(module, name, read_slowly)
-    exit_code, output = distembed("export", tiny / "w", "--to", tmp_path / target)
+    export = ("export", tiny / "w", "--to", tmp_path / target, *what)
+    exit_code, output = distembed(*export)
     assert (exit_code, "was read: read it again." in output) == (3, True), output
     assert not (tmp_path / target).exists()
-    assert distembed("export", tiny / "w", "--to", tmp_path / target)[0] == 0
+    assert distembed(*export)[0] == 0
