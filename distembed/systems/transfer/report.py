@@ -168,29 +168,21 @@ def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
 
 def _collections_text(job: TransferJob, workspace: Workspace) -> str:
     """Return the error of the embedding in each of several collections, as lines of text."""
-    rows = _collections(workspace)
+    rows = _collections(job, workspace)
     if not rows:
         return ""
-    head = f"{f'{_measured(job)}, by collection':<36}  embedding  column mean  documents"
+    head = f"{f'{_measured(job)}, by collection':<36}  embedding  column mean     judged"
     lines = [
-        f"{row['collection']:<36}{row['embedding']:>11.4f}{row['column mean']:>13.4f}{row['judged']:>11,}"
+        f"{row['collection']:<36}{row['embedding']:>11.4f}{row['column_mean']:>13.4f}{row['judged']:>11,}"
         for row in rows
     ]
     return "\n".join([head, *lines])
 
 
-def _collections(workspace: Workspace) -> list[dict[str, Any]]:
+def _collections(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
     """Return the error of the embedding and of the column mean in each collection, where there are more than two."""
     found = workspace.stages()["evaluation"].facts.get("collections", {})
-    return [
-        {
-            "collection": side,
-            "judged": one["n_judged"],
-            "embedding": one["rmse"],
-            "column mean": one["mean_rmse"],
-        }
-        for side, one in found.items()
-    ]
+    return [{"collection": side, **found[side]} for side in sides_of(job) if side in found]
 
 
 def accuracy(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
@@ -311,7 +303,7 @@ def _collection_sections(job: TransferJob, workspace: Workspace) -> list[report.
         f"{_measured(job)} over the documents whose pair was not known, by the embedding of all collections; the curve "
         "above is of the first and second alone."
     )
-    rows = _collections(workspace)
+    rows = _collections(job, workspace)
     return [report.table("Accuracy by collection", rows, caption=caption)] if rows else []
 
 

@@ -138,7 +138,7 @@ def _judge_embedding(ctx: Context) -> dict[str, Any]:
         ctx.store_table(scores_output(job, side), scores_by_column(job, inferred, true))
         if job.others and len(true):
             error, of_mean = (score_transfer(guess, true).rmse for guess in (inferred, mean))
-            facts[side] = {"n_judged": len(true), "rmse": error, "mean_rmse": of_mean}
+            facts[side] = {"judged": len(true), "embedding": error, "column_mean": of_mean}
     return {"collections": facts} if facts else {}
 
 
