@@ -357,15 +357,25 @@ def _stages_of(sides: tuple[str, ...]) -> tuple[StageSpec, ...]:
     tokens, terms, pairs, vectors, graphs, links = (
         stage_of(kind, side) for kind in ("tokens", "terms", "pairs", "vectors", "graphs", "links")
     )
-    own_graphs, further_pairs = partial(run_graphs, sides=sides), partial(run_links, side=side)
-    plans = partial(plan_graphs, sides=sides), partial(plan_links, side=side)
     return (
         _stage(tokens, (), side_parameters, run_side_tokens, plan_tokens, check_collections, sides=sides),
         _stage(terms, (tokens,), term_parameters, run_terms, plan_terms, check_stop_words, sides=sides),
         _stage(pairs, ("terms", terms), pair_parameters, run_pairs, plan_pairs, check_pairs, side=side),
         _stage(vectors, (terms,), vector_parameters, run_vectors, plan_vectors, check_vectors, sides=sides),
-        StageSpec(graphs, (terms, vectors), graph_parameters, own_graphs, plans[0]),
-        StageSpec(links, _once("vectors", vectors, pairs), link_parameters, further_pairs, plans[1]),
+        StageSpec(
+            graphs,
+            (terms, vectors),
+            graph_parameters,
+            partial(run_graphs, sides=sides),
+            partial(plan_graphs, sides=sides),
+        ),
+        StageSpec(
+            links,
+            _once("vectors", vectors, pairs),
+            link_parameters,
+            partial(run_links, side=side),
+            partial(plan_links, side=side),
+        ),
     )
 
 
