@@ -62,6 +62,12 @@ class PageParser(HTMLParser):
         elif not self._without:
             self._texts.append(data)
 
+    def close(self) -> None:
+        """End the page; a tag or a comment that is open there is dropped, as by browsers."""
+        if self.rawdata.startswith("<") and ">" not in self.rawdata and not self.cdata_elem:
+            self.rawdata = ""  # older Pythons take it as text, and look for its end from every "<" again
+        super().close()
+
     def taken(self) -> str:
         """Return the text since the last call, without empty lines."""
         first, *lines = "".join(self._texts).split("\n")

@@ -145,9 +145,12 @@ SIZE = "a size, such as 64MiB"
 
 
 def _parsed_size(value: Any) -> int:
-    if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
+    if not isinstance(value, int | float | str) or (isinstance(value, float) and math.isnan(value)):
         raise ValueError(f"this is no size: give {SIZE}")
-    return int(parse_bytes(value))
+    try:
+        return int(parse_bytes(value))
+    except OverflowError as error:
+        raise ValueError(f"this is no size: give {SIZE}") from error
 
 
 Bytes = Annotated[int, BeforeValidator(_parsed_size), Field(gt=0), SIZE]

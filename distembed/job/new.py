@@ -250,7 +250,7 @@ def _of_json(lines: list[str]) -> Records:
     for line in lines:
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         for name, value in record.items() if isinstance(record, dict) else ():
             found.setdefault(name, []).append(value)

@@ -297,7 +297,7 @@ def _holds(folder: Folder, name: str, text: Text) -> bool:
 def _is_group(data: bytes) -> bool:
     try:
         body = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return body in (GROUP, {**GROUP, "consolidated_metadata": None})  # as Zarr 3.1.3 writes it
 

@@ -66,6 +66,12 @@ def test_a_page_may_declare_its_encoding(tmp_path: Path) -> None:
     assert declared_encoding(b"<p>no</p>") is None
 
 
+@pytest.mark.parametrize("left", ["<!-- open", "<a href='x", "<!--<!--<a <b", "</p"])
+def test_what_is_open_at_the_end_of_a_page_is_no_text(tmp_path: Path, left: str) -> None:
+    (tmp_path / "page.html").write_text(f"<html><p>one &lt; two</p>{left}")
+    assert document(tmp_path / "page.html").text.split() == ["one", "<", "two"]
+
+
 def test_a_damaged_page_is_an_error_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_bytes(b"<html><p>good\n" * 3 + "äöü".encode() + b"\xff</p>")
     with pytest.raises(CorpusError, match=r"page.html is not UTF-8: line 4, byte 0xff at offset 48"):

@@ -281,7 +281,9 @@ def test_bands_without_a_ridge_each_are_refused_when_a_job_is_loaded(settings: t
     least_job("psdvec", "psdvec.ridge=[2, 4]", "psdvec.bands=[10, 20]")
 
 
-@pytest.mark.parametrize(("value", "shown"), [("['c']", r"\['c'\]"), ("inf", "inf"), ("nan", "nan")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [("['c']", r"\['c'\]"), ("inf", "inf"), ("nan", "nan"), ("1e400GiB", "'1e400GiB'")]
+)
 def test_what_is_no_size_is_refused(value: str, shown: str) -> None:
     with pytest.raises(
         JobError, match=rf"resources\.block_memory = {shown}: this is no size: give a size, such as 64MiB"

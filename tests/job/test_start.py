@@ -102,7 +102,10 @@ def test_defaults_that_are_comments_are_the_defaults(tmp_path: Path) -> None:
 
 def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
     jsonl, parquet, table = tmp_path / "a.jsonl", tmp_path / "a.parquet", tmp_path / "t.csv"
-    jsonl.write_text('{"id": 1, "title": "a", "body": "b"}\n{"id": 2, "title": "c", "body": "d"}\n')
+    deep = 100_000 * "["  # a record that no reader takes
+    jsonl.write_text(
+        f'{{"id": 1, "title": "a", "body": "b"}}\n{deep}\n{{"id": 2, "title": "c", "body": "d"}}\n'
+    )
     pq.write_table(pa.table({"n": [1], "headline": ["a"], "prose": ["a long text"], "label": ["x"]}), parquet)
     table.write_text("x;Name;y\n1,5;Ant;2\n")
     names = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout"}
