@@ -16,7 +16,7 @@ from distembed.storage.workspace import Workspace
 def changes_corpus(found: Sequence[Standing]) -> bool:
     """Return whether other files are to be read than the workspace has read, in the same way, or words are unfrozen.
 
-    All of a transfer is computed again where a collection changes.
+    A transfer computes again what reads a collection that changes.
     """
     before, now = _parameters(found, "tokens")
     if "corpus" not in before or _reading(before) != _reading(now):

@@ -53,7 +53,8 @@ class Only(NamedTuple):
     keys : tuple of str
         Keys of the section that declares the rule; none means all its keys but the one in `place`.
     place : str
-        The other key, or a property, of the same section; with a section before a dot, of the job.
+        The other key, or a property, of the same section; with a section before a dot, of the job. A dot before it
+        stands for the job itself.
     values : container
         The values with which they have an effect, of a list or a tuple one of its items; by default every one that is
         given: not none, false or empty.
@@ -69,7 +70,7 @@ class Only(NamedTuple):
     def holds(self, job: BaseModel, section: BaseModel) -> bool:
         """Return whether the keys have an effect; a property that cannot know returns None, and they may have."""
         value: Any = job if "." in self.place else section
-        for name in self.place.split("."):
+        for name in self.place.removeprefix(".").split("."):
             value = getattr(value, name)
         if not self.values:
             return value is not None and value is not False and value != ()

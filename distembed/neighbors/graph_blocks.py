@@ -10,7 +10,7 @@ d : its row sums, (n,). A *part* is a connected component, named by its smallest
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -136,10 +136,15 @@ def spread_rows(
     return sp.csr_array((coo.data, at), shape=(rows[1] - rows[0], n_rows))
 
 
-def beside(*blocks: sp.csr_array, scales: tuple[float, ...]) -> sp.csr_array:
-    """Return blocks of the same rows side by side, each times a number, without zeros and with sorted columns."""
-    scaled = [scale * sp.csr_array(block) for block, scale in zip(blocks, scales, strict=True)]
-    joint = sp.csr_array(sp.hstack(scaled, format="csr"))
+def beside(
+    *blocks: sp.csr_array, scales: tuple[float, ...], starts: Sequence[int], width: int
+) -> sp.csr_array:
+    """Return blocks of the same rows, each times a number and from a column on, without zeros and in order."""
+    parts, end = [], 0
+    for block, scale, start in zip(blocks, scales, starts, strict=True):
+        parts += [sp.csr_array((block.shape[0], start - end)), scale * sp.csr_array(block)]
+        end = start + block.shape[1]
+    joint = sp.csr_array(sp.hstack([*parts, sp.csr_array((parts[0].shape[0], width - end))], format="csr"))
     joint.eliminate_zeros()
     joint.sort_indices()
     return joint

@@ -316,28 +316,31 @@ def components(adjacency: Any) -> NDArray[np.int32]:
 # --- graphs in row blocks ----------------------------------------------------------------------------------
 
 
-def joint_rows(graphs: Sequence[da.Array], links: da.Array | None, *, weight: float = 1.0) -> da.Array:
-    """Return `joint_adjacency` of one graph or of two, in row blocks of about equal size.
+def joint_rows(graphs: Sequence[da.Array], links: Sequence[da.Array], *, weight: float = 1.0) -> da.Array:
+    """Return `joint_adjacency` of a graph and of others that are linked to it, in row blocks of about equal size.
 
     Parameters
     ----------
-    graphs : Dask arrays of CSR row blocks, (n × n) and (m × m)
-    links : Dask array of CSR row blocks, (n × m); None for one graph
+    graphs : Dask arrays of CSR row blocks, (n × n), (m × m), …
+    links : Dask arrays of CSR row blocks, (n × m), …: those of each other graph with the first
     weight : μ, of the links against the affinities
     """
-    if links is None:
-        joint = map_blocks(graph_blocks.beside, graphs[0], scales=(1.0,), **_CSR)
-    else:
-        sides = [tuple(graph.chunks[0]) for graph in graphs]
-        back = transpose_row_blocks(links, row_chunks=sides[1])
-        above = _beside(graphs[0], links.rechunk((sides[0], -1)), (1.0, weight))
-        joint = da.concatenate([above, _beside(back, graphs[1], (weight, 1.0))])
+    first, *others = graphs
+    starts = np.cumsum([0, *(graph.shape[0] for graph in graphs)]).tolist()
+    rows = [link.rechunk((first.chunks[0], -1)) for link in links]
+    parts = [_beside([first, *rows], (1.0, *(weight for _ in rows)), starts[:-1], starts[-1])]
+    for graph, link, start in zip(others, links, starts[1:-1], strict=True):
+        back = transpose_row_blocks(link, row_chunks=graph.chunks[0])
+        parts.append(_beside([back, graph], (weight, 1.0), (0, start), starts[-1]))
+    joint = da.concatenate(parts)
     return joint.rechunk((balanced_chunks(row_sizes(joint)), -1))
 
 
-def _beside(left: da.Array, right: da.Array, scales: tuple[float, float]) -> da.Array:
-    chunks = (left.chunks[0], (left.shape[1] + right.shape[1],))
-    return map_blocks(graph_blocks.beside, left, right, scales=scales, chunks=chunks, **_CSR)
+def _beside(
+    blocks: Sequence[da.Array], scales: tuple[float, ...], starts: Sequence[int], width: int
+) -> da.Array:
+    places: dict[str, Any] = {"scales": scales, "starts": starts, "width": width}
+    return map_blocks(graph_blocks.beside, *blocks, **places, chunks=(blocks[0].chunks[0], (width,)), **_CSR)
 
 
 def row_sizes(graph: da.Array) -> NDArray[np.int64]:

@@ -1,4 +1,8 @@
-"""Two collections of documents: their tokens and terms, and which documents of one are those of the other."""
+"""Collections of documents: their tokens and terms, and which documents of the first are those of another.
+
+A job has a first collection, perhaps a second, and further ones by name. The stages of the first two are one of each
+kind, those of a further collection are its own: a run that adds it, or finds it changed, computes them alone.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +65,28 @@ SIDE_OUTPUTS = (SIDE_TOKENS, SIDE_DOCUMENTS, SIDE_VOCABULARY, SIDE_TERMS)
 
 
 def sides_of(job: Any) -> tuple[str, ...]:
-    """Return the collections that a job has: both, or the first alone."""
-    return tuple(side for side in SIDES if getattr(job, side) is not None)
+    """Return the collections that a job has: the first, the second if there is one, and the further ones."""
+    return (*(side for side in SIDES if getattr(job, side) is not None), *job.others)
+
+
+def groups_of(job: Any) -> list[tuple[str, ...]]:
+    """Return the collections whose stages are one: the first two, and each further one by itself."""
+    return [tuple(side for side in sides_of(job) if side in SIDES), *((side,) for side in job.others)]
+
+
+def stage_of(kind: str, side: str) -> str:
+    """Return the name of the stage of a kind that makes the outputs of a collection."""
+    return kind if side in SIDES else f"{side}_{kind}"
+
+
+def section_name(side: str) -> str:
+    """Return the section of a job file that describes a collection."""
+    return side if side in SIDES else f"others.{side}"
+
+
+def side_section(job: Any, side: str) -> Any:
+    """Return what a job says of a collection."""
+    return getattr(job, side) if side in SIDES else job.others[side]
 
 
 EXCERPT_CHARACTERS = 200
@@ -76,10 +100,9 @@ WORDS_PER_DOCUMENT = 70
 
 
 class ParallelSizes(NamedTuple):
-    """Documents of each collection, and of both: bytes of the files, non-zeros, tokens and words."""
+    """Documents of each collection, and of all: bytes of the files, non-zeros, tokens and words."""
 
-    n_first: int
-    n_second: int
+    n_of: dict[str, int]
     input_bytes: int
     n_nonzero: int
     n_tokens: int
@@ -89,66 +112,72 @@ class ParallelSizes(NamedTuple):
 
     @property
     def n_documents(self) -> int:
-        """Documents of both collections."""
-        return self.n_first + self.n_second
+        """Documents of all collections."""
+        return sum(self.n_of.values())
 
     @property
     def sentence(self) -> str:
         """The sizes in words."""
         shown = "{:,}".format if self.exact else about
-        documents = " and ".join(shown(n) for n in (self.n_first, self.n_second) if n)
+        *before, last = map(shown, self.n_of.values())
+        documents = " and ".join([", ".join(before), last] if before else [last])
         return f"{documents} documents, {shown(self.n_words)} words, {about(self.n_nonzero)} non-zeros"
 
 
 def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
-    read = _collections_of(job, {} if counted is None else counted.stages)
-    n_tokens = sum(read.n_tokens)
-    nonzero = read.n_nonzero or min(n_tokens, WORDS_PER_DOCUMENT * sum(read.n_documents))
-    first, second = (*read.n_documents, 0)[:2]
+    done = {} if counted is None else counted.stages
+    read = [_collections_of(job, sides, done.get(stage_of("tokens", sides[0]))) for sides in groups_of(job)]
     return ParallelSizes(
-        first, second, read.n_bytes, nonzero, n_tokens, sum(read.n_words), read.n_partitions, read.exact
+        dict(zip(sides_of(job), (n for one in read for n in one.n_documents), strict=True)),
+        sum(one.n_bytes for one in read),
+        sum(one.n_nonzero for one in read),
+        sum(sum(one.n_tokens) for one in read),
+        sum(sum(one.n_words) for one in read),
+        sum(one.n_partitions for one in read),
+        all(one.exact for one in read),
     )
 
 
 class CollectionSizes(NamedTuple):
-    """Bytes and partitions of the collections together, and the documents, tokens and words of each."""
+    """Bytes, partitions and non-zeros of some collections together, and the documents, tokens and words of each."""
 
     n_bytes: int
     n_partitions: int
     n_documents: list[int]
     n_tokens: list[int]
     n_words: list[int]
+    n_nonzero: int
     exact: bool
-    n_nonzero: int = 0
-    """Of a sample; 0 where tokens were counted."""
 
 
-def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSizes:
-    """Return how much there is to read; what committed tokens know needs no file."""
-    sides = sides_of(job)
-    if "tokens" in done:
-        facts, outputs = done["tokens"].facts, done["tokens"].outputs
+def _collections_of(job: Any, sides: Sequence[str], done: StageManifest | None) -> CollectionSizes:
+    """Return how much of some collections there is to read; what committed tokens know needs no file."""
+    if done is not None:
+        facts, outputs = done.facts, done.outputs
         n_partitions = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in sides)
         documents = [int(facts[f"{side}_n_documents"]) for side in sides]
         tokens = [int(facts[f"{side}_n_tokens"]) for side in sides]
         words = [int(facts[f"{side}_n_words"]) for side in sides]
-        return CollectionSizes(
-            recorded_bytes(done["tokens"].parameters), n_partitions, documents, tokens, words, exact=True
-        )
+        n_nonzero = min(sum(tokens), WORDS_PER_DOCUMENT * sum(documents))
+        n_bytes = recorded_bytes(done.parameters)
+        return CollectionSizes(n_bytes, n_partitions, documents, tokens, words, n_nonzero, exact=True)
     collections = [collection_of(job, side) for side in sides]
     found = [
         Sampled(sample, _growth(one, sample))
         for one, sample in zip(collections, map(_sample, collections), strict=True)
     ]
+    documents = [max(1, round(sample.n_documents * growth)) for sample, growth in found]
+    tokens = [round(sample.n_tokens * growth) for sample, growth in found]
+    n_nonzero = round(sum(float(sample.document_counts.sum()) * growth for sample, growth in found))
     return CollectionSizes(
         sum(partition.n_bytes for one in collections for partition in one.partitions),
         sum(len(one.bundles) for one in collections),
-        [max(1, round(sample.n_documents * growth)) for sample, growth in found],
-        [round(sample.n_tokens * growth) for sample, growth in found],
+        documents,
+        tokens,
         [n_types(each.sample.counts, each.growth, each.law) for each in found],
+        n_nonzero or min(sum(tokens), WORDS_PER_DOCUMENT * sum(documents)),
         exact=False,
-        n_nonzero=round(sum(float(sample.document_counts.sum()) * growth for sample, growth in found)),
     )
 
 
@@ -166,14 +195,14 @@ def _growth(corpus: Corpus, sample: CorpusSample) -> float:
 
 
 def collection_of(job: Any, side: str) -> Corpus:
-    """Return one of the two collections of a job, read lazily.
+    """Return a collection of a job, read lazily.
 
     Raises
     ------
     FileNotFoundError
         If a path matches no file.
     """
-    return corpus_of(getattr(job, side), side)
+    return corpus_of(side_section(job, side), section_name(side))
 
 
 def _tokenize_partition(
@@ -199,9 +228,9 @@ def _excerpt(text: str) -> str:
     return words if len(words) <= EXCERPT_CHARACTERS else words[: EXCERPT_CHARACTERS - 1] + "…"
 
 
-def check_collections(job: Any) -> list[str]:
-    """Read the beginning of each file of both collections, and return what the files are taken for."""
-    return [f"{side} {line}" for side in sides_of(job) for line in inspect_corpus(collection_of(job, side))]
+def check_collections(job: Any, *, sides: Sequence[str]) -> list[str]:
+    """Read the beginning of each file of some collections, and return what the files are taken for."""
+    return [f"{side} {line}" for side in sides for line in inspect_corpus(collection_of(job, side))]
 
 
 def document_table(prefixes: Sequence[str]) -> pa.Table:
@@ -221,18 +250,16 @@ def _read_table(url: str) -> pa.Table:
 # ---- the stages --------------------------------------------------------------------------------------------
 
 
-def side_parameters(job: Any) -> dict[str, Any]:
-    """Return both collections; not what only later stages ask of them."""
-    return {
-        side: getattr(job, side).model_dump(mode="json", exclude={"stop_words", "stop_words_file", "vectors"})
-        for side in sides_of(job)
-    }
+def side_parameters(job: Any, *, sides: Sequence[str]) -> dict[str, Any]:
+    """Return some collections; not what only later stages ask of them."""
+    later = {"stop_words", "stop_words_file", "vectors", "pairs"}
+    return {side: side_section(job, side).model_dump(mode="json", exclude=later) for side in sides}
 
 
-def run_side_tokens(ctx: Context) -> dict[str, Any]:
-    """Tokenize each partition of both collections."""
+def run_side_tokens(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
+    """Tokenize each partition of some collections."""
     facts: dict[str, Any] = {}
-    for side in sides_of(ctx.job):
+    for side in sides:
         corpus = collection_of(ctx.job, side)
         make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer)
         items = ctx.store_files(SIDE_TOKENS.of(side=side), len(corpus.bundles), make)
@@ -250,18 +277,18 @@ def token_partitions(workspace: Workspace, side: str) -> tuple[str, ...]:
     )
 
 
-def term_parameters(job: Any) -> dict[str, Any]:
+def term_parameters(job: Any, *, sides: Sequence[str]) -> dict[str, Any]:
     """Return which words count, and the memory of a block, which lays the grid."""
-    words = [getattr(job, side).stop_words for side in sides_of(job)]
-    files = [getattr(job, side).stop_words_file for side in sides_of(job)]
-    words += [file for file in files if file is not None]
+    found = [side_section(job, side) for side in sides]
+    words = [section.stop_words for section in found]
+    words += [section.stop_words_file for section in found if section.stop_words_file is not None]
     return {**sections("terms")(job), "stop_words": words, "block_memory": job.resources.block_memory}
 
 
-def run_terms(ctx: Context) -> dict[str, Any]:
-    """Choose the words of each collection and weigh its documents by them."""
+def run_terms(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
+    """Choose the words of some collections and weigh their documents by them."""
     facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
-    for side in sides_of(ctx.job):
+    for side in sides:
         tokens = Tokens(token_partitions(ctx.workspace, side))
         documents = document_table(tokens.partitions)
         with local_scratch(ctx.workspace) as scratch:
@@ -282,13 +309,13 @@ def run_terms(ctx: Context) -> dict[str, Any]:
 
 
 def _stop_words(job: Any, side: str) -> frozenset[str]:
-    section = getattr(job, side)
+    section = side_section(job, side)
     return stop_words_of(section.stop_words, file=section.stop_words_file)
 
 
-def check_stop_words(job: Any) -> list[str]:
-    """Return how many stop words each collection leaves out, where it leaves out any."""
-    found = {side: len(_stop_words(job, side)) for side in sides_of(job)}
+def check_stop_words(job: Any, *, sides: Sequence[str]) -> list[str]:
+    """Return how many stop words some collections leave out, where they leave out any."""
+    found = {side: len(_stop_words(job, side)) for side in sides}
     return [f"{side}: {n} stop words" for side, n in found.items() if n]
 
 
@@ -310,15 +337,21 @@ def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
     )
 
 
+def ids_of(workspace: Workspace, side: str) -> list[str]:
+    """Return the ids of the documents of a collection."""
+    ids: list[str] = SIDE_DOCUMENTS.read(workspace, side=side)["id"].to_pylist()
+    return ids
+
+
 def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
     """Return the chosen words of a collection."""
     return Vocabulary.from_table(SIDE_VOCABULARY.read(workspace, side=side))
 
 
-def check_vectors(job: Any) -> list[str]:
-    """Open the vectors that are given for the words of a collection."""
-    for side in sides_of(job):
-        url = getattr(job, side).vectors
+def check_vectors(job: Any, *, sides: Sequence[str]) -> list[str]:
+    """Open the vectors that are given for the words of some collections."""
+    for side in sides:
+        url = side_section(job, side).vectors
         if url is not None and Workspace.exists(url):
             Workspace.open(url).describe("vectors")
         elif url is not None:
@@ -334,7 +367,7 @@ class Pairs(NamedTuple):
 
     Attributes
     ----------
-    rows : int64, (p × 2), of the first and second collection
+    rows : int64, (p × 2), of the first and the other collection
     confidence : float64, (p,), in (0, 1]
     known : bool, (p,): given to the method; the others only judge it
     """
@@ -344,29 +377,46 @@ class Pairs(NamedTuple):
     known: NDArray[np.bool_]
 
 
+def pair_options(job: Any, side: str) -> dict[str, Any]:
+    """Return the section of the known pairs of the first collection and another, which may have its own file."""
+    options: dict[str, Any] = job.pairs.model_dump(mode="json")
+    return options if side in SIDES else options | {"path": job.others[side].pairs}
+
+
+def _pairs_key(side: str) -> str:
+    return "pairs.path" if side in SIDES else f"{section_name(side)}.pairs"
+
+
 def find_pairs(
-    first: Sequence[str], second: Sequence[str], *, path: str | None, share: float, random_state: int
+    first: Sequence[str],
+    other: Sequence[str],
+    side: str,
+    *,
+    path: str | None,
+    share: float,
+    random_state: int,
 ) -> Pairs:
-    """Return the documents that two collections share, from the ids of both.
+    """Return the documents that the first collection and another share, from the ids of both.
 
     Without a file, documents with one id are a pair, and a share of them, drawn, is known. With a file of the
-    columns `first`, `second` and perhaps `confidence`, its pairs are known, and documents with one id that
-    stand in none of them are pairs to judge by.
+    columns `first`, the name of the other and perhaps `confidence`, its pairs are known, and documents with one id
+    that stand in none of them are pairs to judge by.
 
     Raises
     ------
     ValueError
         If an id occurs twice in a collection, the file names one that is not there, or there is no pair.
     """
-    places = [places_of(ids, side) for ids, side in zip((first, second), SIDES, strict=True)]
-    same = np.array([(row, places[1][name]) for name, row in places[0].items() if name in places[1]])
+    places = {"first": places_of(first, "first"), side: places_of(other, side)}
+    there = places[side]
+    same = np.array([(row, there[name]) for name, row in places["first"].items() if name in there])
     same = same.reshape(-1, 2).astype(np.int64)
     if path is not None:
         return _with_file(path, places, same)
     if not len(same):
         raise ValueError(
-            f"no document of the first collection (the first is {first[0]!r}) has the id of one of the second "
-            f"({second[0]!r}): name the fields of the ids, or give pairs.path, a table of pairs"
+            f"no document of the first collection (the first is {first[0]!r}) has the id of one of the {side} "
+            f"({other[0]!r}): name the fields of the ids, or give {_pairs_key(side)}, a table of pairs"
         )
     n_known = max(1, round(share * len(same)))
     known = np.zeros(len(same), bool)
@@ -389,7 +439,7 @@ def places_of(ids: Sequence[str], side: str) -> dict[str, int]:
     return places
 
 
-def pair_columns(path: str) -> Mapping[str, NDArray[Any]]:
+def pair_columns(path: str, side: str) -> Mapping[str, NDArray[Any]]:
     """Return the columns of a table of pairs.
 
     Raises
@@ -398,9 +448,9 @@ def pair_columns(path: str) -> Mapping[str, NDArray[Any]]:
         If it has no column of one of the collections.
     """
     columns = read_columns(path)
-    for side in SIDES:
-        if side not in columns:
-            raise TableError(f"{path} has no column {side!r}; it has {', '.join(map(repr, columns))}")
+    for name in ("first", side):
+        if name not in columns:
+            raise TableError(f"{path} has no column {name!r}; it has {', '.join(map(repr, columns))}")
     return columns
 
 
@@ -408,30 +458,28 @@ CHECKED_BYTES = 64 << 20
 """Bytes of a collection, at most, that is read for its ids before a job runs."""
 
 
-def check_pairs(job: Any) -> list[str]:
-    """Open the table of pairs, where there is one, and return how many it has.
+def check_pairs(job: Any, *, side: str) -> list[str]:
+    """Open the table of pairs of the first collection and another, where there is one, and return how many it has.
 
     Raises
     ------
     ValueError
         If it names an id that is not there, which is looked up in collections of a moderate size.
     """
-    path = job.pairs.path
+    path = pair_options(job, side)["path"]
     if path is None:
         return []
-    columns = pair_columns(path)
-    for side in SIDES:
-        corpus = collection_of(job, side)
+    columns = pair_columns(path, side)
+    for name in ("first", side):
+        corpus = collection_of(job, name)
         if sum(partition.n_bytes for partition in corpus.partitions) <= CHECKED_BYTES:
-            _rows(path, side, columns[side], places_of([one.id for one in corpus.documents()], side))
-    return [f"{len(columns[SIDES[0]]):,} pairs in {path}"]
+            _rows(path, name, columns[name], places_of([one.id for one in corpus.documents()], name))
+    return [f"{len(columns[side]):,} pairs in {path}"]
 
 
-def _with_file(path: str, places: Sequence[dict[str, int]], same: NDArray[np.int64]) -> Pairs:
-    columns = pair_columns(path)
-    rows = np.column_stack(
-        [_rows(path, side, columns[side], place) for side, place in zip(SIDES, places, strict=True)]
-    )
+def _with_file(path: str, places: Mapping[str, dict[str, int]], same: NDArray[np.int64]) -> Pairs:
+    columns = pair_columns(path, list(places)[1])
+    rows = np.column_stack([_rows(path, side, columns[side], place) for side, place in places.items()])
     confidence = np.asarray(columns.get("confidence", np.ones(len(rows))), np.float64)
     free = ~(np.isin(same[:, 0], rows[:, 0]) | np.isin(same[:, 1], rows[:, 1]))
     known = np.concatenate([np.ones(len(rows), bool), np.zeros(free.sum(), bool)])

@@ -155,14 +155,14 @@ NOT_OF_PARALLEL_TEXTS = {
     "border": "documents are compared whole",
     "min_border_tokens": "documents are compared whole",
     **dict.fromkeys(
-        ("carry_fields", "path_fields", "metadata"), "texts of two collections are paired by their ids"
+        ("carry_fields", "path_fields", "metadata"), "texts of several collections are paired by their ids"
     ),
 }
 
 
 @section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
 class ParallelSection(TextsSection):
-    """One of two collections of documents; its texts may be one field of records that hold those of both."""
+    """One of several collections of documents; its texts may be one field of records that hold those of all."""
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
     """Files, globs, folders or URLs of the texts."""

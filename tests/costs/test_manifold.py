@@ -478,7 +478,7 @@ def test_a_stored_joint_graph_takes_what_its_cost_says() -> None:
     blocks = [row_blocks(matrix, values_per_block=400) for matrix in (*sets, links)]
 
     def run(recorder: Recorder) -> tuple[da.Array, Sizes]:
-        return recorder("joint", lambda: joint_rows(blocks[:2], blocks[2])), recorder.sizes
+        return recorder("joint", lambda: joint_rows(blocks[:2], blocks[2:])), recorder.sizes
 
     joint, sizes = recorded(run)
     cost = alignment_costs.joint_cost(160, int(neighbor_sizes(joint).sum()))

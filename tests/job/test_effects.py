@@ -46,6 +46,7 @@ IDLE = [
     ("transfer", [], ["first.vectors='v.txt'", "topics.window=3", "features.drop=['a']", "evaluation.topic_share=0.3"]),
     ("transfer", ["features.path='f.csv'"], ["topics.n_topics=5", "topics.random_state=2"]),
     ("transfer", ["pairs.path='p.tsv'"], ["pairs.share=0.5", "pairs.random_state=5"]),
+    ("transfer", ["pairs.path='p'", "others.a={paths=['a'], pairs='q'}"], ["pairs.share=0.5"]),
     (
         "transfer",
         ["representation.kind='tf_idf'", "alignment.propagate=false"],
@@ -187,7 +188,9 @@ WITH = {
     ),
     "imputation": ("known.min_count=2", "known.counts='c.csv'", "imputation.method='combined'", "domain.names='n'"),
     "neighbors": ("neighbors.search='approximate'", "neighbors.metric='cosine'"),
-    "transfer": ("features.path='f.csv'", "features.second='g.csv'", "alignment.propagate=false"),
+    "transfer": (
+        "features.path='f.csv'", "features.second='g.csv'", "alignment.propagate=false", "others.a.paths=['o.jsonl']",
+    ),
     "topics": ("topics.n_topics='auto'", "counting.weighting='dynamic'"),
     "wordspaces": (
         *(TABLES.format(table) for table in ("contexts", "bigrams", "hal")),

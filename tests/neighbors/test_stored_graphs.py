@@ -36,7 +36,7 @@ def joint() -> tuple[sp.csr_array, da.Array]:
     links = sp.random_array((60, 47), density=0.004, format="csr", rng=np.random.default_rng(2))
     whole = joint_adjacency([first, second], {(0, 1): links}, weight=0.3)
     parts = [row_blocks(each, values_per_block=40) for each in (first, second, links)]
-    stored = joint_rows(parts[:2], parts[2], weight=0.3)
+    stored = joint_rows(parts[:2], parts[2:], weight=0.3)
     return whole, stored.rechunk(((20, 50, 1, 36), -1)).persist()
 
 
@@ -69,7 +69,18 @@ def test_the_joint_graph_and_what_it_gives_are_those_in_memory(joint: tuple[sp.c
 
 def test_one_graph_alone_is_its_own_joint_graph() -> None:
     whole = graph(60, 0)
-    assert equal(joint_rows([row_blocks(whole, values_per_block=40)], None), whole)
+    assert equal(joint_rows([row_blocks(whole, values_per_block=40)], []), whole)
+
+
+def test_others_are_linked_to_the_first_of_four_graphs() -> None:
+    sizes = 60, 47, 1, 30
+    whole = [graph(n, seed) for seed, n in enumerate(sizes)]
+    links = [
+        sp.random_array((60, n), density=0.05, format="csr", rng=np.random.default_rng(n)) for n in sizes[1:]
+    ]
+    expected = joint_adjacency(whole, {(0, i): link for i, link in enumerate(links, start=1)}, weight=0.3)
+    parts = [[row_blocks(each, values_per_block=40) for each in some] for some in (whole, links)]
+    assert equal(joint_rows(*parts, weight=0.3), expected)
 
 
 @pytest.mark.filterwarnings("ignore:the systems of round", "ignore:.* joined to no known value")

@@ -148,7 +148,7 @@ def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
 
 def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, str], tmp_path: Path) -> None:
     done = run("export", finished[0], "--to", tmp_path / "documents.parquet")
-    assert done.output.startswith("240 documents of two collections and 4 topics in ")
+    assert done.output.startswith("240 documents of 2 collections and 4 topics in ")
     rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
     workspace = de.Workspace.open(finished[0])
     for side, array in (("first", "topics"), ("second", "second_topics")):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import dask.array as da
@@ -28,7 +30,7 @@ from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.costs import EDGE_BYTES
 from distembed.neighbors.graphs import affinity_rows, joint_rows, row_sizes
-from distembed.stages.collections import SIDE_DOCUMENTS, SIDES, ParallelSizes, find_pairs, sides_of
+from distembed.stages.collections import ParallelSizes, find_pairs, ids_of, pair_options, sides_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
@@ -44,31 +46,36 @@ from distembed.systems.transfer.features import (
 from distembed.systems.transfer.job import TransferJob
 
 PAIR_BYTES = 400
-"""Bytes of a document while both collections are joined by their ids."""
+"""Bytes of a document while two collections are joined by their ids."""
 
 
-def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> Cost:  # noqa: ARG001
-    """Return the plan of joining both collections by their ids."""
-    n = sizes.n_documents
+def pair_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
+    """Return which pairs of the first collection and another are known."""
+    return {"pairs": pair_options(job, side)}
+
+
+def plan_pairs(job: TransferJob, sizes: ParallelSizes, *, side: str) -> Cost:  # noqa: ARG001
+    """Return the plan of joining the first collection and another by their ids."""
+    n = sizes.n_of["first"] + sizes.n_of[side]
     return Cost(1, 20 * n, 24 * n, PAIR_BYTES * n, exact=sizes.exact)
 
 
-def run_pairs(ctx: Context) -> dict[str, Any]:
-    """Find the documents of both collections that are the same, and which of them are known to be."""
-    first, second = (SIDE_DOCUMENTS.read(ctx.workspace, side=side)["id"].to_pylist() for side in SIDES)
-    pairs = find_pairs(first, second, **ctx.job.pairs.model_dump())
+def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
+    """Find the documents of the first collection and another that are the same, and which are known to be."""
+    first, other = (ids_of(ctx.workspace, one) for one in ("first", side))
+    pairs = find_pairs(first, other, side, **pair_options(ctx.job, side))
     correspondence_matrix(
-        np.column_stack([pairs.rows, pairs.confidence])[pairs.known], len(first), len(second)
+        np.column_stack([pairs.rows, pairs.confidence])[pairs.known], len(first), len(other)
     )
-    columns = {"first": pairs.rows[:, 0], "second": pairs.rows[:, 1]}
+    columns = {"first": pairs.rows[:, 0], side: pairs.rows[:, 1]}
     table = pa.table({**columns, "confidence": pairs.confidence, "known": pairs.known})
-    ctx.store_table(outputs.PAIRS, table)
+    ctx.store_table(outputs.of_side(outputs.PAIRS, side), table)
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
-def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of the neighbors within each collection."""
-    model, sets = model_of(job), sets_of(job, sizes)
+def plan_graphs(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
+    """Return the plan of the neighbors within some collections."""
+    model, sets = model_of(job), sets_of(job, sizes, sides)
     stored = [joint_cost(rows.n_rows, joint_edges(model, [rows])) for rows in sets]
     return add_costs([*graph_costs(model, sets, reread=True), *stored])._replace(exact=sizes.exact)
 
@@ -82,10 +89,10 @@ def graph_parameters(job: TransferJob) -> dict[str, Any]:
     }
 
 
-def run_graphs(ctx: Context) -> dict[str, Any]:
+def run_graphs(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
     """Join each document with its nearest in its own collection."""
     facts = {}
-    for side in sides_of(ctx.job):
+    for side in sides:
         # By the search's blocks of rows first, each of which reads all lists; then in blocks of about equal size.
         found = ctx.stage.checkpoint(f"{side}-graph", partial(_graph_of, ctx, side))
         sizes = row_sizes(found)
@@ -108,22 +115,24 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
     )
 
 
-def plan_links(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of the search for further pairs."""
-    cost = links_cost(model_of(job), *sets_of(job, sizes), n_pairs=n_known_pairs(job, sizes))
+def plan_links(job: TransferJob, sizes: ParallelSizes, *, side: str) -> Cost:
+    """Return the plan of the search for further pairs of the first collection and another."""
+    sets = sets_of(job, sizes, ("first", side))
+    cost = links_cost(model_of(job), *sets, n_pairs=n_known_pairs(job, sizes, side))
     return cost._replace(exact=sizes.exact)
 
 
-def n_known_pairs(job: TransferJob, sizes: ParallelSizes) -> int:
+def n_known_pairs(job: TransferJob, sizes: ParallelSizes, side: str) -> int:
     """Return about how many pairs are known: of a share, of all documents of the smaller collection."""
-    n_pairs = min(sizes.n_first, sizes.n_second)
-    return n_pairs if job.pairs.path is not None else 1 + int(n_pairs * job.pairs.share)
+    n_pairs, options = min(sizes.n_of["first"], sizes.n_of[side]), pair_options(job, side)
+    return n_pairs if options["path"] is not None else 1 + int(n_pairs * options["share"])
 
 
-def n_edges(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the most edges of the joint graph of all documents."""
-    n_links = most_links(model_of(job), sizes.n_second, n_known_pairs(job, sizes))
-    return joint_edges(model_of(job), sets_of(job, sizes), n_links)
+def n_edges(job: TransferJob, sizes: ParallelSizes, sides: Sequence[str]) -> int:
+    """Return the most edges of the joint graph of some collections, the first before the others."""
+    model = model_of(job)
+    n_links = sum(most_links(model, sizes.n_of[side], n_known_pairs(job, sizes, side)) for side in sides[1:])
+    return joint_edges(model, sets_of(job, sizes, sides), n_links)
 
 
 def link_parameters(job: TransferJob) -> dict[str, Any]:
@@ -135,24 +144,22 @@ def link_parameters(job: TransferJob) -> dict[str, Any]:
     }
 
 
-def known_links(workspace: Workspace) -> sp.csr_array:
-    """Return the known pairs as a matrix of confidences."""
-    table = outputs.PAIRS.read(workspace)
-    rows = np.column_stack(
-        [np.asarray(table[name], np.float64) for name in ("first", "second", "confidence")]
-    )
-    sizes = [SIDE_DOCUMENTS.read(workspace, side=side).num_rows for side in SIDES]
+def known_links(workspace: Workspace, side: str = "second") -> sp.csr_array:
+    """Return the known pairs of the first collection and another as a matrix of confidences."""
+    table = outputs.of_side(outputs.PAIRS, side).read(workspace)
+    rows = np.column_stack([np.asarray(table[name], np.float64) for name in ("first", side, "confidence")])
+    sizes = [len(ids_of(workspace, one)) for one in ("first", side)]
     return correspondence_matrix(rows[np.asarray(table["known"])], *sizes)
 
 
-def run_links(ctx: Context) -> dict[str, Any]:
-    """Find probable pairs beside the known ones."""
-    links, facts = known_links(ctx.workspace), {}
+def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
+    """Find probable pairs of the first collection and another beside the known ones."""
+    links, facts = known_links(ctx.workspace, side), {}
     if ctx.job.alignment.propagate:
-        first, second = (rows_of(ctx.job, ctx.workspace, side) for side in SIDES)
+        first, other = (rows_of(ctx.job, ctx.workspace, one) for one in ("first", side))
         found = propagate_correspondences(
             first,
-            second,
+            other,
             links,
             random_state=ctx.job.alignment.random_state,
             block_memory=ctx.job.resources.block_memory,
@@ -160,7 +167,7 @@ def run_links(ctx: Context) -> dict[str, Any]:
         )
         links = found.links
         facts = {"temperature": found.temperature, "lost_share": found.lost_share, "found": found.n_found}
-    store_memory(ctx, outputs.LINKS, links)
+    store_memory(ctx, outputs.of_side(outputs.LINKS, side), links)
     return {**facts, "n_links": int(links.nnz)}
 
 
@@ -169,7 +176,7 @@ Floats = NDArray[np.float64]
 
 def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the joint graph, and of the embedding: systems of equations, some columns in each task."""
-    n_rows, edges = sizes.n_documents, n_edges(job, sizes)
+    n_rows, edges = sizes.n_documents, n_edges(job, sizes, sides_of(job))
     fit = embedding_cost(
         model_of(job), n_rows, n_values(job, sizes), n_edges=edges, graph_memory=job.resources.block_memory
     )
@@ -187,55 +194,58 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     """Put all documents into one space, and infer the topics or features of those without."""
     job: TransferJob = ctx.job
     workspace, sides = ctx.workspace, sides_of(job)
-    links = whole_sparse(outputs.LINKS.read(workspace)) if len(sides) == 2 else None
+    graphs = [outputs.GRAPH.read(workspace, side=side) for side in sides]
+    stored = [outputs.of_side(outputs.LINKS, side).read(workspace) for side in sides[1:]]
+    links = {side: whole_sparse(one) for side, one in zip(sides[1:], stored, strict=True)}
+    every = sp.csr_array(sp.hstack(list(links.values()), format="csr")) if links else None
     model = model_of(job, ctx.stage.checkpoint).fit_graph(
-        _joint_graph(ctx), *values_to_fit(job, workspace, links)
+        _joint_graph(ctx, graphs, stored), *values_to_fit(job, workspace, every)
     )
-    n = outputs.GRAPH.read(workspace, side=sides[0]).shape[0]
-    for side, rows in zip(sides, (slice(0, n), slice(n, None)), strict=False):
-        store_memory(ctx, outputs.EMBEDDING.of(side=side), model.embedding_[rows].astype(np.float32))
-    _store_inferred(ctx, model, n)
+    bounds = pairwise(np.cumsum([0, *(graph.shape[0] for graph in graphs)]).tolist())
+    rows = {side: slice(*one) for side, one in zip(sides, bounds, strict=True)}
+    for side in sides:
+        store_memory(ctx, outputs.EMBEDDING.of(side=side), model.embedding_[rows[side]].astype(np.float32))
+    _store_inferred(ctx, model, rows)
     ctx.store_table(outputs.OBJECTIVE, pa.table({"objective": model.objective_}))
-    if links is not None:
-        ctx.store_table(outputs.ALIGNED, _aligned_table(job, workspace, links, model.features_[n:]))
+    for side, one in links.items():
+        aligned = _aligned_table(job, workspace, one, model.features_[rows[side]], side)
+        ctx.store_table(outputs.of_side(outputs.ALIGNED, side), aligned)
     return {"converged": model.converged_, "n_iter": model.n_iter_}
 
 
-def _joint_graph(ctx: Context) -> Any:
+def _joint_graph(ctx: Context, graphs: Sequence[da.Array], links: Sequence[da.Array]) -> Any:
     """Return the joint graph, in memory if a block may be so large, else in row blocks on disk that are read again."""
-    sides = sides_of(ctx.job)
-    graphs = [outputs.GRAPH.read(ctx.workspace, side=side) for side in sides]
-    links = outputs.LINKS.read(ctx.workspace) if len(sides) == 2 else None
     weight = ctx.job.alignment.correspondence_weight
     joint = ctx.stage.checkpoint("joint-graph", lambda: joint_rows(graphs, links, weight=weight))
     stored = EDGE_BYTES * int(row_sizes(joint).sum())
     return whole_sparse(joint) if stored <= ctx.job.resources.block_memory else joint
 
 
-def _store_inferred(ctx: Context, model: FeaturePreservingEmbedding, n_first: int) -> None:
+def _store_inferred(ctx: Context, model: FeaturePreservingEmbedding, rows: Mapping[str, slice]) -> None:
     """Store the inferred topics or features, and the regression behind them, in the units of the input."""
     job: TransferJob = ctx.job
     scale = scale_of(job, ctx.workspace)
     regression = outputs.TOPIC_REGRESSION if has_topics(job) else outputs.FEATURE_REGRESSION
     store_memory(ctx, regression, model.regression_ * scale)
-    inferred = {} if job.second is None else {inferred_output(job): model.features_[n_first:]}
-    if not has_topics(job):
-        inferred[outputs.INFERRED_FEATURES] = model.features_[:n_first]
-    for output, values in inferred.items():
-        store_memory(ctx, output, (values * scale).astype(np.float32))
+    for side, own in rows.items():
+        if side != "first" or not has_topics(job):  # whose topics are known
+            values = model.features_[own] * scale
+            store_memory(ctx, inferred_output(job, side), values.astype(np.float32))
 
 
-def _aligned_table(job: TransferJob, workspace: Workspace, links: sp.csr_array, features: Floats) -> pa.Table:
-    """Return for each document of the second collection its likeliest counterpart, and its largest topic if any."""
-    names = [SIDE_DOCUMENTS.read(workspace, side=side)["id"].to_numpy(zero_copy_only=False) for side in SIDES]
+def _aligned_table(
+    job: TransferJob, workspace: Workspace, links: sp.csr_array, features: Floats, side: str
+) -> pa.Table:
+    """Return for each document of a collection its likeliest counterpart in the first, and its largest topic if any."""
+    names = np.array(ids_of(workspace, "first"), object)
     columns = sp.csc_array(links)
     best = np.asarray(columns.argmax(axis=0)).ravel()
     chance = np.asarray(columns.max(axis=0).toarray()).ravel()
-    counterpart = [name if p > 0 else None for name, p in zip(names[0][best], chance, strict=True)]
+    counterpart = [name if p > 0 else None for name, p in zip(names[best], chance, strict=True)]
     largest = {"topic": features.argmax(axis=1), "share": features.max(axis=1)} if has_topics(job) else {}
     return pa.table(
         {
-            "id": names[1].tolist(),
+            "id": ids_of(workspace, side),
             "counterpart": pa.array(counterpart, pa.string()),
             "probability": chance,
             **largest,

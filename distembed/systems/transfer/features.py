@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,13 +33,14 @@ from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import known_values, shared_values
 from distembed.neighbors.costs import RowSizes
 from distembed.stages.collections import (
-    SIDE_DOCUMENTS,
     SIDE_TERMS,
     SIDE_VOCABULARY,
+    SIDES,
     ParallelSizes,
+    ids_of,
     places_of,
+    side_section,
     side_vocabulary,
-    sides_of,
     token_partitions,
 )
 from distembed.storage.workspace import Workspace
@@ -67,34 +68,30 @@ def in_memory(rows: da.Array) -> Any:
 # --- how large it is -------------------------------------------------------------------------------------------
 
 
-def terms_of(job: TransferJob, sizes: ParallelSizes) -> list[RowSizes]:
-    """Return the size of the tf-idf of each collection, which has the words of both at most."""
-    return [
-        RowSizes(n, sizes.n_words, round(share * sizes.n_nonzero), itemsize=4)
-        for n, share in _shares(job, sizes)
-    ]
+def terms_of(sizes: ParallelSizes, side: str) -> RowSizes:
+    """Return the size of the tf-idf of a collection, which has the words of all at most."""
+    n, share = _share(sizes, side)
+    return RowSizes(n, sizes.n_words, round(share * sizes.n_nonzero), itemsize=4)
 
 
-def texts_of(job: TransferJob, sizes: ParallelSizes) -> list[TextSizes]:
-    """Return the size of the text of each collection, whose tokens are as many of all as its documents."""
-    n_partitions = -(-sizes.n_partitions // len(sides_of(job)))
-    return [
-        TextSizes(sizes.input_bytes, n_partitions, round(share * sizes.n_tokens), sizes.n_words, n)
-        for n, share in _shares(job, sizes)
-    ]
+def text_of(sizes: ParallelSizes, side: str) -> TextSizes:
+    """Return the size of the text of a collection, whose tokens are as many of all as its documents."""
+    n, share = _share(sizes, side)
+    n_partitions = -(-sizes.n_partitions // len(sizes.n_of))
+    return TextSizes(sizes.input_bytes, n_partitions, round(share * sizes.n_tokens), sizes.n_words, n)
 
 
-def _shares(job: TransferJob, sizes: ParallelSizes) -> list[tuple[int, float]]:
-    n_documents = [sizes.n_first, sizes.n_second][: len(sides_of(job))]
-    return [(max(1, n), n / max(1, sizes.n_documents)) for n in n_documents]
+def _share(sizes: ParallelSizes, side: str) -> tuple[int, float]:
+    n = sizes.n_of[side]
+    return max(1, n), n / max(1, sizes.n_documents)
 
 
-def sets_of(job: TransferJob, sizes: ParallelSizes) -> list[RowSizes]:
-    """Return the size of the rows of each collection among which neighbors are sought."""
+def sets_of(job: TransferJob, sizes: ParallelSizes, sides: Sequence[str]) -> list[RowSizes]:
+    """Return the size of the rows of some collections among which neighbors are sought."""
+    terms = [terms_of(sizes, side) for side in sides]
     if job.representation.kind == "tf_idf":
-        return terms_of(job, sizes)
-    width = job.representation.n_components
-    return [RowSizes(rows.n_rows, width, itemsize=4) for rows in terms_of(job, sizes)]
+        return terms
+    return [RowSizes(rows.n_rows, job.representation.n_components, itemsize=4) for rows in terms]
 
 
 def n_values(job: TransferJob, sizes: ParallelSizes) -> int:
@@ -102,7 +99,8 @@ def n_values(job: TransferJob, sizes: ParallelSizes) -> int:
     if has_topics(job):
         return job.topics.n_topics
     n_bytes = sum(file_sizes(job.features.tables().values()).values())
-    return len(job.features.columns) or -(-n_bytes // (VALUE_BYTES * max(1, sizes.n_documents)))
+    n_documents = sum(n for side, n in sizes.n_of.items() if side in SIDES)
+    return len(job.features.columns) or -(-n_bytes // (VALUE_BYTES * max(1, n_documents)))
 
 
 Floats = NDArray[np.float64]
@@ -126,16 +124,16 @@ def known_output(job: TransferJob) -> ArrayOutput:
     return outputs.TOPICS if has_topics(job) else outputs.FEATURES
 
 
-def inferred_output(job: TransferJob) -> ArrayOutput:
-    """Return the inferred values: of the second collection, or of all documents of the first."""
-    if job.second is None:
+def inferred_output(job: TransferJob, side: str) -> ArrayOutput:
+    """Return the inferred values of a collection, which the first has where they are features."""
+    if side == "first":
         return outputs.INFERRED_FEATURES
-    return outputs.SECOND_TOPICS if has_topics(job) else outputs.SECOND_FEATURES
+    return (outputs.SIDE_TOPICS if has_topics(job) else outputs.SIDE_FEATURES).of(side=side)
 
 
-def scores_output(job: TransferJob) -> TableOutput:
-    """Return the table that says how well each topic or feature was inferred."""
-    return outputs.TOPIC_SCORES if has_topics(job) else outputs.FEATURE_SCORES
+def scores_output(job: TransferJob, side: str = "second") -> TableOutput:
+    """Return the table that says how well each topic or feature of a collection was inferred."""
+    return outputs.of_side(outputs.TOPIC_SCORES if has_topics(job) else outputs.FEATURE_SCORES, side)
 
 
 def value_names(job: TransferJob, workspace: Workspace) -> list[str]:
@@ -182,7 +180,8 @@ def values_to_fit(
     job : TransferJob
     workspace : Workspace
     links : CSR array (n × m), or None
-        Which documents of the second collection take the values of which of the first; None for one collection.
+        Which documents of the other collections, one below the other, take the values of which of the first; None for
+        one collection.
     """
     first = first_values(job, workspace)
     if links is None:
@@ -249,7 +248,7 @@ def run_features(ctx: Context) -> dict[str, Any]:
     strangers: list[tuple[str, str]] = []
     for side, table in _tables(job).items():
         path = job.features.tables()[side]
-        ids = SIDE_DOCUMENTS.read(ctx.workspace, side=side)["id"].to_pylist()
+        ids = ids_of(ctx.workspace, side)
         values, unknown = _joined(table, ids, side, path)
         store_memory(ctx, stored[side], values)
         if side == "first":
@@ -303,13 +302,13 @@ def _say(ctx: Context, side: str, path: str, table: Domain, unknown: list[str]) 
         )
 
 
-def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> Cost:
+def plan_vectors(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
     """Return the plan of the rows that neighbors are sought among; tf-idf rows are those of the terms."""
     makers = {"lsa": _lsa_cost, "psdvec": _means_cost}
     if job.representation.kind not in makers:
         return Cost(0, 0, 0, 0, exact=sizes.exact)
     make, block_memory = makers[job.representation.kind], job.resources.block_memory
-    costs = [make(job, terms, block_memory // 4) for terms in terms_of(job, sizes)]
+    costs = [make(job, terms_of(sizes, side), block_memory // 4) for side in sides]
     return add_costs(costs)._replace(exact=sizes.exact)
 
 
@@ -326,21 +325,19 @@ def _means_cost(job: TransferJob, terms: RowSizes, block_bytes: int) -> Cost:
     return Cost(n_blocks, terms.n_bytes, rows, task, 4 * words)
 
 
-def vector_parameters(job: TransferJob) -> dict[str, Any]:
+def vector_parameters(job: TransferJob, *, sides: Sequence[str]) -> dict[str, Any]:
     """Return the representation, and where word vectors are given."""
-    return {
-        **sections("representation")(job),
-        "vectors": [getattr(job, side).vectors for side in sides_of(job)],
-    }
+    vectors = [side_section(job, side).vectors for side in sides]
+    return {**sections("representation")(job), "vectors": vectors}
 
 
-def run_vectors(ctx: Context) -> dict[str, Any]:
+def run_vectors(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
     """Make the rows that neighbors are sought among; tf-idf rows are those of the terms."""
     kind = ctx.job.representation.kind
     makers = {"lsa": _lsa_rows, "psdvec": _mean_vectors}
     if kind not in makers:
         return {}
-    for side in sides_of(ctx.job):
+    for side in sides:
         rows = makers[kind](ctx, side)
         ctx.store(outputs.VECTORS.of(side=side), rows)
     return {"n_components": int(rows.shape[1])}
@@ -361,13 +358,14 @@ def _lsa_rows(ctx: Context, side: str) -> da.Array:
 def _mean_vectors(ctx: Context, side: str) -> da.Array:
     """Return the mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed."""
     words = SIDE_VOCABULARY.read(ctx.workspace, side=side)["word"].to_pylist()
-    vectors = vectors_at(getattr(ctx.job, side).vectors).postprocess(remove_mean=True)
+    path = side_section(ctx.job, side).vectors
+    vectors = vectors_at(path).postprocess(remove_mean=True)
     table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
     known = [row for row, word in enumerate(words) if word in vectors]
     if not known:
         raise ValueError(
-            f"no word of the {side} collection (the first is {words[0]!r}) has a vector in "
-            f"{getattr(ctx.job, side).vectors} (its first word is {vectors.words[0]!r})"
+            f"no word of the {side} collection (the first is {words[0]!r}) has a vector in {path} (its first word is "
+            f"{vectors.words[0]!r})"
         )
     table[known] = vectors[[words[row] for row in known]]
     return sparse_times(SIDE_TERMS.read(ctx.workspace, side=side), whole(table))
@@ -386,7 +384,7 @@ TOP_WORDS = 10
 def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of learning the topics of the first collection."""
     makers = {"nmf": _nmf_cost, "semantic_nmf": _semantic_cost, "lda": _lda_cost}
-    terms, text = terms_of(job, sizes)[0], texts_of(job, sizes)[0]
+    terms, text = terms_of(sizes, "first"), text_of(sizes, "first")
     return makers[job.topics.method](job, terms, text)._replace(exact=sizes.exact)
 
 

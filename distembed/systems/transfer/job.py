@@ -8,9 +8,19 @@ from pydantic import Field, model_validator
 
 from distembed.corpus.paths import Format
 from distembed.corpus.stop_words import Language
-from distembed.job.model import KEPT_BY_THE_JOB, OPTION, InputPath, Job, MapSection, Only, Section, section_of
+from distembed.job.model import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    InputPath,
+    Job,
+    MapSection,
+    Only,
+    Section,
+    later,
+    section_of,
+)
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.stages.collections import SIDES, sides_of
+from distembed.stages.collections import SIDES, section_name, side_section, sides_of
 from distembed.stages.corpus_sections import ParallelSection, TextsSection
 from distembed.tables.sections import ReadingSection
 
@@ -28,6 +38,18 @@ class SideSection(ParallelSection):
     """A text file with further words to leave out, one per line."""
     vectors: InputPath | None = None
     """The workspace or file of vectors of its words, for `representation.kind = "psdvec"`."""
+
+
+class OtherSection(SideSection):
+    """`[others.NAME]`: a further collection in the same embedding, which gets the topics or features too.
+
+    Known pairs join it to the first collection; the curve of errors is that of the first and second alone.
+    """
+
+    pairs: InputPath | None = None
+    """A file of pairs of ids, with the columns first and NAME and perhaps confidence; by default the known pairs are a
+    share of the documents with equal ids, as `[pairs]` says.
+    """
 
 
 class TransferTermsSection(Section):
@@ -102,12 +124,12 @@ class FeaturesSection(ReadingSection):
 class PairsSection(Section):
     """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids."""
 
-    effects = (Only(("share", "random_state"), "path", (None,)),)
+    effects = (Only(("share", "random_state"), ".draws_pairs", words="a job without pairs.path"),)
 
     share: float = Field(default=0.05, gt=0, le=1)
     """The share of the documents with equal ids that is taken as known."""
     path: InputPath | None = None
-    """A file of pairs of ids, one pair per line, in place of a share."""
+    """A file of pairs of ids of the first and second collection, one pair per line, in place of a share."""
     random_state: int = Field(default=0, ge=0)
     """The seed of the draw."""
 
@@ -131,7 +153,7 @@ class AlignmentSection(Section):
 
 
 class TransferEvaluationSection(Section):
-    """`[evaluation]`: shares of the documents with a counterpart that are taken as known, and draws of each."""
+    """`[evaluation]`: shares of the first and second collection's pairs that are taken as known, and draws of each."""
 
     effects = (Only(("topic_share",), "topic"),)
 
@@ -151,14 +173,19 @@ class TransferEvaluationSection(Section):
     """How many of the nearest documents are looked through for the counterpart."""
 
 
+TAKEN = (*SIDES, "second_known", "inferred", "known", "confidence")
+"""Names that no further collection may have: outputs and columns of a job have them."""
+
+
 class TransferJob(Job):
-    """A job of `system = "transfer"`: two collections and known pairs in, topics of the second one out.
+    """A job of `system = "transfer"`: two or more collections and known pairs in, topics of all but the first out.
 
     Without a second collection, the features of some documents of the first are carried to its others.
     """
 
     first: SideSection
     second: SideSection | None = None
+    others: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], OtherSection] = later({})
     terms: TransferTermsSection = TransferTermsSection()
     representation: RepresentationSection = RepresentationSection()
     topics: TransferTopicsSection = TransferTopicsSection()
@@ -167,6 +194,24 @@ class TransferJob(Job):
     alignment: AlignmentSection = AlignmentSection()
     evaluation: TransferEvaluationSection = TransferEvaluationSection()
     report: MapSection = MapSection()
+
+    @property
+    def draws_pairs(self) -> bool:
+        """Return whether the known pairs of some collection are a share of the documents with equal ids."""
+        return self.pairs.path is None or any(one.pairs is None for one in self.others.values())
+
+    @model_validator(mode="after")
+    def _others_have_names(self) -> Self:
+        taken = next((name for name in self.others if name in TAKEN), None)
+        if taken is not None:
+            raise ValueError(
+                f"others.{taken} has a name that outputs of every job have: choose one other than {', '.join(TAKEN)}"
+            )
+        if self.others and self.second is None:
+            raise ValueError(
+                f"others.{next(iter(self.others))} is a further collection and there is no second: give it as [second]"
+            )
+        return self
 
     @model_validator(mode="after")
     def _collections_have_features(self) -> Self:
@@ -182,7 +227,7 @@ class TransferJob(Job):
 
     @model_validator(mode="after")
     def _representation_fits(self) -> Self:
-        missing = [name for name in sides_of(self) if getattr(self, name).vectors is None]
+        missing = [section_name(side) for side in sides_of(self) if side_section(self, side).vectors is None]
         if self.representation.kind == "psdvec" and missing:
             raise ValueError(
                 f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "

@@ -1,6 +1,13 @@
-"""The outputs of transfer; those of a side are of the `first` or of the `second` collection."""
+"""The outputs of transfer; those of a side are of a collection: the `first`, the `second` or a further one.
+
+A pair, a link, a counterpart and a score join the first collection with another. Those of the second have plain names;
+those of a further one begin with its name (`of_side`).
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
 
 from distembed.job.outputs import ArrayOutput, TableOutput
 
@@ -40,7 +47,7 @@ TOPIC_OBJECTIVE = TableOutput(
 )
 PAIRS = TableOutput(
     "pairs",
-    "The documents of both collections that are the same, and which of them are known to be.",
+    "The documents of the first collection and the second that are the same, and which of them are known to be.",
     columns=("first", "second", "confidence", "known"),
 )
 GRAPH = ArrayOutput(
@@ -63,7 +70,7 @@ EMBEDDING = ArrayOutput(
 OBJECTIVE = TableOutput("objective", "The objective after each round.", columns=("objective",))
 ALIGNED = TableOutput(
     "aligned",
-    "The likeliest counterpart of each document of the second collection, and its largest topic if any.",
+    "The likeliest counterpart of each document in the first collection, and its largest topic if any.",
     columns=("id", "counterpart", "probability"),
 )
 TOPIC_REGRESSION = ArrayOutput(
@@ -78,11 +85,11 @@ FEATURE_REGRESSION = ArrayOutput(
     dims=("component", "feature"),
     dtype="float64",
 )
-SECOND_TOPICS = ArrayOutput(
-    "second_topics", "Inferred share of a topic of a document.", dims=("document", "topic")
+SIDE_TOPICS = ArrayOutput(
+    "{side}_topics", "Inferred share of a topic of a document.", dims=("document", "topic")
 )
-SECOND_FEATURES = ArrayOutput(
-    "second_features", "Inferred feature of a document.", dims=("document", "feature")
+SIDE_FEATURES = ArrayOutput(
+    "{side}_features", "Inferred feature of a document.", dims=("document", "feature")
 )
 INFERRED_FEATURES = ArrayOutput(
     "inferred_features", "Inferred feature of a document.", dims=("document", "feature")
@@ -105,3 +112,25 @@ FEATURE_SCORES = TableOutput(
     columns=("feature", "rmse", "correlation"),
     scores=True,
 )
+
+AnOutput = TypeVar("AnOutput", ArrayOutput, TableOutput)
+
+
+def _of_further(output: AnOutput) -> AnOutput:
+    return replace(output, name=f"{{side}}_{output.name}")
+
+
+OTHER_PAIRS = replace(
+    _of_further(PAIRS),
+    meaning="The documents of the first collection and a further one that are the same.",
+    columns=("first", "{side}", "confidence", "known"),
+)
+OTHER_LINKS = _of_further(LINKS)
+OTHER_ALIGNED = _of_further(ALIGNED)
+OTHER_TOPIC_SCORES = _of_further(TOPIC_SCORES)
+OTHER_FEATURE_SCORES = _of_further(FEATURE_SCORES)
+
+
+def of_side(output: AnOutput, side: str) -> AnOutput:
+    """Return the output of the second collection, or the one of that kind of a further collection."""
+    return output if side == "second" else _of_further(output).of(side=side)

@@ -12,7 +12,7 @@ from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute
 from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced
-from distembed.stages.collections import SIDE_DOCUMENTS, SIDES, sides_of
+from distembed.stages.collections import SIDE_DOCUMENTS, ids_of, sides_of, stage_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
@@ -90,10 +90,10 @@ def _measures(job: TransferJob) -> list[str]:
 
 def page(job: TransferJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
-    done = workspace.stages()
+    others = sides_of(job)[1:]
     facts = {
-        **{f"{side} documents": done["tokens"].facts[f"{side}_n_documents"] for side in sides_of(job)},
-        **({"pairs known": done["pairs"].facts["n_known"]} if "pairs" in done else {}),
+        **{f"{side} documents": _n_documents(workspace, side) for side in sides_of(job)},
+        **({"pairs known": _sum_of(workspace, "pairs", "n_known", others)} if others else {}),
         "topics" if has_topics(job) else "features": len(value_names(job, workspace)),
     }
     said = filter(None, [_counts(job, workspace), _convergence(job, workspace), _better(job, workspace)])
@@ -110,7 +110,13 @@ def page(job: TransferJob, workspace: Workspace) -> str:
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
     accuracy = "\n".join(filter(None, [_judged(job, workspace), accuracy_text(job, workspace)]))
-    parts = [_counts(job, workspace), _convergence(job, workspace), accuracy, _better(job, workspace)]
+    parts = [
+        _counts(job, workspace),
+        _convergence(job, workspace),
+        accuracy,
+        _collections_text(job, workspace),
+    ]
+    parts.append(_better(job, workspace))
     parts.append(
         f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
     )
@@ -160,6 +166,25 @@ def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
     return "\n".join([head, *lines])
 
 
+def _collections_text(job: TransferJob, workspace: Workspace) -> str:
+    """Return the error of the embedding in each of several collections, as lines of text."""
+    rows = _collections(job, workspace)
+    if not rows:
+        return ""
+    head = f"{f'{_measured(job)}, by collection':<36}  embedding  column mean     judged"
+    lines = [
+        f"{row['collection']:<36}{row['embedding']:>11.4f}{row['column_mean']:>13.4f}{row['judged']:>11,}"
+        for row in rows
+    ]
+    return "\n".join([head, *lines])
+
+
+def _collections(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
+    """Return the error of the embedding and of the column mean in each collection, where there are more than two."""
+    found = workspace.stages()["evaluation"].facts.get("collections", {})
+    return [{"collection": side, **found[side]} for side in sides_of(job) if side in found]
+
+
 def accuracy(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
     """Return the mean and 95 % interval of each measure by number of known pairs and method."""
     table = workspace.table("scores").to_pydict()
@@ -174,32 +199,40 @@ def accuracy(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
     return rows
 
 
+def _n_documents(workspace: Workspace, side: str) -> int:
+    return int(workspace.stages()[stage_of("tokens", side)].facts[f"{side}_n_documents"])
+
+
+def _sum_of(workspace: Workspace, kind: str, what: str, sides: Sequence[str]) -> int:
+    """Return the sum of a number that a stage of each collection counted."""
+    return sum(workspace.stages()[stage_of(kind, side)].facts[what] for side in sides)
+
+
 def _counts(job: TransferJob, workspace: Workspace) -> str:
-    facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
-    first = facts["tokens"]["first_n_documents"]
-    if job.second is None:
-        known = facts["features"]["first_n_known"]
+    others, first = sides_of(job)[1:], _n_documents(workspace, "first")
+    values = {} if has_topics(job) else workspace.stages()["features"].facts
+    if not others:
+        known = values["first_n_known"]
         return f"{first:,} documents; {known:,} had known values, {first - known:,} got theirs."
-    second, carried = facts["tokens"]["second_n_documents"], "topics"
-    if not has_topics(job):
-        first, carried = facts["features"]["first_n_known"], "known values"
-        second -= facts["features"].get("second_n_known", 0)
-    return (
-        f"{first:,} documents with {carried} and {second:,} without; {facts['pairs']['n_known']:,} of "
-        f"{facts['pairs']['n_pairs']:,} pairs were known."
-    )
+    without, carried = sum(_n_documents(workspace, side) for side in others), "topics"
+    if values:
+        first, carried = values["first_n_known"], "known values"
+        without -= values.get("second_n_known", 0)
+    n_known, n_pairs = (_sum_of(workspace, "pairs", what, others) for what in ("n_known", "n_pairs"))
+    return f"{first:,} documents with {carried} and {without:,} without; {n_known:,} of {n_pairs:,} pairs were known."
 
 
 def _convergence(job: TransferJob, workspace: Workspace) -> str:
-    done = workspace.stages()
-    facts, links = done["embedding"].facts, done["links"].facts if "links" in done else {}
+    done, others = workspace.stages(), sides_of(job)[1:]
     found = ""
-    if "found" in links:
-        found = (
-            f" {links['found'][-1]:,} further pairs were found; by the known ones, left out in turn, "
+    for side in others if job.alignment.propagate else ():
+        links = done[stage_of("links", side)].facts
+        whose = f" of the {side} collection" if job.others else ""
+        found += (
+            f" {links['found'][-1]:,} further pairs{whose} were found; by the known ones, left out in turn, "
             f"{links['lost_share']:.1%} of the counterparts are not among the candidates."
         )
-    return f"The embedding {_ending(job, facts)}.{found}"
+    return f"The embedding {_ending(job, done['embedding'].facts)}.{found}"
 
 
 def _ending(job: TransferJob, facts: Mapping[str, Any]) -> str:
@@ -220,7 +253,7 @@ def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         *_accuracy_sections(job, workspace),
         *_maps(job, workspace),
         values(job, workspace),
-        *([] if job.second is None else [_pair_section(job, workspace)]),
+        *(_pair_section(job, workspace, side) for side in sides_of(job)[1:]),
         *(
             report.objective_curve(np.asarray(workspace.table(name)["objective"]), title=title)
             for name, title in curves.items()
@@ -237,7 +270,7 @@ def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
 def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     rows = accuracy(job, workspace)
     if not rows:
-        return [report.table("Accuracy", [], caption="")]
+        return [report.table("Accuracy", [], caption=""), *_collection_sections(job, workspace)]
     shown = [
         {
             "known": row["known"],
@@ -260,7 +293,18 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Se
             "Accuracy at a glance", _glance(rows), caption=f"{_measured(job)} by known {_known(job)}."
         ),
         report.table("Accuracy by method", shown, caption=caption),
+        *_collection_sections(job, workspace),
     ]
+
+
+def _collection_sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+    """Show how well each collection got its values, where there are more than two."""
+    caption = (
+        f"{_measured(job)} over the documents whose pair was not known, by the embedding of all collections; the curve "
+        "above is of the first and second alone."
+    )
+    rows = _collections(job, workspace)
+    return [report.table("Accuracy by collection", rows, caption=caption)] if rows else []
 
 
 def _glance(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -302,7 +346,7 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     """Draw all documents in their common space: one layout, by topic or feature and by collection."""
     rows, places, tops, sides = [], [], [], []
     for side, values in zip(sides_of(job), shown_values(job, workspace), strict=True):
-        ids = SIDE_DOCUMENTS.read(workspace, side=side)["id"].to_pylist()
+        ids = ids_of(workspace, side)
         chosen = evenly_spaced(len(ids), job.report.n_map_words)
         chosen = chosen[np.isfinite(values[chosen]).all(axis=1)]
         rows += [ids[row] for row in chosen.tolist()]
@@ -310,7 +354,8 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         tops += group_names(job, workspace, values[chosen])
         sides += [f"{side} collection"] * len(chosen)
     what = "largest topic" if has_topics(job) else "the first feature"
-    titles = {f"Both collections in one space, by {what}": tops, "The same map by collection": sides}
+    every = "All" if job.others else "Both"
+    titles = {f"{every} collections in one space, by {what}": tops, "The same map by collection": sides}
     if job.second is None:
         titles = {f"All documents, by {what}": tops}
     points = np.concatenate(places)
@@ -319,26 +364,19 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
 
 def shown_values(job: TransferJob, workspace: Workspace) -> list[NDArray[Any]]:
     """Return the topics or features of the documents of each collection: known ones of the first, else inferred."""
-    inferred = compute(inferred_output(job).read(workspace))
-    return [inferred] if job.second is None else [compute(known_output(job).read(workspace)), inferred]
+    first, *others = sides_of(job)
+    shown = [known_output(job) if others else inferred_output(job, first)]
+    shown += [inferred_output(job, side) for side in others]
+    return [compute(output.read(workspace)) for output in shown]
 
 
 def _topic_section(job: TransferJob, workspace: Workspace) -> report.Section:
     """Show each topic by its words, its share, and how well it was carried over."""
-    words = outputs.TOPIC_WORDS.read(workspace).to_pydict()
-    scores = {row["topic"]: row for row in outputs.TOPIC_SCORES.read(workspace).to_pylist()}
-    rows = []
-    for topic, top, share in zip(words["topic"], words["words"], words["share"], strict=True):
-        score = scores.get(topic, {})
-        rows.append(
-            {
-                "topic": topic,
-                "words": " ".join(top),
-                "mean share": share,
-                "rmse": score.get("rmse"),
-                "correlation": score.get("correlation"),
-            }
-        )
+    words, scores = outputs.TOPIC_WORDS.read(workspace).to_pydict(), _value_scores(job, workspace)
+    rows = [
+        {"topic": topic, "words": " ".join(top), "mean share": share, **scores.get(topic, {})}
+        for topic, top, share in zip(words["topic"], words["words"], words["share"], strict=True)
+    ]
     caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
     title = "Topics of the first collection"
     shares = dict(zip(value_names(job, workspace), words["share"], strict=True))
@@ -348,9 +386,9 @@ def _topic_section(job: TransferJob, workspace: Workspace) -> report.Section:
 
 def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
     """Show each feature of the table, and how well it was inferred."""
-    scores = {row["feature"]: row for row in scores_output(job).read(workspace).to_pylist()}
+    scores = _value_scores(job, workspace)
     rows = [
-        {**row, **{name: scores.get(number, {}).get(name) for name in ("rmse", "correlation")}}
+        {**row, **scores.get(number, {})}
         for number, row in enumerate(outputs.FEATURE_COLUMNS.read(workspace).to_pylist())
     ]
     caption = (
@@ -360,21 +398,34 @@ def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
     return report.table("Features", rows, caption=caption)
 
 
-def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
-    """Show documents of the second collection with their likeliest counterparts."""
-    first, second = (SIDE_DOCUMENTS.read(workspace, side=side).to_pydict() for side in SIDES)
-    pairs = outputs.PAIRS.read(workspace).to_pylist()
-    truth = {second["id"][pair["second"]]: first["id"][pair["first"]] for pair in pairs}
-    known = {second["id"][pair["second"]] for pair in pairs if pair["known"]}
+def _value_scores(job: TransferJob, workspace: Workspace) -> dict[int, dict[str, float]]:
+    """Return how well each topic or feature was inferred, by its number, for each collection that was judged."""
+    found: dict[int, dict[str, float]] = {}
+    for side in sides_of(job)[1:] or ("second",):
+        whose = f", {side}" if job.others else ""
+        for number, *scores in zip(
+            *scores_output(job, side).read(workspace).to_pydict().values(), strict=True
+        ):
+            names = (f"{name}{whose}" for name in ("rmse", "correlation"))
+            found.setdefault(number, {}).update(zip(names, scores, strict=True))
+    return found
+
+
+def _pair_section(job: TransferJob, workspace: Workspace, side: str) -> report.Section:
+    """Show documents of a collection with their likeliest counterparts in the first."""
+    first, other = (SIDE_DOCUMENTS.read(workspace, side=one).to_pydict() for one in ("first", side))
+    pairs = outputs.of_side(outputs.PAIRS, side).read(workspace).to_pylist()
+    truth = {other["id"][pair[side]]: first["id"][pair["first"]] for pair in pairs}
+    known = {other["id"][pair[side]] for pair in pairs if pair["known"]}
     excerpts = dict(zip(first["id"], first["excerpt"], strict=True))
-    begins = dict(zip(second["id"], second["excerpt"], strict=True))
+    begins = dict(zip(other["id"], other["excerpt"], strict=True))
     names = value_names(job, workspace)
-    aligned = outputs.ALIGNED.read(workspace).to_pylist()
+    aligned = outputs.of_side(outputs.ALIGNED, side).read(workspace).to_pylist()
     left = [row for row in aligned if row["id"] not in known and row["counterpart"]]
     chosen = evenly_spaced(len(left), job.evaluation.n_aligned)
     rows = [
         {
-            "second": row["id"],
+            "document": row["id"],
             "begins": begins[row["id"]],
             "likeliest counterpart": row["counterpart"],
             "which begins": excerpts[row["counterpart"]],
@@ -385,7 +436,7 @@ def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
         for row in (left[i] for i in chosen.tolist())
     ]
     caption = "Documents evenly from first to last of those whose pair was not known."
-    title = "Documents and their counterparts"
+    title = f"Documents{f' of the {side} collection' if job.others else ''} and their counterparts"
     return report.first_rows(rows, lambda some: report.table(title, some, caption=caption))
 
 

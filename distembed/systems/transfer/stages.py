@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -32,11 +34,14 @@ from distembed.stages.collections import (
     check_pairs,
     check_stop_words,
     check_vectors,
+    groups_of,
     parallel_sizes,
     run_side_tokens,
     run_terms,
     side_parameters,
+    side_section,
     sides_of,
+    stage_of,
     term_parameters,
 )
 from distembed.storage.workspace import Workspace
@@ -46,6 +51,7 @@ from distembed.systems.transfer.alignment import (
     link_parameters,
     model_of,
     n_edges,
+    pair_parameters,
     plan_embedding,
     plan_graphs,
     plan_links,
@@ -77,7 +83,7 @@ from distembed.systems.transfer.features import (
     scores_output,
     sets_of,
     terms_of,
-    texts_of,
+    text_of,
     vector_parameters,
 )
 from distembed.systems.transfer.job import TransferJob
@@ -88,23 +94,23 @@ Floats = NDArray[np.float64]
 
 def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of every method for each draw of known pairs, or of known documents of one collection."""
-    options = job.evaluation
-    share = max(options.shares, default=0.0)
+    options, sides = job.evaluation, groups_of(job)[0]
+    share, n_documents = max(options.shares, default=0.0), [sizes.n_of.get(side, 0) for side in SIDES]
     cost = methods_cost(
         model_of(job),
-        sets_of(job, sizes),
+        sets_of(job, sizes, sides),
         n_values(job, sizes),
-        n_edges=n_edges(job, sizes),
-        n_pairs=1 + int(share * min(sizes.n_first, sizes.n_second)),
+        n_edges=n_edges(job, sizes, sides),
+        n_pairs=1 + int(share * min(n_documents)),
         n_draws=len(options.shares) * options.n_seeds,
         printed_rounds=options.printed_rounds,
     )
-    task = max(cost.task_bytes, ranking_bytes(sizes.n_first, sizes.n_second))
+    task = max(cost.task_bytes, ranking_bytes(*n_documents))
     return cost._replace(task_bytes=task, exact=sizes.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
-    """Judge every method on the pairs not known, over shares and draws of the known ones."""
+    """Judge every method on the pairs not known of the first and second, over shares and draws of the known ones."""
     options = ctx.job.evaluation
     sets = _two_sets(ctx)
     table = outputs.PAIRS.read(ctx.workspace)
@@ -120,8 +126,20 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         rows += [{**draw, **score._asdict()} for score in _scores(ctx, sets, pairs, n_known, seed)]
         ctx.progress("evaluation")(done + 1, len(cells))
     ctx.store_table(outputs.SCORES, pa.Table.from_pylist(rows, scores_schema()))
-    ctx.store_table(scores_output(ctx.job), _value_scores(ctx.job, ctx.workspace))
-    return {"n_draws": len(cells) if len(pairs) > 1 else 0, "n_pairs": len(pairs)}
+    facts = {"n_draws": len(cells) if len(pairs) > 1 else 0, "n_pairs": len(pairs)}
+    return facts | _judge_embedding(ctx)
+
+
+def _judge_embedding(ctx: Context) -> dict[str, Any]:
+    """Store how well the embedding itself inferred each value of each collection; return a summary of three or more."""
+    job, facts = ctx.job, {}
+    for side in sides_of(job)[1:]:
+        inferred, true, mean = _unknown_pairs(job, ctx.workspace, side)
+        ctx.store_table(scores_output(job, side), scores_by_column(job, inferred, true))
+        if job.others and len(true):
+            error, of_mean = (score_transfer(guess, true).rmse for guess in (inferred, mean))
+            facts[side] = {"judged": len(true), "embedding": error, "column_mean": of_mean}
+    return {"collections": facts} if facts else {}
 
 
 def scores_schema() -> pa.Schema:
@@ -208,13 +226,14 @@ def method_names(job: TransferJob) -> list[str]:
     return ["mean", *controls, "alignment", *printed, *matching, "embedding"]
 
 
-def _value_scores(job: TransferJob, workspace: Workspace) -> pa.Table:
-    """Return how well each topic or feature was inferred by the embedding itself, over the pairs not known."""
-    table, known = outputs.PAIRS.read(workspace), first_values(job, workspace)
-    left = ~np.asarray(table["known"]) & ~np.isnan(known[np.asarray(table["first"])]).any(axis=1)
-    inferred = np.asarray(compute(inferred_output(job).read(workspace))) / scale_of(job, workspace)
-    rows = np.asarray(table["second"])[left]
-    return scores_by_column(job, inferred[rows], known[np.asarray(table["first"])[left]])
+def _unknown_pairs(job: TransferJob, workspace: Workspace, side: str) -> tuple[Floats, Floats, Floats]:
+    """Return for each pair that is not known what the embedding inferred, what is true, and the mean of the first."""
+    table, known = outputs.of_side(outputs.PAIRS, side).read(workspace), first_values(job, workspace)
+    true = known[np.asarray(table["first"])]
+    left = ~np.asarray(table["known"]) & ~np.isnan(true).any(axis=1)
+    inferred = np.asarray(compute(inferred_output(job, side).read(workspace))) / scale_of(job, workspace)
+    mean = np.broadcast_to(np.nanmean(known, axis=0), true[left].shape)
+    return inferred[np.asarray(table[side])[left]], true[left], mean
 
 
 def scores_by_column(job: TransferJob, inferred: Floats, true: Floats) -> pa.Table:
@@ -283,21 +302,21 @@ def _hidden_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[Met
     return sorted(scores, key=lambda score: order.index(score.method)), found["embedding"][hidden]
 
 
-def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of tokenizing both collections, whose texts are read again for their beginnings."""
+def plan_tokens(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
+    """Return the plan of tokenizing some collections, whose texts are read again for their beginnings."""
     costs = [
-        tokens_cost(text, partition_bytes=getattr(job, side).partition_bytes)
-        for side, text in zip(sides_of(job), texts_of(job, sizes), strict=True)
+        tokens_cost(text_of(sizes, side), partition_bytes=side_section(job, side).partition_bytes)
+        for side in sides
     ]
     cost = add_costs(costs)
-    excerpts = EXCERPT_CHARACTERS * sizes.n_documents
+    excerpts = EXCERPT_CHARACTERS * sum(sizes.n_of[side] for side in sides)
     return cost._replace(read_bytes=2 * cost.read_bytes, written_bytes=cost.written_bytes + excerpts)
 
 
-def plan_terms(job: TransferJob, sizes: ParallelSizes) -> Cost:
+def plan_terms(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
     """Return the plan of choosing words and weighing documents."""
     block_memory, costs = job.resources.block_memory, []
-    for text, terms in zip(texts_of(job, sizes), terms_of(job, sizes), strict=True):
+    for text, terms in ((text_of(sizes, side), terms_of(sizes, side)) for side in sides):
         n_words, n_blocks = terms.n_columns, document_blocks(text, block_memory)
         shape = terms.n_rows, n_words
         costs += [
@@ -314,21 +333,60 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job: pairs and links of documents only where there are two collections."""
     fit = fit_parameters("alignment")
     judge = fit_parameters("evaluation", "alignment")
-    pairs = StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs, check_pairs)
-    links = StageSpec("links", ("vectors", "pairs"), link_parameters, run_links, plan_links)
-    fitted = (known_output(job).name, "graphs", "links")
+    # Pairs come before all that takes long: an id that occurs twice, or a faulty file of pairs, is found there.
+    tokens, terms, pairs, vectors, graphs, links = zip(*map(_stages_of, groups_of(job)), strict=True)
+    fitted = (known_output(job).name, *(spec.name for spec in (*graphs, *links)))
+    judged = ("embedding", *(spec.name for spec in pairs))
     found = (
-        StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens, check_collections),
-        StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms, check_stop_words),
-        pairs,  # before all that takes long: an id that occurs twice, or a faulty file of pairs, is found here
-        StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors, check_vectors),
+        *tokens,
+        *terms,
+        *pairs,
+        *vectors,
         _values_stage(job),
-        StageSpec("graphs", ("terms", "vectors"), graph_parameters, run_graphs, plan_graphs),
-        links,
+        *graphs,
+        *links,
         StageSpec("embedding", fitted, fit, run_embedding, plan_embedding),
-        StageSpec("evaluation", ("embedding", "pairs"), judge, run_evaluation, plan_evaluation),
+        StageSpec("evaluation", judged, judge, run_evaluation, plan_evaluation),
     )
     return found if job.second is not None else _of_one_collection(found)
+
+
+def _stages_of(sides: tuple[str, ...]) -> tuple[StageSpec, ...]:
+    """Return the stages of the first two collections, or those of a further one, which is joined to the first."""
+    side = sides[-1]
+    tokens, terms, pairs, vectors, graphs, links = (
+        stage_of(kind, side) for kind in ("tokens", "terms", "pairs", "vectors", "graphs", "links")
+    )
+    return (
+        _stage(tokens, (), side_parameters, run_side_tokens, plan_tokens, check_collections, sides=sides),
+        _stage(terms, (tokens,), term_parameters, run_terms, plan_terms, check_stop_words, sides=sides),
+        _stage(pairs, ("terms", terms), pair_parameters, run_pairs, plan_pairs, check_pairs, side=side),
+        _stage(vectors, (terms,), vector_parameters, run_vectors, plan_vectors, check_vectors, sides=sides),
+        StageSpec(
+            graphs,
+            (terms, vectors),
+            graph_parameters,
+            partial(run_graphs, sides=sides),
+            partial(plan_graphs, sides=sides),
+        ),
+        StageSpec(
+            links,
+            _once("vectors", vectors, pairs),
+            link_parameters,
+            partial(run_links, side=side),
+            partial(plan_links, side=side),
+        ),
+    )
+
+
+def _stage(name: str, inputs: tuple[str, ...], *functions: Callable[..., Any], **of: Any) -> StageSpec:
+    """Return a stage whose functions are told which collections it is of."""
+    parameters, run, plan, check = (partial(function, **of) for function in functions)
+    return StageSpec(name, _once(*inputs), parameters, run, plan, check)
+
+
+def _once(*names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
 
 
 def _values_stage(job: TransferJob) -> StageSpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,16 +16,20 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks
 from distembed.linalg.chunks import evenly_spaced
-from distembed.stages.collections import SIDE_DOCUMENTS, SIDES, sides_of
+from distembed.stages.collections import SIDE_DOCUMENTS, sides_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
-from distembed.systems.transfer.features import group_names, has_topics, in_memory, value_names
+from distembed.systems.transfer.features import (
+    group_names,
+    has_topics,
+    in_memory,
+    inferred_output,
+    known_output,
+    value_names,
+)
 from distembed.systems.transfer.job import TransferJob
 from distembed.systems.transfer.report import shown_values
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
-
-TOPIC_ARRAYS = dict(zip(SIDES, (outputs.TOPICS, outputs.SECOND_TOPICS), strict=True))
-"""The array of each collection that holds the shares of the topics in its documents."""
 
 DOCUMENT_COLUMNS = pa.schema(
     [
@@ -54,27 +59,29 @@ FEATURE_COLUMNS = pa.schema(
 
 
 def documents_table(job: TransferJob, workspace: Workspace) -> Table:
-    """Return the documents with their topics or features; of a second collection also the likeliest counterpart."""
-    return _topic_table(workspace) if has_topics(job) else _feature_table(job, workspace)
+    """Return the documents with their topics or features; of all but the first collection also the counterpart."""
+    return _topic_table(job, workspace) if has_topics(job) else _feature_table(job, workspace)
 
 
-def _topic_table(workspace: Workspace) -> Table:
-    """Return the documents of both collections with their topics."""
-    shapes = [output.read(workspace).shape for output in TOPIC_ARRAYS.values()]
-    n_rows, n_topics = sum(n for n, _ in shapes), shapes[0][1]
+def _topic_table(job: TransferJob, workspace: Workspace) -> Table:
+    """Return the documents of all collections with their topics."""
+    sides = sides_of(job)
+    shares = {side: known_output(job) if side == "first" else inferred_output(job, side) for side in sides}
+    arrays = {side: output.read(workspace) for side, output in shares.items()}
+    n_rows, n_topics = sum(len(array) for array in arrays.values()), arrays["first"].shape[1]
     return Table(
         DOCUMENT_COLUMNS,
         Numbers("weight", n_topics, as_lists=False),
         n_rows,
-        (piece for side in SIDES for piece in _documents(workspace, side)),
-        f"{plural(n_rows, 'document')} of two collections and {plural(n_topics, 'topic')}",
+        (piece for side, array in arrays.items() for piece in _documents(workspace, side, array)),
+        f"{plural(n_rows, 'document')} of {plural(len(sides), 'collection')} and {plural(n_topics, 'topic')}",
     )
 
 
-def _documents(workspace: Workspace, side: str) -> Iterator[Piece]:
+def _documents(workspace: Workspace, side: str, array: da.Array) -> Iterator[Piece]:
     """Yield the documents of a collection."""
-    aligned = outputs.ALIGNED.read(workspace) if side == "second" else None
-    rows = rows_of_blocks(TOPIC_ARRAYS[side].read(workspace))
+    aligned = _aligned_of(workspace, side)
+    rows = rows_of_blocks(array)
     first = 0
     for columns, shares in paired(workspace.batches(f"{side}_documents"), rows):
         assert shares is not None
@@ -102,20 +109,24 @@ def _feature_table(job: TransferJob, workspace: Workspace) -> Table:
 def _feature_rows(job: TransferJob, workspace: Workspace, side: str, schema: pa.Schema) -> pa.Table:
     """Return the documents of a collection with their features."""
     documents = SIDE_DOCUMENTS.read(workspace, side=side)
-    inferred = outputs.INFERRED_FEATURES if side == "first" else outputs.SECOND_FEATURES
-    values = in_memory(inferred.read(workspace))
+    values = in_memory(inferred_output(job, side).read(workspace))
     origin = np.full(len(values), "inferred", object)
     if side in job.features.tables():
         known = outputs.FEATURES if side == "first" else outputs.SECOND_KNOWN_FEATURES
         given = in_memory(known.read(workspace))
         is_known = ~np.isnan(given).any(axis=1)
         values, origin[is_known] = np.where(is_known[:, None], given, values), "known"
-    aligned = outputs.ALIGNED.read(workspace) if side == "second" else None
+    aligned = _aligned_of(workspace, side)
     named = [documents[name] for name in ("id", "title", "label")]
     partners = _partners(aligned, 0, len(values))
     sides = pa.array([side] * len(values))
     columns = [sides, *named, pa.array(origin), *partners, *map(pa.array, values.astype(np.float64).T)]
     return pa.table(columns, schema=schema)
+
+
+def _aligned_of(workspace: Workspace, side: str) -> pa.Table | None:
+    """Return the likeliest counterparts of the documents of a collection, none of the first."""
+    return None if side == "first" else outputs.of_side(outputs.ALIGNED, side).read(workspace)
 
 
 def _largest(shares: NDArray[np.float32]) -> pa.Array:
@@ -169,7 +180,7 @@ NO_TOPIC = "no topic"
 
 
 def items(job: TransferJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
-    """Return the documents of both collections, evenly from first to last, with their likeliest counterparts."""
+    """Return the documents of all collections, evenly from first to last, with their likeliest counterparts."""
     sides = sides_of(job)
     tables = [SIDE_DOCUMENTS.read(workspace, side=side).to_pydict() for side in sides]
     ids = [table["id"] for table in tables]
@@ -180,8 +191,8 @@ def items(job: TransferJob, workspace: Workspace, *, n_points: int = MAX_POINTS)
     values = np.concatenate(shown_values(job, workspace))
     names_of_sides = np.repeat([f"{side} collection" for side in sides], [len(one) for one in ids])
     begins = [text for table in tables for text in table["excerpt"]]
-    by_side = [by_category("collection", names_of_sides[rows].tolist())] if len(sides) == 2 else []
-    pairs = [_counterparts(workspace, ids)] if len(sides) == 2 else []
+    by_side = [by_category("collection", names_of_sides[rows].tolist())] if len(sides) > 1 else []
+    pairs = [_counterparts(workspace, dict(zip(sides, ids, strict=True)))] if len(sides) > 1 else []
     return Items(
         job.job.title,
         "document",
@@ -203,15 +214,17 @@ def _groups(job: TransferJob, workspace: Workspace, values: NDArray[Any]) -> lis
     return [next(names) if one else NO_TOPIC for one in known.tolist()]
 
 
-def _counterparts(workspace: Workspace, ids: list[list[str]]) -> sp.csr_array:
-    """Return the probability of each likeliest counterpart, the documents of the first collection before the second."""
-    place = {name: row for row, name in enumerate(ids[0])}
+def _counterparts(workspace: Workspace, ids: dict[str, list[str]]) -> sp.csr_array:
+    """Return the probability of each likeliest counterpart; documents are in the order of the collections."""
+    place = {name: row for row, name in enumerate(ids["first"])}
+    tables = [_aligned_of(workspace, side) for side in ids]
+    aligned = [pair for table in tables if table is not None for pair in table.to_pylist()]
     found = [
-        (len(ids[0]) + row, place[pair["counterpart"]], pair["probability"])
-        for row, pair in enumerate(outputs.ALIGNED.read(workspace).to_pylist())
+        (len(place) + row, place[pair["counterpart"]], pair["probability"])
+        for row, pair in enumerate(aligned)
         if pair["counterpart"]
     ]
-    n = sum(map(len, ids))
-    second, first, probability = zip(*found, strict=True) if found else ((), (), ())
-    there = sp.coo_array((probability, (second, first)), shape=(n, n))
+    n = sum(map(len, ids.values()))
+    other, first, probability = zip(*found, strict=True) if found else ((), (), ())
+    there = sp.coo_array((probability, (other, first)), shape=(n, n))
     return sp.csr_array(there + there.T, dtype=np.float64)

@@ -1,0 +1,232 @@
+"""The transfer job with a third collection, which has other words, fewer documents and another order."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import distembed as de
+from distembed.evaluation.transfer import score_transfer
+from distembed.job.load import load_job
+from distembed.job.opening import open_job
+from distembed.job.planning import plan_job
+from distembed.job.stage import whole_sparse
+from distembed.manifold.correspondences import shared_values
+from distembed.manifold.propagation import CANDIDATES
+from distembed.neighbors.graphs import joint_adjacency
+from distembed.stages.collections import parallel_sizes
+from distembed.systems.transfer import outputs, views
+from distembed.systems.transfer.alignment import n_edges
+from distembed.systems.transfer.job import TAKEN, TransferJob
+from distembed.systems.transfer.stages import SYSTEM
+from tests.commands import job_fixtures, run, succeed, untimed
+from tests.small_jobs.transfer import JOB, N_DOCUMENTS, records
+from tests.systems.test_transfer_features import COLUMNS, values, write_table
+from tests.systems.test_transfer_job import words_of
+
+SIDES = ("first", "second", "third")
+
+
+def write(folder: Path) -> None:
+    """Write the small job with a collection of 90 of its documents, in other words, in another order."""
+    (folder / "both.jsonl").write_text("\n".join(map(json.dumps, records())) + "\n")
+    third = [records()[row] for row in np.random.default_rng(7).permutation(N_DOCUMENTS)[:90]]
+    lines = [{"id": one["id"], "text": re.sub(r"\be", "f", one["one"][10:])} for one in third]
+    (folder / "third.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    (folder / "job.toml").write_text(JOB + "[others.third]\npaths = ['third.jsonl']\n")
+
+
+job, finished, copy = job_fixtures("transfer-others", write)
+
+
+def ran(output: str) -> list[str]:
+    return re.findall(r"^(\w+) +\S+ s  ", untimed(output), re.MULTILINE)
+
+
+def test_the_job_is_the_library_on_one_joint_graph(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    graphs = [whole_sparse(workspace.array(f"{side}_graph")) for side in SIDES]
+    second, third = (whole_sparse(workspace.array(name)) for name in ("links", "third_links"))
+    topics = workspace.array("topics").compute()
+    shared = [shared_values(topics, links) for links in (second, third)]
+    known = [np.concatenate([both, other[N_DOCUMENTS:]]) for both, other in zip(*shared, strict=True)]
+    joint = joint_adjacency(graphs, {(0, 1): second, (0, 2): third})
+    model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(joint, *known)
+    bounds = np.cumsum([0, *(graph.shape[0] for graph in graphs)])
+    for side, rows in zip(SIDES, map(slice, bounds[:-1], bounds[1:]), strict=True):
+        found = workspace.array(f"{side}_embedding").compute()
+        np.testing.assert_allclose(found, model.embedding_[rows], atol=1e-6)
+        if side != "first":
+            inferred = workspace.array(f"{side}_topics").compute()
+            np.testing.assert_allclose(inferred, model.features_[rows], atol=1e-6)
+
+
+def test_known_pairs_of_the_third_are_its_own(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    first, third = (workspace.table(f"{side}_documents")["id"].to_pylist() for side in ("first", "third"))
+    pairs = workspace.table("third_pairs").to_pylist()
+    assert len(pairs) == len(third) == 90
+    assert all(first[pair["first"]] == third[pair["third"]] for pair in pairs)
+    links = whole_sparse(workspace.array("third_links"))
+    known = [(pair["first"], pair["third"]) for pair in pairs if pair["known"]]
+    assert len(known) == round(0.15 * 90)
+    assert all(links[pair] == 1 for pair in known)
+    aligned = workspace.table("third_aligned").to_pydict()
+    assert aligned["id"] == third
+    assert np.mean([a == b for a, b in zip(third, aligned["counterpart"], strict=True)]) > 0.9
+
+
+def test_the_run_and_the_report_say_how_well_the_third_got_its_topics(finished: tuple[Path, str]) -> None:
+    workspace, output = de.Workspace.open(finished[0]), finished[1]
+    assert "120 documents with topics and 210 without; 32 of 210 pairs were known." in output
+    pairs = [pair for pair in workspace.table("third_pairs").to_pylist() if not pair["known"]]
+    topics = workspace.array("topics").compute()
+    true = topics[[pair["first"] for pair in pairs]]
+    found = workspace.array("third_topics").compute()[[pair["third"] for pair in pairs]]
+    scores, mean = score_transfer(found, true), score_transfer(0 * true + topics.mean(axis=0), true)
+    assert scores.rmse < 0.4 * mean.rmse
+    assert f"third{scores.rmse:>42.4f}{mean.rmse:>13.4f}{len(pairs):>11}" in output
+    np.testing.assert_allclose(workspace.table("third_topic_scores")["rmse"], scores.topic_rmse)
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    for words in (
+        "All collections in one space, by largest topic",
+        "Accuracy by collection",
+        "rmse, third",
+        "Documents of the second collection and their counterparts",
+        "Documents of the third collection and their counterparts",
+        "third documents",
+    ):
+        assert words in page
+
+
+def test_export_and_explorer_have_the_documents_of_all_three(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    done = run("export", finished[0], "--to", tmp_path / "documents.parquet")
+    assert done.output.startswith("330 documents of 3 collections and 4 topics in ")
+    rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
+    workspace = de.Workspace.open(finished[0])
+    own = [row for row in rows if row["collection"] == "third"]
+    aligned = workspace.table("third_aligned").to_pylist()
+    assert [(row["id"], row["counterpart"]) for row in own] == [
+        (row["id"], row["counterpart"]) for row in aligned
+    ]
+    assert [row["weight_2"] for row in own] == workspace.array("third_topics").compute()[:, 2].tolist()
+    items = views.items(open_job(workspace.url), workspace)
+    assert (len(items.names), len(items.colorings[1].key)) == (330, 3)
+    near = items.lists[0]
+    for row, pair in enumerate(aligned[:20], start=240):
+        assert items.names[near.rows[row][0]] == pair["counterpart"]
+        assert row in near.rows[near.rows[row][0]]
+
+
+def test_only_what_depends_on_the_third_is_computed_again(job: Path, copy: Path, tmp_path: Path) -> None:
+    lines = (job.parent / "third.jsonl").read_text().splitlines()[:80]
+    (tmp_path / "fewer.jsonl").write_text("\n".join(lines))
+    setting = f"others.third.paths=['{tmp_path}/fewer.jsonl']"
+    done = succeed("run", job, "--workspace", copy, "--replace", "--set", setting)
+    kinds = ("tokens", "terms", "pairs", "vectors", "graphs", "links")
+    assert ran(done.output) == [*(f"third_{kind}" for kind in kinds), "embedding", "evaluation"]
+    pairs = [
+        "first,third,confidence",
+        *(f"doc {row},doc {row},{1 - row / 200}" for row in (7, 9, 20, 23, 31)),
+    ]
+    ids = {json.loads(line)["id"] for line in lines}
+    (tmp_path / "pairs.csv").write_text(
+        "\n".join(line for line in pairs if line.split(",")[1] in {*ids, "third"})
+    )
+    own = f"others.third.pairs='{tmp_path}/pairs.csv'"
+    done = succeed("run", job, "--workspace", copy, "--replace", "--set", setting, "--set", own)
+    assert ran(done.output) == ["third_pairs", "third_links", "embedding", "evaluation"]
+    workspace = de.Workspace.open(copy)
+    known = [pair["confidence"] for pair in workspace.table("third_pairs").to_pylist() if pair["known"]]
+    assert known
+    assert all(confidence in {1 - row / 200 for row in (7, 9, 20, 23, 31)} for confidence in known)
+    assert sum(workspace.table("pairs")["known"].to_pylist()) == 18
+
+
+def test_features_of_a_table_are_carried_to_the_third(job: Path, copy: Path, tmp_path: Path) -> None:
+    table = write_table(tmp_path / "values.csv", range(100), known=values())
+    words = words_of({"features.path": str(table), "evaluation.n_seeds": 1})
+    succeed("run", job, "--workspace", copy, "--replace", *words)
+    workspace = de.Workspace.open(copy)
+    pairs = workspace.table("third_pairs").to_pylist()
+    left = [pair for pair in pairs if not pair["known"] and pair["first"] < 100]
+    true = values()[[pair["first"] for pair in left]]
+    found = workspace.array("third_features").compute()[[pair["third"] for pair in left]]
+    error = np.sqrt(((found - true) ** 2).mean(axis=0)) / values()[:100].std(axis=0)
+    assert max(error) < 0.7
+    np.testing.assert_allclose(workspace.table("third_feature_scores")["rmse"], error, rtol=1e-5)
+    run("export", copy, "--to", tmp_path / "documents.parquet")
+    rows = [
+        row
+        for row in pq.read_table(tmp_path / "documents.parquet").to_pylist()
+        if row["collection"] == "third"
+    ]
+    assert {row["origin"] for row in rows} == {"inferred"}
+    np.testing.assert_allclose(
+        [row[COLUMNS[0]] for row in rows], workspace.array("third_features").compute()[:, 0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"others.known.paths": ["third.jsonl"]}, "others.known has a name that outputs of every job have"),
+        ({"others.A-b.paths": ["third.jsonl"]}, "others.A-b"),
+        ({"others.third.text_fild": "text"}, "did you mean text_field?"),
+        ({"others.third.id_field": "text"}, "give others.third.pairs, a table of pairs"),
+        ({"others.third.pairs": "both.jsonl"}, "both.jsonl has no column 'first'"),
+        ({"others.third.paths": ["absent.jsonl"]}, "absent.jsonl"),
+        ({"others.third.stop_words_file": "absent.txt"}, "absent.txt"),
+        (
+            {"representation.kind": "psdvec", "first.vectors": "v", "second.vectors": "v"},
+            "give others.third.vectors, a workspace or a vector file",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(
+    job: Path, copy: Path, settings: dict[str, object], message: str
+) -> None:
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert done.exit_code in (1, 2)
+    assert message in done.output.splitlines()[-1]
+
+
+def test_no_further_collection_has_outputs_of_another_name() -> None:
+    of_side = {output.name for output in SYSTEM.outputs if output.name.startswith("{side}_")}
+    own = {output.name for output in SYSTEM.outputs} - of_side
+    ends = {name.removeprefix("{side}") for name in of_side}
+    used = {name.removesuffix(end) for name in own for end in ends if name.endswith(end)}
+    assert used | {*outputs.PAIRS.columns} == {*TAKEN}
+
+
+def test_a_further_collection_needs_a_second(job: Path, tmp_path: Path) -> None:
+    text = job.read_text().replace('[second]\npaths = ["both.jsonl"]\ntext_field = "two"\n', "")
+    assert "[second]" not in text
+    (tmp_path / "job.toml").write_text(text)
+    done = run("plan", tmp_path / "job.toml")
+    assert (done.exit_code, "there is no second: give it as [second]" in done.output) == (2, True)
+
+
+def test_a_share_has_an_effect_where_the_third_has_no_file_of_pairs(job: Path) -> None:
+    assert load_job(job, settings=("pairs.path='p.csv'", "pairs.share=0.5")).idle == ()
+
+
+def test_the_plan_counts_the_third(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
+    planned = load_job(job, workspace=str(tmp_path / "none"))
+    three = plan_job(planned)
+    assert three.sizes.startswith("about 120, about 120 and about 90 documents, ")
+    assert three.stages["third_graphs"].tasks > 0
+    two = plan_job(TransferJob.model_validate(planned.model_dump() | {"others": {}}))
+    assert three.stages["embedding"].shared_bytes > 1.3 * two.stages["embedding"].shared_bytes
+    sizes = parallel_sizes(planned, None)
+    edges = [n_edges(TransferJob.model_validate(planned), sizes, sides) for sides in (SIDES[:2], SIDES)]
+    assert edges[1] - edges[0] > 2 * CANDIDATES * 90
+    counted = plan_job(load_job(job, workspace=str(finished[0])))
+    assert counted.sizes.startswith("120, 120 and 90 documents, ")
