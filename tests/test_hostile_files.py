@@ -16,6 +16,7 @@ import pytest
 import distembed as de
 from distembed.corpus.stop_words import read_stop_words
 from distembed.evaluation.bias import read_association_tests
+from distembed.formats import tables
 from distembed.job.load import load_job
 from tests.campaigns import _samples
 from tests.campaigns.fuzzing import outcome
@@ -81,6 +82,17 @@ def test_a_hostile_file_is_refused_in_a_sentence_that_names_it(
     file = tmp_path / name
     file.write_bytes(data)
     assert outcome(read, file) == "refused"
+
+
+def test_a_head_that_asks_for_more_than_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(_file: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(tables.npy, "read_array_header_2_0", ask)
+    (tmp_path / "m.npy").write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\xff")
+    assert outcome(_samples.read_matrix, tmp_path / "m.npy") == "refused"
 
 
 @pytest.mark.parametrize("name", ["zlib", "punycode", "idna", "undefined", "unicode_escape"])

@@ -387,7 +387,10 @@ def npy_header(file: Any) -> tuple[Any, bool, np.dtype[Any]]:
     """Read the head of an npy file: its shape, whether it is stored by columns, and its dtype."""
     version = npy.read_magic(file)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    return read(file)
+    try:
+        return read(file)
+    except MemoryError as error:  # for as many bytes as it says that it has
+        raise ValueError("its head is cut off") from error
 
 
 def member_header(arrays: Any, name: str) -> tuple[Any, np.dtype[Any]]:

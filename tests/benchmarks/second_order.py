@@ -80,7 +80,9 @@ def main(place: str, norms: str) -> None:
         own, other = (cosines(rows, cues[kept], ends[kept]) for ends in (targets, others))
         wins = np.where(own == other, 0.5, own > other)
         shares = [wins[some].mean() for some in (direct[kept], ~direct[kept])]
-        tell(f"{name.removeprefix('space_')}: {shares[0]:.3f} of the first order, {shares[1]:.3f} of the others")
+        tell(
+            f"{name.removeprefix('space_')}: {shares[0]:.3f} of the first order, {shares[1]:.3f} of the others"
+        )
 
 
 if __name__ == "__main__":
