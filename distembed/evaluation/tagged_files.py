@@ -120,7 +120,7 @@ def read_tagged(path: Path) -> TaggedWords:
     Raises
     ------
     ValueError
-        If a line has another number of columns than the first one, or its last column is no tag.
+        If there is no line with a word, one has another number of columns than the first, or its last is no tag.
     """
     rows, starts = list[list[str]](), [0]
     for number, line in enumerate(text_of(path).splitlines(), start=1):
@@ -130,6 +130,8 @@ def read_tagged(path: Path) -> TaggedWords:
             continue
         _check(f"{path}, line {number}", line, row, rows[0] if rows else row)
         rows.append(row)
+    if not rows:
+        raise ValueError(f"{path} has no words: give a word with its tag on each line")
     columns = [list(column) for column in zip(*rows, strict=True)]
     bounds = np.array(starts if starts[-1] == len(rows) else [*starts, len(rows)], np.int64)
     return TaggedWords(columns[0], columns[-1], columns[1:-1], bounds)

@@ -59,6 +59,7 @@ def test_a_large_file_of_tagged_words_is_no_file_of_classified_texts(tmp_path):
     [
         ("a B-X\nb\n", r"line 2: 'b' has 1 columns and the first line has 2; give every word the same"),
         ("a B-X\n\nb NN\n", "line 3: the last column is 'NN', which is no tag; write O, or B-"),
+        ("\n \n-DOCSTART- -X-\n", "f.conll has no words: give a word with its tag"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, text, message):
