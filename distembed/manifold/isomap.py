@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 from distembed.costs import Cost
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, shared
 from distembed.linalg.eigen import fix_signs
-from distembed.neighbors.costs import EDGE_BYTES
+from distembed.neighbors.costs import EDGE_BYTES, GRAPH_COPIES
 from distembed.neighbors.graph_blocks import unit_squares
 from distembed.neighbors.graphs import components
 
@@ -23,12 +23,12 @@ Float64s = NDArray[np.float64]
 
 LANDMARKS_PER_TASK = 32
 """Landmarks whose paths one task seeks."""
-PLACED_BYTES = 2**23
-"""Bytes of the distances of the rows that one task places."""
 VERTEX_BYTES = 96
 """Bytes of a vertex in the heap of a search for paths."""
 DENSE_COPIES = 5
 """Copies of the distances between landmarks while their eigenvectors are found."""
+PLACED_COPIES = 3
+"""Copies of the coordinates: the sum, what a block of landmarks adds to it, and the result."""
 LEAST_SHARE = 1e-9
 """Eigenvalues below this share of the largest count as zero."""
 
@@ -76,23 +76,15 @@ def isomap(
     landmarks = np.sort(drawn)
     squares = checkpoint("paths", lambda: _path_squares(lengths, landmarks))
     between = compute(squares[:, landmarks])
-    placed = np.zeros((graph.shape[0], k))
     with one_blas_thread():
         scaling = _scaling(between, k)
-    n_together = max(1, PLACED_BYTES // (8 * landmarks.size))
-    rows = squares.T.rechunk((n_together, -1))
-    placed[used] = compute(
-        map_blocks(
-            _place,
-            rows,
-            mean=between.mean(axis=0),
-            scaling=scaling,
-            chunks=(rows.chunks[0], (k,)),
-            dtype=np.float64,
-            meta=np.empty((0, 0)),
-        )
-    )
-    return placed
+        placed = np.tile(between.mean(axis=0) @ scaling, (used.size, 1))
+        for first in range(0, landmarks.size, LANDMARKS_PER_TASK):
+            some = slice(first, first + LANDMARKS_PER_TASK)
+            placed -= compute(squares[some]).T @ scaling[some]
+    spread = np.zeros((graph.shape[0], k))
+    spread[used] = placed / 2
+    return spread
 
 
 def _path_squares(lengths: sp.csr_array, landmarks: NDArray[np.int64]) -> da.Array:
@@ -135,23 +127,13 @@ def _scaling(squares: Float64s, k: int) -> Float64s:
     return np.asarray(fix_signs(vectors[:, :k]) / np.sqrt(values[:k]), np.float64)
 
 
-def _place(squares: Float64s, *, mean: Float64s, scaling: Float64s) -> Float64s:
-    return (mean - squares) @ scaling / 2
-
-
 def isomap_cost(n_rows: int, n_edges: int, k: int, n_landmarks: int) -> Cost:
     """Return what the k dimensions of a graph take: paths from landmarks, which a checkpoint keeps, and scaling."""
     n_landmarks = min(n_landmarks, n_rows)
-    kept, n_tasks = 8 * n_landmarks * n_rows, -(-n_landmarks // LANDMARKS_PER_TASK)
-    searching = 8 * min(LANDMARKS_PER_TASK, n_landmarks) * n_rows + VERTEX_BYTES * n_rows
-    placing = 3 * min(PLACED_BYTES, kept)
-    scaling = DENSE_COPIES * 8 * n_landmarks**2 + 3 * 8 * n_rows * k
-    n_placed = max(1, kept // PLACED_BYTES)
-    return Cost(
-        n_tasks + n_placed,
-        EDGE_BYTES * n_edges + 2 * kept,
-        kept,
-        max(searching, placing),
-        3 * EDGE_BYTES * n_edges + scaling,
-        graphs=2,
-    )
+    kept, n_together = 8 * n_landmarks * n_rows, min(LANDMARKS_PER_TASK, n_landmarks)
+    searching = (8 * n_together + VERTEX_BYTES) * n_rows
+    scaling = DENSE_COPIES * 8 * n_landmarks**2
+    placing = PLACED_COPIES * 8 * n_rows * k
+    n_tasks = -(-n_landmarks // LANDMARKS_PER_TASK)
+    held = GRAPH_COPIES * EDGE_BYTES * n_edges + scaling + placing
+    return Cost(n_tasks, EDGE_BYTES * n_edges + 2 * kept, kept, searching, held)
