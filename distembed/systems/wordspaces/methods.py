@@ -334,10 +334,9 @@ def _eigenmaps_cost(recipe: EigenmapsRecipe, source: SourceSize) -> Cost:
 
 
 def _isomap_cost(recipe: IsomapRecipe, source: SourceSize) -> Cost:
-    model, n_words = _lpp_of(recipe, source.block_memory), source.compared.n_rows
-    n_edges = graph_edges(model, n_words) if source.n_edges is None else source.n_edges
-    graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
-    return add_costs([graph, isomap_cost(n_words, n_edges, recipe.n_components, recipe.n_landmarks)])
+    graph, n_edges = _kept_graph(recipe, source)
+    made = isomap_cost(source.compared.n_rows, n_edges, recipe.n_components, recipe.n_landmarks)
+    return add_costs([graph, made])
 
 
 def _random_projection_cost(recipe: RandomProjectionRecipe, source: SourceSize) -> Cost:
@@ -373,7 +372,12 @@ def neighbors_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
 
 def maps_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
     """Return what the eigenvectors of the graph of a recipe take."""
+    graph, n_edges = _kept_graph(recipe, source)
+    return add_costs([graph, eigenmaps_cost(source.compared.n_rows, n_edges, recipe.n_components)])
+
+
+def _kept_graph(recipe: GraphRecipe, source: SourceSize) -> tuple[Cost, int]:
+    """Return what making the graph of kept neighbors takes, and its edges or the most that there may be."""
     model, n_words = _lpp_of(recipe, source.block_memory), source.compared.n_rows
     n_edges = graph_edges(model, n_words) if source.n_edges is None else source.n_edges
-    graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
-    return add_costs([graph, eigenmaps_cost(n_words, n_edges, recipe.n_components)])
+    return kept_neighborhood_cost(model, source.compared, n_edges=n_edges), n_edges
