@@ -11,11 +11,15 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
 from distembed.corpus.stop_words import read_stop_words
 from distembed.evaluation.bias import read_association_tests
+from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.formats import tables
 from distembed.job.load import load_job
 from tests.campaigns import _samples
@@ -37,10 +41,22 @@ def archive(members: Mapping[str, bytes]) -> bytes:
 PARQUET = b"PAR1" + b"\x15\x04" * 20 + b"\x28\0\0\0PAR1"
 OPEN_HEADER = npy(b"{'descr': '<f4', 'shape': (3,\n")
 NO_CHARACTERS = npy(b"{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }\n", b"\xff\xff\xff\xff")
+CSR = npy(b"{'descr': '|S3', 'fortran_order': False, 'shape': (), }\n", b"csr")
+LARGE = npy(b"{'descr': '<i8', 'fortran_order': False, 'shape': (4294967296,), }\n", bytes(16))
 BOOK = {
     "[Content_Types].xml": b"<Types",
     "xl/workbook.xml": b"<workbook><sheets><sheet r:id=",
 }
+
+
+def parquet_of(text: bytes) -> bytes:
+    file, ends = io.BytesIO(), pa.py_buffer(np.array([0, len(text)], np.int32))
+    words = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(text)])
+    pq.write_table(pa.table({"name": words, "a": [1.5]}), file)
+    return file.getvalue()
+
+
+NO_TEXT = parquet_of(b"s\x80a")
 
 FILES = [
     ("m.npy", OPEN_HEADER, _samples.read_matrix),
@@ -55,10 +71,19 @@ FILES = [
     ("words.parquet", PARQUET, de.Vocabulary.load),
     ("c.parquet", PARQUET, _samples.read_counts),
     ("c.npz", archive({"format.npy": OPEN_HEADER}), _samples.read_counts),
+    ("c.npz", archive({"format.npy": CSR, "shape.npy": LARGE}), _samples.read_counts),
+    ("t.parquet", NO_TEXT, _samples.read_any_table),
+    ("m.parquet", NO_TEXT, _samples.read_matrix),
     ("texts.parquet", PARQUET, _samples.read_records),
     ("v.parquet", PARQUET, de.WordVectors.load),
     ("v.txt", b"3 " + b"1" * 5000 + b"\nsea 1 2\n", de.WordVectors.load),
     ("job.toml", b"[job]\nworkspace = " + b"1" * 5000, load_job),
+    ("job.toml", b"[vocabulary]\nmin_count" + 2000 * b".a" + b" = 1", load_job),
+    (
+        "labeled.jsonl",
+        b'{"text": "sea", "label": "a"}\n' + 10_000 * b"[",
+        lambda path: find_sentence_sets([path]),
+    ),
     ("bias.toml", b"[words]\na = " + b"1" * 5000, read_association_tests),
     ("page.html", b"<p>&#" + b"1" * 5000 + b";</p>", _samples.read_documents),
     ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),

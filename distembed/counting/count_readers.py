@@ -12,6 +12,7 @@ tab and hold items ``neighbor,count,log-probability``. The word of the first lin
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -413,6 +414,10 @@ def _member(path: str, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     """Return a small array of an archive."""
     info = archive.getinfo(f"{name}.npy")
     refuse_bomb(f"{path} ({name})", info.compress_size, info.file_size)
+    with archive.open(info) as member:
+        shape, _, dtype = npy_header(member)
+    if math.prod(shape) * dtype.itemsize > info.file_size:
+        raise CountTableError(f"{path} ends before its member {name} does: copy or save it again")
     with archive.open(info) as member:
         return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
 

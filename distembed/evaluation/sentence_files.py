@@ -142,7 +142,7 @@ def _classified_documents(path: Path) -> ClassifiedTexts | None:
 def _record(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path}, line {number}: {line[:60]!r} is no JSON ({error}); correct the line"
         ) from error

@@ -84,6 +84,8 @@ def whole_table(file: Source, *, columns: Sequence[str] | None = None) -> pa.Tab
     ------
     BombError
         If it takes far more memory than a file of its size should; see `distembed.files.refuse_bomb`.
+    pyarrow.ArrowInvalid
+        If its text is not UTF-8, or a column has codes of no value.
 
     Examples
     --------
@@ -99,7 +101,9 @@ def whole_table(file: Source, *, columns: Sequence[str] | None = None) -> pa.Tab
     opened = ParquetFile(file)
     sizes = [_size_of(opened, group, columns) for group in range(opened.num_row_groups)]
     refuse_bomb(opened.name, sum(size.stored for size in sizes), sum(size.total for size in sizes))
-    return opened.read(None if columns is None else list(columns), use_threads=False)
+    found = opened.read(None if columns is None else list(columns), use_threads=False)
+    found.validate(full=True)
+    return found
 
 
 def read_batches(

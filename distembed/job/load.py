@@ -116,6 +116,8 @@ def _model_at(job: type[Job], parents: Sequence[str]) -> type[BaseModel]:
     return model
 
 
+TOO_DEEP = "{} holds lists or tables inside each other too deeply: no key of a job does"
+
 JOB_BYTES = 16 << 20
 """A job file is no larger: the longest lists of paths and settings take a hundredth."""
 
@@ -205,9 +207,7 @@ def _parsed(text: str, *, name: str) -> dict[str, Any]:
     except ValueError as error:  # numbers of thousands of digits, too
         raise JobError(f"{name} is not valid TOML: {error}") from None
     except (RecursionError, MemoryError):
-        raise JobError(
-            f"{name} holds lists or tables inside each other too deeply: no key of a job does"
-        ) from None
+        raise JobError(TOO_DEEP.format(name)) from None
 
 
 def checked_job(
@@ -226,6 +226,8 @@ def checked_job(
     model, context = _model_of(tree, name), {"folder": folder.resolve()}
     try:
         job = model.model_validate(tree, context=context)
+    except RecursionError:
+        raise JobError(TOO_DEEP.format(name)) from None
     except ValidationError as error:
         raise JobError(public(f"{name}: {_first_fault(error, model, tree)}")) from None
     named: dict[tuple[str, ...], str] = {}

@@ -575,7 +575,8 @@ def _record_from_json(body: Mapping[str, Any]) -> OutputRecord:
     spec = output_from_json(body["spec"])
     _demand(len(body["blocks"]) == len(spec.row_blocks), "the number of blocks")
     blocks = tuple(block_from_json(block, spec, index) for index, block in enumerate(body["blocks"]))
-    return OutputRecord(spec, blocks, files_from_json(body["files"], spec.location), bool(body["dropped"]))
+    _demand(isinstance(body["dropped"], bool), "whether it was dropped")
+    return OutputRecord(spec, blocks, files_from_json(body["files"], spec.location), body["dropped"])
 
 
 @contextlib.contextmanager
