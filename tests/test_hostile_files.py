@@ -58,6 +58,9 @@ def parquet_of(text: bytes) -> bytes:
 
 NO_TEXT = parquet_of(b"s\x80a")
 
+PAGE = "<page><title>Sea</title><ns>0</ns><id>1</id><revision><text>sea{}</page>"
+OPEN_PAGE = f"<mediawiki>{PAGE.format('<?a')}{PAGE.format('</text></revision>')}</mediawiki>".encode()
+
 FILES = [
     ("m.npy", OPEN_HEADER, _samples.read_matrix),
     ("m.npz", archive({"x.npy": OPEN_HEADER}), _samples.read_matrix),
@@ -84,6 +87,13 @@ FILES = [
         b'{"text": "sea", "label": "a"}\n' + 10_000 * b"[",
         lambda path: find_sentence_sets([path]),
     ),
+    (
+        "outliers.csv",
+        b",category,outliers,words\n0,a,\"['tree']\",\"['sea', 'tide'" + 100_000 * b"{" + b']"\n',
+        _samples.read_word_set,
+    ),
+    ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_word_set),
+    ("dump.xml", OPEN_PAGE, _samples.read_documents),
     ("bias.toml", b"[words]\na = " + b"1" * 5000, read_association_tests),
     ("page.html", b"<p>&#" + b"1" * 5000 + b";</p>", _samples.read_documents),
     ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),

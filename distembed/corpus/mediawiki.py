@@ -285,6 +285,7 @@ class PageSource:
         parser = PageParser(self.partition)
         try:
             pieces = list(parser.feed(PAGE + data + PAGE_END))
+            parser.end()
         except expat.ExpatError as error:
             if self.partition.bad_records == "skip" and head is not None:
                 raise xml_error(self.partition, error, f"page {head.group(3).decode()}") from error

@@ -380,6 +380,9 @@ def _read_synonyms(path: Path, lines: Lines) -> SynonymSet:
 def _named_rows(path: Path, columns: Sequence[str], delimiter: str) -> CsvRows:
     """Return the fields of the named columns of each row below the header, with its line."""
     header, rows = _header_and_rows(path, delimiter)
+    missing = next((column for column in columns if column not in header), None)
+    if missing is not None:
+        raise _bad_line(path, 1, delimiter.join(header), f"a column {missing}")
     places = [header.index(column) for column in columns]
     for number, row in rows:
         if len(row) != len(header):
@@ -431,7 +434,7 @@ def _csv_outliers(path: Path, rows: CsvRows) -> OutlierSet:
 def _word_list(path: Path, number: int, literal: str) -> tuple[str, ...]:
     try:
         words = ast.literal_eval(literal)
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:  # also of deep nesting
         raise _bad_line(path, number, literal, "a Python list of words") from error
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise _bad_line(path, number, literal, "a Python list of words")
