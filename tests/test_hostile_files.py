@@ -59,7 +59,7 @@ def parquet_of(text: bytes) -> bytes:
 NO_TEXT = parquet_of(b"s\x80a")
 
 PAGE = "<page><title>Sea</title><ns>0</ns><id>1</id><revision><text>sea{}</page>"
-OPEN_PAGE = f"<mediawiki>{PAGE.format('<?a')}{PAGE.format('</text></revision>')}</mediawiki>".encode()
+OPEN_PAGE = f"<mediawiki>{PAGE.format('<?a ')}{PAGE.format('</text></revision>')}</mediawiki>".encode()
 
 FILES = [
     ("m.npy", OPEN_HEADER, _samples.read_matrix),
