@@ -240,6 +240,7 @@ def test_the_workspace_itself_may_be_a_link(tmp_path: Path) -> None:
         (("outputs", "dense", "spec", "dtype"), "evil"),
         (("outputs", "dense", "spec", "dtype"), "|O8"),
         (("outputs", "dense", "blocks", 0, "index"), 1),
+        (("outputs", "dense", "dropped"), 1e308),
         (("inputs",), {"../b": "x"}),
     ],
 )
