@@ -341,7 +341,7 @@ def parquet_sums(table: CountTable, n_cells: int) -> tuple[pa.Array, NDArray[np.
                 for name in COLUMNS[:2]
             ]
             found = pa.concat_tables([found, *sides]).group_by("word").aggregate([("count", "sum")])
-            found = found.rename_columns({"count_sum": "count"}).select(["word", "count"])
+            found = pa.table({"word": found["word"], "count": found["count_sum"]})
             start += batch.num_rows
     return found["word"].combine_chunks(), found["count"].to_numpy()
 

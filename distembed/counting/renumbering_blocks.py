@@ -148,7 +148,8 @@ def _changed(documents, offsets, ids, old, new, before, state, words, reach, end
             _put(out, 0, first, limit)
             _put(out, 1, second, limit)
             n_before, is_apart, n_after = 0, 0, n_after - 1 if first == second else window
-    state[:] = document, position, slot, n_before, is_apart, n_after
+    state[0], state[1], state[2] = document, position, slot
+    state[3], state[4], state[5] = n_before, is_apart, n_after
 
 
 def select_entries(run: Run, chosen: NDArray[np.bool_]) -> Run:
