@@ -8,9 +8,9 @@ a silent default. The sections of one system are in `config.py` of its own folde
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import reduce
 from importlib.util import find_spec
@@ -145,12 +145,10 @@ SIZE = "a size, such as 64MiB"
 
 
 def _parsed_size(value: Any) -> int:
-    if not isinstance(value, int | float | str) or (isinstance(value, float) and math.isnan(value)):
-        raise ValueError(f"this is no size: give {SIZE}")
-    try:
-        return int(parse_bytes(value))
-    except OverflowError as error:
-        raise ValueError(f"this is no size: give {SIZE}") from error
+    if isinstance(value, int | float | str) and str(value) != "nan":
+        with suppress(OverflowError):
+            return int(parse_bytes(value))
+    raise ValueError(f"this is no size: give {SIZE}")
 
 
 Bytes = Annotated[int, BeforeValidator(_parsed_size), Field(gt=0), SIZE]

@@ -144,7 +144,7 @@ def beside(
     for block, scale, start in zip(blocks, scales, starts, strict=True):
         parts += [sp.csr_array((block.shape[0], start - end)), scale * sp.csr_array(block)]
         end = start + block.shape[1]
-    joint = sp.csr_array(sp.hstack([*parts, sp.csr_array((parts[0].shape[0], width - end))], format="csr"))
+    joint = sp.csr_array(sp.hstack([*parts, sp.csr_array((blocks[0].shape[0], width - end))], format="csr"))
     joint.eliminate_zeros()
     joint.sort_indices()
     return joint

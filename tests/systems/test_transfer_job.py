@@ -143,7 +143,7 @@ def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
     links = correspondence_matrix(
         np.column_stack([known["first"], known["second"]]), N_DOCUMENTS, N_DOCUMENTS
     )
-    assert (links != stage_graphs.known_links(workspace)).nnz == 0
+    assert (links != stage_graphs.known_links(workspace, "second")).nnz == 0
 
 
 def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, str], tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def link_parameters(job: TransferJob) -> dict[str, Any]:
     }
 
 
-def known_links(workspace: Workspace, side: str = "second") -> sp.csr_array:
+def known_links(workspace: Workspace, side: str) -> sp.csr_array:
     """Return the known pairs of the first collection and another as a matrix of confidences."""
     table = outputs.of_side(outputs.PAIRS, side).read(workspace)
     rows = np.column_stack([np.asarray(table[name], np.float64) for name in ("first", side, "confidence")])
