@@ -10,7 +10,7 @@ The data path, and the module of each step::
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
-                                         FeaturePreservingEmbedding, SemisupervisedAlignment
+                                         FeaturePreservingEmbedding
     -> vectors     factorization         join_vectors, of several files or models
     -> graphs      neighbors             pairwise_distances, nearest_neighbors; read_distances of a workspace
     -> numbers     evaluation            evaluate, evaluate_tagging, explain_similarity, weat

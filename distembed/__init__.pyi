@@ -21,7 +21,6 @@ from .factorization.nmf import OrthogonalNMF as OrthogonalNMF
 from .factorization.nmf import SemanticNMF as SemanticNMF
 from .factorization.psdvec import PSDVec as PSDVec
 from .factorization.subwords import SubwordMap as SubwordMap
-from .manifold.alignment import SemisupervisedAlignment as SemisupervisedAlignment
 from .manifold.feature_preserving import FeaturePreservingEmbedding as FeaturePreservingEmbedding
 from .manifold.imputation import LatentSemanticImputation as LatentSemanticImputation
 from .manifold.projection import LocalityPreservingProjection as LocalityPreservingProjection

@@ -195,9 +195,6 @@ WORK = {
     "FeaturePreservingEmbedding that propagates": lambda: de.FeaturePreservingEmbedding(
         K, max_iter=3, propagate=True
     ).fit(X, X[:, ::-1], np.abs(X[:, :60]), PAIRS),
-    "SemisupervisedAlignment": lambda: (
-        de.SemisupervisedAlignment(K).fit(X, X[:, ::-1], PAIRS).transfer(np.abs(X))
-    ),
     "SubwordMap": lambda: de.SubwordMap().fit(NAMES, X),
     "nearest words": lambda: VECTORS.most_similar("w1"),
     "analogy": lambda: VECTORS.analogy("w1", "w2", "w3"),

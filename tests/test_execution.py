@@ -25,11 +25,11 @@ from threadpoolctl import threadpool_info
 from distembed import (
     LSA,
     NMF,
+    FeaturePreservingEmbedding,
     LatentSemanticImputation,
     LocalityPreservingProjection,
     PSDVec,
     SemanticNMF,
-    SemisupervisedAlignment,
     execution,
 )
 from distembed.corpus import Tokenizer, Vocabulary, read_corpus
@@ -251,10 +251,13 @@ def test_a_cluster_turns_and_multiplies_row_blocks_with_the_bits_of_one_process(
     np.testing.assert_array_equal(here[1], there[1])
 
 
-def halves(counts):
-    """Two sets of a hundred rows, and the pairs of the first ten."""
+def embedded(counts, _):
+    """Embed two sets of a hundred rows, of which ten are pairs."""
     parts = counts[:100, :20], counts[100:200, 20:40]
-    return *(da.from_array(part, chunks=(30, -1)) for part in parts), [(i, i) for i in range(10)]
+    sets = (da.from_array(part, chunks=(30, -1)) for part in parts)
+    return (
+        FeaturePreservingEmbedding(4).fit(*sets, counts[:100, 40:44], [(i, i) for i in range(10)]).embedding_
+    )
 
 
 def imputed(counts, _):
@@ -275,7 +278,7 @@ FITS = {
     "LocalityPreservingProjection": lambda _, rows: LocalityPreservingProjection(
         8, n_neighbors=5
     ).fit_transform(rows),
-    "SemisupervisedAlignment": lambda counts, _: SemisupervisedAlignment(4).fit(*halves(counts)).embedding_,
+    "FeaturePreservingEmbedding": embedded,
 }
 """What each estimator learns from counts, or from the sparse blocks of their rows."""
 

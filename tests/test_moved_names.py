@@ -11,7 +11,6 @@ import pytest
 @pytest.mark.parametrize(
     ("before", "now", "name"),
     [
-        ("manifold.alignment", "manifold.feature_preserving", "FeaturePreservingEmbedding"),
         ("counting.cooccurrence", "counting.cooccurrence_options", "CooccurrenceOptions"),
         ("counting.cooccurrence", "counting.partial_counts", "PartialCounts"),
         ("storage.stage", "storage.file_items", "FileItem"),

@@ -9,8 +9,7 @@ from sklearn.base import clone
 from distembed.costs import Cost, add_costs
 from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, group_width
-from distembed.manifold.correspondences import JointGraphEstimator
-from distembed.manifold.eigenmaps_costs import START_ROUNDS, eigenmaps_cost
+from distembed.manifold.eigenmaps_costs import eigenmaps_cost
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.inference import AS_PRINTED
 from distembed.manifold.propagation import CANDIDATES, N_ROUNDS, ROWS_AT_ONCE, folds_of
@@ -39,7 +38,9 @@ CONTROL_COPIES = 6
 """Copies of the rows of both sets, in float64, that the methods hold with which an embedding is compared."""
 
 
-def graph_costs(model: JointGraphEstimator, sets: Sequence[RowSizes], *, reread: bool = False) -> list[Cost]:
+def graph_costs(
+    model: FeaturePreservingEmbedding, sets: Sequence[RowSizes], *, reread: bool = False
+) -> list[Cost]:
     """Return what the graph of the neighbors within each set takes; `reread` is that of `search_cost`."""
     return [
         affinity_cost(
@@ -54,19 +55,19 @@ def graph_costs(model: JointGraphEstimator, sets: Sequence[RowSizes], *, reread:
     ]
 
 
-def joint_edges(model: JointGraphEstimator, sets: Sequence[RowSizes], n_links: int = 0) -> int:
+def joint_edges(model: FeaturePreservingEmbedding, sets: Sequence[RowSizes], n_links: int = 0) -> int:
     """Return the most edges of the joint graph, each counted from both ends."""
     within = sum(most_edges(rows.n_rows, model.n_neighbors, model.symmetry) for rows in sets)
     return within + 2 * n_links
 
 
-def most_links(model: JointGraphEstimator, n_second: int, n_pairs: int) -> int:
+def most_links(model: FeaturePreservingEmbedding, n_second: int, n_pairs: int) -> int:
     """Return the most correspondences: the known pairs, and the candidates of all other rows of the second set."""
     return n_pairs + (CANDIDATES * n_second if model.propagate else 0)
 
 
 def links_cost(
-    model: JointGraphEstimator,
+    model: FeaturePreservingEmbedding,
     first: RowSizes,
     second: RowSizes,
     *,
@@ -139,7 +140,7 @@ def embedding_cost(
     held = VALUE_COPIES * (vectors + 8 * n_rows * n_features) + 3 * in_memory
     if model.missing == "imputed":
         held += 2 * 8 * n_rows * n_features  # what is filled in, in each round
-    start = starting_bytes(n_rows, held_edges, k) if model.init == "alignment" else vectors
+    start = eigenmaps_cost(n_rows, held_edges, k).shared_bytes if model.init == "alignment" else vectors
     return Cost(
         n_tasks,
         edges if held_edges == n_edges else edges * n_rounds,
@@ -156,19 +157,6 @@ def joint_cost(n_rows: int, n_edges: int) -> Cost:
     return Cost(3 * -(-edges // block), 3 * edges, edges, GRAPH_COPIES * min(2 * block, edges))
 
 
-def starting_bytes(n_rows: int, n_edges: int, k: int) -> int:
-    """Return the memory of the eigenvectors of the joint graph, from which an embedding starts."""
-    return eigenmaps_cost(n_rows, n_edges, k).shared_bytes
-
-
-def alignment_cost(model: JointGraphEstimator, n_rows: int, *, n_edges: int) -> Cost:
-    """Return what the eigenvectors of a semisupervised alignment take, after its graph; none is kept before the end."""
-    k = model.n_components
-    vectors, edges = 8 * n_rows * k, EDGE_BYTES * (n_edges + n_rows)
-    shared = starting_bytes(n_rows, n_edges, k) + 2 * vectors
-    return Cost(START_ROUNDS, START_ROUNDS * edges, vectors, 0, shared)
-
-
 def methods_cost(
     model: FeaturePreservingEmbedding,
     sets: Sequence[RowSizes],
@@ -182,15 +170,13 @@ def methods_cost(
 ) -> Cost:
     """Return what the methods of `inference` take for so many draws: an embedding and the controls, all in memory.
 
-    For two sets these are `infer_by_each_method`, for one `infer_within`. The rows are held without a draw, too.
+    They are those of `infer_by_each_method`. The rows are held without a draw, too.
     """
-    n_rows, is_pair = sum(rows.n_rows for rows in sets), len(sets) == 2
-    fits = [embedding_cost(model, n_rows, n_features, n_edges=n_edges)]
-    found = links_cost(model, *sets, n_pairs=n_pairs) if is_pair else Cost(0, 0, 0, 0)
-    if is_pair:
-        fits.append(eigenmaps_cost(n_rows, n_edges, alignment_components))
-        fits += fits[:1] if model.propagate else []
-    if is_pair and printed_rounds:
+    n_rows = sum(rows.n_rows for rows in sets)
+    fits = [embedding_cost(model, n_rows, n_features, n_edges=n_edges)] * (1 + model.propagate)
+    fits.append(eigenmaps_cost(n_rows, n_edges, alignment_components))
+    found = links_cost(model, *sets, n_pairs=n_pairs)
+    if printed_rounds:
         printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
         fits.append(embedding_cost(printed, n_rows, n_features, n_edges=n_edges, n_rounds=printed_rounds))
     every = add_costs([*fits, found._replace(shared_bytes=0)])  # its links are held meanwhile

@@ -18,7 +18,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
@@ -30,17 +30,14 @@ from distembed.execution import (
     map_blocks,
     one_blas_thread,
     persist,
+    prefixed,
     shared,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import times_matrix, whole_rows
 from distembed.manifold.alignment_rounds import Problem, alternate
-from distembed.manifold.correspondences import (
-    JointGraphEstimator,
-    correspondence_matrix,
-    known_values,
-    shared_values,
-)
+from distembed.manifold.correspondences import correspondence_matrix, known_values, shared_values
+from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.graph_blocks import edge_squares
 from distembed.neighbors.graphs import (
@@ -51,18 +48,28 @@ from distembed.neighbors.graphs import (
     Symmetry,
     components,
     degrees_of,
+    joint_adjacency,
     laplacian,
+    neighbor_affinity,
     row_is_used,
 )
 from distembed.neighbors.search import search_lists
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike, refuse_collection
-from distembed.validation import check_matrix, new_matrix
+from distembed.typing import (
+    DenseMatrix,
+    InMemory,
+    Matrix,
+    MatrixLike,
+    SparseMatrix,
+    VectorLike,
+    refuse_collection,
+)
+from distembed.validation import check_matrix, new_matrix, seed_of, training_matrix
 
 Float64s = NDArray[np.float64]
 
 
-class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEstimator):
+class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
     """Embed rows so that the known features are linear in the embedding, and infer the unknown ones.
 
     Minimizes over Z (n + m × k) and F (k × f)::
@@ -343,12 +350,69 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         )
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the scikit-learn tags: embeddings are float64, and targets may have several columns."""
+        """Return the scikit-learn tags: sparse rows where only cosines are needed; targets of several columns."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
         tags.target_tags.required = tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         return tags
+
+    def _takes_sparse(self) -> bool:
+        return self.metric == "cosine" and not self.propagate
+
+    def _training_sets(self, *sets: MatrixLike) -> tuple[Any, ...]:
+        """Return the sets of rows to learn from, checked; the features of the first are those of the estimator."""
+        check_options(self)
+        rules: dict[str, Any] = {"sparse": self._takes_sparse(), "min_rows": 2}
+        first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
+        others = enumerate(sets[1:], start=2)
+        return first, *(check_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
+
+    def links_for(self, X1: Matrix, X2: Matrix, correspondences: InMemory) -> sp.csr_array:
+        """Return the correspondences to use: those given, and those found if the estimator propagates.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1, X2 = np.array([[0.0], [1.0]]), np.array([[9.0], [8.0], [7.0]])
+        >>> links = de.FeaturePreservingEmbedding().links_for(X1, X2, [[0, 0, 1.0], [1, 2, 0.5]])
+        >>> links.toarray().tolist()
+        [[1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
+        """
+        links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
+        if not links.nnz:
+            raise ValueError(
+                "there are no correspondences, so nothing joins the two sets: give at least one pair"
+            )
+        if not self.propagate:
+            return links
+        return propagate_correspondences(
+            X1,
+            X2,
+            links,
+            metric=self.metric,
+            random_state=seed_of(self.random_state),
+            block_memory=self.block_memory,
+            checkpoint=prefixed(self.checkpoint, "pairs-"),
+        ).links
+
+    def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
+        graphs = [
+            neighbor_affinity(
+                X,
+                self.n_neighbors,
+                affinity=self.affinity,
+                symmetry=self.symmetry,
+                metric=self.metric,
+                block_memory=self.block_memory,
+                checkpoint=prefixed(self.checkpoint, f"set{number}-"),
+            )
+            for number, X in enumerate(sets, start=1)
+        ]
+        joined = {} if links is None else {(0, 1): links}
+        return joint_adjacency(graphs, joined, weight=self.correspondence_weight)
 
     @property
     def _n_features_out(self) -> int:

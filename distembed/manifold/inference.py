@@ -1,4 +1,4 @@
-"""The results of each method for rows without features: of the second of two sets, or of the same set.
+"""The features that each method infers for the second of two sets.
 
 A result of transfer is meaningful only beside three controls: the column mean for every row; a ridge regression on the
 corresponding pairs; and a linear map between the two sets followed by the nearest neighbor.
@@ -13,15 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import normalize
 
 from distembed.execution import compute, one_blas_thread
 from distembed.linalg.blocks import directions
-from distembed.manifold.alignment import alignment_eigenpairs
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map
 from distembed.manifold.correspondences import shared_values
+from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import Propagation, propagate_correspondences
 from distembed.neighbors.graphs import components, joint_adjacency
@@ -144,7 +142,7 @@ def _infer_by_matching(sets: TwoSets, found: Propagation) -> dict[str, Inference
 def _infer_by_alignment(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
     adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
     n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
-    _, Z = alignment_eigenpairs(adjacency, min(n_components, n_left))
+    _, Z = smallest_eigenpairs(adjacency, min(n_components, n_left), constants=False)
     first, second = Z[: links.shape[0]], Z[links.shape[0] :]
 
     k = min(5, len(first))
@@ -157,60 +155,6 @@ def _infer_by_embedding(sets: TwoSets, links: sp.csr_array, model: FeaturePreser
     fitted = clone(model).fit_graph(adjacency, *shared_values(sets.features, links))
     n = links.shape[0]
     return Inference(fitted.features_[n:], (fitted.embedding_[:n], fitted.embedding_[n:]))
-
-
-# --------------------------------------------------------------------------------------- within one set
-
-
-class OneSet(NamedTuple):
-    """The input of every method that infers the features of some rows of a set from those of the others."""
-
-    rows: Any
-    """The rows of the set. Array or CSR array (n × d)."""
-    graph: sp.csr_array
-    """Their affinity. CSR array (n × n)."""
-    features: Float64s
-    """The features of the rows; rows that are all NaN are unknown. Array (n × f)."""
-
-
-RIDGES = tuple(10.0**power for power in range(-4, 4))
-"""Ridges of a regression on unit rows, of which the one of the least leave-one-out error is taken."""
-
-
-def infer_within(
-    data: OneSet, model: FeaturePreservingEmbedding, *, n_neighbors: int = 5
-) -> dict[str, Float64s]:
-    """Return the features that each method infers for all rows of a set from its known ones, each (n × f).
-
-    - "mean": the mean of the known features;
-    - "ridge": a ridge regression from the unit rows to the features, its ridge chosen among `RIDGES` by the
-      leave-one-out error of the known rows;
-    - "nearest": the mean of the nearest known rows by cosine;
-    - "embedding": `model` on the graph.
-
-    Parameters
-    ----------
-    data : OneSet
-        The rows, the graph and the features.
-    model : its options are used, its graph is that of `data`
-    n_neighbors : int
-        The number of nearest rows.
-    """
-    known = np.flatnonzero(~np.isnan(data.features).any(axis=1))
-    values = data.features[known]
-    rows = normalize(data.rows)
-    with one_blas_thread():
-        ridge = RidgeCV(RIDGES).fit(rows[known], values).predict(rows)
-        search = NearestNeighbors(
-            n_neighbors=min(n_neighbors, known.size), metric="cosine", algorithm="brute"
-        )
-        nearest = search.fit(rows[known]).kneighbors(rows, return_distance=False)
-    return {
-        "mean": np.tile(values.mean(axis=0), (len(data.features), 1)),
-        "ridge": np.asarray(ridge, np.float64).reshape(len(data.features), -1),
-        "nearest": values[nearest].mean(axis=1),
-        "embedding": clone(model).fit_graph(data.graph, data.features).features_,
-    }
 
 
 # -------------------------------------------------------------------------------------- linear maps

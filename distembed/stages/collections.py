@@ -1,6 +1,6 @@
 """Collections of documents: their tokens and terms, and which documents of the first are those of another.
 
-A job has a first collection, perhaps a second, and further ones by name. The stages of the first two are one of each
+A job has a first collection, a second, and further ones by name. The stages of the first two are one of each
 kind, those of a further collection are its own: a run that adds it, or finds it changed, computes them alone.
 """
 
@@ -65,13 +65,13 @@ SIDE_OUTPUTS = (SIDE_TOKENS, SIDE_DOCUMENTS, SIDE_VOCABULARY, SIDE_TERMS)
 
 
 def sides_of(job: Any) -> tuple[str, ...]:
-    """Return the collections that a job has: the first, the second if there is one, and the further ones."""
-    return (*(side for side in SIDES if getattr(job, side) is not None), *job.others)
+    """Return the collections that a job has: the first, the second, and the further ones."""
+    return (*SIDES, *job.others)
 
 
 def groups_of(job: Any) -> list[tuple[str, ...]]:
     """Return the collections whose stages are one: the first two, and each further one by itself."""
-    return [tuple(side for side in sides_of(job) if side in SIDES), *((side,) for side in job.others)]
+    return [SIDES, *((side,) for side in job.others)]
 
 
 def stage_of(kind: str, side: str) -> str:
@@ -120,7 +120,7 @@ class ParallelSizes(NamedTuple):
         """The sizes in words."""
         shown = "{:,}".format if self.exact else about
         *before, last = map(shown, self.n_of.values())
-        documents = " and ".join([", ".join(before), last] if before else [last])
+        documents = f"{', '.join(before)} and {last}"
         return f"{documents} documents, {shown(self.n_words)} words, {about(self.n_nonzero)} non-zeros"
 
 

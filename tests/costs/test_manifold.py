@@ -235,7 +235,6 @@ FPE_OPTIONS: dict[str, Any] = GRAPH_OPTIONS | {
     "solver_tol": 1e-2,
     "solver_max_iter": 20,
 }
-ALIGNMENT_OPTIONS: dict[str, Any] = GRAPH_OPTIONS | {"normalization": "none"}
 
 
 @cache
@@ -251,22 +250,6 @@ def embedding_steps(base: str, changed: str = "") -> list[Step]:
         return recorder.sizes, alignment_costs.embedding_cost(fitted, 160, 4, **options)
 
     return [*steps, recorded(fit)]
-
-
-@cache
-def alignment_steps(base: str, changed: str = "") -> list[Step]:
-    """Return the graphs and links of a semisupervised alignment, and its eigenvectors."""
-    base_options = {name: value for name, value in FPE_BASES[base].items() if name in ALIGNMENT_OPTIONS}
-    model = de.SemisupervisedAlignment(**base_options | _changed(ALIGNMENT_OPTIONS, changed))
-    steps, graph = _joint_steps(model)
-
-    def fit(recorder: Recorder) -> Step:
-        model.set_params(checkpoint=recorder).fit(FIRST, SECOND, PAIRS)
-        return recorder.sizes, alignment_costs.alignment_cost(model, 160, n_edges=graph.nnz)
-
-    sizes, cost = recorded(fit)
-    last = {name: size for name, size in sizes.items() if name not in steps[0][0] | steps[1][0]}
-    return [*steps, (last, cost)]
 
 
 def _changed(options: dict[str, Any], name: str) -> dict[str, Any]:
@@ -300,12 +283,6 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, dict[str, Any]], dict[str, Any], Call
     "imputation": (de.LatentSemanticImputation, LSI_BASES, LSI_OPTIONS, imputation_steps),
     "projection": (de.LocalityPreservingProjection, LPP_BASES, LPP_OPTIONS, projection_steps),
     "embedding": (de.FeaturePreservingEmbedding, FPE_BASES, FPE_OPTIONS, embedding_steps),
-    "alignment": (
-        de.SemisupervisedAlignment,
-        {"given": FPE_BASES["given"]},
-        ALIGNMENT_OPTIONS,
-        alignment_steps,
-    ),
 }
 LEFT_OUT = {
     ("projection", "eigen", "constant_column"): "refused",
@@ -385,7 +362,6 @@ def test_what_is_recorded_stays_below_a_cost_that_changes_with_it(name: str, bas
             "given",
             {"n_components", "n_neighbors", "symmetry", "init", "max_iter", "block_memory"},
         ),
-        ("alignment", "given", {"n_components", "n_neighbors", "symmetry"}),
     ],
 )
 def test_the_options_that_change_the_arrays_are_seen(name: str, base: str, sized: set[str]) -> None:
@@ -404,7 +380,7 @@ def test_pairs_of_large_sets_take_what_their_cost_says(
 ) -> None:
     for module in (propagation, alignment_costs):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 30)
-    model = de.SemisupervisedAlignment(propagate=True, block_memory=30_000)
+    model = de.FeaturePreservingEmbedding(propagate=True, block_memory=30_000)
     links = sp.csr_array((np.ones(len(PAIRS)), PAIRS.T), shape=(90, 70))
 
     def run(recorder: Recorder) -> Sizes:
@@ -521,8 +497,6 @@ def test_hidden_folds_and_draws_cost_more_where_there_are_more() -> None:
     ]
     assert draws[0].tasks == 0 < draws[1].tasks < draws[2].tasks
     assert draws[0].peak_bytes(1) < draws[1].peak_bytes(1) == draws[2].peak_bytes(1)
-    one = alignment_costs.methods_cost(model, sets[:1], 5, n_edges=20_000)
-    assert one.peak_bytes(1) < draws[1].peak_bytes(1)
 
 
 def test_what_the_plans_left_out_has_a_term() -> None:

@@ -43,7 +43,7 @@ IDLE = [
     ("neighbors", [], ["neighbors.n_sampled=5", "neighbors.random_state=5"]),
     ("imputation", [], ["imputation.ridge=0.5", "imputation.lazy=true", "domain.names_from='a'"]),
     ("imputation", [], ["domain.max_missing=0.5", "domain.first='2001'"]),
-    ("transfer", [], ["first.vectors='v.txt'", "topics.window=3", "features.drop=['a']", "evaluation.topic_share=0.3"]),
+    ("transfer", [], ["first.vectors='v.txt'", "features.drop=['a']", "evaluation.topic_share=0.3"]),
     ("transfer", ["features.path='f.csv'"], ["topics.n_topics=5", "topics.random_state=2"]),
     ("transfer", ["pairs.path='p.tsv'"], ["pairs.share=0.5", "pairs.random_state=5"]),
     ("transfer", ["pairs.path='p'", "others.a={paths=['a'], pairs='q'}"], ["pairs.share=0.5"]),

@@ -13,11 +13,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.manifold import alignment_blocks as blocks
-from distembed.manifold.alignment import (
-    FeaturePreservingEmbedding,
-    SemisupervisedAlignment,
-)
 from distembed.manifold.correspondences import correspondence_matrix
+from distembed.manifold.eigenmaps import smallest_eigenpairs
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.neighbors.graphs import components, joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 
@@ -176,6 +174,15 @@ def test_masked_and_imputed_reach_the_same_minimum():
 # -------------------------------------------------------------------------------- toy and planted data
 
 
+def nearest_by_alignment(X1, X2, numbers, k=2, weight=1.0):
+    """Return the row of the first set that is nearest to each of the second in the eigenvectors of the joint graph."""
+    graphs = [neighbor_affinity(X, symmetry="mutual", **GRID) for X in (X1, X2)]
+    links = correspondence_matrix(pairs_of(numbers), len(X1), len(X2))
+    joint = joint_adjacency(graphs, {(0, 1): links}, weight=weight)
+    _, Z = smallest_eigenpairs(joint, k, constants=False)
+    return ((Z[len(X1) :, None] - Z[: len(X1)]) ** 2).sum(axis=2).argmin(axis=1)
+
+
 def toy_errors(n_known, seeds):
     """Return mean errors of feature-preserving embedding, semisupervised alignment and the mean."""
     X, V = reference.grid_toy()
@@ -184,7 +191,7 @@ def toy_errors(n_known, seeds):
         numbers = np.random.default_rng(seed).permutation(16)[:n_known]
         rest = np.setdiff1d(np.arange(16), numbers)
         model = FeaturePreservingEmbedding(2, **TOY).fit(X, -X, V, pairs_of(numbers))
-        aligned = SemisupervisedAlignment(2, **GRID).fit(X, -X, pairs_of(numbers)).transfer(V)
+        aligned = V[nearest_by_alignment(X, -X, numbers)]
         guesses = model.features_, aligned, np.full_like(V, V.mean())
         errors.append([np.sqrt(np.mean((guess - V)[rest] ** 2)) for guess in guesses])
     return np.mean(errors, axis=0)
@@ -210,15 +217,11 @@ def test_one_pair_and_the_shape_of_both_sets_are_enough_on_the_grid(n_known, qui
         assert np.sqrt(np.mean((model.features_ - V)[rest] ** 2)) < 0.2 * V.std()
 
 
-def test_alignment_of_equal_sets_transfers_exactly():
-    X1, _, V = planted(60)
-    model = SemisupervisedAlignment(5, symmetry="union", correspondence_weight=10.0).fit(
-        X1, X1, pairs_of(np.arange(60))
+def test_alignment_of_equal_sets_finds_every_counterpart():
+    X1, _, _ = planted(60)
+    np.testing.assert_array_equal(
+        nearest_by_alignment(X1, X1, np.arange(60), k=5, weight=10.0), np.arange(60)
     )
-    np.testing.assert_allclose(model.transfer(V), V)
-    L = laplacian(model.adjacency_)
-    np.testing.assert_allclose(L @ model.embedding_, model.embedding_ * model.eigenvalues_, atol=1e-7)
-    np.testing.assert_allclose(model.embedding_.T @ model.embedding_, np.eye(5), atol=1e-7)
 
 
 # ----------------------------------------------------------------------------------------------- forms
@@ -475,24 +478,11 @@ def test_systems_left_unsolved_are_no_convergence():
     assert short.objective_[-1] > 50 * least
 
 
-@pytest.mark.parametrize(
-    "model", [SemisupervisedAlignment(n_neighbors="x"), FeaturePreservingEmbedding(metric=1)]
-)
-def test_an_option_of_another_type_is_named(model):
+@pytest.mark.parametrize(("option", "value"), [("n_neighbors", "x"), ("metric", 1)])
+def test_an_option_of_another_type_is_named(option, value):
     X1, X2, V = planted(20)
-    with pytest.raises(ValueError, match=r"is ('x'|1): give"):
-        model.fit(
-            X1,
-            X2,
-            **({} if isinstance(model, SemisupervisedAlignment) else {"V1": V}),
-            correspondences=[[0, 0]],
-        )
-
-
-def test_too_many_eigenvectors_are_refused():
-    X1, X2, _ = planted(20)
-    with pytest.raises(ValueError, match="n_components is 40"):
-        SemisupervisedAlignment(40, n_neighbors=5).fit(X1, X2, [(0, 0)])
+    with pytest.raises(ValueError, match=rf"{option} is ('x'|1): give"):
+        FeaturePreservingEmbedding(**{option: value}).fit(X1, X2, V, [[0, 0]])
 
 
 def test_an_option_out_of_its_range_is_refused():
@@ -505,10 +495,13 @@ def test_alignment_leaves_the_constant_of_every_part_out():
     """Three far clusters in both sets, two of them joined: four parts, of which no constant is a coordinate."""
     centers = 100 * np.eye(3)
     X = np.repeat(centers, 12, axis=0) + np.random.default_rng(0).standard_normal((36, 3))
-    model = SemisupervisedAlignment(4, n_neighbors=5, metric="euclidean", normalization="none")
-    model.fit(X, X, [(0, 0), (12, 12)])
-    parts = components(model.adjacency_)
+    graph = neighbor_affinity(X, 5, symmetry="mutual", metric="euclidean")
+    joint = joint_adjacency([graph, graph], {(0, 1): correspondence_matrix([(0, 0), (12, 12)], 36, 36)})
+    values, Z = smallest_eigenpairs(joint, 4, normalization="none", constants=False)
+    parts = components(joint)
     assert parts.max() == 3
-    assert model.eigenvalues_[0] > 1e-3
+    assert values[0] > 1e-3
     for part in range(4):
-        np.testing.assert_allclose(model.embedding_[parts == part].sum(axis=0), 0, atol=1e-9)
+        np.testing.assert_allclose(Z[parts == part].sum(axis=0), 0, atol=1e-9)
+    with pytest.raises(ValueError, match="69 eigenvectors are wanted, but a graph of 72 rows in 4 connected"):
+        smallest_eigenpairs(joint, 69, constants=False)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from distembed.evaluation.transfer import on_simplex, score_methods, score_transfer
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.inference import OneSet, TwoSets, control_features, infer_by_each_method, infer_within
+from distembed.manifold.inference import TwoSets, control_features, infer_by_each_method
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 
@@ -74,27 +74,3 @@ def test_the_printed_algorithm_is_that_of_the_oracle():
     Z, F = reference.alternate(L, np.tile(sets.features, (2, 1)), is_known, start, 4)
     np.testing.assert_allclose(found["printed"].features, (Z @ F)[40:], atol=1e-6)
     assert model.regularization == 0.1
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_within_one_set_each_method_sees_known_rows_alone(form):
-    sets, generator = two_sets(), np.random.default_rng(1)
-    hidden = generator.permutation(80)[:50]
-    linear = (
-        np.linalg.norm(sets.first, axis=1)[:, None] ** -1 * sets.first @ generator.standard_normal((8, 2))
-    )
-    features = np.column_stack([sets.features[:, 0], linear])
-    seen = features.copy()
-    seen[hidden] = np.nan
-    data = OneSet(form(sets.first), sets.graphs[0], seen)
-    found = infer_within(data, FeaturePreservingEmbedding(3, regularization=0.1))
-    assert list(found) == ["mean", "ridge", "nearest", "embedding"]
-    shown = np.setdiff1d(np.arange(80), hidden)
-    np.testing.assert_allclose(found["mean"][0], features[shown].mean(axis=0))
-    np.testing.assert_allclose(found["ridge"][hidden, 1:], linear[hidden], atol=1e-2)
-    units = sets.first / np.linalg.norm(sets.first, axis=1, keepdims=True)
-    row = hidden[0]
-    nearest = shown[np.argsort(-units[shown] @ units[row])[:5]]
-    np.testing.assert_allclose(found["nearest"][row], features[nearest].mean(axis=0))
-    errors = {name: np.sqrt(((guess - features)[hidden] ** 2).mean()) for name, guess in found.items()}
-    assert errors["embedding"] < 0.7 * errors["mean"]

@@ -1,4 +1,4 @@
-"""The transfer job with features of a table in place of topics: to a second collection, and within one."""
+"""The transfer job with features of a table in place of topics."""
 
 from __future__ import annotations
 
@@ -47,40 +47,26 @@ def write_table(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two jobs on made-up documents: of both collections, and of the first alone."""
+    """Return a folder with a job on made-up documents, and its table of values."""
     with folder_of_all_workers(tmp_path_factory, "features") as folder:
-        if not (folder / "one.toml").exists():
-            write_jobs(folder)
+        if not (folder / "two.toml").exists():
+            write_job(folder)
     return folder
 
 
-def write_jobs(folder: Path) -> None:
+def write_job(folder: Path) -> None:
     (folder / "both.jsonl").write_text("\n".join(map(json.dumps, records())) + "\n")
     stranger = [["doc x", 1, 2], ["doc 101", "", ""]]
     write_table(folder / "values.csv", range(100), known=values(), more=stranger)
-    start, _, rest = JOB.partition("[second]")
-    second, _, rest = rest.partition("[representation]")
-    middle, _, end = rest.partition("[topics]")
-    end = '[features]\npath = "values.csv"\n[pairs]' + end.partition("[pairs]")[2]
-    (folder / "two.toml").write_text(f"{start}[second]{second}[representation]{middle}{end}")
-    (folder / "one.toml").write_text(f"{start}[representation]{middle}{end}")
+    start, _, rest = JOB.partition("[topics]")
+    end = '[features]\npath = "values.csv"\n[pairs]' + rest.partition("[pairs]")[2]
+    (folder / "two.toml").write_text(start + end)
 
 
 @pytest.fixture(scope="module")
 def two(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return the workspace of the job of both collections, and what its run printed."""
+    """Return the workspace of the job, and what its run printed."""
     return run_once(tmp_path_factory, folder / "two.toml")
-
-
-@pytest.fixture(scope="module")
-def one(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return the workspace of the job of one collection, and what its run printed."""
-    return run_once(tmp_path_factory, folder / "one.toml")
-
-
-@pytest.fixture
-def copy_of_one(one: tuple[Path, str], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(one[0], tmp_path / "copy"))
 
 
 def table_of(output: str) -> dict[str, list[float]]:
@@ -105,39 +91,8 @@ def test_features_are_carried_to_the_second_collection(two: tuple[Path, str]) ->
     assert "topics" not in workspace.stages()
 
 
-def test_features_are_carried_within_one_collection(one: tuple[Path, str]) -> None:
-    workspace, output = de.Workspace.open(one[0]), one[1]
-    assert "120 documents; 100 had known values, 20 got theirs." in output
-    assert {"pairs", "links"}.isdisjoint(workspace.stages())
-    table = table_of(output)
-    assert list(table) == [
-        "column mean",
-        "ridge regression",
-        "5 nearest known documents",
-        "feature-preserving embedding",
-    ]
-    assert table["feature-preserving embedding"][0] < 0.7 * table["column mean"][0]
-    page = (one[0] / "report" / "index.html").read_text(encoding="utf-8")
-    for title in (
-        "Accuracy against the number of known documents",
-        "All documents, by the first feature",
-        "Features",
-    ):
-        assert title in page
-    better = table["ridge regression"][0] < table["feature-preserving embedding"][0]
-    assert ("warning: the ridge regression infers these features better" in output) == better
-    scores = {row["method"]: row["rmse"] for row in workspace.table("scores").to_pylist() if row["seed"] == 1}
-    known, true = np.random.default_rng(1).permutation(100)[:30], values()[:100]
-    hidden, scale = np.setdiff1d(np.arange(100), known), true.std(axis=0)
-    expected = np.sqrt((((true[hidden] - true[known].mean(axis=0)) / scale) ** 2).mean())
-    assert scores["mean"] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("kind", ["two", "one"])
-def test_known_features_are_given_away_as_they_came(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    workspace = request.getfixturevalue(kind)[0]
+def test_known_features_are_given_away_as_they_came(two: tuple[Path, str], tmp_path: Path) -> None:
+    workspace = two[0]
     succeed("export", workspace, "--to", tmp_path / "documents.parquet")
     rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
     first = [row for row in rows if row["collection"] == "first"]
@@ -146,7 +101,7 @@ def test_known_features_are_given_away_as_they_came(
     np.testing.assert_array_equal(found[:100], values()[:100])
     error = np.sqrt(((found[100:] - values()[100:]) ** 2).mean(axis=0))
     assert (error < 0.9 * values().std(axis=0)).all()
-    assert len(rows) == (2 * N_DOCUMENTS if kind == "two" else N_DOCUMENTS)
+    assert len(rows) == 2 * N_DOCUMENTS
     done = run("export", workspace, "--what", "topics", "--to", tmp_path / "topics.csv")
     assert done.exit_code == 1
     assert "has no topics" in done.output
@@ -178,15 +133,15 @@ def test_known_values_of_the_second_collection_are_kept(
 
 
 def test_sparse_rows_and_the_units_of_the_table(folder: Path, tmp_path: Path) -> None:
-    settings = {"representation.kind": "tf_idf", "features.standardize": False, "evaluation.n_seeds": 1}
-    done = succeed("run", folder / "one.toml", "--workspace", tmp_path / "w", *words_of(settings))
-    assert "RMSE of features, known documents" in done.output
+    settings: dict[str, object] = {"representation.kind": "tf_idf", "features.standardize": False}
+    settings["alignment.propagate"] = False
+    done = succeed("run", folder / "two.toml", "--workspace", tmp_path / "w", *words_of(settings))
+    assert "RMSE of features, known pairs" in done.output
 
 
 def test_a_plan_tells_the_rows_of_the_table(folder: Path, tmp_path: Path) -> None:
-    plan = succeed("plan", folder / "one.toml", "--workspace", tmp_path / "w")
+    plan = succeed("plan", folder / "two.toml", "--workspace", tmp_path / "w")
     assert "101 rows of 2 features in " in plan.output
-    assert "links" not in plan.output
 
 
 @pytest.mark.parametrize(
@@ -202,34 +157,34 @@ def test_a_plan_tells_the_rows_of_the_table(folder: Path, tmp_path: Path) -> Non
     ],
 )
 def test_faulty_tables_are_named(
-    folder: Path, copy_of_one: Path, tmp_path: Path, text: str, message: str
+    folder: Path, two: tuple[Path, str], tmp_path: Path, text: str, message: str
 ) -> None:
+    copied = shutil.copytree(two[0], tmp_path / "copy")
     (tmp_path / "bad.csv").write_text(text)
     settings = words_of({"features.path": str(tmp_path / "bad.csv")})
-    done = run("run", folder / "one.toml", "--workspace", copy_of_one, "--replace", *settings)
+    done = run("run", folder / "two.toml", "--workspace", copied, "--replace", *settings)
     assert done.exit_code == 1
     assert message in done.output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "message"),
+    ("settings", "message"),
     [
-        ("one", {"features.second": "values.csv"}, "features.second needs second.paths"),
-        ("two", {"evaluation.topic": 1}, "features.path takes the place of topics"),
-        ("two", {"features.columns": ["size"]}, "no column 'size'; it has 'document', 'length', 'mood'"),
+        ({"evaluation.topic": 1}, "features.path takes the place of topics"),
+        ({"features.columns": ["size"]}, "no column 'size'; it has 'document', 'length', 'mood'"),
     ],
 )
 def test_sections_that_do_not_fit_are_refused(
-    folder: Path, tmp_path: Path, name: str, settings: dict[str, object], message: str
+    folder: Path, tmp_path: Path, settings: dict[str, object], message: str
 ) -> None:
-    done = run("plan", folder / f"{name}.toml", "--workspace", tmp_path / "w", *words_of(settings))
+    done = run("plan", folder / "two.toml", "--workspace", tmp_path / "w", *words_of(settings))
     assert done.exit_code in (1, 2)
     assert message in done.output
 
 
-def test_one_collection_without_features_is_refused(folder: Path, tmp_path: Path) -> None:
-    text = (folder / "one.toml").read_text().replace('path = "values.csv"', "")
+def test_features_of_the_second_collection_alone_are_refused(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "two.toml").read_text().replace('path = "values.csv"', 'second = "values.csv"')
     (folder / "none.toml").write_text(text)
     done = run("plan", folder / "none.toml", "--workspace", tmp_path / "w")
     assert done.exit_code == 2
-    assert "give second.paths, or features.path" in done.output
+    assert "features.second needs features.path" in done.output

@@ -197,7 +197,7 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     graphs = [outputs.GRAPH.read(workspace, side=side) for side in sides]
     stored = [outputs.of_side(outputs.LINKS, side).read(workspace) for side in sides[1:]]
     links = {side: whole_sparse(one) for side, one in zip(sides[1:], stored, strict=True)}
-    every = sp.csr_array(sp.hstack(list(links.values()), format="csr")) if links else None
+    every = sp.csr_array(sp.hstack(list(links.values()), format="csr"))
     model = model_of(job, ctx.stage.checkpoint).fit_graph(
         _joint_graph(ctx, graphs, stored), *values_to_fit(job, workspace, every)
     )

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from distembed.corpus import Tokens
 from distembed.corpus.costs import TextSizes
-from distembed.costs import PAIR_BYTES, Cost, add_costs
-from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.costs import document_blocks, document_terms_cost, reading_cost
+from distembed.costs import Cost, add_costs
+from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.execution import Checkpoint, compute, on_disk, prefixed, whole
@@ -24,13 +23,13 @@ from distembed.extras import check_installed
 from distembed.factorization.document_costs import lda_cost, nmf_cost
 from distembed.factorization.lda import USER, online_lda
 from distembed.factorization.lsa import LSA, lsa_cost
-from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.factorization.nmf import NMF
 from distembed.formats.tables import TableError, some
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.job.stage import Context, sections, vectors_at
 from distembed.linalg.operators import row_blocks, sparse_times
-from distembed.manifold.correspondences import known_values, shared_values
+from distembed.manifold.correspondences import shared_values
 from distembed.neighbors.costs import RowSizes
 from distembed.stages.collections import (
     SIDE_TERMS,
@@ -48,8 +47,6 @@ from distembed.systems.transfer import outputs
 from distembed.systems.transfer.job import FeaturesSection, TransferJob
 from distembed.tables.rows import Domain, read_values
 from distembed.tables.sections import TableSection
-from distembed.weighting.costs import pmi_cost
-from distembed.weighting.pmi import ppmi
 
 
 def store_memory(ctx: Context, output: ArrayOutput, array: Any) -> None:
@@ -131,7 +128,7 @@ def inferred_output(job: TransferJob, side: str) -> ArrayOutput:
     return (outputs.SIDE_TOPICS if has_topics(job) else outputs.SIDE_FEATURES).of(side=side)
 
 
-def scores_output(job: TransferJob, side: str = "second") -> TableOutput:
+def scores_output(job: TransferJob, side: str) -> TableOutput:
     """Return the table that says how well each topic or feature of a collection was inferred."""
     return outputs.of_side(outputs.TOPIC_SCORES if has_topics(job) else outputs.FEATURE_SCORES, side)
 
@@ -170,22 +167,17 @@ def first_values(job: TransferJob, workspace: Workspace) -> Floats:
     return values / scale_of(job, workspace)
 
 
-def values_to_fit(
-    job: TransferJob, workspace: Workspace, links: sp.csr_array | None
-) -> tuple[Floats, Floats]:
+def values_to_fit(job: TransferJob, workspace: Workspace, links: sp.csr_array) -> tuple[Floats, Floats]:
     """Return the values, in their units, and the confidences of the documents of all collections.
 
     Parameters
     ----------
     job : TransferJob
     workspace : Workspace
-    links : CSR array (n × m), or None
-        Which documents of the other collections, one below the other, take the values of which of the first; None for
-        one collection.
+    links : CSR array (n × m)
+        Which documents of the other collections, one below the other, take the values of which of the first.
     """
     first = first_values(job, workspace)
-    if links is None:
-        return first, known_values(first, len(first))[1]
     values, confidence = shared_values(first, links)
     if job.features.second is not None:
         given = in_memory(outputs.SECOND_KNOWN_FEATURES.read(workspace)) / scale_of(job, workspace)
@@ -383,32 +375,19 @@ TOP_WORDS = 10
 
 def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of learning the topics of the first collection."""
-    makers = {"nmf": _nmf_cost, "semantic_nmf": _semantic_cost, "lda": _lda_cost}
-    terms, text = terms_of(sizes, "first"), text_of(sizes, "first")
-    return makers[job.topics.method](job, terms, text)._replace(exact=sizes.exact)
+    make = _lda_cost if job.topics.method == "lda" else _nmf_cost
+    return make(job, terms_of(sizes, "first"), text_of(sizes, "first"))._replace(exact=sizes.exact)
 
 
-def _nmf_cost(job: TransferJob, terms: RowSizes, text: TextSizes, n_associated: int = 0) -> Cost:
+def _nmf_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
     block_memory = job.resources.block_memory
     return nmf_cost(
-        _factorization(job, on_disk),
+        _nmf_of(job, on_disk),
         (terms.n_rows, terms.n_columns),
         terms.n_values or 0,
-        n_associated=n_associated,
         n_blocks=document_blocks(text, block_memory),
-        n_word_blocks=max(1, -(-4 * PAIR_BYTES * n_associated // block_memory)),
         block_memory=block_memory,
     )
-
-
-def _semantic_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
-    """Return the cost of NMF beside PMI, of which it reads no more pairs than tokens have partners."""
-    n_words, block_memory = terms.n_columns, job.resources.block_memory
-    n_pairs = min(n_words**2, 2 * job.topics.window * text.n_tokens)
-    n_blocks = max(1, -(-4 * PAIR_BYTES * n_pairs // block_memory))
-    weighing = pmi_cost((n_words, n_words), n_pairs, n_blocks, block_memory=block_memory)
-    counting = reading_cost(text, n_words, n_blocks, 0, block_memory)
-    return add_costs([counting, weighing, _nmf_cost(job, terms, text, n_pairs)])
 
 
 def _lda_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
@@ -450,23 +429,15 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     return {"n_rounds": len(objective)}
 
 
-def _factorization(job: TransferJob, checkpoint: Checkpoint) -> NMF | SemanticNMF:
+def _nmf_of(job: TransferJob, checkpoint: Checkpoint) -> NMF:
     options = job.topics
-    make = SemanticNMF if options.method == "semantic_nmf" else NMF
-    return make(
+    return NMF(
         options.n_topics, n_iter=options.n_iter, random_state=options.random_state, checkpoint=checkpoint
     )
 
 
 def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
-    model: Any = _factorization(ctx.job, ctx.stage.checkpoint)
-    used = [SIDE_TERMS.read(ctx.workspace, side="first")]
-    if ctx.job.topics.method == "semantic_nmf":
-        tokens = Tokens(token_partitions(ctx.workspace, "first"))
-        words = side_vocabulary(ctx.workspace, "first")
-        window, block = ctx.job.topics.window, ctx.job.resources.block_memory
-        used.append(ppmi(count_cooccurrences(tokens, words, window=window, block_memory=block)))
-    model.fit(*used)
+    model = _nmf_of(ctx.job, ctx.stage.checkpoint).fit(SIDE_TERMS.read(ctx.workspace, side="first"))
     return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
 
 

@@ -81,9 +81,9 @@ class RepresentationSection(Section):
 class TransferTopicsSection(Section):
     """`[topics]`: the proportions learned on the first collection."""
 
-    effects = (Only(("window",), "method", ("semantic_nmf",)), Only((), "features.path", (None,)))
+    effects = (Only((), "features.path", (None,)),)
 
-    method: Literal["nmf", "semantic_nmf", "lda"] = "nmf"
+    method: Literal["nmf", "lda"] = "nmf"
     """How the topics of the first collection are learned: "lda" is gensim's online algorithm, which reads the documents
     in batches and needs ``distembed[lda]``.
     """
@@ -91,8 +91,6 @@ class TransferTopicsSection(Section):
     """The number of topics."""
     n_iter: int = Field(default=200, ge=1)
     """The most rounds, or passes over the documents."""
-    window: int = Field(default=10, ge=1)
-    """The window of word pairs, for `method = "semantic_nmf"`."""
     random_state: int = Field(default=0, ge=0)
     """The seed of the start."""
 
@@ -178,13 +176,10 @@ TAKEN = (*SIDES, "second_known", "inferred", "known", "confidence")
 
 
 class TransferJob(Job):
-    """A job of `system = "transfer"`: two or more collections and known pairs in, topics of all but the first out.
-
-    Without a second collection, the features of some documents of the first are carried to its others.
-    """
+    """A job of `system = "transfer"`: two or more collections and known pairs in, topics of all but the first out."""
 
     first: SideSection
-    second: SideSection | None = None
+    second: SideSection
     others: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], OtherSection] = later({})
     terms: TransferTermsSection = TransferTermsSection()
     representation: RepresentationSection = RepresentationSection()
@@ -207,22 +202,12 @@ class TransferJob(Job):
             raise ValueError(
                 f"others.{taken} has a name that outputs of every job have: choose one other than {', '.join(TAKEN)}"
             )
-        if self.others and self.second is None:
-            raise ValueError(
-                f"others.{next(iter(self.others))} is a further collection and there is no second: give it as [second]"
-            )
         return self
 
     @model_validator(mode="after")
-    def _collections_have_features(self) -> Self:
-        if self.second is None and self.features.path is None:
-            raise ValueError(
-                "there is no second collection, and nothing to carry within the first: give second.paths, or "
-                "features.path, a table with the values of some documents"
-            )
-        if self.features.second is not None and (self.features.path is None or self.second is None):
-            missing = "second.paths" if self.second is None else "features.path"
-            raise ValueError(f"features.second needs {missing}: it is a table for the second collection")
+    def _first_has_features(self) -> Self:
+        if self.features.second is not None and self.features.path is None:
+            raise ValueError("features.second needs features.path: it is a table for the second collection")
         return self
 
     @model_validator(mode="after")
@@ -233,7 +218,7 @@ class TransferJob(Job):
                 f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "
                 f"{missing[0]}.vectors, a workspace or a vector file"
             )
-        if self.representation.kind == "tf_idf" and self.alignment.propagate and self.second is not None:
+        if self.representation.kind == "tf_idf" and self.alignment.propagate:
             raise ValueError(
                 "alignment.propagate = true rotates one collection onto the other, and words of two languages "
                 "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"

@@ -42,15 +42,7 @@ METHODS = {
 }
 """What the methods of `infer_by_each_method` are called."""
 
-WITHIN = {
-    "mean": "column mean",
-    "ridge": "ridge regression",
-    "nearest": "5 nearest known documents",
-    "embedding": "feature-preserving embedding",
-}
-"""What the methods of `infer_within` are called."""
-
-CURVES = ("embedding", "mean", "ridge", "nearest", "procrustes", "alignment", "matching_1", "embedding_given")
+CURVES = ("embedding", "mean", "ridge", "procrustes", "alignment", "matching_1", "embedding_given")
 """Methods that the figure of accuracy draws; the table has all."""
 
 MEASURES = ("rmse", "correlation", "hellinger", "mean_reciprocal_rank", "hits_1", "hits_10")
@@ -58,8 +50,6 @@ MEASURES = ("rmse", "correlation", "hellinger", "mean_reciprocal_rank", "hits_1"
 
 def label_of(job: TransferJob, method: str) -> str:
     """Return what a method is called in tables."""
-    if job.second is None:
-        return WITHIN[method]
     return METHODS[method] if has_topics(job) else METHODS[method].replace("topics", "features")
 
 
@@ -70,22 +60,12 @@ def _measured(job: TransferJob) -> str:
     return "RMSE in deviations" if job.features.standardize else "RMSE of features"
 
 
-def _whose(job: TransferJob) -> str:
-    """Return which documents are judged."""
-    if job.second is None:
-        return "Documents whose values were hidden"
-    return "Documents of the second collection whose pair was not known"
-
-
-def _known(job: TransferJob) -> str:
-    return "pairs" if job.second is not None else "documents"
+JUDGED = "Documents of the second collection whose pair was not known"
 
 
 def _measures(job: TransferJob) -> list[str]:
-    """Return the measures of a job: only shares are on the simplex, and only two collections have counterparts."""
-    retrieval = {"mean_reciprocal_rank", "hits_1", "hits_10"} if job.second is None else set()
-    simplex = set() if has_topics(job) else {"hellinger"}
-    return [name for name in MEASURES if name not in retrieval | simplex]
+    """Return the measures of a job: only shares are on the simplex."""
+    return [name for name in MEASURES if has_topics(job) or name != "hellinger"]
 
 
 def page(job: TransferJob, workspace: Workspace) -> str:
@@ -93,11 +73,11 @@ def page(job: TransferJob, workspace: Workspace) -> str:
     others = sides_of(job)[1:]
     facts = {
         **{f"{side} documents": _n_documents(workspace, side) for side in sides_of(job)},
-        **({"pairs known": _sum_of(workspace, "pairs", "n_known", others)} if others else {}),
+        "pairs known": _sum_of(workspace, "pairs", "n_known", others),
         "topics" if has_topics(job) else "features": len(value_names(job, workspace)),
     }
-    said = filter(None, [_counts(job, workspace), _convergence(job, workspace), _better(job, workspace)])
-    summary = f"{' '.join(said)} Content digest {workspace.digest()}."
+    said = f"{_counts(job, workspace)} {_convergence(job, workspace)}"
+    summary = f"{said} Content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
         summary,
@@ -116,7 +96,6 @@ def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
         accuracy,
         _collections_text(job, workspace),
     ]
-    parts.append(_better(job, workspace))
     parts.append(
         f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
     )
@@ -135,29 +114,13 @@ def _judged(job: TransferJob, workspace: Workspace) -> str:
     )
 
 
-def _better(job: TransferJob, workspace: Workspace) -> str:
-    """Return which control of one collection is better than the embedding with the most known documents, if any is."""
-    rows = accuracy(job, workspace) if job.second is None else []
-    if not rows:
-        return ""
-    errors = {row["method"]: row["rmse"].mean for row in rows if row["known"] == rows[-1]["known"]}
-    best = min(errors, key=lambda name: errors[name])
-    ours = errors[label_of(job, "embedding")]
-    if errors[best] >= ours:
-        return ""
-    return (
-        f"warning: the {best} infers these features better than the embedding, {errors[best]:.3f} against {ours:.3f} "
-        f"with {rows[-1]['known']:,} known documents: the values that this job exports are those of the embedding."
-    )
-
-
 def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
     """Return the mean error of each method by the share of known pairs, as lines of text."""
     rows = accuracy(job, workspace)
     if not rows:
         return ""
     known = list(dict.fromkeys(row["known"] for row in rows))
-    head = f"{f'{_measured(job)}, known {_known(job)}':<34}" + "".join(f"{n:>9,}" for n in known)
+    head = f"{f'{_measured(job)}, known pairs':<34}" + "".join(f"{n:>9,}" for n in known)
     lines = [
         f"{label_of(job, method):<34}"
         + "".join(f"{row['rmse'].mean:>9.4f}" for row in rows if row["method"] == label_of(job, method))
@@ -211,9 +174,6 @@ def _sum_of(workspace: Workspace, kind: str, what: str, sides: Sequence[str]) ->
 def _counts(job: TransferJob, workspace: Workspace) -> str:
     others, first = sides_of(job)[1:], _n_documents(workspace, "first")
     values = {} if has_topics(job) else workspace.stages()["features"].facts
-    if not others:
-        known = values["first_n_known"]
-        return f"{first:,} documents; {known:,} had known values, {first - known:,} got theirs."
     without, carried = sum(_n_documents(workspace, side) for side in others), "topics"
     if values:
         first, carried = values["first_n_known"], "known values"
@@ -282,16 +242,14 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Se
         for row in rows
     ]
     caption = (
-        f"{_judged(job, workspace)} {_whose(job)}; means of {job.evaluation.n_seeds} draws of the known "
-        f"{_known(job)}. {_measured(job)}; mean correlation of a column"
-        f"{'; mean Hellinger distance of shares' if has_topics(job) else ''}"
-        f"{'' if job.second is None else '; rank of the true counterpart where a method has a common space'}."
+        f"{_judged(job, workspace)} {JUDGED}; means of {job.evaluation.n_seeds} draws of the known pairs. "
+        f"{_measured(job)}; mean correlation of a column"
+        f"{'; mean Hellinger distance of shares' if has_topics(job) else ''}; rank of the true counterpart where a "
+        "method has a common space."
     )
     return [
         _curve(job, rows),
-        report.table(
-            "Accuracy at a glance", _glance(rows), caption=f"{_measured(job)} by known {_known(job)}."
-        ),
+        report.table("Accuracy at a glance", _glance(rows), caption=f"{_measured(job)} by known pairs."),
         report.table("Accuracy by method", shown, caption=caption),
         *_collection_sections(job, workspace),
     ]
@@ -324,8 +282,8 @@ def _curve(job: TransferJob, rows: Sequence[dict[str, Any]]) -> report.Section:
     band = (known, np.array([end.low for end in ends]), np.array([end.high for end in ends]))
     return report.line_chart(
         series,
-        f"Accuracy against the number of known {_known(job)}",
-        xlabel=f"known {_known(job)}",
+        "Accuracy against the number of known pairs",
+        xlabel="known pairs",
         ylabel=_measured(job),
         x_scale="log",
         dashed=[label_of(job, "mean")],
@@ -356,17 +314,13 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     what = "largest topic" if has_topics(job) else "the first feature"
     every = "All" if job.others else "Both"
     titles = {f"{every} collections in one space, by {what}": tops, "The same map by collection": sides}
-    if job.second is None:
-        titles = {f"All documents, by {what}": tops}
     points = np.concatenate(places)
     return report.word_maps(rows, points, titles, method="tsne", max_words=len(rows), noun="document")
 
 
 def shown_values(job: TransferJob, workspace: Workspace) -> list[NDArray[Any]]:
     """Return the topics or features of the documents of each collection: known ones of the first, else inferred."""
-    first, *others = sides_of(job)
-    shown = [known_output(job) if others else inferred_output(job, first)]
-    shown += [inferred_output(job, side) for side in others]
+    shown = [known_output(job), *(inferred_output(job, side) for side in sides_of(job)[1:])]
     return [compute(output.read(workspace)) for output in shown]
 
 
@@ -393,7 +347,7 @@ def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
     ]
     caption = (
         f"Mean, standard deviation and range of the known values; {_measured(job)} and correlation of the inferred "
-        f"ones. {_whose(job)}."
+        f"ones. {JUDGED}."
     )
     return report.table("Features", rows, caption=caption)
 
@@ -401,7 +355,7 @@ def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
 def _value_scores(job: TransferJob, workspace: Workspace) -> dict[int, dict[str, float]]:
     """Return how well each topic or feature was inferred, by its number, for each collection that was judged."""
     found: dict[int, dict[str, float]] = {}
-    for side in sides_of(job)[1:] or ("second",):
+    for side in sides_of(job)[1:]:
         whose = f", {side}" if job.others else ""
         for number, *scores in zip(
             *scores_output(job, side).read(workspace).to_pydict().values(), strict=True

@@ -23,7 +23,7 @@ from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
 from distembed.manifold.alignment_costs import methods_cost
 from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.inference import OneSet, TwoSets, infer_by_each_method, infer_within
+from distembed.manifold.inference import TwoSets, infer_by_each_method
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.stages.collections import (
     EXCERPT_CHARACTERS,
@@ -93,14 +93,14 @@ Floats = NDArray[np.float64]
 
 
 def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of every method for each draw of known pairs, or of known documents of one collection."""
-    options, sides = job.evaluation, groups_of(job)[0]
-    share, n_documents = max(options.shares, default=0.0), [sizes.n_of.get(side, 0) for side in SIDES]
+    """Return the plan of every method for each draw of known pairs."""
+    options = job.evaluation
+    share, n_documents = max(options.shares, default=0.0), [sizes.n_of[side] for side in SIDES]
     cost = methods_cost(
         model_of(job),
-        sets_of(job, sizes, sides),
+        sets_of(job, sizes, SIDES),
         n_values(job, sizes),
-        n_edges=n_edges(job, sizes, sides),
+        n_edges=n_edges(job, sizes, SIDES),
         n_pairs=1 + int(share * min(n_documents)),
         n_draws=len(options.shares) * options.n_seeds,
         printed_rounds=options.printed_rounds,
@@ -217,8 +217,6 @@ def _draw_scores(
 
 def method_names(job: TransferJob) -> list[str]:
     """Return the methods that are compared, in the order of their tables."""
-    if job.second is None:
-        return ["mean", "ridge", "nearest", "embedding"]
     dense = job.representation.kind != "tf_idf"
     controls = ["ridge", "ridge_map", "procrustes", "procrustes_1"] if dense else []
     matching = ["matching", "matching_1", "embedding_given"] if job.alignment.propagate else []
@@ -245,61 +243,6 @@ def scores_by_column(job: TransferJob, inferred: Floats, true: Floats) -> pa.Tab
     scores = score_transfer(inferred, true)
     columns = [np.arange(true.shape[1]), scores.topic_rmse, scores.topic_correlation]
     return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
-
-
-Rows = NDArray[np.int64]
-
-
-def run_hold_out(ctx: Context) -> dict[str, Any]:
-    """Judge every method on documents whose values are hidden, over shares and draws of those that are not."""
-    options, values = ctx.job.evaluation, first_values(ctx.job, ctx.workspace)
-    have = np.flatnonzero(~np.isnan(values).any(axis=1))
-    cells = [(share, seed) for share in options.shares for seed in range(options.n_seeds)]
-    rows, inferred = [], np.empty((0, values.shape[1]))
-    for done, (share, seed) in enumerate(cells if have.size > 2 else []):
-        n_known = min(max(2, round(share * have.size)), have.size - 1)
-        hidden = np.random.default_rng(seed).permutation(have)[n_known:]
-        draw = {"share": share, "n_known": n_known, "seed": seed}
-        scores, inferred = _kept(ctx, values, hidden, f"known-{n_known}-draw-{seed}")
-        rows += [{**draw, **score._asdict()} for score in scores]
-        ctx.progress("evaluation")(done + 1, len(cells))
-    ctx.store_table(outputs.SCORES, pa.Table.from_pylist(rows, scores_schema()))
-    true = values[hidden] if rows else inferred
-    ctx.store_table(scores_output(ctx.job), scores_by_column(ctx.job, inferred, true))
-    return {"n_draws": len(rows) // len(method_names(ctx.job)), "n_judged": int(have.size)}
-
-
-def _kept(ctx: Context, values: Floats, hidden: Rows, name: str) -> tuple[list[MethodScore], Floats]:
-    """Return the scores of one draw, and what the embedding infers, kept in the stage under a name."""
-    names = method_names(ctx.job)
-
-    def make() -> da.Array:
-        scores, inferred = _hidden_scores(ctx, values, hidden)
-        numbers = np.array([score[1:] for score in scores])
-        return da.from_array(np.concatenate([numbers.ravel(), inferred.ravel()]), chunks=-1)
-
-    kept = compute(ctx.stage.checkpoint(name, make))
-    n = len(names) * (len(MethodScore._fields) - 1)
-    numbers = kept[:n].reshape(len(names), -1).tolist()
-    scores = [MethodScore(name, *row) for name, row in zip(names, numbers, strict=True)]
-    return scores, kept[n:].reshape(hidden.size, -1)
-
-
-def _hidden_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[MethodScore], Floats]:
-    known = values.copy()
-    known[hidden] = np.nan
-    rows = in_memory(rows_of(ctx.job, ctx.workspace, "first"))
-    model = model_of(ctx.job, persist)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* joined to no known value")
-        found = infer_within(
-            OneSet(rows, whole_sparse(outputs.GRAPH.read(ctx.workspace, side="first")), known), model
-        )
-    scores = score_methods(
-        {name: (guess, None) for name, guess in found.items()}, values[hidden], None, hidden
-    )
-    order = method_names(ctx.job)
-    return sorted(scores, key=lambda score: order.index(score.method)), found["embedding"][hidden]
 
 
 def plan_tokens(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
@@ -330,14 +273,14 @@ def plan_terms(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) 
 
 
 def stages(job: TransferJob) -> tuple[StageSpec, ...]:
-    """Return the stages of a job: pairs and links of documents only where there are two collections."""
+    """Return the stages of a job, each after those it reads."""
     fit = fit_parameters("alignment")
     judge = fit_parameters("evaluation", "alignment")
     # Pairs come before all that takes long: an id that occurs twice, or a faulty file of pairs, is found there.
     tokens, terms, pairs, vectors, graphs, links = zip(*map(_stages_of, groups_of(job)), strict=True)
     fitted = (known_output(job).name, *(spec.name for spec in (*graphs, *links)))
     judged = ("embedding", *(spec.name for spec in pairs))
-    found = (
+    return (
         *tokens,
         *terms,
         *pairs,
@@ -348,7 +291,6 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
         StageSpec("embedding", fitted, fit, run_embedding, plan_embedding),
         StageSpec("evaluation", judged, judge, run_evaluation, plan_evaluation),
     )
-    return found if job.second is not None else _of_one_collection(found)
 
 
 def _stages_of(sides: tuple[str, ...]) -> tuple[StageSpec, ...]:
@@ -396,17 +338,6 @@ def _values_stage(job: TransferJob) -> StageSpec:
             "topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics, check_topics
         )
     return StageSpec("features", ("terms",), feature_parameters, run_features, plan_features, check_features)
-
-
-def _of_one_collection(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
-    """Return the stages without those that join two collections, and with the evaluation of one."""
-    gone = {"pairs", "links"}
-    rest = [
-        spec._replace(inputs=tuple(name for name in spec.inputs if name not in gone))
-        for spec in stages
-        if spec.name not in gone
-    ]
-    return (*rest[:-1], rest[-1]._replace(run=run_hold_out))
 
 
 SYSTEM = System(

@@ -191,8 +191,7 @@ def items(job: TransferJob, workspace: Workspace, *, n_points: int = MAX_POINTS)
     values = np.concatenate(shown_values(job, workspace))
     names_of_sides = np.repeat([f"{side} collection" for side in sides], [len(one) for one in ids])
     begins = [text for table in tables for text in table["excerpt"]]
-    by_side = [by_category("collection", names_of_sides[rows].tolist())] if len(sides) > 1 else []
-    pairs = [_counterparts(workspace, dict(zip(sides, ids, strict=True)))] if len(sides) > 1 else []
+    pairs = _counterparts(workspace, dict(zip(sides, ids, strict=True)))
     return Items(
         job.job.title,
         "document",
@@ -200,10 +199,10 @@ def items(job: TransferJob, workspace: Workspace, *, n_points: int = MAX_POINTS)
         vectors[rows],
         [
             by_category("topic" if has_topics(job) else "feature", _groups(job, workspace, values[rows])),
-            *by_side,
+            by_category("collection", names_of_sides[rows].tolist()),
         ],
         {"begins": [begins[row] or "" for row in rows.tolist()]},
-        [listed("likeliest counterpart, by probability", found, rows, longest=5) for found in pairs],
+        [listed("likeliest counterpart, by probability", pairs, rows, longest=5)],
     )
 
 
