@@ -87,7 +87,7 @@ SYSTEMS = {
     ),
     "wordspaces": System(
         wordspaces.write,
-        ("wordspaces.spaces=['lpp', 'lsa', 'random']", "matrices.keep=['distances']"),
+        ("wordspaces.spaces=['lpp', 'lsa', 'maps']", "matrices.keep=['distances']"),
         "6,401 tokens, 57 words, 160 documents",
         {
             "evaluation.sets=['none.txt']": (1, "none.txt"),

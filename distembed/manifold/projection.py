@@ -1,4 +1,4 @@
-"""Locality Preserving Projection of word spaces, and random projection.
+"""Locality Preserving Projection of word spaces.
 
 D. Jurgens and K. Stevens, Capturing Nonlinear Structure in Word Spaces through Dimensionality Reduction, GEMS
 2010; X. He and P. Niyogi, Locality Preserving Projections, NIPS 2003; spectral regression: D. Cai, X. He and
@@ -522,40 +522,3 @@ def _span(
         left, values, right = compute(found.left), found.values, found.right.T
     kept = values > RANK_SHARE * values.max(initial=0.0)
     return left[:, kept], values[kept], right[kept].T
-
-
-def random_projection(
-    X: Any, n_components: int, *, random_state: int = 0, density: float | None = None
-) -> Any:
-    r"""Return X R, (n × k): each feature is a sparse random vector of signs, and rows are sums of features.
-
-    .. math:: E \|x R\|^2 = \|x\|^2, \quad R_{jc} = \pm 1/\sqrt{k\,\text{density}} \text{ or } 0
-
-    sklearn.random_projection.SparseRandomProjection is the equivalent; random indexing (Kanerva et al. 2000)
-    is this on counts. Features are drawn one after the other, so that those in front keep their
-    vectors when more come behind.
-
-    Parameters
-    ----------
-    X : (n × m) NumPy, SciPy sparse or Dask array
-    n_components : int
-        The number of columns of the result.
-    random_state : int, None, Generator or RandomState
-        The seed.
-    density : float, optional
-        Share of non-zero cells of R; default 1/√m (Li, Hastie & Church 2006).
-
-    Raises
-    ------
-    ValueError
-        If n_components is under 1 or the density is not in (0, 1].
-    """
-    n_features = X.shape[1]
-    density = 1 / np.sqrt(n_features) if density is None else density
-    if n_components < 1 or not 0 < density <= 1:
-        raise ValueError(f"n_components is {n_components} and density {density}; give 1 or more, and (0, 1]")
-    generator = np.random.default_rng(random_state)
-    R = blocks.random_signs(n_features, n_components, density, generator)
-    with one_blas_thread():
-        projected = sparse_times(row_blocks(X), whole(R))
-        return projected if isinstance(X, da.Array) else compute(projected)

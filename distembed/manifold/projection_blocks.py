@@ -100,14 +100,3 @@ def is_well_conditioned(X: Float64s) -> bool:
     size = np.abs(squares).sum(axis=0).max()
     factor, failed = scipy.linalg.lapack.dpotrf(squares)
     return not failed and scipy.linalg.lapack.dpocon(factor, size)[0] >= LEAST_CONDITION
-
-
-def random_signs(n_rows: int, n_columns: int, density: float, generator: np.random.Generator) -> Float64s:
-    """Return ±1/√(n_columns density) with probability density/2 each, else 0; (n_rows × n_columns)."""
-    out = np.zeros((n_rows, n_columns))
-    for row in out:
-        draws = generator.random(n_columns)
-        row[draws < density] = -1
-        row[draws < density / 2] = 1
-    out /= np.sqrt(n_columns * density)
-    return out

@@ -187,7 +187,7 @@ def _eigen_cost(model: LocalityPreservingProjection, rows: RowSizes, n_edges: in
 def product_cost(
     rows: RowSizes, n_components: int, *, itemsize: int = 8, block_bytes: int = HELD_BLOCK
 ) -> Cost:
-    """Return what products of rows with a vector of each feature take: `transform`, and `random_projection`.
+    """Return what products of rows with a vector of each feature take: `transform`.
 
     `itemsize` are the bytes of a number as it is stored; it is computed in float64. A row block has `block_bytes`.
     """

@@ -20,12 +20,9 @@ from distembed.manifold import (
     alignment_costs,
     eigenmaps,
     imputation_costs,
-    isomap,
-    projection,
     projection_costs,
     propagation,
 )
-from distembed.manifold.projection import random_projection
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.costs import RowSizes, most_edges, search_cost
 from distembed.neighbors.graphs import joint_rows, neighbor_affinity
@@ -423,29 +420,15 @@ def test_a_search_takes_what_its_cost_says(sparse: bool, block_memory: int, k: i
     assert largest_task(sizes) <= cost.peak_bytes(1)
 
 
-def test_a_random_projection_takes_what_its_cost_says() -> None:
+def test_projected_rows_take_what_their_cost_says() -> None:
+    model = de.LocalityPreservingProjection(12, n_neighbors=5).fit(ROWS)
+
     def run(recorder: Recorder) -> Sizes:
-        random_projection(da.from_array(ROWS, chunks=(50, -1)), 12).compute()
+        model.transform(da.from_array(ROWS, chunks=(50, -1))).compute()
         return recorder.sizes
 
     costs = [projection_costs.product_cost(RowSizes(150, 40), k) for k in (12, 13)]
     assert 0 < max(recorded(run).values()) <= costs[0].peak_bytes(1) < costs[1].peak_bytes(1)
-
-
-def test_isomap_takes_what_its_cost_says() -> None:
-    graph = projection.neighborhood_graph(ROWS, n_neighbors=5)
-
-    def run(recorder: Recorder) -> Sizes:
-        isomap.isomap(graph, 6, n_landmarks=50, checkpoint=recorder)
-        return recorder.sizes
-
-    sizes = recorded(run)
-    cost = isomap.isomap_cost(150, graph.nnz, 6, 50)
-    assert kept_arrays(sizes)["paths"] == cost.written_bytes == 8 * 50 * 150
-    assert largest_task(sizes) <= cost.peak_bytes(1)
-    others = [isomap.isomap_cost(150, graph.nnz, *options) for options in ((7, 50), (6, 51))]
-    others += [isomap.isomap_cost(151, graph.nnz, 6, 50), isomap.isomap_cost(150, graph.nnz + 1, 6, 50)]
-    assert all(cost.peak_bytes(1) < other.peak_bytes(1) for other in others)
 
 
 def test_a_stored_joint_graph_takes_what_its_cost_says() -> None:

@@ -248,7 +248,7 @@ def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, 
 
 @pytest.mark.parametrize(
     ("method", "source"),
-    [("lsa", de.LSA), ("lpp", de.LocalityPreservingProjection), ("psdvec", de.PSDVec)],
+    [("lsa", de.LSA), ("lpp", de.LocalityPreservingProjection)],
 )
 def test_an_option_of_a_recipe_has_the_default_of_its_estimator(method: str, source) -> None:
     defaults = {name: field.default for name, field in RECIPES[method].model_fields.items()}

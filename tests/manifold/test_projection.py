@@ -13,7 +13,6 @@ from distembed.manifold import ridge
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
     neighborhood_graph,
-    random_projection,
 )
 from distembed.manifold.projection_blocks import is_well_conditioned, pairs_above
 from tests.checkpoints import Kept
@@ -405,22 +404,3 @@ def test_regression_that_stops_early_says_so(monkeypatch):
         model = LocalityPreservingProjection(3, n_neighbors=5, max_iter=2).fit(some_rows())
     assert not model.converged_
     assert model.residuals_.max() > 1e-6
-
-
-# ---------------------------------------------------------------------------------------- random projection
-
-
-def test_random_projection_keeps_lengths():
-    X = sp.csr_array(some_rows(50, 400))
-    vectors = random_projection(X, 300, random_state=1)
-    ratios = np.linalg.norm(vectors, axis=1) / np.linalg.norm(X.toarray(), axis=1)
-    assert 0.7 < ratios.min() < ratios.max() < 1.3
-    lazy = random_projection(in_blocks(X.toarray(), (20, 30)), 300, random_state=1)
-    assert isinstance(lazy, da.Array)
-    np.testing.assert_allclose(lazy.compute(), vectors, atol=1e-12)
-    assert not np.array_equal(vectors, random_projection(X, 300, random_state=2))
-    assert random_projection(X, 1).shape == (50, 1)
-    with pytest.raises(ValueError, match="n_components is 0"):
-        random_projection(X, 0)
-    with pytest.raises(ValueError, match="density 2"):
-        random_projection(X, 3, density=2)

@@ -38,7 +38,6 @@ n_components = 3
 of = "vsm"
 method = "lpp"
 n_neighbors = 6
-sweep = [1, 3]
 [recipes.lpp_binary]
 of = "log_entropy"
 method = "lpp"
@@ -61,11 +60,6 @@ threshold = 0.15
 of = "vsm"
 method = "eigenmaps"
 n_neighbors = 6
-[recipes.paths]
-of = "vsm"
-method = "isomap"
-n_neighbors = 6
-n_landmarks = 20
 [recipes.wc]
 of = "contexts"
 method = "ppmi"
@@ -74,15 +68,9 @@ n_columns = 30
 of = "hal"
 method = "counts"
 n_columns = 40
-[recipes.random]
-of = "wc"
-method = "random_projection"
-[recipes.psd]
-of = "bigrams"
-method = "psdvec"
-n_iter = 1
 [evaluation]
 sets = ["sets"]
+dimensions = [1, 3]
 [report]
 words = ["a0", "b1"]
 n_neighbors = 3

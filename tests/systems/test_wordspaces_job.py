@@ -17,8 +17,7 @@ from distembed.factorization.lsa import LSA
 from distembed.job.load import load_job, parse_job
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
-from distembed.manifold.isomap import isomap
-from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
+from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.neighbors.search import SPARE_CANDIDATES
 from distembed.stages.words import read_nearest, read_scores
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
@@ -82,30 +81,13 @@ def test_a_projection_by_the_eigenproblem_on_a_graph_of_a_threshold(finished: tu
     assert workspace.stages()["neighbors_log_entropy_above_0.15"].facts["n_edges"] == model.graph_.nnz
 
 
-def test_isomap_is_the_library_s_on_the_graph_that_is_there(finished: tuple[Path, str]) -> None:
-    workspace = de.Workspace.open(finished[0])
-    graph = neighborhood_graph(workspace.array("spaces/vsm").compute(), n_neighbors=6)
-    found = workspace.array("spaces/paths").compute()
-    np.testing.assert_allclose(found, isomap(graph, 4, n_landmarks=20), rtol=1e-3, atol=1e-4)
-    assert workspace.stages()["space_paths"].inputs.keys() >= {"neighbors_vsm_6"}
-
-
 @pytest.mark.parametrize(
     ("setting", "fault"),
     [
-        ("recipes.paths.affinity=binary", "recipes.paths.affinity = 'binary' is not allowed"),
+        ("recipes.maps.affinity=binry", "recipes.maps.affinity = 'binry' is not allowed"),
         ("recipes.lpp_eigen.svd_components=3", "svd_components, 4 \\(n_components\\) or more; it is 3"),
-        ("recipes.lpp.sweep=[3,1]", r"sweep is \[3, 1\]; give different numbers from 1 to 3"),
-        ("recipes.lpp.sweep=[4]", r"sweep is \[4\]; give different numbers"),
-        ("recipes.wc.sweep=[2]", "method 'ppmi' has no sweep"),
-        (
-            "recipes.lpp_3={of='vsm', method='counts'}",
-            "recipes.lpp_3 bears the name of a space of recipes.lpp.sweep",
-        ),
-        (
-            "recipes.few={of='random', method='first_components', n_components=2}",
-            "only those of lsa, lpp, eigenmaps, isomap",
-        ),
+        ("recipes.wc.solver=eigen", "method 'ppmi' has no solver"),
+        ("evaluation.dimensions=[0]", "evaluation.dimensions.0 = 0"),
         ("recipes.lpp_eigen.constant_column=true", "constant_column belongs to the regression"),
         ("recipes.lpp.svd_components=9", 'svd_components belongs to solver = "eigen"'),
         ("recipes.lpp_eigen.affinity=local", "threshold joins words by their cosine"),
@@ -138,19 +120,28 @@ def test_a_baseline_of_counts_has_a_shift_an_exponent_and_contexts_added(job: Pa
     )
 
 
-def test_a_sweep_makes_each_space_once_and_takes_its_first_components(finished: tuple[Path, str]) -> None:
+def test_the_first_components_of_a_space_are_scored(job: Path, finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    sets = find_word_sets(job.parent / "sets")
     largest = workspace.array("spaces/lpp").compute()
     for k in (1, 3):
-        np.testing.assert_array_equal(workspace.array(f"spaces/lpp_{k}").compute(), largest[:, :k])
         fewer = LocalityPreservingProjection(k, n_neighbors=6).fit_transform(
             workspace.array("spaces/vsm").compute()
         )
         np.testing.assert_allclose(largest[:, :k], fewer, rtol=1e-3, atol=1e-5)
-    names = {name for name in workspace.stages() if "lpp" in name or "vsm_6" in name}
-    assert {"space_lpp_1", "space_lpp_3", "scores_lpp_1", "scores_lpp_3"} < names
+        expected = evaluate_sets(de.WordVectors(words, largest[:, :k]), sets, Policy())
+        found = read_scores(workspace, SCORES.of(recipe=f"lpp-{k}"))
+        assert [score.value for score in found[: len(expected)]] == pytest.approx(
+            [score.value for score in expected], abs=1e-6, nan_ok=True
+        )
+    stored = workspace.stages()["scores_lsa_without_first"].outputs
+    assert "scores_lsa_without_first-1.json" in stored
+    assert "scores_lsa_without_first-3.json" not in stored  # it has three components
+    assert not any("-" in name for name in workspace.stages()["scores_wc"].outputs)  # a sparse space
     page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     assert "Scores by dimension: lpp" in page
+    assert "LSA, 3" in page
 
 
 def test_columns_are_chosen(finished: tuple[Path, str]) -> None:
@@ -244,8 +235,7 @@ def test_words_of_the_sets_are_kept_however_rare(
 def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "recipes.lpp.alpha=1.0")
     ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", untimed(done.output), re.MULTILINE))
-    lpp = {f"{stage}_{name}" for stage in ("space", "scores") for name in ("lpp", "lpp_1", "lpp_3")}
-    assert ran == {*lpp, "report"}  # neither neighbors nor eigenvectors
+    assert ran == {"space_lpp", "scores_lpp", "report"}  # neither neighbors nor eigenvectors
     assert digest_here(job, copy) != digest_here(job, finished[0])
 
 
@@ -277,10 +267,6 @@ def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
     [
         ("recipes.maps.n_components=300", "300 eigenvectors are wanted"),
         ("recipes.both_sides.n_columns=100000", "n_columns is 100000"),
-        (
-            "recipes.few={of='lsa', method='first_components', n_components=50}",
-            "n_components is 50 but lsa has 4 components: choose fewer",
-        ),
         (
             "evaluation.sets=['{gensim}/test/test_data/questions-words.txt']",
             "questions-words asks for analogies, which the sparse space vsm",

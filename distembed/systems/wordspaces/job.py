@@ -11,7 +11,6 @@ from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.evaluation.scoring import Case
 from distembed.factorization.lsa import LSA
-from distembed.factorization.psdvec import PSDVec
 from distembed.job.model import (
     KEPT_BY_THE_JOB,
     OPTION,
@@ -39,13 +38,12 @@ class HalSection(CountingSection):
 
 
 ACCURACY = "it is how exactly the space is computed, and the library's default is exact enough for scores"
-OWN_JOB = 'it is a key of a job of system = "psdvec"; recipes compare spaces by few options'
 
 
 COUNTED: dict[str, tuple[str, ...]] = {
     "documents": ("counts", "tf_idf", "log_entropy"),
-    "contexts": ("counts", "ppmi", "psdvec"),
-    "bigrams": ("counts", "ppmi", "psdvec"),
+    "contexts": ("counts", "ppmi"),
+    "bigrams": ("counts", "ppmi"),
     "hal": ("counts", "ppmi"),
 }
 """The tables of counts, and the methods that make a space of each; the other methods reduce a space."""
@@ -92,7 +90,7 @@ class RecipeSection(Section):
 
     def options(self) -> dict[str, Any]:
         """Return the options of the method, and the sources it reads."""
-        return self.model_dump(mode="json", exclude={"title", "sweep"})
+        return self.model_dump(mode="json", exclude={"title"})
 
 
 class ColumnsRecipe(RecipeSection):
@@ -132,32 +130,12 @@ class ReducedRecipe(RecipeSection):
     """The dimensions of the space."""
 
 
-class SweptRecipe(ReducedRecipe):
-    """A dense space whose components are in an order, so that the first ones are a space as well."""
-
-    sweep: tuple[int, ...] = ()
-    """Smaller numbers of components, rising: the spaces of the first so many components are made and scored as well, as
-    recipes NAME_50 and so on of the method "first_components".
-    """
-
-    @model_validator(mode="after")
-    def _sweep_rises(self) -> Self:
-        if list(self.sweep) != sorted(set(self.sweep)) or not all(
-            0 < k < self.n_components for k in self.sweep
-        ):
-            raise ValueError(
-                f"sweep is {list(self.sweep)}; give different numbers from 1 to {self.n_components - 1}, below "
-                "n_components, the smallest first"
-            )
-        return self
-
-
 @section_of(
     LSA,
     exclude=dict.fromkeys(("n_passes", "oversampling", "tol"), ACCURACY)
     | {"dtype": "spaces are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
 )
-class LSARecipe(SweptRecipe):
+class LSARecipe(ReducedRecipe):
     """`[recipes.NAME]`: latent semantic analysis."""
 
     n_components: int = OPTION
@@ -172,7 +150,7 @@ class LSARecipe(SweptRecipe):
     """The seed of the decomposition."""
 
 
-class GraphRecipe(SweptRecipe):
+class GraphRecipe(ReducedRecipe):
     """A dense space that starts from a graph of neighbors."""
 
     n_neighbors: int = Field(default=20, ge=1)
@@ -271,49 +249,6 @@ class EigenmapsRecipe(GraphRecipe):
     """`[recipes.NAME]`: eigenvectors of the graph of neighbors."""
 
 
-class IsomapRecipe(GraphRecipe):
-    """`[recipes.NAME]`: Isomap, distances along the graph of neighbors."""
-
-    affinity: Literal["cosine"] = "cosine"
-    """The length of an edge: the distance of two words of this cosine."""
-    n_landmarks: int = Field(default=1000, ge=2)
-    """The words, drawn at random, whose paths to all others are sought; Isomap itself takes all."""
-
-    @property
-    def uses_eigenmaps(self) -> bool:
-        """Return whether the space is made from the eigenvectors of its graph."""
-        return False
-
-
-class RandomProjectionRecipe(ReducedRecipe):
-    """`[recipes.NAME]`: a random projection."""
-
-    random_state: int = Field(default=0, ge=0)
-    """The seed of the decomposition."""
-
-
-@section_of(
-    PSDVec,
-    exclude=dict.fromkeys(
-        ("n_core", "ridge", "bands", "background_weight", "uniform_weight", "weight_cutoff", "core_ridge",
-         "solver", "n_passes", "first_passes", "block_size", "batch_words"),
-        OWN_JOB,
-    )
-    | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
-    defaults={"n_components": 300},
-)  # fmt: skip
-class PSDVecRecipe(ReducedRecipe):
-    """`[recipes.NAME]`: PSDVec with all words in its core."""
-
-    smoothing: float = OPTION
-    n_iter: int = OPTION
-    random_state: int = OPTION
-
-
-class FirstComponentsRecipe(ReducedRecipe):
-    """`[recipes.NAME]`: the first components of another recipe's space."""
-
-
 def _method_of(recipe: Any) -> Any:
     return recipe.get("method") if isinstance(recipe, Mapping) else getattr(recipe, "method", None)
 
@@ -325,11 +260,7 @@ Recipe = Annotated[
     | Annotated[LogEntropyRecipe, Tag("log_entropy")]
     | Annotated[LSARecipe, Tag("lsa")]
     | Annotated[LPPRecipe, Tag("lpp")]
-    | Annotated[EigenmapsRecipe, Tag("eigenmaps")]
-    | Annotated[IsomapRecipe, Tag("isomap")]
-    | Annotated[RandomProjectionRecipe, Tag("random_projection")]
-    | Annotated[PSDVecRecipe, Tag("psdvec")]
-    | Annotated[FirstComponentsRecipe, Tag("first_components")],
+    | Annotated[EigenmapsRecipe, Tag("eigenmaps")],
     Discriminator(_method_of),
 ]
 """A recipe: its method says which options it has."""
@@ -366,6 +297,8 @@ class ScoringSection(Section):
     """How the words of the sets are looked up: "auto" as they are written and then in lower case."""
     keep_words: bool = True
     """Whether the words of the sets are in the vocabulary however rare they are."""
+    dimensions: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Numbers of dimensions: of each dense space that has more, the first so many are scored as well."""
 
 
 class SpaceMatricesSection(WordMatricesSection):
@@ -398,11 +331,15 @@ class WordSpacesJob(CountsJob):
     @model_validator(mode="before")
     @classmethod
     def _components_of_all(cls, tree: Any) -> Any:
-        """Give recipes without a number of components that of `[wordspaces]`, and add those of their sweeps."""
+        """Give recipes without a number of components that of `[wordspaces]`."""
         try:
             default = tree.get("wordspaces", {}).get("n_components")
-            recipes = {name: _with_components(recipe, default) for name, recipe in tree["recipes"].items()}
-            return {**tree, "recipes": _with_sweeps(recipes)}
+            return {
+                **tree,
+                "recipes": {
+                    name: _with_components(recipe, default) for name, recipe in tree["recipes"].items()
+                },
+            }
         except (KeyError, TypeError, AttributeError):  # nothing to give, or a fault that the fields will name
             return tree
 
@@ -440,9 +377,7 @@ class WordSpacesJob(CountsJob):
     @property
     def spaces(self) -> tuple[str, ...]:
         """Return the recipes whose spaces are scored."""
-        chosen = self.wordspaces.spaces or tuple(self.recipes)
-        swept = (each for name in chosen for each in (*self.swept(name), name))
-        return tuple(dict.fromkeys(swept))
+        return tuple(dict.fromkeys(self.wordspaces.spaces or self.recipes))
 
     def recipe(self, name: str, kind: type[R]) -> R:
         """Return a recipe that is known to be of a kind."""
@@ -455,14 +390,21 @@ class WordSpacesJob(CountsJob):
         """Return the tables of counts that recipes are made of."""
         return tuple({self.recipes[name].of for name in self.needed()} & COUNTED.keys())
 
-    def swept(self, name: str) -> tuple[str, ...]:
-        """Return the recipes of the sweep of one, that of the fewest components first."""
+    def dimensions_of(self, name: str) -> list[int]:
+        """Return how many components of a space are scored, rising: each number asked for that is less than all."""
         recipe = self.recipes[name]
-        return tuple(f"{name}_{k}" for k in recipe.sweep) if isinstance(recipe, SweptRecipe) else ()
+        most = recipe.n_components if isinstance(recipe, ReducedRecipe) else 0
+        return [k for k in sorted({*self.evaluation.dimensions}) if k < most]
+
+    def scored(self, name: str) -> list[str]:
+        """Return what the scores of a space are called: those of its first components, then those of all."""
+        return [*(f"{name}-{k}" for k in self.dimensions_of(name)), name]
 
     def title_of(self, name: str) -> str:
-        """Return what a space is called in the tables."""
-        return self.recipes[name].title or name
+        """Return what tables call a space, or "lsa-50", the first 50 components of the space of a recipe "lsa"."""
+        recipe, _, k = name.partition("-")
+        title = self.recipes[recipe].title or recipe
+        return f"{title}, {k}" if k else title
 
     def needed(self) -> tuple[str, ...]:
         """Return the recipes to make, those that others start from first."""
@@ -483,23 +425,6 @@ class WordSpacesJob(CountsJob):
 def _with_components(recipe: dict[str, Any], default: int | None) -> dict[str, Any]:
     reduces = issubclass(RECIPES.get(recipe.get("method", ""), RecipeSection), ReducedRecipe)
     return {"n_components": default, **recipe} if reduces and default is not None else recipe
-
-
-def _with_sweeps(recipes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the recipes, each after those of its sweep."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, recipe in recipes.items():
-        title = recipe.get("title") or name
-        for k in recipe.get("sweep", ()):
-            made = {"of": name, "method": "first_components", "n_components": k, "title": f"{title}, {k}"}
-            there = recipes.get(f"{name}_{k}", made)
-            if any(there.get(key) != value for key, value in made.items()):
-                raise ValueError(
-                    f"recipes.{name}_{k} bears the name of a space of recipes.{name}.sweep; rename it"
-                )
-            found[f"{name}_{k}"] = made
-        found[name] = recipe
-    return found
 
 
 def _check_sources(name: str, recipe: Recipe, recipes: dict[str, Recipe]) -> None:
@@ -527,12 +452,6 @@ def _check_sources(name: str, recipe: Recipe, recipes: dict[str, Recipe]) -> Non
         raise ValueError(
             f"recipes.{name}: add_contexts = true needs columns that are the words of the rows, which those of "
             f"{recipe.of!r} are not: start from a recipe of {' or '.join(WORD_COLUMNS)} with all its columns"
-        )
-    ordered = [method for method, section in RECIPES.items() if issubclass(section, SweptRecipe)]
-    if isinstance(recipe, FirstComponentsRecipe) and recipes[recipe.of].method not in ordered:
-        raise ValueError(
-            f"recipes.{name} takes first components of {recipe.of!r}, which is {recipes[recipe.of].method!r}: only "
-            f"those of {', '.join(ordered)} are in an order"
         )
     if isinstance(recipe, LPPRecipe) and recipe.graph_source in COUNTED:
         raise ValueError(

@@ -17,8 +17,6 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.costs import Cost, add_costs
 from distembed.execution import Checkpoint, map_blocks
 from distembed.factorization.lsa import LSA, lsa_cost, with_contexts
-from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_costs import CoreOptions, CoreSizes, Kept, core_cost
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, read_as
 from distembed.linalg.chunks import balanced_rows
@@ -26,8 +24,7 @@ from distembed.linalg.costs import copy_cost, transpose_cost
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.eigenmaps_costs import eigenmaps_cost
-from distembed.manifold.isomap import isomap, isomap_cost
-from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph, random_projection
+from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.manifold.projection_costs import (
     graph_edges,
     kept_neighborhood_cost,
@@ -43,14 +40,10 @@ from distembed.systems.wordspaces.job import (
     COUNTED,
     ColumnsRecipe,
     EigenmapsRecipe,
-    FirstComponentsRecipe,
     GraphRecipe,
-    IsomapRecipe,
     LPPRecipe,
     LSARecipe,
     PPMIRecipe,
-    PSDVecRecipe,
-    RandomProjectionRecipe,
     RecipeSection,
 )
 from distembed.systems.wordspaces.sizes import DOCUMENT_BLOCKS, TABLES, SourceSize
@@ -125,37 +118,6 @@ def _lsa(ctx: Context, recipe: LSARecipe) -> da.Array:
     return made[:, recipe.n_dropped :]
 
 
-def _random_projection(ctx: Context, recipe: RandomProjectionRecipe) -> da.Array:
-    source = source_of(ctx, recipe)
-    made: da.Array = random_projection(source, recipe.n_components, random_state=recipe.random_state)
-    return made
-
-
-def _psdvec_of(recipe: PSDVecRecipe, checkpoint: Checkpoint) -> PSDVec:
-    return PSDVec(
-        recipe.n_components,
-        smoothing=recipe.smoothing,
-        n_iter=recipe.n_iter,
-        random_state=recipe.random_state,
-        checkpoint=checkpoint,
-    )
-
-
-def _psdvec(ctx: Context, recipe: PSDVecRecipe) -> da.Array:
-    model = _psdvec_of(recipe, ctx.stage.checkpoint)
-    model.fit(source_of(ctx, recipe), vocabulary_of(ctx.workspace).counts)
-    return da.asarray(model.vectors_)
-
-
-def _first_components(ctx: Context, recipe: FirstComponentsRecipe) -> da.Array:
-    source = source_of(ctx, recipe)
-    if source.shape[1] < recipe.n_components:
-        raise ValueError(
-            f"n_components is {recipe.n_components} but {recipe.of} has {source.shape[1]} components: choose fewer"
-        )
-    return source[:, : recipe.n_components]
-
-
 def neighbor_graph(ctx: Context, recipe: GraphRecipe, checkpoint: Checkpoint) -> sp.csr_array:
     """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
     return neighborhood_graph(
@@ -227,17 +189,6 @@ def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:
     return made
 
 
-def _isomap(ctx: Context, recipe: IsomapRecipe) -> da.Array:
-    made = isomap(
-        neighbor_graph(ctx, recipe, _shared(ctx, recipe)),
-        recipe.n_components,
-        n_landmarks=recipe.n_landmarks,
-        random_state=recipe.random_state,
-        checkpoint=ctx.stage.checkpoint,
-    )
-    return da.from_array(made, chunks=(source_of(ctx, recipe).chunks[0], -1))
-
-
 METHODS: dict[str, Callable[[Context, Any], da.Array]] = {
     "counts": _counts,
     "ppmi": _ppmi,
@@ -246,10 +197,6 @@ METHODS: dict[str, Callable[[Context, Any], da.Array]] = {
     "lsa": _lsa,
     "lpp": _lpp,
     "eigenmaps": _eigenmaps,
-    "isomap": _isomap,
-    "random_projection": _random_projection,
-    "psdvec": _psdvec,
-    "first_components": _first_components,
 }
 
 # --- costs -----------------------------------------------------------------------------------------------------
@@ -308,17 +255,6 @@ def _lsa_cost(recipe: LSARecipe, source: SourceSize) -> Cost:
     )
 
 
-def _psdvec_cost(recipe: PSDVecRecipe, source: SourceSize) -> Cost:
-    n_pairs = source.rows.n_stored
-    return core_cost(
-        CoreOptions.of(_psdvec_of(recipe, _stored)),
-        CoreSizes(source.rows.n_rows, n_pairs, n_pairs, 2 * n_pairs),
-        Kept.NONE,
-        block_memory=source.block_memory,
-        stored_pair_bytes=source.pair_bytes,
-    )
-
-
 def _lpp_cost(recipe: LPPRecipe, source: SourceSize) -> Cost:
     model, n_edges = _lpp_of(recipe, source.block_memory), source.n_edges
     rows = source.rows._replace(itemsize=8) if recipe.unit_rows else source.rows
@@ -333,21 +269,6 @@ def _eigenmaps_cost(recipe: EigenmapsRecipe, source: SourceSize) -> Cost:
     return copy_cost(RowSizes(n_words + 1, k).n_bytes, RowSizes(n_words, k, itemsize=4).n_bytes)
 
 
-def _isomap_cost(recipe: IsomapRecipe, source: SourceSize) -> Cost:
-    graph, n_edges = _kept_graph(recipe, source)
-    made = isomap_cost(source.compared.n_rows, n_edges, recipe.n_components, recipe.n_landmarks)
-    return add_costs([graph, made])
-
-
-def _random_projection_cost(recipe: RandomProjectionRecipe, source: SourceSize) -> Cost:
-    return product_cost(source.rows, recipe.n_components, itemsize=4, block_bytes=source.block_bytes)
-
-
-def _first_components_cost(recipe: FirstComponentsRecipe, source: SourceSize) -> Cost:
-    kept = source.rows._replace(n_columns=recipe.n_components)
-    return copy_cost(source.rows.n_bytes, kept.n_bytes)
-
-
 COSTS: dict[str, Callable[[Any, SourceSize], Cost]] = {
     "counts": _counts_cost,
     "ppmi": _ppmi_cost,
@@ -356,10 +277,6 @@ COSTS: dict[str, Callable[[Any, SourceSize], Cost]] = {
     "lsa": _lsa_cost,
     "lpp": _lpp_cost,
     "eigenmaps": _eigenmaps_cost,
-    "isomap": _isomap_cost,
-    "random_projection": _random_projection_cost,
-    "psdvec": _psdvec_cost,
-    "first_components": _first_components_cost,
 }
 """What each method takes, of what it starts from."""
 
@@ -372,12 +289,7 @@ def neighbors_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
 
 def maps_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
     """Return what the eigenvectors of the graph of a recipe take."""
-    graph, n_edges = _kept_graph(recipe, source)
-    return add_costs([graph, eigenmaps_cost(source.compared.n_rows, n_edges, recipe.n_components)])
-
-
-def _kept_graph(recipe: GraphRecipe, source: SourceSize) -> tuple[Cost, int]:
-    """Return what making the graph of kept neighbors takes, and its edges or the most that there may be."""
     model, n_words = _lpp_of(recipe, source.block_memory), source.compared.n_rows
     n_edges = graph_edges(model, n_words) if source.n_edges is None else source.n_edges
-    return kept_neighborhood_cost(model, source.compared, n_edges=n_edges), n_edges
+    graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
+    return add_costs([graph, eigenmaps_cost(n_words, n_edges, recipe.n_components)])

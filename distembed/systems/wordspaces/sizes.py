@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.costs import STORED_VALUE_BYTES
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.counting.costs import RunSizes, stored_pair_bytes
+from distembed.counting.costs import RunSizes
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Counted
 from distembed.neighbors.costs import RowSizes
@@ -135,8 +134,6 @@ class SourceSize(NamedTuple):
     block_memory: int
     block_bytes: int
     """The bytes of a row block."""
-    pair_bytes: float
-    """The bytes on disk of a stored value."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -158,11 +155,9 @@ def source_size(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) ->
             space_size(job, sizes, recipe.graph_source),
             sizes.edges.get(recipe.neighbors_name),
         )
-    is_table = recipe.of in COUNTING
-    pair_bytes = stored_pair_bytes(counting_options(job, recipe.of)) if is_table else STORED_VALUE_BYTES
     memory = job.resources.block_memory
     share = DOCUMENT_BLOCKS if _counts_of(job, recipe) == "documents" else COUNT_BLOCKS
-    return SourceSize(rows, compared, n_edges, memory, memory // share, pair_bytes)
+    return SourceSize(rows, compared, n_edges, memory, memory // share)
 
 
 def space_size(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> RowSizes:

@@ -86,6 +86,7 @@ from distembed.systems.wordspaces.sizes import (
     space_sizes,
     tables_of,
 )
+from distembed.vectors import WordVectors
 
 # --- parameters ------------------------------------------------------------------------------------------------
 
@@ -117,9 +118,15 @@ def _graph_parameters(job: WordSpacesJob, *, name: str, options: tuple[str, ...]
 
 
 def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
-    """Return the sets in their order, and the words whose neighbors are listed."""
+    """Return the sets in their order, the dimensions, and the words whose neighbors are listed."""
     report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
-    return {"report": report, "sets": list(job.evaluation.sets), "case": job.evaluation.case}
+    judged = job.evaluation
+    return {
+        "report": report,
+        "sets": list(judged.sets),
+        "case": judged.case,
+        "dimensions": list(judged.dimensions),
+    }
 
 
 # --- documents -> counts ---------------------------------------------------------------------------------------
@@ -289,7 +296,7 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
 
 
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Score a space on every set, similarity by Pearson's correlation too, and list neighbors of the report's words."""
+    """Score a space and its first components on every set, and list neighbors of the report's words."""
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
@@ -298,11 +305,16 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     words = vocabulary_of(ctx.workspace).words
     space = in_memory(words, stored, None if is_whole else tested)
     policy = Policy(job.evaluation.case).for_words(words)
-    scores = score_known(space, sets, policy, vocabulary=words)
-    for word_set in sets:
-        if isinstance(word_set, SimilaritySet):
-            scores += evaluate_similarity(space, word_set, policy, metric="pearson")
-    store_scores(ctx, outputs.SCORES.of(recipe=name), scores)
+    for k, scored in zip((*job.dimensions_of(name), None), job.scored(name), strict=True):
+        judged = space
+        if k is not None:
+            assert isinstance(space, WordVectors)
+            judged = WordVectors(words, np.ascontiguousarray(space.vectors[:, :k]))
+        scores = score_known(judged, sets, policy, vocabulary=words)
+        for word_set in sets:
+            if isinstance(word_set, SimilaritySet):
+                scores += evaluate_similarity(judged, word_set, policy, metric="pearson")
+        store_scores(ctx, outputs.SCORES.of(recipe=scored), scores)
     store_nearest(ctx, outputs.NEAREST.of(recipe=name), stored)
     return {"n_sets": len(sets)}
 

@@ -81,7 +81,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     sections = [
         *_neighbor_tables(job, workspace),
         *_score_tables(job, scores),
-        *(_by_dimension(job, scores, name) for name in job.spaces if job.swept(name)),
+        *(_by_dimension(job, scores, name) for name in job.spaces if job.dimensions_of(name)),
         _space_table(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
@@ -101,15 +101,16 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
 def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
     """Return the scores of all spaces as a table, and the place of the report."""
     scores = all_scores(job, workspace)
-    lines = [_plain_table(job, scores)] if any(scores.values()) else []
+    lines = [_plain_table(scores)] if any(scores.values()) else []
     further = report.ways_on(workspace, where) if job.wordspaces.vectors else f"report     {shown(where)}"
     lacking = lacking_line(job, workspace)
     return "\n\n".join([*lines, *([lacking] if lacking else []), further])
 
 
 def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:
-    """Return the scores of each space of the job."""
-    return {name: shown_scores(workspace, SCORES.of(recipe=name)) for name in job.spaces}
+    """Return the scores of each space of the job, and of its first components, by what they are called."""
+    scored = [each for name in job.spaces for each in job.scored(name)]
+    return {name: shown_scores(workspace, SCORES.of(recipe=name)) for name in scored}
 
 
 def _facts(job: WordSpacesJob, workspace: Workspace) -> dict[str, Any]:
@@ -191,10 +192,9 @@ def _side_by_side(job: WordSpacesJob, scores: Scores, table: SideBySide) -> repo
 def _by_dimension(job: WordSpacesJob, scores: Scores, name: str) -> report.Section:
     """Return the scores of the first so many components of a space, as lines and as a table."""
     title = f"Scores by dimension: {job.title_of(name)}"
-    swept = (*job.swept(name), name)
-    dimensions = [job.recipe(each, ReducedRecipe).n_components for each in swept]
+    dimensions = [*job.dimensions_of(name), job.recipe(name, ReducedRecipe).n_components]
     columns = [key for task in CLOSING_TASKS for key in _picked(scores[name], task)]
-    found = [{(score.set, score.metric): score for score in scores[each]} for each in swept]
+    found = [{(score.set, score.metric): score for score in scores[each]} for each in job.scored(name)]
     series = {
         " ".join(key): (dimensions, [each[key].value for each in found]) for key in columns[:COLUMNS_DRAWN]
     }
@@ -203,7 +203,7 @@ def _by_dimension(job: WordSpacesJob, scores: Scores, name: str) -> report.Secti
         for n, each in zip(dimensions, found, strict=True)
     ]
     picture = report.line_chart(series, title, xlabel="dimensions", ylabel="score", x_scale="log")
-    caption = "Each space is the first components of the largest, which is made once."
+    caption = "The first components of the space."
     return report.group(title, [picture, report.table(title, rows, caption=caption)])
 
 
@@ -280,11 +280,11 @@ def _effect(scores: Mapping[tuple[str, str], Score], effect: Score, rule: str) -
     return f"{found.value:.3f}{spread} ({related:.2f}, {unrelated:.2f})"
 
 
-def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
+def _plain_table(scores: Scores) -> str:
     """Return scores x 100 as text: a line for each set and metric, a column for each space."""
     first = next(iter(scores.values()))
     chosen = [i for i, score in enumerate(first) if score.task in CLOSING_TASKS]
-    lines = [["set", "metric", "known/total", *map(shown, job.spaces)]]
+    lines = [["set", "metric", "known/total", *map(shown, scores)]]
     for i in chosen:
         values = [percent(found[i].value) for found in scores.values()]
         lines.append([shown(first[i].set), first[i].metric, f"{first[i].known}/{first[i].total}", *values])
