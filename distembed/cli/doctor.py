@@ -1,44 +1,67 @@
-"""What this installation and this machine have, what they lack, and whether a small job keeps its promises here.
-
-Each section is a list of findings. A finding is a fact with, where something is missing, what that costs and what
-to type; it is `wrong` where jobs cannot run without it.
-"""
+"""The command `distembed doctor`: what an installation has, and whether a small job keeps its promises here."""
 
 from __future__ import annotations
 
-import os
+import json
 import platform
-import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, requires, version
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
-from dask.system import CPU_COUNT
+import click
 from packaging.requirements import Requirement
 
 import distembed
-from distembed.display import format_bytes, format_seconds
+from distembed.cli.command_line import command
+from distembed.cli.failures import fail
+from distembed.display import format_seconds
 from distembed.job.provenance import of_this_process
 from distembed.job.status import verify_job
-from distembed.job.workers import Workers, memory_of_machine
+from distembed.job.terminal import shown, write
+from distembed.job.workers import Workers
 from distembed.views.finished_job import run_job
 
-ROOM = 2**30
-"""Fewer free bytes on a disk than this are pointed out: no job beyond a demo fits."""
 
-MEMORY = 2**31
-"""Less memory than this is pointed out: it is the default of `resources.memory_limit`."""
+@command(
+    "distembed doctor",
+    "distembed doctor --json",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object, a list of findings per section."
+)
+def doctor(*, as_json: bool) -> None:
+    """Check this installation.
+
+    Versions and the optional extras are printed, each that is missing with the line that installs it, and a small job
+    is run. The exit code is 1 if something is wrong that jobs need. The first self check of an installation also
+    compiles, which takes up to half a minute.
+    """
+    found: dict[str, list[Finding]] = {}
+    for section, findings in examine():
+        found[section] = findings
+        if not as_json:
+            _write_section(section, findings)
+    if as_json:
+        write(
+            json.dumps(
+                {name: [each._asdict() for each in findings] for name, findings in found.items()}, indent=1
+            )
+        )
+    wrong = [each for findings in found.values() for each in findings if each.is_wrong]
+    if wrong:
+        fail("; ".join(f"{each.name}: {each.value}; {each.note}" for each in wrong), code=1)
+    if not as_json:
+        write("nothing is wrong that jobs need")
 
 
 class Finding(NamedTuple):
-    """A fact about the installation or the machine.
+    """A fact about the installation.
 
-    `note` says what is missing and what to do, "" where nothing is; `is_wrong` is true where jobs cannot run.
+    `note` says what is missing and what to type, "" where nothing is; `is_wrong` is true where jobs cannot run.
     """
 
     name: str
@@ -47,24 +70,18 @@ class Finding(NamedTuple):
     is_wrong: bool = False
 
 
-EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "demo": (("gensim", "bokeh", "openTSNE"), "most demos lack their data"),
-    "explore": (
-        ("bokeh", "openTSNE"),
-        "distembed explore, the maps of a report and t-SNE figures are not drawn",
-    ),
-    "icu": (("icu4py",), 'corpus.pattern = "icu" cuts no Chinese, Japanese, Thai or Khmer'),
-    "excel": (("openpyxl",), "workbooks (.xlsx) are neither read nor written"),
-    "neighbors": (("pynndescent",), "neighbors are exact, never approximate"),
-    "lda": (("gensim",), "online LDA is missing among the topic models"),
-    "anndata": (("h5py",), "AnnData files (.h5ad) cannot be read"),
-    "cluster": (
-        ("dask-jobqueue", "dask-kubernetes"),
-        "Python programs cannot start Dask clusters on Slurm or Kubernetes; --scheduler reaches any that runs",
-    ),
-    "cloud": (("s3fs", "gcsfs"), "paths that begin with s3:// (s3fs) or gs:// (gcsfs) cannot be reached"),
-}
-"""The packages of each extra that a user may want (no contributor's, as `test`), and what cannot be done without."""
+def _write_section(name: str, findings: list[Finding]) -> None:
+    """Print a section, each finding on a line and its advice on the next."""
+    width = max(len(each.name) for each in findings)
+    write(name)
+    for each in findings:
+        write(f"  {shown(each.name):<{width}}  {shown(each.value)}")
+        if each.note:
+            write(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
+
+
+FOR_CONTRIBUTORS = ("test", "docs", "dev")
+"""The extras that no user needs."""
 
 
 def examine() -> Iterator[tuple[str, list[Finding]]]:
@@ -72,17 +89,20 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
 
     Where a package that is needed is missing or too old, the sections after the first are left out: they import it.
     """
+    requirements = requires("distembed") or []
+    made = of_this_process()
     program = [
         Finding("distembed", f"{distembed.__version__} in {Path(distembed.__file__).parent}"),
         Finding("python", f"{platform.python_version()}, {sys.executable}"),
-        *needed_packages(requires("distembed") or ()),
+        Finding("processor", made["processor"]),
+        Finding("BLAS", made["blas"]),
+        *needed_packages(requirements),
     ]
     yield "program", program
     if any(finding.is_wrong for finding in program):
         return
-    yield "machine", list(_machine())
-    yield "places", list(_places())
-    yield "extras", list(_extras())
+    extras = metadata("distembed").get_all("Provides-Extra") or []
+    yield "extras", [_extra(name, requirements) for name in extras if name not in FOR_CONTRIBUTORS]
     yield "self check", [self_check()]
 
 
@@ -105,54 +125,26 @@ def needed_packages(requirements: Iterable[str]) -> Iterator[Finding]:
             yield Finding(needed.name, found or "missing", advice, is_wrong=True)
 
 
+def _extra(name: str, requirements: Iterable[str]) -> Finding:
+    """Return the versions of the packages of an extra, other than those of the extras that it includes."""
+    versions = {
+        needed.name: _version(needed.name)
+        for needed in map(Requirement, requirements)
+        if needed.marker
+        and needed.marker.evaluate({"extra": name})
+        and not needed.marker.evaluate({"extra": ""})
+        and needed.name != "distembed"
+    }
+    value = ", ".join(f"{package} {found or 'missing'}" for package, found in versions.items())
+    return Finding(name, value, "" if all(versions.values()) else f"pip install 'distembed[{name}]'")
+
+
 def _version(package: str) -> str:
     """Return the version of an installed package, "" where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
         return ""
-
-
-def _machine() -> Iterator[Finding]:
-    made, memory, usable = of_this_process(), psutil.virtual_memory(), memory_of_machine()
-    cores = os.cpu_count() or 1
-    share = "" if cores == CPU_COUNT else f", of which this process may use {CPU_COUNT}"
-    limit = "" if usable == memory.total else f", limited to {format_bytes(usable)} by the container"
-    available = format_bytes(min(memory.available, usable))
-    yield Finding("processor", made["processor"])
-    yield Finding("BLAS", made["blas"])
-    yield Finding("cores", f"{cores}{share}")
-    yield Finding(
-        "memory",
-        f"{format_bytes(memory.total)}{limit}, {available} available",
-        "" if usable >= MEMORY else "lower resources.memory_limit and resources.block_memory of your jobs",
-    )
-
-
-def _places() -> Iterator[Finding]:
-    yield _place("current folder", Path.cwd(), "give --workspace a place with room", is_needed=False)
-    try:
-        folder = Path(tempfile.gettempdir())
-    except FileNotFoundError:
-        yield Finding("temporary folder", "none", "set TMPDIR to a folder that you may write", is_wrong=True)
-    else:
-        yield _place("temporary folder", folder, "set TMPDIR to a folder with room", is_needed=True)
-
-
-def _place(name: str, folder: Path, advice: str, *, is_needed: bool) -> Finding:
-    """Return the free bytes of a folder, with advice where it cannot be written or is almost full."""
-    writable, free = os.access(folder, os.W_OK), shutil.disk_usage(folder).free
-    value = f"{folder}, {format_bytes(free)} free{'' if writable else ', not writable'}"
-    good = writable and free >= ROOM
-    return Finding(name, value, "" if good else advice, is_wrong=is_needed and not writable)
-
-
-def _extras() -> Iterator[Finding]:
-    for name, (packages, lack) in EXTRAS.items():
-        versions = {package: _version(package) for package in packages}
-        value = ", ".join(f"{package} {found or 'missing'}" for package, found in versions.items())
-        note = "" if all(versions.values()) else f"{lack}: pip install 'distembed[{name}]'"
-        yield Finding(name, value, note)
 
 
 def self_check() -> Finding:

@@ -1,4 +1,4 @@
-"""The commands that show the text behind a result: `distembed explain|concordance`."""
+"""The command that shows the text behind a result: `distembed explain`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import PLACE, command, number, read_job, target
-from distembed.job.opening import open_job
+from distembed.cli.command_line import PLACE, command, number, read_job
 from distembed.job.terminal import shown, write
-from distembed.views.concordance import show_concordance, with_places, write_concordance
 from distembed.views.explain import Asked, as_json, as_page, as_text, explain_job
-
-LINES_SHOWN = 20
-"""Places of a word that are printed."""
 
 
 @command(
     "distembed explain runs/psdvec king queen",
+    "distembed explain novels.toml gay -n 20",
     "distembed explain runs/topics 17 --html why.html",
 )
 @click.argument("workspace", type=PLACE)
 @click.argument("names", nargs=-1, required=True)
-@number("How many terms are shown.", default=12)
+@number("How many terms, or passages of one word, are shown.", default=12)
 @click.option(
     "--passages",
     "n_passages",
@@ -49,37 +45,13 @@ def explain(
 
     The reason is a list of terms that add up to the result. WORKSPACE is a finished workspace, or its job file. NAMES
     are two words of a psdvec job; one imputed name of an imputation; or the id of a document of a topics job and, for
-    another topic than its own, the number of a topic. Given the job file, it also prints the file and the line of each
-    document.
+    another topic than its own, the number of a topic. Of one word of a psdvec, wordspaces or comparison job it prints
+    the passages. Given the job file, it also prints the file and the line of each document.
     """
     job = read_job(workspace)
-    found = with_places(job, explain_job(job, Asked(names, n, n_passages)))
+    found = explain_job(job, Asked(names, n, n_passages))
     write(as_text(found))
     for file, written in ((json_file, as_json), (html_file, as_page)):
         if file:
             Path(file).write_text(written(found), encoding="utf-8")
             write(f"written to {shown(file)}", err=True)
-
-
-@command(
-    "distembed concordance novels.toml gay --to gay.csv",
-    'distembed concordance novels.toml "New York" -n 50',
-)
-@click.argument("job", type=PLACE)
-@click.argument("word")
-@target("A table of all places: its name ends in .csv, .tsv or .parquet.", required=False)
-@click.option(
-    "-n", "n_lines", type=click.IntRange(min=1), help="The first N places (default: 20; with --to all)."
-)
-def concordance(job: str, word: str, target: str | None, n_lines: int | None) -> None:
-    """Print every place of WORD in the files of a job.
-
-    WORD is shown as it is written there, with the text around it. JOB is a job file on a corpus; it need not have run.
-    WORD is a word, or several in quotes; capitals are as in the job, which mostly takes them for small letters. The
-    table has the document with its title and label, the file, the line, and the text on the left and on the right.
-    """
-    opened = open_job(job)
-    if target:
-        write(write_concordance(opened, word, target, n=n_lines))
-    else:
-        write(show_concordance(opened, word, n=n_lines or LINES_SHOWN))

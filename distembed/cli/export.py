@@ -29,7 +29,7 @@ from distembed.views.static_model import export_static
     "document_terms, distances.",
 )
 @target(
-    "The end of its name says the format: .parquet .csv .xlsx .tsv .npy; for word vectors also .txt .bin .glove "
+    "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
     ".safetensors .fasttext.bin (fastText's own); for counts and PMI .parquet .csv .tsv .npz (SciPy) .bin (GloVe's "
     "cooccurrence.bin, with vocab.txt). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
     "sentence-transformers and model2vec."
@@ -37,7 +37,7 @@ from distembed.views.static_model import export_static
 @click.option(
     "--format",
     metavar="NAME",
-    help="The format, whatever the file's name: parquet, csv, xlsx, tsv, npy, word2vec, word2vec-binary, glove, "
+    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, "
     "safetensors, fasttext; of counts parquet, csv, tsv, npz, glove.",
 )
 @click.option(
@@ -76,18 +76,11 @@ from distembed.views.static_model import export_static
     metavar="K",
     help="Of counts and PMI: leave out cells, and words, that were counted less than K times, and say how many.",
 )
-@click.option(
-    "--escape/--no-escape",
-    default=True,
-    help="Put ' before texts of .csv and .tsv that begin with = + - or @, which a spreadsheet program would compute "
-    "(default); this package takes it away again when it reads the file.",
-)
 def export(
     source: str,
     target: str,
     weighting: Weighting | None,
     whitening: Whitening | None,
-    escape: bool,
     **options: Any,
 ) -> None:
     """Write a table of a finished job to a file for other tools.
@@ -108,7 +101,7 @@ def export(
         write(shown(export_static(read_source(source), target, **encoding)))
         return
     _refuse(encoding, of="static:DIR")
-    write(shown(export_source(read_source(source), target, ExportOptions(**options, escape=escape))))
+    write(shown(export_source(read_source(source), target, ExportOptions(**options))))
 
 
 def _refuse(options: Mapping[str, object], *, of: str) -> None:

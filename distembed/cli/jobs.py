@@ -1,11 +1,10 @@
-"""The commands on a job: `distembed plan|run|status|verify|report`."""
+"""The commands on a job: `distembed plan|run|status|verify`."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
-import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -31,7 +30,7 @@ from distembed.job.progress import (
     warnings_noted,
 )
 from distembed.job.record import plan_record, status_record
-from distembed.job.run import report_job, run_stages
+from distembed.job.run import run_stages
 from distembed.job.state import standings, unread
 from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job, withdrawn_lines
 from distembed.job.terminal import confirmed, shown, write
@@ -325,37 +324,3 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     for line in withdrawn_lines(place):
         write(line)
     write(f"digest {digest}")
-
-
-@command(
-    "distembed report job.toml",
-    "distembed report runs/psdvec",
-)
-@job_options
-def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Write the HTML report of a finished job.
-
-    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept. The line that
-    is printed says where it is.
-    """
-    write(shown(report_job(load(job_file, settings, workspace))))
-
-
-@command(
-    "distembed open job.toml",
-    "distembed open runs/psdvec",
-    name="open",
-)
-@job_options
-def open_report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Open the report of a finished job in a browser.
-
-    JOB is a job file, or a workspace, whose own job is taken. The report is written first where it is not there. The
-    line that is printed says where it is, also where this machine has no browser.
-    """
-    where = report_job(load(job_file, settings, workspace))
-    write(shown(where))
-    if "://" in where:
-        raise OSError(f"a browser does not open {where}: copy it to this machine first")
-    if not webbrowser.open(Path(where).resolve().as_uri()):
-        raise OSError("no browser can be started here: open the page on a machine that has one")

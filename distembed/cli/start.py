@@ -1,17 +1,13 @@
-"""The commands to start with: `distembed keys|new|demo|doctor|completion`."""
+"""The commands to start with: `distembed keys|new|demo`."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import click
-from click.shell_completion import shell_complete
 
 from distembed.cli.command_line import PLACE, command
-from distembed.cli.doctor import Finding, examine
-from distembed.cli.failures import fail
 from distembed.cli.jobs import run
 from distembed.job.demos import lay_out
 from distembed.job.keys import as_json, as_markdown, as_text, keys_of
@@ -135,63 +131,3 @@ def demo(context: click.Context, system: str, folder: str | None) -> None:
         run, job_file=str(job), settings=(), workspace=None, scheduler=None, n_workers=None, until=None,
         allow_code=False, replace=False, tls_ca_file=None, tls_cert=None, tls_key=None,
     )  # fmt: skip
-
-
-@command(
-    "distembed doctor",
-    "distembed doctor --json",
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object, a list of findings per section."
-)
-def doctor(*, as_json: bool) -> None:
-    """Check this installation and this machine.
-
-    A small job is run, and these are printed: versions, BLAS kernel, cores, memory and its limit, disks, and the
-    optional extras, each with what cannot be done without it and the line that installs it. The exit code is 1 if
-    something is wrong that jobs need. The first self check of an installation also compiles, which takes up to half a
-    minute.
-    """
-    found: dict[str, list[Finding]] = {}
-    for section, findings in examine():
-        found[section] = findings
-        if not as_json:
-            _write_section(section, findings)
-    if as_json:
-        write(
-            json.dumps(
-                {name: [each._asdict() for each in findings] for name, findings in found.items()}, indent=1
-            )
-        )
-    wrong = [each for findings in found.values() for each in findings if each.is_wrong]
-    if wrong:
-        fail("; ".join(f"{each.name}: {each.value}; {each.note}" for each in wrong), code=1)
-    if not as_json:
-        write("nothing is wrong that jobs need")
-
-
-def _write_section(name: str, findings: list[Finding]) -> None:
-    """Print a section, each finding on a line and its advice on the next."""
-    width = max(len(each.name) for each in findings)
-    write(name)
-    for each in findings:
-        write(f"  {shown(each.name):<{width}}  {shown(each.value)}")
-        if each.note:
-            write(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
-
-
-@command("distembed completion bash", "distembed completion fish")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
-    """Print the lines that let SHELL complete commands.
-
-    It then completes options, methods and files, too.
-
-    For bash, put this line into ~/.bashrc, and for zsh, with zsh in place of bash, into ~/.zshrc:
-
-        eval "$(distembed completion bash)"
-
-    For fish, write what is printed into ~/.config/fish/completions/distembed.fish.
-    """
-    shell_complete(context.find_root().command, {}, "distembed", "_DISTEMBED_COMPLETE", f"{shell}_source")

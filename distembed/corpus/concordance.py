@@ -1,4 +1,4 @@
-"""Passages of a tokenized corpus where two words stand together: keywords in context."""
+"""Passages of a tokenized corpus with a word, or with two that stand together: keywords in context."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus.concordance_blocks import meetings
+from distembed.corpus.documents import line_of
 from distembed.corpus.partitions import TokenBatch, Tokens
+from distembed.corpus.readers import Corpus
 
 MARGIN = 8
-"""Tokens that a passage shows before the first and after the last of its two words."""
+"""Tokens that a passage shows before the first and after the last word that it is shown for."""
 
 Pair = tuple[str, str]
 """A keyword and a context word."""
@@ -96,6 +98,22 @@ def _heaviest(values: NDArray[np.float64], n: int, width: int) -> Iterator[slice
         begin = int(sums.argmax())
         yield slice(begin, begin + width)
         left[max(0, begin - width + 1) : begin + width] = -np.inf  # what would overlap
+
+
+def word_passages(tokens: Tokens, word: str, n: int) -> list[Passage]:
+    """Return the first n passages of a word, in the order of the corpus."""
+    found: list[Passage] = []
+    for partition in tokens.partitions:
+        words = tokens.words(partition)["word"].combine_chunks()
+        number = words.index(word).as_py()
+        for batch in tokens.iter_partition(partition) if number >= 0 else ():
+            places = np.flatnonzero(batch.ids == number)[: n - len(found)]
+            for _, document, ids, marked in _cut(batch, places, places, places):
+                text = words.take(pa.array(ids)).to_pylist()
+                found.append(_passage(tokens.documents(partition), document, tuple(text), marked))
+            if len(found) == n:
+                return found
+    return found
 
 
 Found = tuple[int, int, NDArray[np.int32], tuple[int, ...]]
@@ -192,10 +210,34 @@ def _cut(batch: TokenBatch, *met: NDArray[np.int64]) -> Iterator[Found]:
         around = slice(max(begin - MARGIN, 0), end + MARGIN + 1)
         kept = (batch.document[around] == batch.document[place]) & (batch.ids[around] >= 0)
         rank = np.cumsum(kept) - 1
-        marked = tuple(sorted(int(rank[at - around.start]) for at in (place, other)))
+        marked = tuple(sorted({int(rank[at - around.start]) for at in (place, other)}))
         yield pair, int(batch.document[place]), batch.ids[around][kept], marked
 
 
 def _passage(documents: pa.Table, number: int, words: tuple[str, ...], marked: tuple[int, ...]) -> Passage:
     row = documents.slice(number, 1).to_pylist()[0]
     return Passage(row["id"] or "", row["title"] or "", words, marked)
+
+
+def place_of(corpus: Corpus, document: str) -> str:
+    """Return the file and the line of a document by its id; "" where the id is not made of them.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.corpus.concordance import place_of
+    >>> from distembed.demos import titles
+    >>> place_of(de.read_corpus(titles()), "titles.txt:58").rpartition("/")[2]
+    'titles.txt, line 2'
+    """
+    name, sign, number = document.rpartition(":")
+    for partition in corpus.partitions:
+        if partition.is_one_document and partition.name == document:
+            return partition.url
+        if not sign or partition.name != name or not number.isdecimal():
+            continue
+        if partition.format in ("csv", "tsv"):
+            return f"{partition.url}, row {number}"
+        if partition.format in ("text", "jsonl") and (partition.stop is None or int(number) < partition.stop):
+            return f"{partition.url}, line {line_of(partition, int(number))}"
+    return ""

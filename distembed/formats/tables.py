@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import math
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.lib import format as npy
 from numpy.typing import NDArray
@@ -40,12 +38,6 @@ ROW_NAMES = "row_names"
 """The column without a header that R and others write first."""
 FIRST_LINE_BYTES = 12
 """No line `sep=;` is as long."""
-FORMULA = r"^('*[=+\-@\t\r])"
-"""How a text begins that a spreadsheet program computes; one with an apostrophe before it is a text there.
-
-A file of ours has one more apostrophe before each (see `distembed.views.export.write_table`).
-"""
-ESCAPED = re.compile(rb"'[=+\-@\t\r]")
 SHOWN = 3
 """Names shown of a list that is at fault."""
 
@@ -230,7 +222,7 @@ def _with_row_names(text: bytes, delimiter: str) -> bytes:
 
 def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
     try:
-        table = pacsv.read_csv(
+        return pacsv.read_csv(
             pa.BufferReader(text),
             read_options=pacsv.ReadOptions(use_threads=False),
             parse_options=options,
@@ -242,10 +234,6 @@ def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
         raise TableError(
             f"{path} is not a table of separated values ({error}): save it again as CSV"
         ) from None
-    if not ESCAPED.search(text):
-        return table
-    columns = [pc.replace_substring_regex(column, "^'" + FORMULA[1:], r"\1") for column in table.columns]
-    return pa.table(columns, names=table.column_names)
 
 
 def _uneven(path: str, rows: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Workbooks of spreadsheet programs: a sheet of an .xlsx file as the text of a table, and a table as a sheet."""
+"""Workbooks of spreadsheet programs: a sheet of an .xlsx file as the text of a table."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import csv
 import io
 import math
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import datetime, time
-from itertools import count
 from typing import IO, Any, NamedTuple
 
 from distembed.extras import optional
@@ -18,14 +16,11 @@ from distembed.files import damage_told, refuse_bomb
 SUFFIXES = (".xlsx", ".xlsm")
 """How the names of workbooks end that are read."""
 
-MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 14
-"""What a sheet can hold, its header included."""
-
 MIDNIGHT = time()
 
 
 class WorkbookError(ValueError):
-    """A file that is no workbook, or a table that does not fit into a sheet."""
+    """A file that is no workbook."""
 
 
 class Sheet(NamedTuple):
@@ -83,49 +78,3 @@ def cell_text(value: Any) -> str:
     if isinstance(value, datetime):
         return str(value.date() if value.time() == MIDNIGHT else value.replace(tzinfo=None))
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
-
-
-@contextmanager
-def writing_sheet(file: IO[bytes], header: Sequence[str]) -> Iterator[Callable[[Iterable[Any]], None]]:
-    """Write a workbook of one sheet by its rows; text is text, also where it begins as a formula does.
-
-    Yields
-    ------
-    callable
-        It takes a row.
-
-    Raises
-    ------
-    ImportError
-        If openpyxl is not installed.
-    WorkbookError
-        If a sheet cannot hold so many rows or columns.
-    """
-    openpyxl = optional("openpyxl", user="an .xlsx file", extra="excel")
-    if len(header) > MOST_COLUMNS:
-        raise WorkbookError(
-            f"a sheet holds {MOST_COLUMNS:,} columns, not {len(header):,}: write .csv or .parquet"
-        )
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet()
-    control = openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE
-    numbers = count()
-
-    def cell(value: Any) -> Any:
-        if value is None or isinstance(value, int | float):
-            return value
-        found = openpyxl.cell.WriteOnlyCell(sheet, control.sub("", cell_text(value)))
-        found.data_type = "s"
-        return found
-
-    def write(row: Iterable[Any]) -> None:
-        if next(numbers) == MOST_ROWS:
-            raise WorkbookError(f"a sheet holds {MOST_ROWS - 1:,} rows, and this table has more: write .csv")
-        sheet.append(list(map(cell, row)))
-
-    try:
-        write(header)
-        yield write
-    finally:
-        sheet.close()  # where it is not, openpyxl complains at the end of a table that was refused
-    book.save(file)

@@ -60,10 +60,10 @@ def check_outside(target: str) -> None:
     Raises
     ------
     ValueError
-        If a folder above it is a workspace; the message names it.
+        If it is a workspace, or a folder above it is one; the message names it.
     """
-    folders = [] if "://" in target else Path(target).absolute().parents
-    for folder in folders:
+    place = Path(target).absolute()
+    for folder in [] if "://" in target else (place, *place.parents):
         if (folder / WORKSPACE_FILE).is_file():
             raise ValueError(
                 f"{target} lies in the workspace {folder}, which holds only what its job makes: name a place "

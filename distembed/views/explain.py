@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.corpus.concordance import Pair, Passage, find_passages
+from distembed.corpus.concordance import Pair, Passage, find_passages, place_of, word_passages
 from distembed.display import format_number, plural, with_typeset_sign
 from distembed.evaluation.contexts import ContextTerm, SimilarityExplanation, explain_similarity
 from distembed.execution import compute, delayed_blocks
@@ -25,6 +25,7 @@ from distembed.job.stage import read_vectors, system_of, whole_sparse
 from distembed.job.terminal import shown
 from distembed.spelling import did_you_mean, spelled_like
 from distembed.stages.corpus import tokens_of
+from distembed.stages.corpus_sections import CorpusJob, corpus_of
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.views.report.page import Section, escaped, marked, paragraph, render_report
@@ -91,7 +92,9 @@ class Asked(NamedTuple):
 
 
 def explain_job(job: Job, asked: Asked) -> Explanation:
-    """Return why a result of a finished job is what it is.
+    """Return why a result of a finished job is what it is, or the passages of one word where the method explains two.
+
+    The file and the line of each document are told where the job's own file is known.
 
     Raises
     ------
@@ -101,13 +104,43 @@ def explain_job(job: Job, asked: Asked) -> Explanation:
         If the job has not come so far, or does not know a name.
     """
     module = system_of(job).explanation
-    if module is None:
+    if module is not None:
+        explained: Explanation = import_module(module).explain(job, Workspace.open(job.job.workspace), asked)
+    elif isinstance(job, CorpusJob) and len(asked.names) == 1:
+        explained = passages_of_word(Workspace.open(job.job.workspace), asked.names[0], asked.n)
+    else:
         raise ValueError(
             f"results of the method {job.job.system} are not explained: "
-            "explain takes psdvec, topics and imputation jobs"
+            "explain takes psdvec, topics and imputation jobs, and one word of any corpus"
         )
-    explained: Explanation = import_module(module).explain(job, Workspace.open(job.job.workspace), asked)
-    return explained
+    documents = dict.fromkeys(line.document for group in explained.passages for line in group.lines)
+    if job.is_recorded or not isinstance(job, CorpusJob) or not documents:
+        return explained
+    try:
+        corpus = corpus_of(job.corpus)
+    except FileNotFoundError:
+        return explained  # the files have gone since
+    places = {document: place for document in documents if (place := place_of(corpus, document))}
+    return explained._replace(facts={**explained.facts, "places": places}, places=places)
+
+
+def passages_of_word(workspace: Workspace, word: str, n: int) -> Explanation:
+    """Return the first n passages of a word.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If the corpus does not hold the word, or the tokens are not there any more.
+    """
+    try:
+        lines = word_passages(tokens_of(workspace), word, n)
+    except (KeyError, FileNotFoundError):
+        raise ValueError(NO_TOKENS) from None
+    if not lines:
+        refuse_unknown("word", word, workspace.table("vocabulary")["word"].to_pylist())
+    return Explanation(
+        f"{word}: its first {plural(len(lines), 'passage')}", [], {}, [], [Passages(word, lines)]
+    )
 
 
 COMPARED = 20_000
@@ -235,16 +268,23 @@ def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explana
     workspace : Workspace
         With the arrays `vectors` and `core_vectors` of a psdvec job, and its counts.
     asked : Asked
-        Two words.
+        Two words; of one its passages are shown.
     window : int
         The window of the counts, in which passages are looked for.
 
     Raises
     ------
     UnknownWordError, ValueError
-        If a word has no vector or a vector of zeros, or the words are not two different ones.
+        If a word has no vector or a vector of zeros, or the words are more than two, or the same.
     """
-    first, second = two_words(asked.names)
+    if len(asked.names) == 1:
+        return passages_of_word(workspace, asked.names[0], asked.n)
+    if len(asked.names) != 2:
+        raise ValueError(
+            f"{plural(len(asked.names), 'word')} given: name one, for its passages, or the two whose similarity is to "
+            "be explained"
+        )
+    first, second = asked.names
     vectors = read_vectors(workspace)
     contexts = vectors.head(workspace.array("core_vectors").shape[0])
     found = explain_similarity(
@@ -260,21 +300,6 @@ def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explana
         [_table(found, counts)],
         passages,
     )
-
-
-def two_words(names: Sequence[str]) -> tuple[str, str]:
-    """Return the two words that were asked for.
-
-    Raises
-    ------
-    ValueError
-        If there are not two.
-    """
-    if len(names) != 2:
-        raise ValueError(
-            f"{plural(len(names), 'word')} given: name the two words whose similarity is to be explained"
-        )
-    return names[0], names[1]
 
 
 def _facts(found: SimilarityExplanation) -> dict[str, Any]:

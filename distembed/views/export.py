@@ -1,4 +1,4 @@
-"""Tables as files, written some rows at a time: Parquet, CSV, TSV, Excel, NumPy's npy, Zarr."""
+"""Tables as files, written some rows at a time: Parquet, CSV, TSV, NumPy's npy, Zarr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import IO, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import zarr
@@ -23,8 +22,6 @@ from distembed.files import partial_name
 from distembed.formats.names import VectorFormat as Format
 from distembed.formats.names import compression_of, suffix_of, vector_format
 from distembed.formats.streams import writing
-from distembed.formats.tables import FORMULA
-from distembed.formats.workbooks import writing_sheet
 from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
@@ -42,7 +39,7 @@ from distembed.vectors import WordVectors
 from distembed.vectors.files import SUBWORD_FORMATS
 from distembed.views.export_cells import ARRAYS, prepare_cells
 
-TableFormat = Literal["parquet", "csv", "tsv", "xlsx", "npy"]
+TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 """The formats of tables; each is the end of a file's name without its dot."""
@@ -65,7 +62,6 @@ def write_table(
     table: Table,
     *,
     format: TableFormat,  # noqa: A002 - as pandas has it
-    escape: bool = True,
 ) -> None:
     """Write a table to a file or URL, which appears whole or not at all.
 
@@ -74,19 +70,15 @@ def write_table(
     path : str
         Text is compressed by the end of the name (.gz, .bz2, .xz, .zst).
     table : Table
-    format : {"parquet", "csv", "tsv", "xlsx", "npy"}
+    format : {"parquet", "csv", "tsv", "npy"}
         "npy" holds the numbers alone, float32 (rows, width), in the order of the rows.
-    escape : bool
-        Put an apostrophe before a text of "csv" and "tsv" that begins with one of ``= + - @``, a tab or a carriage
-        return, perhaps after apostrophes: a spreadsheet program would compute it. `read_table` takes it away again.
 
     Raises
     ------
     ValueError
-        If "npy" is asked of a table without numbers, a Parquet, Excel or npy file is to be compressed as a whole,
-        or a sheet cannot hold the table.
+        If "npy" is asked of a table without numbers, or a Parquet or npy file is to be compressed as a whole.
     """
-    if format in ("parquet", "xlsx", "npy") and compression_of(path):
+    if format in ("parquet", "npy") and compression_of(path):
         raise ValueError(
             f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
         )
@@ -95,18 +87,9 @@ def write_table(
             f"{path}: an npy file holds numbers alone, and this table has none beside its columns "
             f"{', '.join(table.schema.names)}; choose .parquet, .csv or .tsv"
         )
-    is_escaped = escape and format in ("csv", "tsv")
     with writing(path) as file, _WRITERS[format](file, table) as write:
         for piece in table.pieces:
-            write(_escaped(piece) if is_escaped else piece)
-
-
-def _escaped(piece: Piece) -> Piece:
-    columns = [
-        pc.replace_substring_regex(column, FORMULA, r"'\1") if pa.types.is_string(column.type) else column
-        for column in piece.columns.columns
-    ]
-    return piece._replace(columns=pa.record_batch(columns, schema=piece.columns.schema))
+            write(piece)
 
 
 Write = Callable[[Piece], None]
@@ -129,18 +112,6 @@ def _separated(file: IO[bytes], table: Table, *, delimiter: str) -> Iterator[Wri
 
 
 @contextmanager
-def _xlsx(file: IO[bytes], table: Table) -> Iterator[Write]:
-    schema = _schema(table, as_lists=False)
-    with writing_sheet(file, schema.names) as add:
-
-        def write(piece: Piece) -> None:
-            for row in zip(*_batch(piece, table.numbers, schema).to_pydict().values(), strict=True):
-                add(row)
-
-        yield write
-
-
-@contextmanager
 def _npy(file: IO[bytes], table: Table) -> Iterator[Write]:
     assert table.numbers is not None
     shape = (table.n_rows, table.numbers.width)
@@ -158,7 +129,6 @@ _WRITERS: dict[TableFormat, Any] = {
     "parquet": _parquet,
     "csv": partial(_separated, delimiter=","),
     "tsv": partial(_separated, delimiter="\t"),
-    "xlsx": _xlsx,
     "npy": _npy,
 }
 
@@ -295,8 +265,6 @@ class ExportOptions(NamedTuple):
         table that is there. A table of 20,000 buckets is as large as 20,000 words.
     half : bool
         Write float16 in place of float32 ("safetensors").
-    escape : bool
-        As in `distembed.views.export.write_table`.
     smallest_count : int, optional
         Leave out cells of counts or PMI, and words, that were counted less often.
     """
@@ -307,7 +275,6 @@ class ExportOptions(NamedTuple):
     max_words: int | None = None
     buckets: int | None = None
     half: bool = False
-    escape: bool = True
     smallest_count: int | None = None
 
 
@@ -367,7 +334,7 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     with ExitStack() as reading:
         reading.enter_context(workspace.of_one_run())
         table = _then_closed(tables[what](job, workspace), reading)
-        write_table(target, table, format=chosen, escape=options.escape)  # type: ignore[arg-type]
+        write_table(target, table, format=chosen)  # type: ignore[arg-type]
     return f"{table.contents} in {target}"
 
 
@@ -399,7 +366,7 @@ def _export_cells(job: Job, workspace: Workspace, target: str, options: ExportOp
         )
         if found.format in TABLE_FORMATS:
             table = _then_closed(found.table, reading)
-            write_table(target, table, format=found.format, escape=options.escape)
+            write_table(target, table, format=found.format)
         else:
             found.write_binary(target, reading)
     return found.sentence
@@ -418,7 +385,7 @@ def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) ->
     chosen = options.format or vector_format(target) or table_format(target)
     if chosen in TABLE_FORMATS and chosen not in get_args(Format):
         _refuse_options(options, ("space", "half"), chosen)
-        write_table(target, vectors_table(kept), format=chosen, escape=options.escape)
+        write_table(target, vectors_table(kept), format=chosen)
     else:
         kept.save(target, format=chosen, space=options.space, half=options.half)  # type: ignore[arg-type]
     size = f"{len(kept):,} words x {kept.vectors.shape[1]} dimensions in {target}"
@@ -470,8 +437,8 @@ def _choice(
     chosen = options.format or table_format(target) or vector_format(target)
     if chosen not in (*TABLE_FORMATS, *VECTOR_FORMATS):
         raise ValueError(
-            f"the format of {target} cannot be detected from its name: end it in .parquet, .csv, .xlsx, .tsv or "
-            ".npy (word vectors also .txt, .bin, .glove, .safetensors or .fasttext.bin), or give --format, "
+            f"the format of {target} cannot be detected from its name: end it in .parquet, .csv, .tsv or .npy "
+            "(word vectors also .txt, .bin, .glove, .safetensors or .fasttext.bin), or give --format, "
             f"one of {', '.join((*TABLE_FORMATS, *VECTOR_FORMATS))}"
         )
     name = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
@@ -482,6 +449,6 @@ def _choice(
     if chosen in VECTOR_FORMATS and name != "words":
         raise ValueError(
             f"{chosen} files hold words and vectors only, not {name}: write {name} to a file that ends in "
-            ".parquet, .csv, .xlsx, .tsv or .npy"
+            ".parquet, .csv, .tsv or .npy"
         )
     return name, chosen

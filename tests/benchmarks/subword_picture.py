@@ -1,4 +1,4 @@
-"""Draw known words beside composed ones: ``python -m tests.benchmarks.subword_picture VECTORS FILE.svg``.
+"""Draw known words beside composed ones: ``python -m tests.benchmarks.subword_picture VECTORS FOLDER``.
 
 VECTORS is a workspace, job file or vector file with n-grams. Strings that are not in its vocabulary stand beside the
 four words that are nearest to each.
@@ -7,8 +7,8 @@ four words that are nearest to each.
 from __future__ import annotations
 
 from distembed.job.opening import load_vectors, parse_source
-from distembed.views.report.figures import save_figure
-from distembed.views.report.maps import map_drawing, plane
+from distembed.views.report.figures import figures_saved
+from distembed.views.report.maps import word_map
 from tests.benchmarks.measures import run_main
 
 STRINGS = [
@@ -18,14 +18,14 @@ STRINGS = [
 N_NEAR = 4
 
 
-def main(source: str, target: str) -> None:
+def main(source: str, folder: str) -> None:
     vectors = load_vectors(parse_source(source))
     strings = [string for string in STRINGS if string not in vectors]
     near = {string: [word for word, _ in vectors.most_similar(string, n=N_NEAR)] for string in strings}
     names = list(dict.fromkeys([*strings, *(word for words in near.values() for word in words)]))
-    points, _ = plane(vectors.normalized()[names].astype("float64"), "tsne", 0)
     groups = ["composed from its n-grams" if name in strings else "word of the vocabulary" for name in names]
-    save_figure(target, map_drawing(points, names, groups).drawing)
+    with figures_saved(folder, "svg", origin=source):
+        word_map(names, vectors.normalized()[names], title="Subwords", groups=groups, method="tsne")
     for string, words in near.items():
         print(f"{string}: {', '.join(words)}")
 

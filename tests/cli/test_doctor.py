@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import json
 import tempfile
-import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from distembed.cli import doctor
 from tests.commands import run
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-FOR_CONTRIBUTORS = {"test", "dev", "docs"}
 
-
-def packages_of(extra: str) -> set[str]:
-    """Return the packages that an extra of pyproject.toml brings, those of the extras it names included."""
-    found = set()
-    for needed in map(Requirement, PROJECT["optional-dependencies"][extra]):
-        own = needed.name == "distembed"
-        found |= set().union(*map(packages_of, needed.extras)) if own else {needed.name}
-    return found
-
-
-def test_every_extra_is_explained() -> None:
-    extras = PROJECT["optional-dependencies"].keys() - FOR_CONTRIBUTORS
-    assert {name: set(packages) for name, (packages, _) in doctor.EXTRAS.items()} == {
-        name: packages_of(name) for name in extras
-    }
+def test_a_missing_extra_is_a_note_with_the_line_that_installs_it() -> None:
+    requirements = [
+        "numpy>=2",
+        "nosuchpackage>=1; extra == 'x'",
+        "click>=8; extra == 'y'",
+        "distembed[y]; extra == 'x'",
+    ]
+    assert doctor._extra("x", requirements) == (
+        "x",
+        "nosuchpackage missing",
+        "pip install 'distembed[x]'",
+        False,
+    )
+    assert doctor._extra("y", requirements)[2:] == ("", False)
 
 
 def test_what_is_needed_and_missing_or_old_is_wrong() -> None:
@@ -48,7 +43,7 @@ def test_a_healthy_installation_keeps_its_promises() -> None:
     done = run("doctor", "--json")
     found = json.loads(done.output)
     assert done.exit_code == 0
-    assert list(found) == ["program", "machine", "places", "extras", "self check"]
+    assert list(found) == ["program", "extras", "self check"]
     (small_job,) = found["self check"]
     assert "the same bytes by one worker and by two, a damaged byte found" in small_job["value"]
 

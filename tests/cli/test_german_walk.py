@@ -117,7 +117,7 @@ def test_from_raw_files_to_scores(folder: Path) -> None:
     assert "7/7          as written, then lower case, unknown skip" in done.output
     assert "report.words without a vector: datei (there is Datei), Zauberlehrling" in done.output
     assert "report.words without a vector" in (folder / "runs/german/report/index.html").read_text()
-    succeed("plot", "map", folder / "runs/german", "Tabelle", "Datei", "Funktion", "--to", folder / "map.pdf")
+    succeed("report", folder / "runs/german", "--figures", folder / "figures", "--format", "pdf")
     assert (folder / "map.pdf").read_bytes().startswith(b"%PDF")
     changed = run("status", job, "--set", "counting.window=5").output
     assert "outdated: will be computed again because counting.window was 3, is 5" in changed

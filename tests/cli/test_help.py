@@ -35,7 +35,7 @@ def test_the_examples_of_a_command_are_lines_that_it_takes(name: str, command: c
     assert examples
     for line in examples:
         words = shlex.split(line)
-        called = " ".join(words[1:3]) if words[1] in ("plot", "data") else words[1]
+        called = " ".join(words[1:3]) if words[1] == "data" else words[1]
         assert words[0] == "distembed"
         assert called.startswith(name) or not name
         every[called].make_context(called, words[1 + len(called.split()) :])
@@ -76,11 +76,6 @@ def test_a_shell_completes_job_files() -> None:
     parameter = next(each for each in run_command.params if each.name == "job_file")
     (item,) = parameter.shell_complete(click.Context(run_command), "jo")
     assert item.type == "file"
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_lines_of_a_shell_name_the_command(shell: str) -> None:
-    assert "_DISTEMBED_COMPLETE=" in run("completion", shell).output
 
 
 @pytest.mark.parametrize(

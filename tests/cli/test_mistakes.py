@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import distembed as de
 from distembed.cli.failures import _sentence
 from distembed.job.load import load_job
 from distembed.job.model import JobError
 from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
-from tests.commands import run
+from tests.commands import run, succeed
 
 MINIMAL = '[job]\nsystem = "{}"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
 
@@ -166,3 +167,11 @@ def test_a_job_that_is_not_finished_is_to_be_run_first(tmp_path: Path) -> None:
     done = run("neighbors", tmp_path / "w", "king")
     assert done.exit_code == 1
     assert f"if its job is not finished, run it first: distembed run {tmp_path / 'w'}" in done.output
+
+
+def test_neighbors_take_a_word_that_is_known_in_other_letters(tmp_path: Path) -> None:
+    de.WordVectors(["tabelle", "spalte"], [[1.0, 0.0], [0.8, 0.6]]).save(tmp_path / "v.txt")
+    done = succeed("neighbors", tmp_path / "v.txt", "Tabelle")
+    assert done.stdout.startswith("tabelle: spalte 0.800")
+    assert "Tabelle has no vector, and tabelle is taken for it" in done.stderr
+    assert run("neighbors", tmp_path / "v.txt", "Zelle").exit_code == 1

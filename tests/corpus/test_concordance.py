@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus.concordance import beginnings, document_passages, find_passages
+from distembed.corpus.concordance import (
+    beginnings,
+    document_passages,
+    find_passages,
+    place_of,
+    word_passages,
+)
 from distembed.corpus.concordance_blocks import meetings
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import counted_tokens
@@ -39,6 +45,27 @@ def test_passages_have_their_documents_and_both_words(tmp_path: Path) -> None:
     assert found["queen", "throne"] == []
     (first,) = find_passages(tokens, pairs[:1], window=3, n=1)[pairs[0]]
     assert first.document == "one"
+
+
+def test_the_first_passages_of_a_word(tmp_path: Path) -> None:
+    tokens = tokens_of(tmp_path)
+    for n in range(1, 6):
+        found = word_passages(tokens, "king", n)
+        assert [passage.document for passage in found] == ["one", "one", "two", "three"][:n]
+        assert all([passage.words[place] for place in passage.marked] == ["king"] for passage in found)
+    assert word_passages(tokens, "queen", 3) == []
+
+
+def test_the_place_of_a_document_follows_from_its_id(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(
+        "Title one\nThe Tables, a table; TABLE!\ntablet\n\nTitle two\nno\nThe table\nturns.\n"
+    )
+    corpus = de.read_corpus(tmp_path / "a.txt", partition_bytes=20)
+    ids = [document.id for document in corpus.documents()]
+    assert place_of(corpus, ids[2]) == f"{tmp_path / 'a.txt'}, line 3"
+    assert place_of(corpus, ids[-1]) == f"{tmp_path / 'a.txt'}, line 8"
+    assert place_of(corpus, "own id") == ""
+    assert place_of(de.read_corpus(tmp_path, layout="file"), "a.txt") == str(tmp_path / "a.txt")
 
 
 def test_the_heaviest_stretches_of_a_document(tmp_path: Path) -> None:

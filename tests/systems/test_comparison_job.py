@@ -98,18 +98,8 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp
     succeed("export", workspace, "--what", "words", "--to", tmp_path / "words.parquet")
 
 
-def test_changed_words_of_two_parts_are_drawn(workspace, tmp_path):
-    for words, drawn in (((), 19), (("-n", "7"), 7), (("ra", "pa"), 2)):
-        done = succeed("plot", "changes", workspace, *words, "--to", tmp_path / "two.svg")
-        assert done.output == f"{drawn} words in 2 parts in {tmp_path / 'two.svg'}\n"
-    done = succeed("plot", "changes", workspace, "ra", "zz", "--to", tmp_path / "two.svg")
-    assert done.output.endswith("two.svg; cannot be judged: zz\n")
-    done = run("plot", "changes", workspace, "zz", "--to", tmp_path / "two.svg")
-    assert (done.exit_code, "none of the words asked for can be judged" in done.output) == (1, True)
-
-
 def test_words_of_more_parts_have_the_course_of_their_change(tmp_path):
-    """The report and the figure have it, from the first part to each later one; the figure of six words by default."""
+    """The report has it, from the first part to each later one."""
     comparison.write(tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
     for number, row in enumerate(rows):
@@ -127,8 +117,6 @@ def test_words_of_more_parts_have_the_course_of_their_change(tmp_path):
     np.testing.assert_array_less(curves["pa"][1], high)
     assert (min(low) > 0.5, max(abs(curves["qa"][1])) < 0.1) == (True, True)
     assert "since new" in (tmp_path / "w/report/index.html").read_text()
-    done = succeed("plot", "changes", tmp_path / "w", "--to", tmp_path / "three.svg")
-    assert done.output.startswith("6 words in 3 parts in ")
 
 
 def test_the_own_contexts_of_a_swapped_word_are_those_of_the_other(plain, workspace):

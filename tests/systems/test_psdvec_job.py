@@ -97,7 +97,7 @@ def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) ->
     assert len(run_stages(elsewhere).ran) == 7
     assert verify_job(elsewhere) == ([], finished[1])
     assert run_stages(elsewhere).ran == ()
-    done = run("open", "memory://a-job/w")
+    done = run("report", "--open", "memory://a-job/w")
     assert (
         "a browser does not open memory:///a-job/w/report/index.html: copy it to this machine" in done.output
     )
@@ -266,15 +266,15 @@ def test_the_last_lines_of_a_run_show_ten_scores_and_say_where_the_others_are(
     assert "2 more scores in the report" in lines
 
 
-def test_open_shows_the_report_in_a_browser(
+def test_the_report_opens_in_a_browser(
     finished: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda url: shown.append(url) or True)
     page = finished[0] / "report" / "index.html"
-    assert succeed("open", finished[0]).output.strip() == str(page)
+    assert succeed("report", finished[0], "--open").output.strip() == str(page)
     assert shown == [page.as_uri()]
     monkeypatch.setattr(webbrowser, "open", lambda _url: False)
-    done = run("open", finished[0])
+    done = run("report", "--open", finished[0])
     assert done.exit_code == 1
     assert "no browser can be started here" in done.output

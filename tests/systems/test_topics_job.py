@@ -186,11 +186,6 @@ def test_the_share_of_topics_by_what_is_known_of_documents(
         assert sum(shares) > 0.95
         assert max(shares) > 0.6
     assert all(row["low"] <= row["share"] <= row["high"] for row in rows)
-    succeed("plot", "shares", finished[0], "--to", tmp_path / "s.svg")
-    assert "farm" in (tmp_path / "s.svg").read_text(encoding="utf-8")
-    done = run("plot", "shares", finished[0], "--by", "year", "--to", tmp_path / "n.svg")
-    assert "no shares by 'year'" in done.stderr
-    assert "give --by one of kind" in done.stderr
 
 
 def test_columns_of_documents_go_into_exports_and_answers(job: Path, tmp_path: Path) -> None:
@@ -409,24 +404,6 @@ def test_run_job_gives_what_the_command_gives(job: Path, copy: Path, tmp_path: P
     assert done.export(tmp_path / "d.csv").startswith("62 documents and 3 topics")
     with pytest.raises(ValueError, match=r"unknown key topics\.n_topic;"):
         de.run_job(job, workspace=tmp_path / "x", topics={"n_topic": 5})
-
-
-def test_documents_and_topics_are_drawn(finished: tuple[Path, str], tmp_path: Path) -> None:
-    done = run("plot", "map", finished[0], "--to", tmp_path / "map.svg")
-    assert done.output.startswith("61 documents, "), done.output  # one holds no word and has no topic
-    figure = (tmp_path / "map.svg").read_text(encoding="utf-8")
-    assert all(f">{topic}: " in figure for topic in range(3))
-    done = run("plot", "map", finished[0], "d3", "d4", "nobody", "--to", tmp_path / "two.svg")
-    assert done.output.startswith("2 documents, 2 labeled")
-    assert done.output.strip().endswith("not found: nobody")
-    succeed("plot", "topics", finished[0], "2", "-n", "3", "--to", tmp_path / "t.svg")
-    words = [row for row in de.Workspace.open(finished[0]).table("topics").to_pylist() if row["topic"] == 2]
-    figure = (tmp_path / "t.svg").read_text(encoding="utf-8")
-    assert [f">{word}<" in figure for word in words[0]["words"][:4]] == [True, True, True, False]
-    assert f">topic 2: {words[0]['n_documents']} documents<" in figure
-    done = run("plot", "topics", finished[0], "3", "--to", tmp_path / "t.svg")
-    assert "there is no topic 3 in" in done.stderr
-    assert "give numbers from 0 to 2" in done.stderr
 
 
 def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:

@@ -78,9 +78,10 @@ def _check_counts(workspace: Path, rows: list[dict[str, float]]) -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["music"], "1 word given: name the two words"),
+        (["music", "art", "city"], "3 words given: name one, for its passages, or the two whose"),
         (["music", "music"], "both words are 'music'"),
         (["music", "musik"], "did you mean"),
+        (["musik"], "there is no word 'musik' among "),
     ],
 )
 def test_mistakes_are_one_sentence(finished: Finished, names: list[str], message: str) -> None:
@@ -90,12 +91,28 @@ def test_mistakes_are_one_sentence(finished: Finished, names: list[str], message
     assert done.output.count("\n") == 1
 
 
+def test_one_word_has_its_passages_with_their_lines(finished: Finished, tmp_path: Path) -> None:
+    found = tmp_path / "e.json"
+    done = succeed("explain", finished[0], "music", "-n", 5, "--json", found)
+    assert done.output.startswith("music: its first 5 passages\n")
+    lines = json.loads(found.read_text())["passages"]["music"]
+    assert [[line["words"][place] for place in line["marked"]] for line in lines] == [["music"]] * 5
+    (tmp_path / "a.txt").write_text("sea\nthe sun\nno\na sun\n")
+    (tmp_path / "job.toml").write_text(
+        '[job]\nsystem = "wordspaces"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[vocabulary]\nmin_count = 1\n'
+    )
+    succeed("run", tmp_path / "job.toml", "--until", "vocabulary")
+    done = succeed("explain", tmp_path / "job.toml", "sun")
+    assert all(f"{tmp_path / 'a.txt'}, line {number}\n" in done.output for number in (2, 4))
+
+
 def test_without_tokens_the_terms_remain(copy: Path) -> None:
     for file in (copy / "tokens").glob("*.parquet"):
         file.unlink()
     done = succeed("explain", copy, "music", "art")
     assert NO_TOKENS in done.output
     assert "contexts:" in done.output
+    assert NO_TOKENS in run("explain", copy, "music").output
 
 
 @pytest.mark.parametrize(("left", "right", "shared"), [("a", "b", True), ("b", "a", True), ("a", "c", False)])

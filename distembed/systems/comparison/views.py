@@ -63,7 +63,7 @@ def closing_text(job: ComparisonJob, workspace: Workspace, where: str) -> str:
     ways = (
         f"report     {shown(where)}\n"
         f"changes    distembed export {url} --what changes --to changes.csv\n"
-        f"figure     distembed plot changes {url} [WORD]... --to changes.pdf"
+        f"figures    distembed report {url} --figures figures --format pdf"
     )
     parts = (_summary(job, found, changed, workspace), names, lacking_line(job, workspace), ways)
     return "\n\n".join(part for part in parts if part)

@@ -262,7 +262,7 @@ def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
 def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
     """Explain the cosine of two words by their contexts, and by the views of the job where it has any."""
     found = explain_words(workspace, asked, window=job.counting.window)
-    if not job.views:
+    if not job.views or len(asked.names) == 1:
         return found
     rows = view_rows(job, workspace, asked.names)
     nearest = max(rows, key=lambda row: row["part"])

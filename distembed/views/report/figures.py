@@ -1,13 +1,13 @@
-"""Figures of a report as inline SVG: lines, histograms and bars, drawn by Matplotlib."""
+"""Figures of a report: lines, histograms and bars, drawn by Matplotlib as SVG of the page, or into files."""
 
 from __future__ import annotations
 
 import io
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
 from html import escape
 from typing import Any, Literal, NamedTuple
@@ -16,14 +16,14 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
 from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from distembed.display import format_number, plural, with_typeset_sign
 from distembed.formats.streams import writing
-from distembed.views.report.fonts import fit_fonts
 from distembed.views.report.page import (
-    THEME,
+    LIGHT,
     Floats,
     Section,
     escaped,
@@ -34,10 +34,12 @@ from distembed.views.report.page import (
 )
 
 Scale = Literal["linear", "log"]
+FigureFormat = Literal["svg", "pdf", "png"]
 
 
-INK, MUTED, RULE, SURFACE = (THEME[role][0] for role in ("ink", "muted", "rule", "surface"))
-COLORS = [light for role, (light, _) in THEME.items() if role.startswith("c")]
+INK, MUTED, RULE = (LIGHT[role] for role in ("ink", "muted", "rule"))
+COLORS = ["#2a78d6", "#eb6834", "#1baf7a", "#4a3aa7", "#eda100", "#e34948", "#008300", "#e87ba4"]
+"""Hues that stay distinguishable, in this order, with the common color-vision deficiencies."""
 SHAPES = "osD^vPX*<"
 """Of the dots of groups: one more than colors, so that no two groups of a chart look the same."""
 WIDE = (6.4, 3.7)  # inches; 1 inch is 72 units of the SVG's own coordinates
@@ -55,9 +57,13 @@ _NO_METADATA: dict[str, dict[str, None]] = {
 """What Matplotlib writes into each format unasked: dates, and the version of the program."""
 _ORIGIN = {"svg": "Description", "pdf": "Subject", "png": "Description"}
 """What each format calls a sentence on what a figure was made from."""
+_FONT = "DejaVu Sans"  # comes with Matplotlib: Latin, Greek, Cyrillic, and more
+_OTHER_SCRIPTS = ("Noto Sans", "Source Han Sans", "WenQuanYi", "IPA", "Droid Sans Fallback")
+"""How the names of fonts begin that have the characters which the first one lacks."""
 _STYLE = {
     "pdf.fonttype": 42,  # fonts that other programs can edit and journals accept
     "svg.fonttype": "none",
+    "font.sans-serif": [_FONT],
     "font.size": FONT_SIZE,
     "axes.titlesize": FONT_SIZE,
     "axes.spines.top": False,
@@ -102,93 +108,76 @@ class Drawing(NamedTuple):
 
 
 @contextmanager
-def _drawn(drawing: Drawing, *, salt: str, background: str) -> Iterator[Figure]:
-    """Yield a figure in the style of the house, whose ids depend on nothing but the salt."""
-    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader of an SVG has the fonts
-        figure = Figure(figsize=drawing.size, layout=drawing.layout, facecolor=background)
+def _drawn(drawing: Drawing, form: FigureFormat, *, salt: str = "distembed") -> Iterator[Figure]:
+    """Yield a figure in the style of the house, whatever the user's settings are; ids depend on the salt alone."""
+    families: set[str] = set()  # Matplotlib takes each character from the first font that has it
+    if form != "svg":
+        families = {font.name for font in fontManager.ttflist if font.name.startswith(_OTHER_SCRIPTS)}
+    style = {"font.family": ["sans-serif", *sorted(families)], "svg.hashsalt": salt}
+    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, **style}), warnings.catch_warnings():
+        if form == "svg":
+            warnings.filterwarnings("ignore", message="Glyph .* missing")  # its reader has the fonts
+        figure = Figure(figsize=drawing.size, layout=drawing.layout)
         drawing.draw(figure.add_subplot() if drawing.layout else figure.add_axes((0, 0, 1, 1)))
         yield figure
 
 
-def html_figure(
-    draw: Callable[[Any], None],
-    *,
-    alt: str,
-    caption: str,
-    size: tuple[float, float] = WIDE,
-    layout: Literal["constrained"] | None = "constrained",
-) -> str:
-    """Draw on fresh axes and return an HTML figure: SVG in the page's own colors, and its caption."""
-    digest = sha256(f"{alt}\0{caption}".encode("utf-8", "replace")).hexdigest()[:12]
+_SAVE: ContextVar[Callable[[str, Drawing], None] | None] = ContextVar("save", default=None)
+"""What takes the title and the drawing of each figure of a page while `figures_saved` lasts."""
+
+
+def figure_section(title: str, drawing: Drawing, *, said: str, caption: str) -> Section:
+    """Return a section with a figure, as SVG, and its caption; `said` is read aloud in its place."""
+    if save := _SAVE.get():
+        save(title, drawing)
+    alt = f"{title}. {said}"
+    salt = sha256(f"{alt}\0{caption}".encode("utf-8", "replace")).hexdigest()[:12]
     buffer = io.StringIO()
-    with _drawn(Drawing(draw, size, layout), salt=digest, background="none") as figure:
+    with _drawn(drawing, "svg", salt=salt) as figure:
         # `savefig` draws twice: the first time only for the layout, which the second finds by itself.
         figure.set_dpi(160)
         FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_METADATA["svg"])
-    svg = _inline_svg(buffer.getvalue(), alt=alt, prefix=digest)
+    # Without the head of a file; the groups of all figures have the same names, which cannot be ids of one page.
+    _, _, svg = buffer.getvalue().replace('<g id="', '<g class="').partition("<svg ")
     legend = f"<figcaption>{escape(printable(caption))}</figcaption>" if caption else ""
-    return f'<figure><div class="scroll" tabindex="0">{svg}</div>{legend}</figure>'
+    image = f'<svg role="img" aria-label="{escaped(alt)}" {svg.strip()}'
+    return Section(title, f'<figure><div class="scroll" tabindex="0">{image}</div>{legend}</figure>')
 
 
-def figure_format(path: str) -> str:
-    """Return the format of a figure that the end of a file's name stands for.
+@contextmanager
+def figures_saved(folder: str, form: FigureFormat, *, origin: str) -> Iterator[list[str]]:
+    """Write each figure of the pages that are drawn meanwhile into a folder, too, and yield their files."""
+    files: list[str] = []
 
-    Raises
-    ------
-    ValueError
-        If it is none of .pdf, .svg and .png.
-    """
-    suffix = path.rsplit(".", 1)[-1].lower()
-    if "." not in path or suffix not in _NO_METADATA:
-        raise ValueError(
-            f"the format of the figure {path} cannot be detected from its name: end it in .pdf, .svg or .png"
-        )
-    return suffix
+    def save(title: str, drawing: Drawing) -> None:
+        name = "-".join("".join(c if c.isalnum() else " " for c in short(title.lower(), 60)).split())
+        files.append(f"{folder}/{len(files) + 1:02d}-{name}.{form}")
+        save_figure(files[-1], drawing, origin=origin)
+
+    token = _SAVE.set(save)
+    try:
+        yield files
+    finally:
+        _SAVE.reset(token)
 
 
-def save_figure(path: str, drawing: Drawing, *, font: str | None = None, origin: str = "") -> str:
+def save_figure(path: str, drawing: Drawing, *, origin: str = "") -> None:
     """Draw into a file or URL, which appears whole or not at all; equal drawings and fonts give equal bytes.
 
-    Return a warning of characters that no font has, "" where all are drawn.
+    Matplotlib warns of characters that no installed font has.
 
     Parameters
     ----------
     path : str
-        The end of the name says the format: .pdf, .svg or .png (200 dots per inch, on white).
+        The end of the name says the format: .pdf, .svg or .png (200 dots per inch).
     drawing : Drawing
-    font : str, optional
-        A file of a font, or the name of an installed one; other fonts are taken for characters that it lacks.
     origin : str
         What the figure was made from, for its metadata.
-
-    Raises
-    ------
-    ValueError
-        As `figure_format`, or if there is no such font.
     """
-    chosen = figure_format(path)
-    background = "white" if chosen == "png" else "none"
-    metadata = _NO_METADATA[chosen] | ({_ORIGIN[chosen]: printable(origin)} if origin else {})
-    with writing(path) as file, _drawn(drawing, salt="distembed", background=background) as figure:
-        warning = fit_fonts(figure, font)
-        figure.savefig(file, format=chosen, metadata=metadata, dpi=200)
-    return warning
-
-
-def _inline_svg(document: str, *, alt: str, prefix: str) -> str:
-    """Turn an SVG document into an element of a page: no header, own ids, the page's fonts and colors."""
-    body = document[document.index("<svg ") :].split(">", 1)[1]
-    view = re.search(r'viewBox="([^"]+)"', document)
-    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
-    body = re.sub(r'<g id="[^"]*">', "<g>", body)
-    body = re.sub(r'(\bid="|href="#|url\(#)(?=[a-zA-Z])', rf"\1f{prefix}-", body)
-    body = re.sub(r"font-family: [^;\"]*;? ?", "", body)
-    body = re.sub(r' transform="rotate\(-?0 [^)]*\)"', "", body)
-    for role, (light, _) in THEME.items():
-        body = re.sub(rf"(fill|stroke): {light}", rf"\1: var(--{role})", body)
-    assert view is not None
-    return f'<svg role="img" aria-label="{escaped(alt)}" viewBox="{view[1]}">{body.strip()}'
+    form: FigureFormat = path.rsplit(".", 1)[-1]  # type: ignore[assignment]
+    metadata = _NO_METADATA[form] | ({_ORIGIN[form]: printable(origin)} if origin else {})
+    with writing(path) as file, _drawn(drawing, form) as figure:
+        figure.savefig(file, format=form, metadata=metadata, dpi=200)
 
 
 def _tick(value: float, _position: int | None = None) -> str:
@@ -328,8 +317,8 @@ def line_chart(
             axes.legend()
         _whole_ticks(axes, np.concatenate([curve.x for curve in curves]))
 
-    alt = f"{title}. Line chart of {ylabel} against {xlabel}. " + "; ".join(map(_describe, curves))
-    return Section(title, html_figure(draw, alt=alt, caption=caption))
+    said = f"Line chart of {ylabel} against {xlabel}. {'; '.join(map(_describe, curves))}"
+    return figure_section(title, Drawing(draw), said=said, caption=caption)
 
 
 def histogram(
@@ -355,7 +344,7 @@ def histogram(
     heights = np.histogram(shown, edges)[0]
 
     def draw(axes: Any) -> None:
-        axes.stairs(heights, edges, fill=True, color=COLORS[0], edgecolor=SURFACE, linewidth=0.4)
+        axes.stairs(heights, edges, fill=True, color=COLORS[0], edgecolor="white", linewidth=0.4)
         _dress(axes, xlabel, ylabel, x_scale, y_scale)
         _whole_ticks(axes, shown)
         axes.grid(visible=False, axis="x")
@@ -364,7 +353,7 @@ def histogram(
     spread = f"{plural(shown.size, 'value')}, {middle}, largest {format_number(float(shown.max()))}."
     left_out = f" {plural(given - shown.size, 'value')} not shown." if given > shown.size else ""
     full = f"{caption} {spread}{left_out}".strip()
-    return Section(title, html_figure(draw, alt=f"{title}. Histogram of {xlabel}: {spread}", caption=full))
+    return figure_section(title, Drawing(draw), said=f"Histogram of {xlabel}: {spread}", caption=full)
 
 
 def _bin_edges(values: Floats, bins: int, scale: Scale) -> Floats:
@@ -403,9 +392,8 @@ def bar_chart(
         axes.spines["bottom"].set_visible(False)
 
     ends = "; ".join(f"{short(name)} {show(height)}" for name, height in zip(names, heights, strict=True))
-    alt = f"{title}. Bars of {xlabel}: {ends}"
-    size = (WIDE[0], 0.9 + 0.3 * len(names))
-    return Section(title, html_figure(draw, alt=alt, caption=caption, size=size))
+    drawing = Drawing(draw, (WIDE[0], 0.9 + 0.3 * len(names)))
+    return figure_section(title, drawing, said=f"Bars of {xlabel}: {ends}", caption=caption)
 
 
 class Interval(NamedTuple):
@@ -467,8 +455,8 @@ def interval_chart(
 
     ends = "; ".join(f"{short(row.name)} {row.group} {format_number(row.value)}" for row in known)
     key = 0.2 * -(-len(groups) // 3) if len(groups) > 1 else 0.0
-    size = (WIDE[0], 1.0 + 0.21 * (max(heights) + 1) + key)
-    return Section(title, html_figure(draw, alt=f"{title}. {xlabel}: {ends}", caption=caption, size=size))
+    drawing = Drawing(draw, (WIDE[0], 1.0 + 0.21 * (max(heights) + 1) + key))
+    return figure_section(title, drawing, said=f"{xlabel}: {ends}", caption=caption)
 
 
 def _lines_of(rows: Sequence[Interval], step: float) -> tuple[list[float], dict[str, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.manifold import TSNE
 
 from distembed.display import plural
 from distembed.execution import one_blas_thread
-from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, Drawing, html_figure
+from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, Drawing, figure_section
 from distembed.views.report.page import Floats, Section, paragraph, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
@@ -68,46 +68,27 @@ def scatter_map(
     kept = np.flatnonzero(np.isfinite(array).all(axis=1)).tolist()
     if not kept:
         return Section(title, paragraph("Nothing to draw: there is no point with finite coordinates."))
-    placed = map_drawing(
-        array[kept],
-        [labels[i] for i in kept] if labels is not None else [],
-        [groups[i] for i in kept] if groups is not None else [None] * len(kept),
-    )
-    said = plural(len(kept), "point") + (f", {len(placed.labels)} labeled." if labels is not None else ".")
-    axes_are = f" Across: {xlabel}. Up: {ylabel}." if xlabel else ""
-    full = f"{caption} {said}{axes_are}".strip()
-    shown = ", ".join(placed.labels[:12])
-    alt = f"{title}. Map of {said}" + (f" Among them: {shown}." if shown else "")
-    return Section(
-        title, html_figure(placed.drawing.draw, alt=alt, caption=full, size=placed.drawing.size, layout=None)
-    )
-
-
-class DrawnMap(NamedTuple):
-    """A map, and the labels that fit on it, the most important first."""
-
-    drawing: Drawing
-    labels: list[str]
-
-
-def map_drawing(points: Floats, labels: Sequence[str], groups: Sequence[object]) -> DrawnMap:
-    """Return the drawing of points of the plane, all of them finite; see `scatter_map`."""
-    colors, key = _group_colors(groups)
-    placed = _place(points, _each_once(map(short, labels)), key)
+    names = [short(labels[i]) for i in kept] if labels is not None else []
+    colors, key = _group_colors([groups[i] for i in kept] if groups is not None else [None] * len(kept))
+    placed = _place(array[kept], _each_once(names), key)
 
     def draw(axes: Any) -> None:
         _draw_map(axes, placed, colors)
         _draw_key(axes, key)
 
-    size = (placed.width / 72, placed.height / 72)
-    return DrawnMap(Drawing(draw, size, layout=None), [spot.text for spot in placed.labels])
+    said = plural(len(kept), "point") + (f", {len(placed.labels)} labeled." if labels is not None else ".")
+    axes_are = f" Across: {xlabel}. Up: {ylabel}." if xlabel else ""
+    full = f"{caption} {said}{axes_are}".strip()
+    shown = ", ".join(spot.text for spot in placed.labels[:12])
+    among = f" Among them: {shown}." if shown else ""
+    drawing = Drawing(draw, (placed.width / 72, placed.height / 72), layout=None)
+    return figure_section(title, drawing, said=f"Map of {said}{among}", caption=full)
 
 
-def _each_once(names: Iterable[str]) -> list[str]:
+def _each_once(names: Sequence[str]) -> list[str]:
     """Return names of which each stands at its first point: the pieces of one book have one title."""
-    listed = list(names)
-    first = {name: place for place, name in reversed(list(enumerate(listed)))}
-    return [name if first[name] == place else "" for place, name in enumerate(listed)]
+    first = {name: place for place, name in reversed(list(enumerate(names)))}
+    return [name if first[name] == place else "" for place, name in enumerate(names)]
 
 
 def _check_length(name: str, values: Sequence[object] | None, n: int) -> None:

@@ -1,7 +1,6 @@
 """The elements of a report: sections, escaped text, colors for light and dark screens, and the page that joins them.
 
-Figures are drawn in the fixed light colors of `THEME`, and those colors are then renamed to CSS variables: one
-drawing serves light screens, dark screens and paper. Text stays text: it can be searched, in any script.
+Figures stand on white on every screen. Their text stays text: it can be searched, in any script.
 """
 
 from __future__ import annotations
@@ -22,21 +21,9 @@ Floats = NDArray[np.float64]
 DIRECTION_MARKS = "\u061c\u200e\u200f"
 """Parts of Arabic and Hebrew words: they reorder nothing outside the element that holds the word."""
 
-THEME = {
-    # role: (light, dark). Hues in this order stay distinguishable with the common color-vision deficiencies.
-    "ink": ("#0b0b0b", "#f4f3ef"),
-    "muted": ("#5a5954", "#b5b3aa"),
-    "rule": ("#d9d8d0", "#3b3a37"),
-    "surface": ("#fcfcfb", "#1a1a19"),
-    "c0": ("#2a78d6", "#5598e7"),
-    "c1": ("#eb6834", "#e9804f"),
-    "c2": ("#1baf7a", "#23b882"),
-    "c3": ("#4a3aa7", "#a097ee"),
-    "c4": ("#eda100", "#d9970a"),
-    "c5": ("#e34948", "#ee7372"),
-    "c6": ("#008300", "#2fa32f"),
-    "c7": ("#e87ba4", "#e06a96"),
-}
+LIGHT = {"ink": "#0b0b0b", "muted": "#5a5954", "rule": "#d9d8d0", "surface": "#fcfcfb", "link": "#2a78d6"}
+DARK = {"ink": "#f4f3ef", "muted": "#b5b3aa", "rule": "#3b3a37", "surface": "#1a1a19", "link": "#5598e7"}
+"""The colors of a page on light and on dark screens; figures have those of `LIGHT`, on white, on both."""
 
 
 class Section(NamedTuple):
@@ -102,13 +89,13 @@ def group(title: str, sections: Iterable[Section]) -> Section:
     return Section(title, "\n".join(parts) or paragraph("Nothing to show."))
 
 
-def _variables(shade: int) -> str:
-    return "".join(f"--{role}:{colors[shade]};" for role, colors in THEME.items())
+def _variables(colors: Mapping[str, str]) -> str:
+    return "".join(f"--{role}:{color};" for role, color in colors.items())
 
 
 _CSS = f"""
-:root{{color-scheme:light dark;{_variables(0)}}}
-@media screen and (prefers-color-scheme:dark){{:root{{{_variables(1)}}}}}
+:root{{color-scheme:light dark;{_variables(LIGHT)}}}
+@media screen and (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}
 *{{box-sizing:border-box}}
 body{{margin:0;background:var(--surface);color:var(--ink);
  font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}}
@@ -121,7 +108,7 @@ section{{border-top:1px solid var(--rule);margin-top:2.5rem;padding-top:1.5rem}}
 .note,caption,figcaption{{color:var(--muted);font-size:.875rem}}
 nav ul{{list-style:none;
  margin:1.25rem 0 0;padding:0;display:flex;flex-wrap:wrap;gap:.3rem 1.1rem;font-size:.9rem}}
-a{{color:var(--c0);text-underline-offset:.2em}}
+a{{color:var(--link);text-underline-offset:.2em}}
 dl{{display:flex;flex-wrap:wrap;gap:1px;margin:1.25rem 0;background:var(--rule);border:1px solid var(--rule)}}
 dl div{{background:var(--surface);padding:.6rem .85rem;flex:1 1 8.5rem}}
 dt{{color:var(--muted);font-size:.8rem}}
@@ -129,9 +116,8 @@ dd{{margin:0;font-size:1.05rem;font-weight:600;overflow-wrap:anywhere}}
 figure{{margin:0 0 1.5rem}}
 figcaption{{margin-top:.5rem;max-width:46rem}}
 .scroll{{overflow-x:auto}}
-svg{{display:block;width:100%;min-width:28rem;max-width:42rem;height:auto;
- stroke-linejoin:round;stroke-linecap:butt;font-family:inherit}}
-svg text{{white-space:pre;paint-order:stroke;stroke:var(--surface);stroke-width:2px}}
+svg{{display:block;width:100%;min-width:28rem;max-width:42rem;height:auto}}
+svg text{{white-space:pre;font-family:inherit!important;paint-order:stroke;stroke:#fff;stroke-width:2px}}
 table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums lining-nums}}
 caption{{caption-side:bottom;text-align:left;padding-top:.6rem}}
 caption span{{display:block;max-width:min(46rem,calc(100vw - 2.5rem))}}
@@ -143,7 +129,7 @@ tbody th{{font-weight:600;white-space:nowrap}}
 .n{{text-align:right;white-space:nowrap;padding-right:1.1rem}}
 .near{{max-width:none}}
 .near span{{display:inline-block;margin-right:1rem}}
-summary{{cursor:pointer;color:var(--c0);margin:.75rem 0}}
+summary{{cursor:pointer;color:var(--link);margin:.75rem 0}}
 code{{font-size:.95em;overflow-wrap:anywhere}}
 small{{color:var(--muted);font-size:.8em}}
 @media screen and (max-width:32rem){{

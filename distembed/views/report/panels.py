@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from distembed.display import format_number
-from distembed.views.report.figures import COLORS, INK, MUTED, WIDE, Drawing, Interval, html_figure
+from distembed.views.report.figures import COLORS, INK, MUTED, WIDE, Drawing, Interval, figure_section
 from distembed.views.report.page import Section, short
 
 PANELS_ACROSS = 3
@@ -15,8 +15,10 @@ PANELS_ACROSS = 3
 TITLE_CHARACTERS = 34
 
 
-def panel_drawing(panels: Mapping[str, Sequence[Interval]]) -> Drawing:
-    """Return a drawing of points with their intervals, a line for each and a panel for each group."""
+def panel_chart(
+    panels: Mapping[str, Sequence[Interval]], title: str, *, xlabel: str, caption: str = ""
+) -> Section:
+    """Draw points with their intervals, a line for each and a panel for each group."""
     across = max(1, min(PANELS_ACROSS, len(panels)))
     down = -(-len(panels) // across)
     ends = [interval.ends or (interval.value,) * 2 for panel in panels.values() for interval in panel]
@@ -27,12 +29,17 @@ def panel_drawing(panels: Mapping[str, Sequence[Interval]]) -> Drawing:
         figure = axes.figure
         axes.remove()
         places = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
-        for number, (place, (title, panel)) in enumerate(zip(places, panels.items(), strict=False)):
-            _panel(place, title, panel, largest, COLORS[number % len(COLORS)])
+        for number, (place, (name, panel)) in enumerate(zip(places, panels.items(), strict=False)):
+            _panel(place, name, panel, largest, COLORS[number % len(COLORS)])
         for place in places[len(panels) :]:
             place.set_axis_off()
 
-    return Drawing(draw, (WIDE[0] * across / 2, (0.7 + 0.2 * lines) * down))
+    spoken = "; ".join(
+        f"{name}: {', '.join(f'{one.name} {format_number(one.value)}' for one in panel)}"
+        for name, panel in panels.items()
+    )
+    drawing = Drawing(draw, (WIDE[0] * across / 2, (0.7 + 0.2 * lines) * down))
+    return figure_section(title, drawing, said=f"{xlabel}. {spoken}", caption=caption)
 
 
 def _panel(axes: Any, title: str, panel: Sequence[Interval], largest: float, color: str) -> None:
@@ -46,16 +53,3 @@ def _panel(axes: Any, title: str, panel: Sequence[Interval], largest: float, col
     axes.set_title(short(title, TITLE_CHARACTERS), fontsize="medium")
     axes.tick_params(axis="y", length=0)
     axes.locator_params(axis="x", nbins=4)
-
-
-def panel_chart(
-    panels: Mapping[str, Sequence[Interval]], title: str, *, xlabel: str, caption: str = ""
-) -> Section:
-    """Draw points with their intervals, a panel for each group."""
-    drawing = panel_drawing(panels)
-    spoken = "; ".join(
-        f"{name}: {', '.join(f'{one.name} {format_number(one.value)}' for one in panel)}"
-        for name, panel in panels.items()
-    )
-    html = html_figure(drawing.draw, alt=f"{title}. {xlabel}. {spoken}", caption=caption, size=drawing.size)
-    return Section(title, html)

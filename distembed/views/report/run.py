@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import distembed
@@ -15,7 +15,7 @@ from distembed.job.stage import StageSpec, system_of
 from distembed.job.terminal import shown
 from distembed.stages.corpus import left_out
 from distembed.storage.workspace import Workspace
-from distembed.views.report.figures import bar_chart
+from distembed.views.report.figures import FigureFormat, bar_chart, figures_saved
 from distembed.views.report.page import Section, escaped, folded, group, paragraph
 from distembed.views.report.tables import Row, as_mapping, first_rows, table
 
@@ -51,10 +51,18 @@ def stage_table(stages: Iterable[Row], *, title: str = "Time and memory") -> Sec
     return group(title, [bars, table(title, shown, caption=total, formats=formats)])
 
 
-def origin(job: Job) -> str:
-    """Return the version, the title and the content digest of a finished job, for the metadata of figures."""
-    digest = Workspace.open(job.job.workspace).digest(spec.name for spec in system_of(job).stages(job))
-    return f"distembed {distembed.__version__}; {job.job.title}; content digest {digest}"
+def write_figures(job: Job, folder: str, form: FigureFormat) -> str:
+    """Write every figure of the report of a finished job into a folder, and return in words what was written.
+
+    The metadata of each have the version, the title and the content digest of the job. Equal content gives equal bytes.
+    """
+    system, workspace = system_of(job), Workspace.open(job.job.workspace)
+    digest = workspace.digest(spec.name for spec in system.stages(job))
+    origin = f"distembed {distembed.__version__}; {job.job.title}; content digest {digest}"
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with figures_saved(folder, form, origin=origin) as files:
+        system.page(job, workspace)
+    return f"{plural(len(files), 'figure')} in {folder}"
 
 
 def source_table(workspace: Workspace, *, title: str = "Version and files") -> Section:

@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import openpyxl
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.formats import workbooks
-from distembed.formats.tables import read_table, texts_of
 from distembed.job.tables import Numbers, Piece, Table, paired
 from distembed.views.export import TABLE_FORMATS, table_format, write_table, write_zarr
 
@@ -40,7 +37,7 @@ def table(*, as_lists: bool = False, numbers: bool = True) -> Table:
 @pytest.mark.parametrize("compression", ["", ".gz"])
 def test_text_reads_back(tmp_path: Path, format_: str, compression: str) -> None:
     path = tmp_path / f"t.{format_}{compression}"
-    write_table(str(path), table(), format=table_format(str(path)), escape=False)
+    write_table(str(path), table(), format=table_format(str(path)))
     data = gzip.decompress(path.read_bytes()) if compression else path.read_bytes()
     assert data.startswith(b"\xef\xbb\xbf") == (format_ == "csv")  # what Excel needs, and only where it looks
     found = pacsv.read_csv(
@@ -70,33 +67,6 @@ def test_parquet_reads_back(tmp_path: Path, as_lists: bool) -> None:
     else:
         assert found["weight_0"].to_numpy()[:4].tobytes() == WEIGHTS[:4, 0].tobytes()
         assert found["weight_0"].to_pylist()[4] is None
-
-
-def test_a_workbook_reads_back_and_computes_nothing(tmp_path: Path) -> None:
-    write_table(str(tmp_path / "t.xlsx"), table(), format="xlsx")
-    found = read_table(str(tmp_path / "t.xlsx"))
-    assert texts_of(found.columns["title"]) == [title or "" for title in TITLES]
-    assert texts_of(found.columns["topic"]) == list("012345")
-    np.testing.assert_allclose(np.array(found.columns["weight_1"].to_pylist()[:4], float), WEIGHTS[:4, 1])
-    assert texts_of(found.columns["weight_1"])[4] == ""
-    sheet = openpyxl.load_workbook(tmp_path / "t.xlsx").active
-    assert (sheet["A6"].value, sheet["A6"].data_type) == ("=1+1", "s")
-
-
-@pytest.mark.parametrize(
-    ("limit", "most", "message"),
-    [
-        ("MOST_COLUMNS", 1, r"a sheet holds 1 columns, not \d: write \.csv or \.parquet"),
-        ("MOST_ROWS", 5, r"a sheet holds 4 rows, and this table has more: write \.csv"),
-    ],
-)
-def test_a_table_that_no_sheet_holds_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, message: str
-) -> None:
-    monkeypatch.setattr(workbooks, limit, most)
-    with pytest.raises(workbooks.WorkbookError, match=message):
-        write_table(str(tmp_path / "t.xlsx"), table(), format="xlsx")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_npy_holds_the_numbers(tmp_path: Path) -> None:
@@ -165,24 +135,6 @@ def test_rows_of_other_bounds_are_paired(batch_rows: int, block_rows: int) -> No
     assert [row for piece in pieces for row in piece.columns["row"].to_pylist()] == list(range(10))
     assert np.concatenate([piece.numbers for piece in pieces]).ravel().tolist() == list(range(10))
     assert all(piece.columns.num_rows == len(piece.numbers) for piece in pieces)
-
-
-FORMULAS = ["=1+1", "+2", "-", "-5", "@x", "\tx", "\rx", "'=", "''-5"]
-
-
-@pytest.mark.parametrize("format_", ["csv", "tsv"])
-def test_no_text_is_a_formula_for_a_spreadsheet(tmp_path: Path, format_: str) -> None:
-    """What a stranger wrote is not computed by a spreadsheet program, and our reader has the words as they were."""
-    words = [*FORMULAS, "a-b", "'", "'tis", "5"]
-    batch = pa.record_batch({"word": pa.array(words, pa.string()), "n": pa.array(range(-1, len(words) - 1))})
-    path = str(tmp_path / f"t.{format_}")
-    write_table(path, Table(batch.schema, None, len(words), [Piece(batch, None)], "words"), format=format_)
-    found = read_table(path).columns
-    assert found["word"].to_pylist() == words
-    assert found["n"].to_pylist()[0] == "-1"
-    options = pacsv.ParseOptions(delimiter="," if format_ == "csv" else "\t", newlines_in_values=True)
-    written = pacsv.read_csv(path, parse_options=options)["word"].to_pylist()
-    assert written == [f"'{word}" for word in FORMULAS] + words[len(FORMULAS) :]
 
 
 def test_a_zarr_group_takes_the_place_of_nothing_else(tmp_path: Path) -> None:
