@@ -96,6 +96,7 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp
     assert len(rows) == de.Workspace.open(workspace).table("vocabulary").num_rows
     succeed("export", workspace, "--what", "parts", "--to", tmp_path / "parts.csv")
     succeed("export", workspace, "--what", "words", "--to", tmp_path / "words.parquet")
+    assert succeed("explain", workspace, "ra").output.startswith("ra: its first 12 passages\n")
 
 
 def test_words_of_more_parts_have_the_course_of_their_change(tmp_path):

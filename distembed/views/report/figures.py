@@ -138,9 +138,10 @@ def figure_section(title: str, drawing: Drawing, *, said: str, caption: str) -> 
         figure.set_dpi(160)
         FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_METADATA["svg"])
     # Without the head of a file; the groups of all figures have the same names, which cannot be ids of one page.
-    _, _, svg = buffer.getvalue().replace('<g id="', '<g class="').partition("<svg ")
+    svg = buffer.getvalue().replace('<g id="', '<g class="').partition("<svg ")[2].partition(">")[2]
+    view = " ".join(f"{72 * side:g}" for side in drawing.size)
     legend = f"<figcaption>{escape(printable(caption))}</figcaption>" if caption else ""
-    image = f'<svg role="img" aria-label="{escaped(alt)}" {svg.strip()}'
+    image = f'<svg role="img" aria-label="{escaped(alt)}" viewBox="0 0 {view}">{svg.strip()}'
     return Section(title, f'<figure><div class="scroll" tabindex="0">{image}</div>{legend}</figure>')
 
 
