@@ -13,6 +13,7 @@ from distembed.job.model import Job
 from distembed.job.opening import Source, open_job, parse_source
 from distembed.job.status import age_note
 from distembed.job.terminal import shown, write
+from distembed.spelling import did_you_mean
 
 PLACE = click.Path(readable=False)
 """A file, a folder or a URL: a shell completes it, and the command itself says what is wrong with it."""
@@ -65,9 +66,21 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-def choice(values: Any) -> click.Choice[Any]:
+class Choice(click.Choice[str]):
+    """One of some values; the error for another one names the value that is spelled like it."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the value."""
+        if value in self.choices:
+            return value
+        name = param.opts[0].lstrip("-").replace("-", " ") if param else "value"
+        advice = did_you_mean(value.lower(), self.choices, otherwise=f"choose {', '.join(self.choices)}")
+        raise click.UsageError(f"there is no {name} {value!r}; {advice}", ctx)
+
+
+def choice(values: Any) -> Choice:
     """Return the type of an option that takes one of the values of a `Literal`, in their order."""
-    return click.Choice(get_args(values))
+    return Choice(get_args(values))
 
 
 def target(text: str, *, required: bool = True) -> Decorator:

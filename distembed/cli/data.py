@@ -10,16 +10,14 @@ from distembed.cli.command_line import command, examples
 from distembed.datasets.catalog import DataSet, data_folder, data_sets
 from distembed.datasets.fetching import absent, changed, fetch, prepare
 from distembed.job.terminal import write
-from distembed.spelling import did_you_mean, spelled_like
+from distembed.spelling import did_you_mean
 
 
 def _chosen(_ctx: click.Context, _param: click.Parameter, names: tuple[str, ...]) -> list[DataSet]:
     """Return the data sets of names."""
     for name in names:
         if name not in data_sets():
-            advice = did_you_mean(
-                spelled_like(name, data_sets()), otherwise="distembed data list has their names"
-            )
+            advice = did_you_mean(name, data_sets(), otherwise="distembed data list has their names")
             raise click.UsageError(f"there is no data set {name!r}; {advice}")
     return [data_sets()[name] for name in names]
 

@@ -19,7 +19,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from distembed.spelling import did_you_mean, spelled_like
+from distembed.spelling import did_you_mean
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -150,7 +150,7 @@ class Commands(click.Group):
         if name not in MODULES:
             if ctx.resilient_parsing:
                 return None
-            advice = did_you_mean(spelled_like(name, MODULES), otherwise="choose one of the list")
+            advice = did_you_mean(name, MODULES, otherwise="choose one of the list")
             raise click.UsageError(f"there is no command {name!r}; {advice}", ctx)
         found = vars(import_module(f"distembed.cli.{MODULES[name]}")).values()
         return next(each for each in found if isinstance(each, click.Command) and each.name == name)

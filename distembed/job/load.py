@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from distembed.files import read_small
 from distembed.job.model import Job, JobError, idle_keys, locate, tagged, without
 from distembed.job.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.job.stage import system_named
-from distembed.spelling import did_you_mean, spelled_like
 from distembed.urls import public
 
 MUCH_ALIKE = 0.8
@@ -75,14 +75,14 @@ def suggestion(job: type[Job], parents: Sequence[str], unknown: str) -> str:
     elsewhere = {f"{name}.{key}": key for name, key in _all_keys(job) if parents and name != parents[0]}
     found = (
         _renamed(unknown, {key: key for key in here})
-        or next(iter(spelled_like(unknown, here)), None)
+        or next(iter(get_close_matches(unknown, here, n=1)), None)
         or next((place for place, key in elsewhere.items() if key == unknown), None)
         or _renamed(unknown, elsewhere)
         or _nearest_place(unknown, elsewhere)
     )
     if not parents and found is None:
         found = next((f"{name}.{key}" for name, key in _all_keys(job) if key == unknown), None)
-    return did_you_mean([found] if found else [], otherwise=f"the keys here are {', '.join(here)}")
+    return f"did you mean {found}?" if found else f"the keys here are {', '.join(here)}"
 
 
 def _all_keys(job: type[Job]) -> list[tuple[str, str]]:
@@ -95,7 +95,7 @@ def _all_keys(job: type[Job]) -> list[tuple[str, str]]:
 
 
 def _nearest_place(unknown: str, places: dict[str, str]) -> str | None:
-    nearest = spelled_like(unknown, places.values(), alike=MUCH_ALIKE)
+    nearest = get_close_matches(unknown, list(places.values()), n=1, cutoff=MUCH_ALIKE)
     return next((place for place, key in places.items() if key in nearest), None)
 
 
@@ -172,9 +172,9 @@ def read_sections(path: Path) -> dict[str, Any]:
 def _where_jobs_are(path: Path) -> str:
     """Return the job file beside a path that is named like it, or how one is made."""
     there = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    nearest = [str(path.parent / name) for name in spelled_like(path.name, there)]
     made = "distembed new METHOD FILE writes one, distembed demo METHOD brings one"
-    return did_you_mean(nearest, otherwise=made)
+    nearest = get_close_matches(path.name, there, n=1)
+    return f"did you mean {path.parent / nearest[0]}?" if nearest else made
 
 
 def parse_job(

@@ -14,7 +14,6 @@ from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
 from distembed.job.stage import names_in_table, read_vectors
-from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 from distembed.urls import (
     ANONYMOUS,
@@ -275,6 +274,6 @@ def _refuse_folder(source: str) -> None:
     if not folder.is_dir():
         return
     inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and Workspace.exists(str(path))]
-    nearest = [str(path) for path in [*inside, *sorted(folder.glob("*.toml"))]]
-    advice = did_you_mean(nearest[:1], otherwise="name a vector file, a workspace or a job file")
+    meant = next(iter([*inside, *sorted(folder.glob("*.toml"))]), None)
+    advice = f"did you mean {meant}?" if meant else "name a vector file, a workspace or a job file"
     raise IsADirectoryError(f"{source} is a folder and no workspace; {advice}")

@@ -31,7 +31,7 @@ from distembed.execution import one_blas_thread
 from distembed.heaps import share_one_heap
 from distembed.job import cluster
 from distembed.job.cluster import TLS
-from distembed.spelling import did_you_mean, spelled_like
+from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 
 SAMPLE_SECONDS = 0.2
@@ -91,8 +91,8 @@ class Workers:
     def __post_init__(self) -> None:
         """Refuse what is neither local nor an address, before anything starts."""
         if self.scheduler not in {None, *LOCAL_SCHEDULERS} and "://" not in str(self.scheduler):
-            nearest = spelled_like(str(self.scheduler).lower(), LOCAL_SCHEDULERS, alike=0.5)
-            hint = did_you_mean(nearest, otherwise="give threads, processes, tcp://… or tls://…")
+            asked, other = str(self.scheduler).lower(), "give threads, processes, tcp://… or tls://…"
+            hint = did_you_mean(asked, LOCAL_SCHEDULERS, otherwise=other, alike=0.5)
             raise ValueError(f"there is no scheduler {self.scheduler!r}; {hint}")
 
     def start(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol, Self, cast, overload
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
 from distembed.extras import optional
 from distembed.formats.names import VectorFormat
-from distembed.spelling import did_you_mean, spelled_like
 from distembed.typing import DenseInMemory, VectorLike, refuse_collection
 from distembed.vectors.files import read_vectors, write_vectors
 from distembed.vectors.rows import BLOCK_VALUES
@@ -435,15 +435,17 @@ class WordTable:
         return self._with([*self._words, *new], np.concatenate([self._vectors, self._answers(new)]))
 
     def _unknown(self, word: str) -> str:
-        close = self._spelled_like(word)
-        advice = did_you_mean([*map(repr, close)], otherwise="no known word is spelled like it")
+        close = self._nearest(word)
+        advice = (
+            f"did you mean {' or '.join(map(repr, close))}?" if close else "no known word is spelled like it"
+        )
         return f"the word {word!r} has no vector among {len(self)} words; {advice}"
 
     def _other_case(self, word: str) -> list[str]:
         """Return the forms of a word in another case that are known."""
         return [form for form in (word.lower(), word.capitalize(), word.upper()) if form in self]
 
-    def _spelled_like(self, word: str) -> list[str]:
+    def _nearest(self, word: str) -> list[str]:
         """Return up to three words of similar spelling: first in another case, then with the same beginning."""
         cases = self._other_case(word)
         similar = [
@@ -451,7 +453,7 @@ class WordTable:
             for known in self._words
             if known[:1].lower() == word[:1].lower() and abs(len(known) - len(word)) <= 2
         ]
-        return list(dict.fromkeys([*cases, *spelled_like(word, similar[:MAX_SPELLINGS], n=3)]))[:3]
+        return list(dict.fromkeys([*cases, *get_close_matches(word, similar[:MAX_SPELLINGS])]))[:3]
 
 
 def rows_by_lower_case(words: Sequence[str]) -> dict[str, int]:

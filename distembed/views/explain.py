@@ -23,7 +23,7 @@ from distembed.execution import compute, delayed_blocks
 from distembed.job.model import Job
 from distembed.job.stage import read_vectors, system_of, whole_sparse
 from distembed.job.terminal import shown
-from distembed.spelling import did_you_mean, spelled_like
+from distembed.spelling import did_you_mean
 from distembed.stages.corpus import tokens_of
 from distembed.stages.corpus_sections import CorpusJob, corpus_of
 from distembed.storage.workspace import Workspace
@@ -149,8 +149,8 @@ COMPARED = 20_000
 
 def refuse_unknown(what: str, name: str, names: Sequence[str]) -> NoReturn:
     """Raise KeyError for a name that is not there, with up to three that are spelt like it, or the first ones."""
-    close = spelled_like(name, names[:COMPARED], n=3)
-    advice = did_you_mean([*map(repr, close)], otherwise=f"the first are {', '.join(names[:3])}")
+    first = f"the first are {', '.join(names[:3])}"
+    advice = did_you_mean(name, names[:COMPARED], otherwise=first, n=3)
     raise KeyError(f"there is no {what} {name!r} among {len(names):,}; {advice}")
 
 

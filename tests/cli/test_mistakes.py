@@ -154,12 +154,16 @@ def test_a_vector_file_that_is_not_there_is_missed_by_its_name(words: tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"), [("Word2Vec", "psdvec"), ("lda", "topics"), ("wordspace", "wordspaces")]
+    ("words", "sentence"),
+    [
+        (("new", "Topic", "text.txt"), "there is no method 'Topic'; did you mean topics?"),
+        (("new", "umap", "text.txt"), "there is no method 'umap'; choose psdvec, "),
+        (("report", "w", "--format", "pdv"), "there is no format 'pdv'; did you mean pdf?"),
+    ],
 )
-def test_a_system_that_is_none_is_named_by_what_it_stands_for(asked: str, meant: str) -> None:
-    done = run("new", asked, "text.txt")
-    assert done.exit_code == 2
-    assert f"there is no method {asked!r}; did you mean {meant}?" in done.output
+def test_a_value_that_is_none_has_the_nearest_one(words: tuple[str, ...], sentence: str) -> None:
+    done = run(*words)
+    assert (done.exit_code, sentence in done.output) == (2, True), done.output
 
 
 def test_a_job_that_is_not_finished_is_to_be_run_first(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from distembed.job.model import (
 )
 from distembed.manifold.projection import Affinity, Solver
 from distembed.neighbors.graphs import Symmetry
-from distembed.spelling import did_you_mean, spelled_like
+from distembed.spelling import did_you_mean
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingSection, LeftCountingSection
 from distembed.stages.given_counts import CountsJob
 from distembed.stages.kept_matrices import WordMatricesSection
@@ -471,5 +471,5 @@ def _has_word_columns(recipe: Recipe | None) -> bool:
 def _nearest(name: str, known: Iterable[str]) -> str:
     """Return a sentence that there is no such recipe, and which is spelled most like it."""
     known = list(known)
-    advice = did_you_mean(spelled_like(name, known, alike=0.4), otherwise=f"there are {', '.join(known)}")
+    advice = did_you_mean(name, known, otherwise=f"there are {', '.join(known)}", alike=0.4)
     return f"which is not there; {advice}"
