@@ -8,7 +8,6 @@ from .counting.cooccurrence import count_cooccurrences as count_cooccurrences
 from .counting.documents import count_document_terms as count_document_terms
 from .encoding.encoder import TextEncoder as TextEncoder
 from .encoding.static import write_static_model as write_static_model
-from .evaluation.bias import weat as weat
 from .evaluation.contexts import explain_similarity as explain_similarity
 from .evaluation.sentences import evaluate_sentences as evaluate_sentences
 from .evaluation.tagging import evaluate_tagging as evaluate_tagging

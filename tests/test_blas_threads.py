@@ -24,7 +24,6 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 import distembed as de
-from distembed.evaluation.bias import AssociationTest, WordList
 from distembed.evaluation.contexts import similarity_terms
 from distembed.evaluation.imputation import (
     hold_out,
@@ -212,16 +211,6 @@ WORK = {
         [ClassifiedTexts("c", ["a", "b"] * (N // 2), SENTENCES, None)],
     ),
     "hold_out": lambda: hold_out(X, X[:, ::-1], {"map": linear_map}, seeds=[0]),
-    "weat": lambda: de.weat(
-        VECTORS,
-        [
-            AssociationTest(
-                "t",
-                (WordList("a", tuple(NAMES[:75])), WordList("b", tuple(NAMES[75:150]))),
-                (WordList("c", tuple(NAMES[150:225])), WordList("d", tuple(NAMES[225:]))),
-            )
-        ],
-    ),
     "explain_similarity": lambda: de.explain_similarity(VECTORS, "w1", "w2"),
     "similarity_terms": lambda: similarity_terms(X[:100], X[100:200], X),
 }

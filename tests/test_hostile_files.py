@@ -18,7 +18,6 @@ import pytest
 
 import distembed as de
 from distembed.corpus.stop_words import read_stop_words
-from distembed.evaluation.bias import read_association_tests
 from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.formats import tables
 from distembed.job.load import load_job
@@ -94,7 +93,6 @@ FILES = [
     ),
     ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_word_set),
     ("dump.xml", OPEN_PAGE, _samples.read_documents),
-    ("bias.toml", b"[words]\na = " + b"1" * 5000, read_association_tests),
     ("page.html", b"<p>&#" + b"1" * 5000 + b";</p>", _samples.read_documents),
     ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),
     (

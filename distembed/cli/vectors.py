@@ -14,7 +14,6 @@ from distembed.cli.failures import fail
 from distembed.cli.pairs import roles_of
 from distembed.display import plural
 from distembed.encoding.encoder import Weighting, Whitening
-from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import FEW_KNOWN, Case, Options, Policy, Score, Unknown
 from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
@@ -245,30 +244,3 @@ def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
         )
     write_table(target, table, format=form)
     write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))
-
-
-@command(
-    "distembed weat runs/psdvec",
-    "distembed weat vectors.txt --tests mine.toml",
-)
-@click.argument("vectors", type=PLACE)
-@click.option(
-    "--tests",
-    type=PLACE,
-    help="A TOML file of tests, {package}/PATH inside an installed package; by default the ten of the paper.",
-)
-def weat(vectors: str, tests: str | None) -> None:
-    """Measure bias: which words names and others are nearer to.
-
-    These are words of good and bad, career and family, and so on. VECTORS is a vector file, a workspace or a job file.
-    The table has an effect size between -2 and 2 and the p-value of a permutation test for each of the ten English
-    tests of Caliskan, Bryson and Narayanan (2017).
-    """
-    found = bias.weat(load_vectors(parse_source(vectors)), None if tests is None else locate(tests, Path()))
-    write(bias.format_associations(found))
-    if not any(each.n_partitions for each in found):
-        fail(
-            f"no test is answered: each needs {bias.MIN_KNOWN:.0%} of the words of its four lists; the packaged tests "
-            "are English, and --tests names a file of others, as docs/howto/bias.md shows",
-            code=1,
-        )

@@ -29,7 +29,6 @@ from distembed.corpus.stop_words import read_stop_words
 from distembed.corpus.tokenizer import scanner
 from distembed.counting.count_files import RECORD
 from distembed.counting.count_readers import open_table, read_cells, table_words
-from distembed.evaluation.bias import read_association_tests
 from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.evaluation.tagged_files import read_tagged
 from distembed.evaluation.wordsets import read_word_set
@@ -249,8 +248,6 @@ def word_files() -> Iterable[tuple[str, Sample]]:
         "tags.conll",
         Sample(b"Sea NN B-LOC\nis VB O\n\nShore NN B-LOC\n", lambda path: read_tagged(Path(path))),
     )
-    tests = b'[words]\na = ["sea"]\nb = ["tide"]\n[[tests]]\ntargets = ["a", "b"]\nattributes = ["a", "b"]\n'
-    yield "bias.toml", Sample(tests, read_association_tests)
     yield "job.toml", Sample(psdvec.JOB.encode(), load_job)
 
 

@@ -11,7 +11,6 @@ import dask.array as da
 import numpy as np
 
 from distembed.display import MAX_ROWS, plural
-from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute, map_blocks
 from distembed.factorization.drift import COMPARED_NEIGHBORS, COMPARED_WORDS
@@ -121,7 +120,6 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         *_error_bars(job, workspace),
         *_views(job, workspace, vectors),
         *drift_sections(job, workspace),
-        *bias_audit(job, vectors),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
         report.zipf_curve(counts),
@@ -244,19 +242,6 @@ def drift_sections(job: PSDVecJob, workspace: Workspace) -> list[report.Section]
         "before, after the rotation that brings both sets nearest."
     )
     return [report.table("Words that moved", moved, caption=caption)]
-
-
-def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
-    """Show the tests of bias whose words are known, if there are any."""
-    found = [each for each in bias.weat(vectors, case=job.evaluation.case) if each.n_partitions]
-    if not found:
-        return []
-    caption = (
-        "Word-Embedding Association Test: whether the first targets are nearer to the first attributes than the second "
-        "are. The effect size lies between -2 and 2, and 0 is none; p is the chance that a random partition of the "
-        "targets differs as much. Caliskan, Bryson and Narayanan (2017). In lower case a name may be another word, too."
-    )
-    return [report.table("Bias audit", bias.association_rows(found), caption=caption)]
 
 
 def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
