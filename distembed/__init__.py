@@ -13,7 +13,7 @@ The data path, and the module of each step::
                                          FeaturePreservingEmbedding
     -> vectors     factorization         join_vectors, of several files or models
     -> graphs      neighbors             pairwise_distances, nearest_neighbors; read_distances of a workspace
-    -> numbers     evaluation            evaluate, evaluate_tagging, explain_similarity
+    -> numbers     evaluation            evaluate, explain_similarity
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    views.finished_job    run_job

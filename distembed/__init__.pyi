@@ -10,7 +10,6 @@ from .encoding.encoder import TextEncoder as TextEncoder
 from .encoding.static import write_static_model as write_static_model
 from .evaluation.contexts import explain_similarity as explain_similarity
 from .evaluation.sentences import evaluate_sentences as evaluate_sentences
-from .evaluation.tagging import evaluate_tagging as evaluate_tagging
 from .evaluation.words import evaluate as evaluate
 from .factorization.clustering import SphericalKMeans as SphericalKMeans
 from .factorization.joined_vectors import join_vectors as join_vectors

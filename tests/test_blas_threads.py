@@ -140,21 +140,13 @@ def hidden() -> None:
 
 
 def evaluated() -> None:
-    """Answer analogies, cluster words into categories, and tag words."""
+    """Answer analogies, cluster words into categories."""
     with tempfile.TemporaryDirectory() as folder:
-        analogies, categories, tagged = (
-            Path(folder) / name for name in ("analogies.txt", "categories.csv", "tagged")
-        )
+        analogies, categories = (Path(folder) / name for name in ("analogies.txt", "categories.csv"))
         analogies.write_text(": all\n" + "".join(f"w{i} w{i + 1} w{i + 2} w{i + 3}\n" for i in range(N - 3)))
         rows = "".join(f"{i},{'ab'[i % 2]},{name}\n" for i, name in enumerate(NAMES))
         categories.write_text(f",category,word\n{rows}")
         de.evaluate(VECTORS, [analogies, categories])
-        tagged.mkdir()
-        for name in ("train.txt", "test.txt"):
-            (tagged / name).write_text(
-                "".join(f"{word} {'OB'[i % 2]}{'-X' * (i % 2)}\n\n" for i, word in enumerate(NAMES))
-            )
-        de.evaluate_tagging(VECTORS, tagged)
 
 
 def whitened() -> None:

@@ -17,9 +17,7 @@ from distembed.encoding.encoder import Weighting, Whitening
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import FEW_KNOWN, Case, Options, Policy, Score, Unknown
 from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
-from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
-from distembed.evaluation.tagged_files import find_tagged_sets
-from distembed.evaluation.tagging import compare_tagging
+from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import case_advice
 from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
 from distembed.job.model import locate
@@ -109,21 +107,17 @@ def evaluate(
 ) -> None:
     """Score word vectors on evaluation sets, in one table.
 
-    The sets hold similarities, analogies, synonyms, categories, sentences or tagged words. VECTORS are vector files,
-    workspaces or job files. Where no item of any set is known, the exit code is 1 and the message says why. Sentences
-    (pairs with a score, and texts with a label) are encoded as `distembed encode` does. Files of tagged words (named
-    entities, chunks) train and test a tagger with the vectors, and one without them; classified texts have a row of
-    their words' tf-idf weights without vectors.
+    The sets hold similarities, analogies, synonyms, categories or sentences. VECTORS are vector files, workspaces or
+    job files. Where no item of any set is known, the exit code is 1 and the message says why. Sentences (pairs with a
+    score, and texts with a label) are encoded as `distembed encode` does.
     """
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
     places: tuple[Any, ...] = tuple(locate(path, Path()) for path in sets)
     if columns:
         places = tuple(scored_pairs(path, roles_of(columns)) for path in places)
-    tagged = find_tagged_sets(() if columns else places)
-    sentences = find_sentence_sets(() if columns else places, besides=tagged.files)
-    others = tagged.files | sentences.files
-    with_words = places if columns else with_word_sets(places, others)
+    sentences = find_sentence_sets(() if columns else places)
+    with_words = places if columns else with_word_sets(places, sentences.files)
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     options: dict[str, Any] = {"case": case, "synonym_options": synonym_options}
     if unknown is not None:
@@ -132,16 +126,12 @@ def evaluate(
     if with_words:
         scores = evaluation.compare(files, with_words, same_words=same_words, **options)
     if sentences.sets:
-        without = evaluate_bags(sentences.sets)
         # Unknown words of a sentence cannot count as wrong.
         encoding: dict[str, Any] = {"weighting": weighting, "whitening": whitening}
         encoding["unknown"] = None if unknown == "zero" else unknown
         for path, source in sources.items():
             encoder = open_encoder(source, vectors=files[path], **encoding)
-            scores[path] = scores[path] + evaluate_sentences(encoder, sentences.sets) + without
-    if tagged.sets:
-        of_tags = compare_tagging(files, tagged.sets, policy=policy)
-        scores = {path: each + of_tags.get(path, []) for path, each in scores.items()}
+            scores[path] = scores[path] + evaluate_sentences(encoder, sentences.sets)
     one = len(scores) == 1
     safe = {
         shown(path): safe_scores([score if few else score.in_report for score in found])
@@ -151,7 +141,7 @@ def evaluate(
     if not few and any(score.in_report != score for found in scores.values() for score in found):
         write(FEW_KNOWN)
     if with_words:
-        _write_advice(look_for_word_sets(with_words, besides=others), files, policy)
+        _write_advice(look_for_word_sets(with_words, besides=sentences.files), files, policy)
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")

@@ -63,10 +63,8 @@ class FoundSentences(NamedTuple):
     files: frozenset[Path]
 
 
-def find_sentence_sets(paths: Iterable[str | Path], *, besides: Collection[Path] = ()) -> FoundSentences:
+def find_sentence_sets(paths: Iterable[str | Path]) -> FoundSentences:
     """Read the files of sentences among some files and folders, and all below them; others are passed over.
-
-    The files `besides` are sets of another kind, and are not read.
 
     Raises
     ------
@@ -74,9 +72,7 @@ def find_sentence_sets(paths: Iterable[str | Path], *, besides: Collection[Path]
         If a line of a file of sentences is not like its first, or a set has no training or no test part.
     """
     files = [file for path in map(Path, paths) for file in files_below(path)]
-    read = {
-        file: found for file in files if file not in besides and (found := read_sentences(file)) is not None
-    }
+    read = {file: found for file in files if (found := read_sentences(file)) is not None}
     pairs = [found for found in read.values() if isinstance(found, SentencePairs)]
     texts = [found for found in read.values() if isinstance(found, ClassifiedTexts)]
     return FoundSentences([*pairs, *_join_parts(texts)], frozenset(read))

@@ -7,12 +7,9 @@ Protocol:
 - Classification: logistic regression on standardized text vectors; the vectors themselves are not trained. A set with
   a test part is trained on its training part, and the strength C of the regularization, one of `STRENGTHS`, is
   chosen on the development part, or on a tenth of the training part where there is none. Another set is cross-validated
-  in ten stratified folds, of which the next fold chooses C for each; in fewer where no label has ten texts, and in
-  folds that are not stratified where none has three. Fewer than three texts have no score. The model that is scored is
-  fitted again, to everything but the test part. Training texts that have one label only, or for the model of words no
-  word in common, give their most frequent label. The score is the share of right labels of all tested texts.
-- Classification without vectors, `evaluate_bags`, is the same with a linear support vector machine on tf-idf weights of
-  the words (logarithmic counts, words of two texts at least), fitted to the training part; C is one of `BAG_STRENGTHS`.
+  in ten stratified folds, of which the next fold chooses C for each; a set without a label of ten texts has no score.
+  The model that is scored is fitted again, to everything but the test part. Training texts that have one label only
+  give that label. The score is the share of right labels of all tested texts.
 - The counts are tokens: known (or composed) ones of all tokens of the texts that are scored.
 """
 
@@ -20,20 +17,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
+from distembed.display import plural
 from distembed.encoding.blocks import pair_cosines
 from distembed.encoding.encoder import TextEncoder
 from distembed.evaluation.scoring import Policy, Score, correlation_score, mean_score
@@ -49,12 +45,7 @@ from distembed.execution import one_blas_thread, tell
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 """The values of C that are tried: from strong regularization to weak."""
 
-BAG_STRENGTHS = (0.1, 0.3, 1.0, 3.0)
-"""The values of C that are tried for tf-idf weights, whose rows have the length 1."""
-
 N_FOLDS = 10
-LEAST_FOLDS = 3
-"""Folds of a cross-validation, at least: one to test on, one to choose C on, and one to train on."""
 MAX_ITERATIONS = 300
 """Iterations of a logistic regression, at most: standardized vectors need some fifty."""
 
@@ -138,137 +129,60 @@ def score_pairs(encoder: TextEncoder, pairs: SentencePairs, seed: int) -> Score:
 def score_classes(encoder: TextEncoder, texts: ClassifiedTexts, seed: int) -> Score:
     """Return the accuracy of logistic regression on text vectors."""
     encoded = encoder.encode(texts.texts)
-    right = _right_labels(encoded.vectors.astype(np.float64), texts, seed, _regression, STRENGTHS)
+    inputs, classes = encoded.vectors.astype(np.float64), np.unique(texts.labels, return_inverse=True)[1]
+    right = np.full(len(classes), math.nan)  # of texts that are not tested
+    with one_blas_thread(), warnings.catch_warnings():
+        # Labels of few texts are a fact of the set, and no reason not to score it.
+        for message in ("The least populated class", "The number of unique classes"):
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
+        for split in _splits(texts, classes, seed):
+            right[split[2]] = _right(inputs, classes, split)
     tested = ~np.isnan(right)
     counts = int(encoded.n_known[tested].sum()), int(encoded.n_tokens[tested].sum())
     task = "classification", "accuracy"
     return mean_score(texts.name, task, right[tested], counts, Policy(seed=seed))
 
 
-def evaluate_bags(sets: Iterable[SentenceSet] | str | Path, *, seed: int = 0) -> list[Score]:
-    """Score classification without vectors, by the weights of the words of each text: what vectors are compared with.
-
-    Parameters
-    ----------
-    sets : str, Path, or sequence of ClassifiedTexts
-        The sets, or a file or a folder of them; pairs of sentences are passed over.
-    seed : int
-        The seed of folds and of bootstrap intervals.
-
-    Returns
-    -------
-    list of Score
-        One per set of classified texts; `known` is 0, because no word has a vector, and `total` the number of texts.
-
-    Raises
-    ------
-    ValueError
-        As `evaluate_sentences`.
-    """
-    scores = list[Score]()
-    for each in _sets(sets):
-        if isinstance(each, ClassifiedTexts):
-            right = _right_labels(
-                np.array(each.texts, dtype=object), each, seed, _bag_classifier, BAG_STRENGTHS
-            )
-            points = right[~np.isnan(right)]
-            task = "classification", "accuracy without vectors"
-            found = mean_score(each.name, task, points, (0, points.size), Policy(seed=seed))
-            scores.append(found._replace(policy="tf-idf, linear support vector machine"))
-    return scores
-
-
-def _right_labels(
-    inputs: NDArray[Any],
-    texts: ClassifiedTexts,
-    seed: int,
-    model: Callable[[float], Any],
-    strengths: Sequence[float],
-) -> NDArray[np.float64]:
-    """Return 1 for each tested text that gets its label and 0 for the other ones; NaN for texts that are not tested."""
-    classes = np.unique(texts.labels, return_inverse=True)[1]
-    right = np.full(len(classes), math.nan)
-    with one_blas_thread(), warnings.catch_warnings():
-        # Labels of few texts are a fact of the set, and no reason not to score it.
-        for message in ("The least populated class", "The number of unique classes"):
-            warnings.filterwarnings("ignore", message=message, category=UserWarning)
-        for split in _splits(texts, classes, seed):
-            right[split[2]] = _right(inputs, classes, split, model, strengths)
-    return right
-
-
 def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> Iterator[Split]:
     if texts.parts is None:
-        folds = _folds(classes, seed)
+        if np.bincount(classes).max(initial=0) < N_FOLDS:
+            return
+        model = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
+        folds = [test for _, test in model.split(classes, classes)]
         for k, test in enumerate(folds):
-            choose = folds[(k + 1) % len(folds)]
+            choose = folds[(k + 1) % N_FOLDS]
             train = np.setdiff1d(np.arange(len(classes)), np.concatenate([test, choose]))
             yield train, choose, test
         return
     train, choose, test = (np.flatnonzero(np.array(texts.parts) == part) for part in ("train", "dev", "test"))
-    if not train.size:
-        raise ValueError(f"the set {texts.name} has no text in its part train: give it some, or no parts")
+    if train.size < (1 if choose.size else N_FOLDS):
+        raise ValueError(
+            f"the set {texts.name} has {plural(train.size, 'text')} in its part train: give it more, or no parts"
+        )
     if not choose.size:
-        train, choose = _tenth(train, classes, seed)
+        sizes = np.unique(classes[train], return_counts=True)[1]
+        # A tenth holds some of each label where all have two texts and it is large enough.
+        is_stratified = sizes.min() > 1 and sizes.size <= math.ceil(train.size * (1 / N_FOLDS))
+        train, choose = train_test_split(
+            train, test_size=1 / N_FOLDS, random_state=seed, stratify=classes[train] if is_stratified else None
+        )
     yield train, choose, test
 
 
-def _folds(classes: NDArray[np.int64], seed: int) -> list[NDArray[np.int64]]:
-    """Return the texts of each fold: as many folds as a label has texts, at most ten; none for a few texts."""
-    largest = int(np.bincount(classes).max(initial=0))
-    is_stratified = largest >= LEAST_FOLDS
-    n_folds = min(N_FOLDS, largest if is_stratified else classes.size)
-    if n_folds < LEAST_FOLDS:
-        return []
-    folds = (StratifiedKFold if is_stratified else KFold)(n_folds, shuffle=True, random_state=seed)
-    return [test for _, test in folds.split(classes, classes)]
-
-
-def _tenth(
-    train: NDArray[np.int64], classes: NDArray[np.int64], seed: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the training texts but a tenth, and that tenth: of each label where all have two and it holds them all."""
-    if train.size == 1:
-        return train, train
-    sizes = np.unique(classes[train], return_counts=True)[1]
-    is_stratified = sizes.min() > 1 and sizes.size <= math.ceil(train.size * (1 / N_FOLDS))
-    first, second = train_test_split(
-        train, test_size=1 / N_FOLDS, random_state=seed, stratify=classes[train] if is_stratified else None
-    )
-    return first, second
-
-
-def _right(
-    inputs: NDArray[Any],
-    classes: NDArray[np.int64],
-    split: Split,
-    model: Callable[[float], Any],
-    strengths: Sequence[float],
-) -> NDArray[np.bool_]:
+def _right(inputs: NDArray[np.float64], classes: NDArray[np.int64], split: Split) -> NDArray[np.bool_]:
     """Return which tested texts get their label from the model of the strength that does best on the chosen ones."""
     train, choose, test = split
     found = [
-        _fit(model(strength), inputs[train], classes[train]).score(inputs[choose], classes[choose])
-        for strength in strengths
+        _regression(strength, inputs[train], classes[train]).score(inputs[choose], classes[choose])
+        for strength in STRENGTHS
     ]
     every = np.concatenate([train, choose])
-    best = _fit(model(strengths[int(np.argmax(found))]), inputs[every], classes[every])
-    if not test.size:
-        return np.zeros(0, np.bool_)
+    best = _regression(STRENGTHS[int(np.argmax(found))], inputs[every], classes[every])
     return np.asarray(best.predict(inputs[test]) == classes[test])
 
 
-def _fit(model: Any, inputs: NDArray[Any], classes: NDArray[np.int64]) -> Any:
-    """Return a fitted model: of the most frequent label where the texts have nothing to learn from."""
-    try:
-        return model.fit(inputs, classes)
-    except ValueError:  # one label only, or no word in two texts
+def _regression(strength: float, inputs: NDArray[np.float64], classes: NDArray[np.int64]) -> Any:
+    if np.unique(classes).size == 1:
         return DummyClassifier().fit(inputs, classes)
-
-
-def _regression(strength: float) -> Any:
-    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MAX_ITERATIONS))
-
-
-def _bag_classifier(strength: float) -> Any:
-    return make_pipeline(TfidfVectorizer(sublinear_tf=True, min_df=2), LinearSVC(C=strength, random_state=0))
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MAX_ITERATIONS))
+    return model.fit(inputs, classes)

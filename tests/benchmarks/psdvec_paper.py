@@ -1,9 +1,10 @@
 """Print Table 1 of PSDVec's paper, its figures and then ours, in Markdown.
 
 ``python -m tests.benchmarks.psdvec_paper SCORES.json...`` reads what ``distembed evaluate ... --json SCORES.json`` has
-written, or the ``scores_NAME.json`` of a wordspaces workspace. A column that was not measured is a dash. ``Nine`` is
-the mean without NER and chunks, ``Avg.`` that of all eleven (the paper has that of nine for PPMI). ``Google +`` and
-``MSR +`` are 3CosAdd, which the paper does not have.
+written, and ``tests.benchmarks.tagging ... --to SCORES.json`` of the same vectors, or the ``scores_NAME.json`` of a
+wordspaces workspace. A column that was not measured is a dash. ``Nine`` is the mean without NER and chunks, ``Avg.``
+that of all eleven (the paper has that of nine for PPMI). ``Google +`` and ``MSR +`` are 3CosAdd, which the paper does
+not have.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ PAPER = {
 """Table 1: 2.1 billion tokens of the English Wikipedia, 500 dimensions; NER and Chunk of RCV1, 50 dimensions."""
 
 
-def found_in(file: Path) -> dict[str, list[dict]]:
+def found_in(files: tuple[Path, ...]) -> dict[str, list[dict]]:
     """Return the scores of each vector file, or of the one space of a workspace, by name."""
-    body = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(body, dict):
-        return {file.stem: body}
-    return {Path(path).stem: scores for path, scores in body.items()}
+    found: dict[str, list[dict]] = {}
+    for file in files:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        for path, scores in (body if isinstance(body, dict) else {file: body}).items():
+            found.setdefault(Path(path).stem, []).extend(scores)
+    return found
 
 
 def cells(scores: list[dict]) -> dict[str, dict]:
@@ -68,15 +71,12 @@ def main(*files: Path) -> None:
     tell_head("x 100", *names[:11], "Nine", "Avg.", *names[11:])
     for name, values in PAPER.items():
         tell_values(f"*{name}, the paper*", [*values, None, None])
-    for file in files:
-        for number, (name, scores) in enumerate(found_in(file).items()):
-            found = cells(scores)
-            known = [f"{s['known']}/{s['total']}" if (s := found.get(column)) else "-" for column in COLUMNS]
-            if number == 0:
-                tell_row("*known/total*", *known[:11], "-", "-", *known[11:])
-            tell_values(
-                name, [100 * found[column]["value"] if column in found else None for column in COLUMNS]
-            )
+    for number, (name, scores) in enumerate(found_in(files).items()):
+        found = cells(scores)
+        known = [f"{s['known']}/{s['total']}" if (s := found.get(column)) else "-" for column in COLUMNS]
+        if number == 0:
+            tell_row("*known/total*", *known[:11], "-", "-", *known[11:])
+        tell_values(name, [100 * found[column]["value"] if column in found else None for column in COLUMNS])
 
 
 if __name__ == "__main__":

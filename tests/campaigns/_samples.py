@@ -30,7 +30,6 @@ from distembed.corpus.tokenizer import scanner
 from distembed.counting.count_files import RECORD
 from distembed.counting.count_readers import open_table, read_cells, table_words
 from distembed.evaluation.sentence_files import find_sentence_sets
-from distembed.evaluation.tagged_files import read_tagged
 from distembed.evaluation.wordsets import read_word_set
 from distembed.formats.cells import read_numbers
 from distembed.formats.tables import read_table
@@ -244,10 +243,6 @@ def word_files() -> Iterable[tuple[str, Sample]]:
         b'{"label": "a", "split": "train", "text": "sea"}\n{"label": "b", "split": "test", "text": "tide"}\n'
     )
     yield "labeled.jsonl", Sample(labeled, lambda path: find_sentence_sets([path]))
-    yield (
-        "tags.conll",
-        Sample(b"Sea NN B-LOC\nis VB O\n\nShore NN B-LOC\n", lambda path: read_tagged(Path(path))),
-    )
     yield "job.toml", Sample(psdvec.JOB.encode(), load_job)
 
 

@@ -189,17 +189,6 @@ def test_a_bad_line_of_json_is_named(tmp_path, lines, message):
         find_sentence_sets([tmp_path])
 
 
-def test_bags_of_words_are_scored_beside_vectors():
-    labels, texts = two_kinds(200)
-    parts = ["train"] * 120 + ["test"] * 80
-    shuffled = np.random.default_rng(0).permutation(labels).tolist()
-    sets = [ClassifiedTexts("a", labels, texts, parts), ClassifiedTexts("b", shuffled, texts, parts)]
-    learned, chance = sentences.evaluate_bags(sets)
-    assert learned.value > 0.9
-    assert 0.3 < chance.value < 0.7
-    assert (learned.metric, learned.known, learned.total) == ("accuracy without vectors", 0, 80)
-
-
 def test_a_label_of_one_training_text_does_not_stop_the_choice():
     labels, texts = two_kinds(60)
     parts = ["train"] * 40 + ["test"] * 20
@@ -208,42 +197,32 @@ def test_a_label_of_one_training_text_does_not_stop_the_choice():
 
 
 FEW = {
-    "fewer than folds": (["a", "b"] * 5, None),
-    "one label": (["a"] * 12, None),
     "a rare label": (["a"] * 20 + ["b"] * 2, None),
-    "labels of two": ([str(i // 2) for i in range(12)], None),
+    "one label": (["a"] * 12, None),
     "many labels": ([str(i % 20) for i in range(60)], ["train"] * 40 + ["test"] * 20),
-    "one text": (["a", "b"], ["train", "test"]),
 }
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", FEW)
-@pytest.mark.parametrize("words", [WORDS, ["zz"], ["."], None])
-def test_a_small_set_is_scored_in_fewer_folds(name, words):
-    """Every set that the reader takes has a score: of few labels, of many, of texts without a word in common."""
+@pytest.mark.parametrize("words", [WORDS, ["zz"], ["."]])
+def test_labels_of_few_texts_are_scored(name, words):
     labels, parts = FEW[name]
-    texts = [f"w{i}" for i in range(len(labels))] if words is None else sentences_of(len(labels), words=words)
-    each = ClassifiedTexts(name, labels, texts, parts)
-    (score,), (bag,) = de.evaluate_sentences(ENCODER, [each]), sentences.evaluate_bags([each])
-    n_tested = len(labels) if parts is None else parts.count("test")
-    assert bag.total == n_tested
+    each = ClassifiedTexts(name, labels, sentences_of(len(labels), words=words), parts)
+    (score,) = de.evaluate_sentences(ENCODER, [each])
     assert 0 <= score.value <= 1
-    assert 0 <= bag.value <= 1
     if name == "one label":
-        assert score.value == bag.value == 1
+        assert score.value == 1
 
 
-def test_the_folds_are_as_many_as_the_largest_label_has_texts():
-    def n_folds(labels):
-        return len(sentences._folds(np.array(labels), 0))
-
-    assert [n_folds([0] * n + [1] * n) for n in (3, 7, 10, 40)] == [3, 7, 10, 10]
-    assert [n_folds(list(range(n))) for n in (3, 12)] == [3, 10]
-    (score,) = de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["a", "b"], ["ak", "bl"], None)])
+def test_a_set_that_is_too_small_has_no_score_or_says_what_it_lacks():
+    (score,) = de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["a", "b"] * 9, ["ak", "bl"] * 9, None)])
     assert np.isnan(score.value)
-    with pytest.raises(ValueError, match="the set c has no text in its part train"):
-        sentences.evaluate_bags([ClassifiedTexts("c", ["a"], ["ak"], ["test"])])
+    labels, texts = ["a", "b"] * 3, ["ak", "bl"] * 3
+    with pytest.raises(ValueError, match="the set c has 5 texts in its part train: give it more, or no parts"):
+        de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", labels, texts, ["train"] * 5 + ["test"])])
+    with pytest.raises(ValueError, match="the set c has 0 texts in its part train"):
+        de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["a"], ["ak"], ["test"])])
 
 
 def test_pairs_without_a_correlation_have_no_interval():
