@@ -86,11 +86,6 @@ FILES = [
         b'{"text": "sea", "label": "a"}\n' + 10_000 * b"[",
         lambda path: find_sentence_sets([path]),
     ),
-    (
-        "outliers.csv",
-        b",category,outliers,words\n0,a,\"['tree']\",\"['sea', 'tide'" + 100_000 * b"{" + b']"\n',
-        _samples.read_word_set,
-    ),
     ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_word_set),
     ("dump.xml", OPEN_PAGE, _samples.read_documents),
     ("page.html", b"<p>&#" + b"1" * 5000 + b";</p>", _samples.read_documents),

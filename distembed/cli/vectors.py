@@ -15,7 +15,7 @@ from distembed.cli.pairs import roles_of
 from distembed.display import plural
 from distembed.encoding.encoder import Weighting, Whitening
 from distembed.evaluation import words as evaluation
-from distembed.evaluation.scoring import FEW_KNOWN, Case, Options, Policy, Score, Unknown
+from distembed.evaluation.scoring import FEW_KNOWN, Case, Policy, Score, Unknown
 from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
 from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import case_advice
@@ -66,14 +66,6 @@ from distembed.views.texts import open_encoder
     "have them).",
 )
 @click.option(
-    "--synonym-options",
-    type=choice(Options),
-    default="all",
-    show_default=True,
-    help="Which options of a synonym question must be known: all, or the answer and one distractor; the others are "
-    "then left out, and the accuracy of a random choice is shown as well.",
-)
-@click.option(
     "--weighting",
     type=choice(Weighting),
     help="How sentences become vectors: by smooth inverse frequency (default), or as plain means of word vectors.",
@@ -99,7 +91,6 @@ def evaluate(
     max_words: int | None,
     case: Case,
     unknown: Unknown | None,
-    synonym_options: Options,
     weighting: Weighting | None,
     whitening: Whitening | None,
     columns: str,
@@ -119,7 +110,7 @@ def evaluate(
     sentences = find_sentence_sets(() if columns else places)
     with_words = places if columns else with_word_sets(places, sentences.files)
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
-    options: dict[str, Any] = {"case": case, "synonym_options": synonym_options}
+    options: dict[str, Any] = {"case": case}
     if unknown is not None:
         options["unknown"] = unknown
     policy = Policy(**options)

@@ -204,17 +204,6 @@ def choose(cosines: Float64s) -> float:
     return float(1.0 / np.count_nonzero(cosines == top)) if cosines[0] == top else 0.0
 
 
-def outlier_position(similarities: Float64s) -> int:
-    """Return how many words of a group are strictly more similar to the rest than the last one, the outlier.
-
-    `similarities` is (n + 1, n + 1) and symmetric. The similarity of a word to the rest is its mean over the
-    others, which orders words as the compactness of Camacho-Collados and Navigli (2016), equation 1, does.
-    The outlier is detected if the result is n.
-    """
-    rest = similarities.sum(axis=1) - np.diag(similarities)
-    return int(np.count_nonzero(rest[:-1] > rest[-1]))
-
-
 # ---- associations and priming --------------------------------------------------------------------------------
 #
 # Letters: W_ab is the share of people who answer word b to cue a; S1, S2, S3 are the strengths of association of
@@ -297,32 +286,6 @@ def unrelated_cosines(cosines: Float64s, target_ids: Int64s) -> Float64s:
     n_others = other.sum(axis=1)
     sums = np.where(other, cosines, 0).sum(axis=1)
     return np.divide(sums, n_others, out=np.full(len(sums), np.nan), where=n_others > 0)
-
-
-def cosines_with_all_primes(cosines: Float64s, prime_ids: Int64s) -> Float64s:
-    """Return for the target of each pair its mean cosine with all primes, each prime once and its own included.
-
-    S-Space's `AbstractWordPrimingTest`.
-
-    Parameters
-    ----------
-    cosines : array (m, m)
-        The cosine of prime i with the target of pair j.
-    prime_ids : int64 array (m,)
-        Equal numbers for equal primes.
-    """
-    _, first = np.unique(prime_ids, return_index=True)
-    return np.asarray(cosines[np.sort(first)].mean(axis=0)) if first.size else np.empty(0)
-
-
-def chance_of_larger(values: Float64s, others: Float64s) -> float:
-    """Return the share of pairs (value, other) in which the value is larger, a tie counting half.
-
-    The area under the ROC curve; sklearn.metrics.roc_auc_score is the equivalent.
-    """
-    ranks = stats.rankdata(np.concatenate([values, others]))[: len(values)]
-    below = ranks.sum() - len(values) * (len(values) + 1) / 2
-    return float(below / (len(values) * len(others)))
 
 
 # ---- the similarity of two words as a sum over context words -------------------------------------------------

@@ -14,25 +14,14 @@ from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from distembed.corpus import Corpus, Tokens, Vocabulary
-from distembed.corpus.costs import TextSizes
-from distembed.corpus.texts import Texts
 from distembed.costs import PAIR_BYTES, Cost
-from distembed.counting.partition_rows import partition_lookup, token_rows, tokens_of
-from distembed.evaluation.topic_blocks import windows_with_words
-from distembed.execution import compute, map_blocks, summed
+from distembed.execution import compute, map_blocks
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import of_each_row, whole_rows
 from distembed.weighting.costs import block_bytes
 
 Floats = NDArray[np.float64]
 
-CV_WINDOW = 110
-"""The tokens of a window of c_v, as Röder, Both & Hinneburg (2015) found best."""
-LEAST_SHARE = 1e-12
-"""What is added to the share of windows with a pair, for pairs that no window has."""
-WINDOW_TOKEN_BYTES = 20
-"""Bytes of a token of a partition while windows are counted: its id as read, joined and without borders, its word."""
 READ_COPIES = 3
 """Copies of a row block of counts: as it is read, tested, and by columns while these are added."""
 JOINT_COPIES = 3
@@ -197,84 +186,6 @@ def _submatrix(counts: Any, words: NDArray[np.int64]) -> Floats:
 
 def _rows_and_columns(block: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Floats:
     return np.asarray(csr_array(block)[rows][:, columns].toarray(), dtype=np.float64)
-
-
-def window_coherence(
-    topics: Sequence[Sequence[str]], docs: Corpus | Tokens | Texts, *, window: int = CV_WINDOW
-) -> Floats:
-    """Return the coherence c_v of topics, one value a topic, at most 1: Röder, Both & Hinneburg (2015).
-
-    Each word has a vector, its NPMI with every word of the topic; c_v is the mean cosine of these with their sum. p is
-    the share of the windows that hold a word, or both, where a window slides over each document token by token.
-
-    Parameters
-    ----------
-    topics : sequences of words
-        The top words of each topic.
-    docs : Corpus, Tokens, column or sequence of texts
-        The documents to count in.
-    window : int
-        The tokens of a window.
-
-    Returns
-    -------
-    float64 array (topics,)
-        NaN for a topic with fewer than two words that the documents hold.
-
-    References
-    ----------
-    Röder, Both & Hinneburg (2015), Exploring the Space of Topic Coherence Measures.
-    """
-    words = list(dict.fromkeys(word for topic in topics for word in topic))
-    tokens = tokens_of(docs)
-    vocabulary = Vocabulary(words, *np.zeros((2, len(words)), np.int64))
-    partitions = np.array([*tokens.partitions, None], object)[:-1, np.newaxis, np.newaxis]
-    held = map_blocks(
-        _windows_in_partition,
-        da.from_array(partitions, chunks=1),
-        tokens=tokens,
-        vocabulary=vocabulary,
-        window=window,
-        chunks=((1,) * len(partitions), (len(words),), (len(words),)),
-        dtype=np.int64,
-        meta=np.empty((0, 0, 0), np.int64),
-    )
-    lengths = [tokens.documents(partition)["n_tokens"].to_numpy() for partition in tokens.partitions]
-    n_windows = sum(int(np.maximum(1, each - window + 1).sum()) for each in lengths)
-    shares = compute(summed(held)) / max(1, n_windows)
-    return np.array([_c_v(shares, vocabulary.index(list(topic))) for topic in topics])
-
-
-def _windows_in_partition(
-    box: NDArray[np.object_], *, tokens: Tokens, vocabulary: Vocabulary, window: int
-) -> NDArray[np.int64]:
-    partition = box.item()
-    rows, _ = partition_lookup(partition, vocabulary, dict(tokens.storage_options))
-    batches = [
-        batch.ids[batch.offsets[0] : batch.offsets[-1]]
-        for batch in token_rows(partition, 1 << 24, dict(tokens.storage_options))
-    ]
-    ids = np.concatenate([np.empty(0, np.int32), *batches])
-    found = rows[ids[ids >= 0]]  # borders are no tokens
-    ends = np.cumsum(tokens.documents(partition)["n_tokens"].to_numpy()).astype(np.int64)
-    return windows_with_words(found, ends, window, len(vocabulary))[np.newaxis]
-
-
-def _c_v(shares: Floats, words: NDArray[np.integer[Any]]) -> float:
-    kept = [word for word in dict.fromkeys(words.tolist()) if shares[word, word] > 0]
-    if len(kept) < 2:
-        return np.nan
-    joint, alone = shares[np.ix_(kept, kept)] + LEAST_SHARE, shares[kept, kept]
-    vectors = np.log(joint / np.outer(alone, alone)) / -np.log(joint)
-    total = vectors.sum(axis=0)
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(total)
-    return float(np.mean((vectors * total).sum(axis=1) / lengths))
-
-
-def window_coherence_cost(sizes: TextSizes, n_listed: int) -> Cost:
-    """Return what `window_coherence` takes for so many different words of all topics: a task a partition."""
-    task = WINDOW_TOKEN_BYTES * sizes.n_tokens // max(1, sizes.n_partitions) + 8 * n_listed**2
-    return Cost(sizes.n_partitions, sizes.stored_bytes, 0, task, 2 * 8 * n_listed**2)
 
 
 def coherence_cost(n_pairs: int, n_blocks: int, n_listed: int, *, block_memory: int) -> Cost:

@@ -1,23 +1,18 @@
-"""Scores of word vectors on psycholinguistic sets: association norms, semantic priming, relations.
+"""Scores of word vectors on psycholinguistic sets: association norms, semantic priming, antonyms.
 
-- *Normed priming*: for each cue, Spearman's correlation between the strength of association with its targets
-  and their cosine with the cue; the score is the mean over cues. Jurgens and Stevens (2010), section 4.2.
+- *Normed priming*: for each cue with three known targets, Spearman's correlation between the strength of association
+  with its targets and their cosine with the cue; the score is the mean over cues. Jurgens and Stevens (2010), section
+  4.2.
 - *Priming effect*: mean cosine of related primes and targets (R), of each prime with all other targets of
   its relation (U), and E = R - U; and Spearman's correlation of the cosine with the priming measured in ms.
-- *Separation*: the chance that a pair of one relation has a larger cosine than a pair of another with the
-  same first word, in the mean over first words; 0.5 is no separation. For antonyms this is antonymy:
-  "Antonym over Synonym" at 0.5 says that the vectors cannot tell opposites from synonyms.
 - *Antonyms*: 2 / (r + s) of each pair, where r and s are the ranks of the two words among the neighbors of each other;
   1 where both are the nearest. Deese (1965); scored as by S-Space's `DeeseAntonymEvaluation`.
 
-Normed priming and the priming effect stand twice. Beside the papers' rules are those of S-Space, the program of
-Jurgens and Stevens, as tasks and metrics named "..., S-Space": a cue counts with two known targets in place of three,
-and U is the mean cosine of each target with all primes of its relation, each prime once and its own included.
-Normed priming has a third rule, of S-Space's first public code, named "..., untied strengths": of equal strengths only
-one target counts. USF norms are full of equal strengths, so this rule gives random vectors a high score; that chance
-level stands beside it.
+Normed priming has a second rule, of the first public code of S-Space, the program of Jurgens and Stevens, named "...,
+untied strengths": of equal strengths only one target counts, and a cue with two known targets has a value. USF norms
+are full of equal strengths, so this rule gives random vectors a high score; that chance level stands beside it.
 
-A cue, a pair or a first word counts once; intervals are over these items.
+A cue or a pair counts once; intervals are over these items.
 """
 
 from __future__ import annotations
@@ -40,12 +35,12 @@ from distembed.evaluation.scoring import (
     row_table,
 )
 from distembed.evaluation.sparse_space import SparseSpace
-from distembed.evaluation.wordsets import AntonymSet, AssociationSet, PrimingSet, RelationSet
+from distembed.evaluation.wordsets import AntonymSet, AssociationSet, PrimingSet
 
-SSPACE = ", S-Space"
-"""What the names of tasks and metrics by the rules of S-Space end in."""
-TARGETS_NEEDED = {"": 3, SSPACE: 2}
-"""Known targets that a cue needs by each rule; with two, a rank correlation is 1 or -1 whatever the vectors."""
+MIN_TARGETS = 3
+"""Known targets that a cue needs: with two, a rank correlation is 1 or -1 whatever the vectors."""
+MIN_UNTIED = 2
+"""Known targets that a cue needs by the rule of S-Space's first public code."""
 UNTIED = ", untied strengths"
 """What the name of the task by the rule of S-Space's first public code ends in."""
 UNTIED_METRIC = "spearman of untied strengths, n of all"
@@ -53,13 +48,12 @@ MAX_BOOTSTRAP_ITEMS = 10_000  # resampled means cost a gather: under a second up
 WORDS_AT_ONCE = 4096  # cosines of a block of words with those of a set: megabytes
 RANK_TIE = 1e-7
 """Cosines nearer than this share a rank: those of unit vectors in single precision differ by less."""
+PRIMING_EFFECT = "priming effect"
 DELAYS = ("200 ms", "1200 ms")
-CONTROL = "random"
-OPPOSITES, ALIKE = "Antonym", "Synonym"
 
 
 def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy) -> list[Score]:
-    """Return the mean correlation over cues for S1, S2 and S3, by each rule of `TARGETS_NEEDED` and by `UNTIED`.
+    """Return the mean correlation over cues for S1, S2 and S3, by the paper's rule and by `UNTIED`.
 
     A cue whose strengths or cosines are all equal has no correlation: left out, or 0 with unknown="zero".
     `UNTIED` gives it a value; each of its scores is followed by that of random cosines.
@@ -67,7 +61,7 @@ def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy)
     rows = row_table(vectors, norms.pairs, policy)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     cues, targets = _number_words(norms.pairs)
-    groups = _groups(cues, used, 1 if policy.unknown == "zero" else min(TARGETS_NEEDED.values()))
+    groups = _groups(cues, used, 1 if policy.unknown == "zero" else MIN_UNTIED)
     strengths = blocks.associative_strengths(cues, targets, norms.strengths)
     points = {
         measure: np.array([blocks.spearman(values[g], cosines[g]) for g in groups])
@@ -75,23 +69,22 @@ def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy)
     }
     n_known, sizes = np.bincount(cues[known], minlength=1), np.array([g.size for g in groups], dtype=np.int64)
     n_cues = len(np.unique(cues))
-    counts = {rule: (int((n_known >= least).sum()), n_cues) for rule, least in TARGETS_NEEDED.items()}
+    counts, untied = ((int((n_known >= least).sum()), n_cues) for least in (MIN_TARGETS, MIN_UNTIED))
     scores = [
         _association_score(
-            (norms.name, f"normed priming{rule}", f"{measure} spearman{rule}"),
-            values if policy.unknown == "zero" else values[sizes >= least],
-            counts[rule],
+            (norms.name, "normed priming", f"{measure} spearman"),
+            values if policy.unknown == "zero" else values[sizes >= MIN_TARGETS],
+            counts,
             policy,
         )
-        for rule, least in TARGETS_NEEDED.items()
         for measure, values in points.items()
     ]
     for measure, values in strengths.items():
         own = np.array([blocks.spearman_of_untied(values[g], cosines[g]) for g in groups])
         by_chance = np.array([blocks.chance_of_untied(values[g]) for g in groups])
         names = norms.name, f"normed priming{UNTIED}"
-        score = _association_score((*names, f"{measure} {UNTIED_METRIC}"), own, counts[SSPACE], policy)
-        chance = _association_score((*names, f"{measure} chance"), by_chance, counts[SSPACE], policy)
+        score = _association_score((*names, f"{measure} {UNTIED_METRIC}"), own, untied, policy)
+        chance = _association_score((*names, f"{measure} chance"), by_chance, untied, policy)
         scores += [score, chance._replace(interval=None)]
     return scores
 
@@ -125,12 +118,12 @@ def _groups(keys: NDArray[np.int64], used: NDArray[np.bool_], least: int) -> lis
 
 
 def evaluate_priming(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
-    """Return R, U and E of each relation by both rules, and the correlation of cosine with priming in ms.
+    """Return R, U and E of each relation, and the correlation of cosine with priming in ms.
 
     The most frequent relation comes first; a pair counts in each of its own.
     """
     rows = row_table(vectors, priming.pairs, policy)
-    words = np.column_stack(_number_words(priming.pairs))
+    _, targets = _number_words(priming.pairs)
     members: dict[str, list[int]] = {}
     for i, names in enumerate(priming.relations):
         for name in names:
@@ -138,7 +131,7 @@ def evaluate_priming(vectors: Space, priming: PrimingSet, policy: Policy) -> lis
     scores = list[Score]()
     for relation in sorted(members, key=lambda name: (-len(members[name]), name)):
         of = members[relation]
-        scores += _relation_scores(vectors, (priming.name, relation), rows[of], words[of], policy)
+        scores += _relation_scores(vectors, (priming.name, relation), rows[of], targets[of], policy)
     return [*scores, *_priming_correlations(vectors, priming, policy)]
 
 
@@ -146,28 +139,23 @@ def _relation_scores(
     vectors: Space,
     names: tuple[str, str],
     rows: NDArray[np.int64],
-    words: NDArray[np.int64],
+    targets: NDArray[np.int64],
     policy: Policy,
 ) -> list[Score]:
-    """Return R, U and E of one relation of a set, by the rule of the papers and by that of S-Space."""
+    """Return R, U and E of one relation of a set."""
     known, used = known_and_used(rows, policy)
-    cosines, (primes, targets) = cosine_table(vectors, rows[used, 0], rows[used, 1]), words[used].T
+    cosines = cosine_table(vectors, rows[used, 0], rows[used, 1])
     related, counts = np.diag(cosines), (int(known.sum()), len(rows))
-    by_rule = {
-        "": blocks.unrelated_cosines(cosines, targets),
-        SSPACE: blocks.cosines_with_all_primes(cosines, primes),
-    }
+    unrelated = blocks.unrelated_cosines(cosines, targets[used])
     set_name, relation = names
-    scores = list[Score]()
-    for rule, unrelated in by_rule.items():
-        task = f"priming effect{rule}"
-        scores += [
-            Score(set_name, task, f"{relation} {part}{rule}", _mean(values), *counts, str(policy), None)
-            for part, values in (("related", related), ("unrelated", unrelated))
-        ]
-        effects = (related - unrelated)[np.isfinite(unrelated)]
-        scores.append(mean_score(set_name, (task, f"{relation} effect{rule}"), effects, counts, policy))
-    return scores
+    effects = (related - unrelated)[np.isfinite(unrelated)]
+    return [
+        Score(set_name, PRIMING_EFFECT, f"{relation} related", _mean(related), *counts, str(policy), None),
+        Score(
+            set_name, PRIMING_EFFECT, f"{relation} unrelated", _mean(unrelated), *counts, str(policy), None
+        ),
+        mean_score(set_name, (PRIMING_EFFECT, f"{relation} effect"), effects, counts, policy),
+    ]
 
 
 def _mean(values: NDArray[np.float64]) -> float:
@@ -219,52 +207,3 @@ def _neighbor_ranks(vectors: Space, pairs: NDArray[np.int64]) -> NDArray[np.int6
         above = cosine_table(vectors, pairs[:, 0], block) > own[:, None] + RANK_TIE
         ranks += np.count_nonzero(above & (pairs[:, :1] != block) & (pairs[:, 1:] != block), axis=1)
     return ranks
-
-
-# ------------------------------------------------------------------------------------------------- relations
-
-
-def evaluate_relations(vectors: Space, pairs: RelationSet, policy: Policy) -> list[Score]:
-    """Return how each relation separates from the random pairs, or from all others where there are none.
-
-    A set with antonyms and synonyms has "Antonym over Synonym" as well. Known and total are pairs of the
-    relation; a first word counts when it has a known pair on both sides.
-    """
-    rows = row_table(vectors, pairs.pairs, policy)
-    (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
-    first_words, _ = _number_words(pairs.pairs)
-    relations = np.array(pairs.relations)
-    groups = _groups(first_words, used, 2)
-    return [
-        mean_score(
-            pairs.name,
-            ("separation", f"{relation} over {control}"),
-            _separations(cosines, relations, groups, relation, control),
-            (int(known[relations == relation].sum()), int((relations == relation).sum())),
-            policy,
-            max_items=MAX_BOOTSTRAP_ITEMS,
-        )
-        for relation, control in _contrasts(list(dict.fromkeys(pairs.relations)))
-    ]
-
-
-def _contrasts(relations: Sequence[str]) -> list[tuple[str, str]]:
-    names = sorted(relations)
-    if CONTROL in names:
-        return [(name, CONTROL) for name in names if name != CONTROL]
-    contrasts = [(name, "others") for name in names]
-    return [*contrasts, (OPPOSITES, ALIKE)] if {OPPOSITES, ALIKE} <= set(names) else contrasts
-
-
-def _separations(
-    cosines: NDArray[np.float64],
-    relations: NDArray[np.str_],
-    groups: Sequence[NDArray[np.int64]],
-    relation: str,
-    control: str,
-) -> NDArray[np.float64]:
-    """Return the separation of each first word that has pairs on both sides."""
-    mine = relations == relation
-    theirs = ~mine if control == "others" else relations == control
-    sides = ((cosines[g[mine[g]]], cosines[g[theirs[g]]]) for g in groups)
-    return np.array([blocks.chance_of_larger(a, b) for a, b in sides if a.size and b.size])

@@ -20,9 +20,6 @@ Space = WordVectors | SparseSpace
 Unknown = Literal["skip", "zero", "subwords"]
 """How items with unknown words count: left out, as wrong, or answered with vectors composed from n-grams."""
 
-Options = Literal["all", "known"]
-"""Which options of a synonym question must be known: all of them, or the answer and one distractor."""
-
 Case = Literal["auto", "lower", "keep", "ignore"]
 """Which spellings of a word of a set are looked up; see `SPELLINGS`."""
 
@@ -45,16 +42,14 @@ FEW_KNOWN = f"No score is shown of fewer than {MIN_ANSWERED} known items."
 
 
 class Policy(NamedTuple):
-    """How words are looked up, how unknown words count, the seed of random choices, and which options are needed."""
+    """How words are looked up, how unknown words count, and the seed of random choices."""
 
     case: Case = "auto"
     unknown: Unknown = "skip"
     seed: int = 0
-    synonym_options: Options = "all"
 
     def __str__(self) -> str:
-        dropped = ", unknown options dropped" if self.synonym_options == "known" else ""
-        return f"{', then '.join(SPELLINGS[self.case])}, unknown {self.unknown}{dropped}"
+        return f"{', then '.join(SPELLINGS[self.case])}, unknown {self.unknown}"
 
     def for_words(self, words: Iterable[str]) -> Policy:
         """Return the policy as it acts on a vocabulary: only lower case can be known where all its words are."""

@@ -164,7 +164,10 @@ def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> It
         # A tenth holds some of each label where all have two texts and it is large enough.
         is_stratified = sizes.min() > 1 and sizes.size <= math.ceil(train.size * (1 / N_FOLDS))
         train, choose = train_test_split(
-            train, test_size=1 / N_FOLDS, random_state=seed, stratify=classes[train] if is_stratified else None
+            train,
+            test_size=1 / N_FOLDS,
+            random_state=seed,
+            stratify=classes[train] if is_stratified else None,
         )
     yield train, choose, test
 

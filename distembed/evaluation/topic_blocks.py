@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
@@ -43,53 +42,6 @@ def standardized_log_odds(held: Int64s, n_documents: Int64s) -> Float64s:
     cells = [cell + 0.5 for cell in (held, size - held, others, rest - others)]
     log_odds = np.log(cells[0] / cells[1]) - np.log(cells[2] / cells[3])
     return np.asarray(log_odds / np.sqrt(sum(1 / cell for cell in cells)))
-
-
-@njit(cache=True, nogil=True)
-def windows_with_words(words: NDArray[np.int32], ends: Int64s, size: int, n_words: int) -> Int64s:
-    """Return in how many windows two words stand together, (words, words); on the diagonal a word alone.
-
-    A window slides over each document token by token; a document that is shorter is one window.
-
-    Parameters
-    ----------
-    words : (tokens,)
-        The word of each token, -1 for one that is not asked for.
-    ends : (documents,)
-        The token behind the last of each document.
-    size : int
-        The tokens of a window.
-    n_words : int
-    """
-    found = np.zeros((n_words, n_words), np.int64)
-    inside, first = np.zeros(n_words, np.int64), 0
-    for last in ends:
-        inside[:] = 0
-        n_windows = 0  # with the same words inside, not yet counted
-        for token in range(first, last):
-            leaving = words[token - size] if token - size >= first else -1
-            entering = words[token]
-            if leaving != entering:
-                if (leaving >= 0 and inside[leaving] == 1) or (entering >= 0 and inside[entering] == 0):
-                    _add_windows(found, inside, n_windows)
-                    n_windows = 0
-                if leaving >= 0:
-                    inside[leaving] -= 1
-                if entering >= 0:
-                    inside[entering] += 1
-            n_windows += token - first >= size - 1 or token == last - 1
-        _add_windows(found, inside, n_windows)
-        first = last
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _add_windows(found: Int64s, inside: Int64s, n_windows: int) -> None:
-    if n_windows:
-        present = np.flatnonzero(inside)
-        for word in present:
-            for other in present:
-                found[word, other] += n_windows
 
 
 def best_overlaps(labels: Int64s, other: Int64s, n_topics: int) -> Float64s:

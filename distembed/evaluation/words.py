@@ -1,6 +1,6 @@
-"""Scores of word vectors on word-level sets: similarity, analogies, synonym choice, categories, outliers.
+"""Scores of word vectors on word-level sets: similarity, analogies, synonym choice, categories.
 
-Sets of associations, priming, relations and antonyms are scored by `distembed.evaluation.priming`.
+Sets of associations, priming and antonyms are scored by `distembed.evaluation.priming`.
 
 Conventions, the same for every set:
 
@@ -9,13 +9,12 @@ Conventions, the same for every set:
   `case="keep"` try one of the two; `case="ignore"` takes, after both, the first word of the vocabulary that has
   the same lower-case form.
 - `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has similarity
-  0, an analogy, a choice or an outlier is wrong, a word to be categorized has the zero vector.
+  0, an analogy or a choice is wrong, a word to be categorized has the zero vector.
   `unknown="subwords"` composes the vectors of unknown words from their character n-grams; for each set its own
   unknown words join the vocabulary, so that they may answer an analogy of that set too. Every score counts
   the items whose words are all known, those answered with a composed vector, and all, because scores of different
   vocabularies compare only on the same items: see `compare`.
-- A synonym question with an unknown option is unknown; with `synonym_options="known"` the unknown options are left
-  out, and the accuracy of a random choice is shown as well, because fewer options are easier.
+- A synonym question with an unknown option is unknown.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.
 - Intervals are bootstrap percentiles over items, 95 %, from one seed.
 """
@@ -37,18 +36,15 @@ from distembed.evaluation.priming import (
     evaluate_antonyms,
     evaluate_associations,
     evaluate_priming,
-    evaluate_relations,
 )
 from distembed.evaluation.scoring import (
     SPELLINGS,
     Case,
-    Options,
     Policy,
     Score,
     Space,
     Unknown,
     correlation_score,
-    cosine_table,
     form_to_compose,
     known_and_used,
     known_cosines,
@@ -66,9 +62,7 @@ from distembed.evaluation.wordsets import (
     AntonymSet,
     AssociationSet,
     CategorySet,
-    OutlierSet,
     PrimingSet,
-    RelationSet,
     SimilaritySet,
     SynonymSet,
     WordSet,
@@ -89,7 +83,6 @@ def evaluate(
     *,
     case: Case = "auto",
     unknown: Unknown = "skip",
-    synonym_options: Options = "all",
     restrict: Iterable[str] | None = None,
     max_words: int | None = None,
     seed: int = 0,
@@ -106,8 +99,6 @@ def evaluate(
         The spellings in which a word is looked up; see the conventions of this module.
     unknown : {"skip", "zero", "subwords"}
         How items with unknown words count; see the conventions of this module.
-    synonym_options : {"all", "known"}
-        Whether a synonym question needs all its options, or only the answer and one distractor.
     restrict : iterable of str, optional
         If given, only these words count as known and may be answers.
     max_words : int, optional
@@ -119,14 +110,14 @@ def evaluate(
     Returns
     -------
     list of Score
-        In the order of the sets: two per analogy set (3CosAdd, 3CosMul) and two per outlier set (accuracy,
-        OPP); for priming, associations, relations and antonyms see `distembed.evaluation.priming`.
+        In the order of the sets: two per analogy set (3CosAdd, 3CosMul); for priming, associations and antonyms see
+        `distembed.evaluation.priming`.
 
     Raises
     ------
     ValueError
-        If a file is not in its format, no word of `restrict` is known, no item of any set is known, or `case`,
-        `unknown` or `synonym_options` is not one of its choices.
+        If a file is not in its format, no word of `restrict` is known, no item of any set is known, or `case` or
+        `unknown` is not one of its choices.
 
     Examples
     --------
@@ -142,7 +133,7 @@ def evaluate(
     '3/4'
     """
     limited, read = _limit(vectors, restrict, max_words), find_word_sets(sets)
-    return score_known(limited, read, Policy(case, unknown, seed, synonym_options))
+    return score_known(limited, read, Policy(case, unknown, seed))
 
 
 def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
@@ -151,7 +142,6 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
     for option, value, choices in (
         ("case", policy.case, get_args(Case)),
         ("unknown", policy.unknown, get_args(Unknown)),
-        ("synonym_options", policy.synonym_options, get_args(Options)),
     ):
         if value not in choices:
             raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
@@ -288,14 +278,13 @@ def compare(
     same_words: bool = True,
     case: Case = "auto",
     unknown: Unknown = "skip",
-    synonym_options: Options = "all",
     max_words: int | None = None,
     seed: int = 0,
 ) -> dict[str, list[Score]]:
     """Score several word vectors on the same items: by default, on the words that all of them have."""
     loaded = {name: _limit(vectors, None, max_words) for name, vectors in candidates.items()}
     common = common_words(list(loaded.values())) if same_words else None
-    read, policy = find_word_sets(sets), Policy(case, unknown, seed, synonym_options)
+    read, policy = find_word_sets(sets), Policy(case, unknown, seed)
     for name, vectors in loaded.items():
         _check_unknown(vectors, policy, name)
     return {
@@ -399,49 +388,31 @@ def _answer_block(
     return blocks.best_answers(unit_rows(vectors, rows), asked, positions, excluded, start)
 
 
-# --------------------------------------------------------------------------- synonyms, categories, outliers
+# ------------------------------------------------------------------------------------- synonyms, categories
 
 
 def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> list[Score]:
     """Return the accuracy of choosing the option with the largest cosine.
 
-    A question is known when its word and all its options are. With `synonym_options="known"` it is known when its
-    word, the answer and one distractor are, and unknown distractors are left out; the accuracy of a random choice,
-    which rises with every option that is left out, is then a score of its own. k options that tie for the largest
-    cosine give credit 1/k to the answer among them.
+    A question is known when its word and all its options are. k options that tie for the largest cosine give credit
+    1/k to the answer among them.
     """
     rows = [
         word_rows(vectors, [question, *options], policy)
         for question, options in zip(choices.questions, choices.options, strict=True)
     ]
-    points = np.array([choice_credit(vectors, each, options=policy.synonym_options) for each in rows])
-    known, used, counts = _points_used(points, policy)
-    accuracy = mean_score(choices.name, ("synonym", "accuracy"), used, counts, policy)
-    if policy.synonym_options == "all":
-        return [accuracy]
-    left = np.array(
-        [1 / np.count_nonzero(each[1:] >= 0) if k else 0 for each, k in zip(rows, known, strict=True)]
+    known = np.array([(each >= 0).all() for each in rows], dtype=np.bool_)
+    points = np.array(
+        [choice_credit(vectors, each) if k else 0.0 for each, k in zip(rows, known, strict=True)]
     )
-    chance = left[known] if policy.unknown == "skip" else left
-    value = float(chance.mean()) if chance.size else math.nan
-    return [accuracy, accuracy._replace(metric="chance", value=value, interval=None)]
+    used = points[known] if policy.unknown == "skip" else points
+    counts = int(known.sum()), len(rows)
+    return [mean_score(choices.name, ("synonym", "accuracy"), used, counts, policy)]
 
 
-def _points_used(
-    points: NDArray[np.float64], policy: Policy
-) -> tuple[NDArray[np.bool_], NDArray[np.float64], tuple[int, int]]:
-    """Return which items are known, those not below 0, the points that count, and the items known and all."""
-    known = points >= 0
-    used = points[known] if policy.unknown == "skip" else np.maximum(points, 0)
-    return known, used, (int(known.sum()), len(points))
-
-
-def choice_credit(vectors: Space, rows: NDArray[np.int64], *, options: Options = "all") -> float:
-    """Return the credit for one question (rows of question, answer, distractors); -1 if it is not known."""
-    known = rows[1:][rows[1:] >= 0]
-    if rows[0] < 0 or rows[1] < 0 or known.size < (2 if options == "known" else rows.size - 1):
-        return -1.0
-    pairs = np.column_stack([np.full_like(known, rows[0]), known])
+def choice_credit(vectors: Space, rows: NDArray[np.int64]) -> float:
+    """Return the credit for one question, from the rows of its word, its answer and its distractors."""
+    pairs = np.column_stack([np.full_like(rows[1:], rows[0]), rows[1:]])
     return blocks.choose(vectors.similarities(pairs))
 
 
@@ -468,47 +439,13 @@ def evaluate_categories(
     return [mean_score(categories.name, ("categorization", "purity"), pure, counts, policy)]
 
 
-def evaluate_outliers(vectors: Space, groups: OutlierSet, policy: Policy) -> list[Score]:
-    """Return accuracy and outlier position percentage (OPP) of outlier detection.
-
-    There is one item per group and outlier: all words of the group with that outlier are ranked by their mean cosine
-    with the others; the item is right when the outlier comes last. OPP is its position over the number of
-    group words. Unknown words of a group are left out; an item is known when its outlier and two words of
-    its group are. Camacho-Collados and Navigli (2016).
-    """
-    positions = [
-        _outlier_positions(vectors, word_rows(vectors, group, policy), word_rows(vectors, outliers, policy))
-        for group, outliers in zip(groups.groups, groups.outliers, strict=True)
-    ]
-    relative = np.array([position for group in positions for position in group])
-    _, used, counts = _points_used(relative, policy)
-    return [
-        mean_score(groups.name, ("outlier", "accuracy"), (used == 1).astype(np.float64), counts, policy),
-        mean_score(groups.name, ("outlier", "OPP"), used, counts, policy),
-    ]
-
-
-def _outlier_positions(vectors: Space, group: NDArray[np.int64], outliers: NDArray[np.int64]) -> list[float]:
-    """Return for each outlier its position over the group's size, 0 to 1; -1 if it is unknown."""
-    group = group[group >= 0]
-    if group.size < 2:
-        return [-1.0] * len(outliers)
-    places = [np.append(group, outlier) for outlier in outliers]
-    return [
-        blocks.outlier_position(cosine_table(vectors, rows, rows)) / group.size if rows[-1] >= 0 else -1.0
-        for rows in places
-    ]
-
-
 _EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {
     SimilaritySet: evaluate_similarity,
     AnalogySet: evaluate_analogies,
     SynonymSet: evaluate_synonyms,
     CategorySet: evaluate_categories,
-    OutlierSet: evaluate_outliers,
     AssociationSet: evaluate_associations,
     PrimingSet: evaluate_priming,
-    RelationSet: evaluate_relations,
     AntonymSet: evaluate_antonyms,
 }
 

@@ -8,18 +8,15 @@
   `,type,word1,word2,word3,target`
 - synonym: `question | answer | distractor | ...`, the answer first
 - categorization: CSV `,category,word`
-- outlier: CSV `,category,outliers,words`, both lists as Python literals; empty words are dropped
 - association: tabs, with columns CUE, TARGET and FSG, as in the University of South Florida norms; answers
   that are no words are dropped
 - antonyms: tabs, with columns `word` and `antonym`, as `{distembed}/evaluation/sets/deese.tsv` has them
 - priming: CSV, with the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
   priming effects in ms at 200 and 1200 ms
-- relations: CSV `,word1,word2,relation`, or tabs `word1 word2 label`; pairs of relation `?` are dropped
 """
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import lzma
@@ -84,14 +81,6 @@ class CategorySet(NamedTuple):
     categories: list[str]
 
 
-class OutlierSet(NamedTuple):
-    """Groups of words that belong together, each with words that do not."""
-
-    name: str
-    groups: list[tuple[str, ...]]
-    outliers: list[tuple[str, ...]]
-
-
 class AssociationSet(NamedTuple):
     """Answers to cues: the share of people who answered cue i with target i, float64 (n,)."""
 
@@ -120,25 +109,7 @@ class AntonymSet(NamedTuple):
     pairs: list[tuple[str, str]]
 
 
-class RelationSet(NamedTuple):
-    """Word pairs with the relation of each."""
-
-    name: str
-    pairs: list[tuple[str, str]]
-    relations: list[str]
-
-
-WordSet = (
-    SimilaritySet
-    | AnalogySet
-    | SynonymSet
-    | CategorySet
-    | OutlierSet
-    | AssociationSet
-    | PrimingSet
-    | RelationSet
-    | AntonymSet
-)
+WordSet = SimilaritySet | AnalogySet | SynonymSet | CategorySet | AssociationSet | PrimingSet | AntonymSet
 ASK_ALL_WORDS = (AnalogySet, AntonymSet)
 """Sets whose scores depend on all words of the vectors, and not only on those of the set."""
 Lines = list[tuple[int, str]]
@@ -426,21 +397,6 @@ def _csv_categories(path: Path, rows: CsvRows) -> CategorySet:
     return CategorySet(stem(path), [word for word, _ in distinct], [category for _, category in distinct])
 
 
-def _csv_outliers(path: Path, rows: CsvRows) -> OutlierSet:
-    outliers = [_word_list(path, number, row[1]) for number, row in rows]
-    return OutlierSet(stem(path), [_word_list(path, number, row[2]) for number, row in rows], outliers)
-
-
-def _word_list(path: Path, number: int, literal: str) -> tuple[str, ...]:
-    try:
-        words = ast.literal_eval(literal)
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:  # also of deep nesting
-        raise _bad_line(path, number, literal, "a Python list of words") from error
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise _bad_line(path, number, literal, "a Python list of words")
-    return tuple(word for word in words if word)
-
-
 def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
     rows = [(number, row) for number, row in rows if row[1]]  # the norms have an answer that was no word
     _check_rows(
@@ -456,12 +412,6 @@ def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
 def _tsv_antonyms(path: Path, rows: CsvRows) -> AntonymSet:
     _check_rows(path, rows, all, "a word and its antonym")
     return AntonymSet(stem(path), [(row[0], row[1]) for _, row in rows])
-
-
-def _relation_set(path: Path, rows: CsvRows) -> RelationSet:
-    _check_rows(path, rows, all, "two words and their relation")
-    known = [row for _, row in rows if row[2] != "?"]
-    return RelationSet(stem(path), [(row[0], row[1]) for row in known], [row[2] for row in known])
 
 
 _PRIMING_COLUMNS = (
@@ -501,11 +451,10 @@ def stem(path: Path) -> str:
     return without_compression(path.name).rpartition(".")[0]
 
 
-_WORD_FIELDS = ("pairs", "questions", "options", "words", "groups", "outliers")
+_WORD_FIELDS = ("pairs", "questions", "options", "words")
 
 _TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], WordSet]] = {
     ("\t", ("CUE", "TARGET", "FSG")): _tsv_associations,
-    ("\t", ("word1", "word2", "label")): _relation_set,
     ("\t", ("word", "antonym")): _tsv_antonyms,
     (",", _PRIMING_COLUMNS): _csv_priming,
 }
@@ -513,6 +462,4 @@ _TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], Word
 _CSV_READERS: dict[tuple[str, ...], Callable[[Path, CsvRows], WordSet]] = {
     ("", "type", "word1", "word2", "word3", "target"): _csv_analogies,
     ("", "category", "word"): _csv_categories,
-    ("", "category", "outliers", "words"): _csv_outliers,
-    ("", "word1", "word2", "relation"): _relation_set,
 }

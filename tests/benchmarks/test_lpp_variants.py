@@ -125,9 +125,7 @@ class Bench:
             f"{score.metric if 'priming' in score.task else score.set}".replace(" spearman", ""): 100
             * score.value
             for score in found
-            if not score.task.startswith("priming effect")
-            and not score.task.endswith("S-Space")
-            and score.known >= MIN_ITEMS
+            if not score.task.startswith("priming effect") and score.known >= MIN_ITEMS
         }
 
 

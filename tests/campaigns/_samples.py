@@ -228,10 +228,6 @@ def word_files() -> Iterable[tuple[str, Sample]]:
         Sample(b": capitals\nrome italy paris france\nbern swiss wien austria\n", read_word_set),
     )
     yield "synonyms.txt", Sample(b"sea | ocean | tree | car\nshore | coast | moon | pen\n", read_word_set)
-    yield (
-        "outliers.csv",
-        Sample(b",category,outliers,words\n0,a,\"['tree']\",\"['sea', 'tide']\"\n", read_word_set),
-    )
     yield "norms.tsv", Sample(b"CUE\tTARGET\tFSG\nsea\tshore\t0.5\nsea\ttide\t0.25\n", read_word_set)
     yield (
         "sentences.tsv",

@@ -32,12 +32,9 @@ from distembed.counting.costs import (
     partial_counts_cost,
     run_sizes,
 )
-from distembed.evaluation import documents as topic_documents
 from distembed.evaluation.documents import (
     coherence_cost,
     topic_coherence,
-    window_coherence,
-    window_coherence_cost,
 )
 from distembed.linalg.operators import empty_csr, row_blocks
 from distembed.weighting import documents, pmi, spaces
@@ -476,15 +473,3 @@ def test_the_scores_of_topics_hold_the_counts_of_their_words_with_one_another() 
     costs = [coherence_cost(counts.nnz, 6, n, block_memory=2**20) for n in (200, 400)]
     assert 0 < max(found.values()) <= costs[1].peak_bytes(1)
     assert 4 * costs[0].shared_bytes == costs[1].shared_bytes
-
-
-def test_windows_hold_the_tokens_of_a_partition_and_the_words_of_topics_with_one_another() -> None:
-    words = [chr(97 + first) + chr(97 + second) for first in range(2) for second in range(8)]
-    texts = [" ".join(words * 500)] * 4
-    with watched((topic_documents, "windows_with_words")) as found:
-        window_coherence([words], texts)
-    n_tokens = sum(len(text.split()) for text in texts)
-    sizes = TextSizes(0, 1, n_tokens, len(words), len(texts))
-    assert 0 < max(found.values()) <= window_coherence_cost(sizes, len(words)).peak_bytes(1)
-    more = window_coherence_cost(sizes, 2 * len(words))
-    assert more.shared_bytes == 4 * window_coherence_cost(sizes, len(words)).shared_bytes

@@ -7,14 +7,12 @@ from itertools import combinations, pairwise, permutations
 import dask
 import dask.array as da
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-import distembed as de
 from distembed.evaluation import documents
 
 ROWS = {"whole": (10,), "even": (5, 5), "ragged": (1, 6, 3), "single": (1,) * 10}
@@ -133,31 +131,6 @@ def test_bad_coherence_input_is_refused():
         documents.topic_coherence([[1, 10]], counts_example())
     with pytest.raises(ValueError, match="one for each of 10 words"):
         documents.topic_coherence([[1, 2]], counts_example(), np.ones(9))
-
-
-def test_c_v_is_that_of_gensim_with_its_windows_recounted(monkeypatch):
-    """gensim loses a word of which one token leaves a window and another stays; the test recounts each window."""
-    models = pytest.importorskip("gensim.models")
-    analysis = pytest.importorskip("gensim.topic_coherence.text_analysis").WordOccurrenceAccumulator
-
-    def recount(self, window, doc_num):
-        self._uniq_words[:] = False
-        self._uniq_words[np.unique(window)] = True
-
-    monkeypatch.setattr(analysis, "_slide_window", recount)
-    rng = np.random.default_rng(0)
-    texts = [[chr(96 + n) for n in rng.zipf(1.5, size).clip(max=26)] for size in (1, 5, 30, 200)]
-    topics = [["a", "b", "c", "d"], ["b", "e", "g"]]
-    for window in (3, 20, 110):
-        model = models.CoherenceModel(
-            topics=topics, texts=texts, dictionary=pytest.importorskip("gensim.corpora").Dictionary(texts),
-            coherence="c_v", window_size=window, processes=1,
-        )  # fmt: skip
-        column = pd.Series(["! ".join(text).title() for text in texts])  # borders in a document are no tokens
-        docs = de.read_corpus(column, tokenizer=de.Tokenizer(border="sentence"))
-        found = documents.window_coherence([*topics, ["a", "nowhere"]], docs, window=window)
-        np.testing.assert_allclose(found[:2], model.get_coherence_per_topic(), rtol=1e-12)
-        assert np.isnan(found[2])
 
 
 def test_same_class_cosines():

@@ -1,4 +1,4 @@
-"""Normed priming, priming effects and separation against a plain oracle; their files; bad sets."""
+"""Normed priming, priming effects and antonyms against a plain oracle; their files; bad sets."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
-from sklearn.metrics import roc_auc_score
 
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy
@@ -22,7 +20,6 @@ from distembed.evaluation.wordsets import (
     AntonymSet,
     AssociationSet,
     PrimingSet,
-    RelationSet,
     WordSetError,
     find_word_sets,
     read_word_set,
@@ -74,22 +71,20 @@ def test_normed_priming_equals_the_oracle(vectors, table):
     shares = some_norms(1) | {("w1", "nobody"): 0.5, ("nobody", "w1"): 0.1}
     shares = {pair: round(share, 1) for pair, share in shares.items()}  # strengths that tie
     scores = evaluate_sets(vectors, [association_set(shares)])
-    own, sspace = {"least": 3}, {"least": 2, "correlation": plain.tie_corrected_spearman}
-    for i, score in enumerate(scores[:6]):
-        value, n_cues = plain.normed_priming(table, shares, i % 3, **(own if i < 3 else sspace))
+    for i, score in enumerate(scores[:3]):
+        value, n_cues = plain.normed_priming(table, shares, i)
         assert score.value == pytest.approx(value, abs=1e-12)
         assert (score.known, score.total) == (n_cues, len({a for a, _ in shares}))
         assert score.interval[0] < score.value < score.interval[1]
-    both = [f"S{number} spearman{rule}" for rule in ("", ", S-Space") for number in (1, 2, 3)]
-    assert [score.metric for score in scores[:6]] == both
-    assert [score.task for score in scores][2:4] == ["normed priming", "normed priming, S-Space"]
+    assert [score.metric for score in scores[:3]] == ["S1 spearman", "S2 spearman", "S3 spearman"]
+    assert {score.task for score in scores[:3]} == {"normed priming"}
     assert scores[3].known > scores[0].known
 
 
 def test_untied_strengths_equal_the_oracle_and_stand_beside_chance(vectors, table):
     shares = some_norms(1) | {("w1", "nobody"): 0.5, ("nobody", "w1"): 0.1}
     shares = {pair: round(share, 1) for pair, share in shares.items()}  # strengths that tie
-    scores = evaluate_sets(vectors, [association_set(shares)])[6:]
+    scores = evaluate_sets(vectors, [association_set(shares)])[3:]
     assert {score.task for score in scores} == {"normed priming, untied strengths"}
     for i, (own, chance) in enumerate(zip(scores[::2], scores[1::2], strict=True)):
         value, n_cues = plain.untied_normed_priming(table, shares, i)
@@ -132,7 +127,7 @@ def test_vectors_made_from_strengths_are_perfect():
     vectors = WordVectors("abcde", np.column_stack([np.cos(angles), np.sin(angles)]))
     shares = {("a", "b"): 0.4, ("a", "c"): 0.3, ("a", "d"): 0.2, ("a", "e"): 0.1}
     assert [score.value for score in evaluate_sets(vectors, [association_set(shares)])] == [
-        *[1.0] * 6, *[1.0, 0.0] * 3,
+        *[1.0] * 3, *[1.0, 0.0] * 3,
     ]  # fmt: skip
     worst = {pair: 1 - share for pair, share in shares.items()}
     assert evaluate_sets(vectors, [association_set(worst)])[0].value == -1.0
@@ -164,11 +159,10 @@ def test_priming_effect_equals_the_oracle(vectors, table):
             pair for pair, names in zip(pairs, relations, strict=True)
             if relation in names and "nobody" not in pair
         ]  # fmt: skip
-        for rule, oracle in (("", plain.priming_effect), (", S-Space", plain.priming_effect_sspace)):
-            found = [scores[f"{relation} {part}{rule}"] for part in ("related", "unrelated", "effect")]
-            assert [score.value for score in found] == pytest.approx(oracle(table, mine), abs=1e-6)
-            assert {(score.known, score.total) for score in found} == {counts}
-            assert found[2].interval[0] < found[2].value < found[2].interval[1]
+        found = [scores[f"{relation} {part}"] for part in ("related", "unrelated", "effect")]
+        assert [score.value for score in found] == pytest.approx(plain.priming_effect(table, mine), abs=1e-6)
+        assert {(score.known, score.total) for score in found} == {counts}
+        assert found[2].interval[0] < found[2].value < found[2].interval[1]
 
 
 def test_correlation_with_milliseconds(vectors, table):
@@ -184,8 +178,7 @@ def test_correlation_with_milliseconds(vectors, table):
 
 def test_a_relation_of_one_pair_has_no_unrelated(vectors):
     scores = evaluate_sets(vectors, [priming_set([("w1", "w2")], [("action",)])])
-    assert [np.isnan(score.value) for score in scores] == [False, True, True, False, False, False, True, True]
-    assert scores[5].value == pytest.approx(0)  # S-Space: the pair is among its own unrelated ones
+    assert [np.isnan(score.value) for score in scores] == [False, True, True, True, True]
     unknown = evaluate_sets(vectors, [priming_set([("x", "y")], [("action",)])])
     assert all(np.isnan(score.value) and score.interval is None for score in unknown)
     assert {(score.known, score.total) for score in unknown} == {(0, 1)}
@@ -235,48 +228,6 @@ def test_the_pairs_of_deese():
     assert deese.pairs[0] == ("active", "passive")
 
 
-# ----------------------------------------------------------------------------------------------- relations
-
-few_values = st.sampled_from([0.0, 1.0, 2.5, -1.0])
-
-
-@given(*[hnp.arrays(float, st.integers(1, 9), elements=few_values)] * 2)
-def test_chance_of_larger_is_the_area_under_the_curve(values, others):
-    expected = roc_auc_score([1] * len(values) + [0] * len(others), np.concatenate([values, others]))
-    assert blocks.chance_of_larger(values, others) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("control", ["random", None])
-def test_separation_equals_the_oracle(vectors, table, control):
-    rng = np.random.default_rng(7)
-    names = np.array(["hyper", "mero", "random" if control else "IsA"])
-    pairs = [(f"w{a}", f"w{b}", str(names[r])) for a, b, r in rng.integers([9, N_WORDS, 3], size=(150, 3))]
-    given_set = RelationSet("r", [pair[:2] for pair in pairs], [pair[2] for pair in pairs])
-    scores = {score.metric: score for score in evaluate_sets(vectors, [given_set])}
-    assert len(scores) == (2 if control else 3)
-    for relation in ("hyper", "mero"):
-        score = scores[f"{relation} over {control or 'others'}"]
-        assert score.value == pytest.approx(plain.separation(table, pairs, relation, control), abs=1e-12)
-        assert score.interval[0] < score.value < score.interval[1]
-
-
-def test_antonymy_tells_opposites_from_synonyms():
-    vectors = WordVectors("abcx", [[1, 0], [1, 0.1], [0, 1], [1, 1]])
-    pairs = RelationSet("e", [("a", "b"), ("a", "c"), ("a", "x")], ["Antonym", "Synonym", "IsA"])
-    scores = {score.metric: score.value for score in evaluate_sets(vectors, [pairs])}
-    assert scores["Antonym over Synonym"] == 1.0
-    assert scores["Synonym over others"] == 0.0
-    assert scores["IsA over others"] == 0.5
-
-
-def test_no_known_pair(vectors):
-    pairs = RelationSet("r", [("x", "y"), ("x", "z")], ["hyper", "random"])
-    (score,) = evaluate_sets(vectors, [pairs])
-    assert np.isnan(score.value)
-    assert (score.known, score.total, score.interval) == (0, 1, None)
-    assert evaluate_sets(vectors, [pairs], ALL)[0].value == 0.5
-
-
 # --------------------------------------------------------------------------------------------------- files
 
 NORMS = "CUE\tTARGET\tFSG\tBSG\nA\tB\t.5\t\nA\tB's \"C\t.25\t.1\nA\t\t.1\t\n"
@@ -289,22 +240,17 @@ SPP = (
 def test_files(tmp_path):
     (tmp_path / "norms.tsv.xz").write_bytes(lzma.compress(NORMS.encode()))
     (tmp_path / "spp.csv").write_text(SPP)
-    (tmp_path / "bless.csv").write_text(",word1,word2,relation\n0,a,b,coord\n1,a,c,?\n")
-    (tmp_path / "root9.tsv").write_text("word1\tword2\tlabel\na\tb\thyper\n")
-    bless, norms, root9, spp = find_word_sets(tmp_path)
+    norms, spp = find_word_sets(tmp_path)
     assert norms.pairs == [("A", "B"), ("A", "B's \"C")]
     assert (norms.name, norms.strengths.tolist()) == ("norms", [0.5, 0.25])
     assert spp.pairs == [("COLD", "hot"), ("FLOWER", "rose")]
     assert spp.relations == [("antonym",), ("forward phrasal",)]
     np.testing.assert_equal(spp.milliseconds, [[12.5, np.nan], [3, -4]])
-    assert bless == RelationSet("bless", [("a", "b")], ["coord"])
-    assert root9 == RelationSet("root9", [("a", "b")], ["hyper"])
 
 
 BAD = {
     "share.tsv": ("CUE\tTARGET\tFSG\nA\tB\t1.5\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
     "columns.tsv": ("CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected 3 columns"),
-    "label.tsv": ("word1\tword2\tlabel\na\tb\t \n", r"line 2: .*expected two words and their relation"),
     "antonym.tsv": ("word\tantonym\nhot\t \n", r"line 2: .*expected a word and its antonym"),
     "ms.csv": (SPP.replace("12.5", "slow"), r"line 2: .*expected prime, target and priming in milliseconds"),
     "format.tsv": ("cue\ttarget\n", r"is no evaluation set of a known format"),
@@ -337,8 +283,6 @@ def test_real_sets(shared):
     spp = read_word_set(folder / "priming/spp_assoc-related_181205.csv")
     assert len(spp.pairs) == 1661
     assert sum("antonym" in names for names in spp.relations) == 184
-    bless = read_word_set(folder / "relations/bless-relations.csv")
-    assert len(bless.pairs) == 26_553 - 3  # three have no relation
     strengths = blocks.associative_strengths(
         *np.unique(np.array(norms.pairs), return_inverse=True)[1].reshape(-1, 2).T, norms.strengths
     )
@@ -356,10 +300,7 @@ def test_real_sets(shared):
 def test_pretrained_vectors_beat_chance_by_far(shared):
     vectors = WordVectors.load(shared / "data/embeddings/glove50_4k.txt.xz", max_words=4196)
     folder = shared / "data/wordeval"
-    scores = {(s.set, s.metric): s for s in evaluate(vectors, [folder / "association", folder / "relations"])}
+    scores = {(s.set, s.metric): s for s in evaluate(vectors, folder / "association")}
     assert scores["usf_free_association", "S3 spearman"].interval[0] > 0.2
     assert scores["usf_free_association", "S3 spearman"].known == 1741
-    assert scores["usf_free_association", "S3 spearman, S-Space"].known == 1756
-    assert scores["bless-relations", "coord over random"].interval[0] > 0.75
-    again = evaluate(vectors, folder / "relations/bless-relations.csv")
-    assert again == [score for score in scores.values() if score.set == "bless-relations"]
+    assert scores["usf_free_association", "S3 chance"].known == 1756

@@ -219,7 +219,9 @@ def test_a_set_that_is_too_small_has_no_score_or_says_what_it_lacks():
     (score,) = de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["a", "b"] * 9, ["ak", "bl"] * 9, None)])
     assert np.isnan(score.value)
     labels, texts = ["a", "b"] * 3, ["ak", "bl"] * 3
-    with pytest.raises(ValueError, match="the set c has 5 texts in its part train: give it more, or no parts"):
+    with pytest.raises(
+        ValueError, match="the set c has 5 texts in its part train: give it more, or no parts"
+    ):
         de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", labels, texts, ["train"] * 5 + ["test"])])
     with pytest.raises(ValueError, match="the set c has 0 texts in its part train"):
         de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["a"], ["ak"], ["test"])])

@@ -18,9 +18,7 @@ from distembed.evaluation.wordsets import (
     AntonymSet,
     AssociationSet,
     CategorySet,
-    OutlierSet,
     PrimingSet,
-    RelationSet,
     SimilaritySet,
     SynonymSet,
     half_of,
@@ -35,10 +33,8 @@ SETS = [
     SimilaritySet("similarity", [*PAIRS, ("w0", "unknown")], np.append(NUMBERS, 1)),
     SynonymSet("synonym", ["w0", "w3", "w5"], [("w1", "w2"), ("w4", "w6", "w7"), ("w8", "unknown")]),
     CategorySet("category", WORDS[:9], list("aaabbbccc")),
-    OutlierSet("outlier", [("w0", "w1", "w2")], [("w8", "w9")]),
     AssociationSet("association", PAIRS, NUMBERS),
     PrimingSet("priming", PAIRS, [("x",)] * 5 + [("y",)] * 3, np.column_stack([NUMBERS, -NUMBERS])),
-    RelationSet("relations", PAIRS, ["Antonym", "Synonym", "Synonym", "Antonym"] + ["Synonym"] * 4),
 ]
 
 
@@ -97,7 +93,6 @@ def test_every_word_of_a_set_is_told():
     assert words_of(SETS[0]) == {word for pair in PAIRS for word in pair} | {"unknown"}
     assert words_of(SynonymSet("s", ["Big Cat"], [("lion", "dog")])) == {"Big_Cat", "lion", "dog"}
     assert words_of(SETS[2]) == set(WORDS[:9])
-    assert words_of(OutlierSet("o", [("a", "b")], [("c",)])) == {"a", "b", "c"}
     assert words_of(AnalogySet("g", [("a", "b", "c", "d")], [""])) == {"a", "b", "c", "d"}
 
 

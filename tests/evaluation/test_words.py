@@ -33,7 +33,6 @@ from distembed.evaluation.words import (
 from distembed.evaluation.wordsets import (
     AnalogySet,
     CategorySet,
-    OutlierSet,
     SimilaritySet,
     SynonymSet,
     WordSetError,
@@ -86,13 +85,6 @@ def test_purity_equals_the_oracle(rows):
     clusters, classes = (np.array(column) for column in zip(*rows, strict=True))
     expected = plain.purity(list(clusters), list(classes))
     assert blocks.in_majority(clusters, classes).mean() == pytest.approx(expected)
-
-
-@given(st.integers(0, 1000), st.integers(3, 8))
-def test_outlier_position_equals_compactness(seed, n):
-    units = np.random.default_rng(seed).normal(size=(n, 4))
-    units /= np.linalg.norm(units, axis=1, keepdims=True)
-    assert blocks.outlier_position(units @ units.T) == plain.outlier_position(units)
 
 
 def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
@@ -188,23 +180,6 @@ def test_synonym_policy():
     assert zero.value == pytest.approx(2.5 / 7)
 
 
-def test_unknown_options_are_dropped_when_asked_and_chance_is_shown():
-    vectors = WordVectors(["q", "right", "wrong", "far"], [[1, 0], [1, 0.1], [0, 1], [-1, 0]])
-    options = [
-        ("right", "wrong", "far", "nobody"),
-        ("wrong", "right"),
-        ("right", "nobody"),
-        ("right", "wrong"),
-    ]
-    questions = SynonymSet("s", ["q", "q", "q", "nobody"], options)
-    accuracy, chance = evaluate_sets(vectors, [questions], Policy(synonym_options="known"))
-    assert accuracy.policy == "lower case, unknown skip, unknown options dropped"
-    assert (accuracy.metric, accuracy.value, accuracy.known) == ("accuracy", 0.5, 2)
-    assert (chance.metric, chance.value, chance.known) == ("chance", pytest.approx((1 / 3 + 1 / 2) / 2), 2)
-    with pytest.raises(ValueError, match="synonym_options is 'some'; give one of 'all', 'known'"):
-        evaluate_sets(vectors, [questions], Policy(synonym_options="some"))
-
-
 def test_categories_of_separate_clusters_are_pure():
     rng = np.random.default_rng(1)
     centers = np.eye(4)[:3]
@@ -219,23 +194,12 @@ def test_categories_of_separate_clusters_are_pure():
     assert mixed.interval[0] < mixed.value < mixed.interval[1]
 
 
-def test_outliers():
-    vectors = WordVectors(["a", "b", "c", "far", "near"], [[1, 0], [1, 0.1], [1, -0.2], [-1, 0.2], [1, 0.02]])
-    outliers = OutlierSet("s", [("a", "b", "c", "nobody")], [("far", "near", "absent")])
-    accuracy, opp = evaluate_sets(vectors, [outliers])
-    positions = [plain.outlier_position(vectors[["a", "b", "c", outlier]]) for outlier in ("far", "near")]
-    assert (accuracy.known, accuracy.total) == (2, 3)
-    assert accuracy.value == np.mean([position == 3 for position in positions]) == 0.5
-    assert opp.value == pytest.approx(np.mean(positions) / 3)
-
-
 def test_nothing_known_is_nan_and_none_in_json(vectors):
     sets = [
         SimilaritySet("s", [("x", "y")], np.array([1.0])),
         AnalogySet("a", [("x", "y", "z", "v")], [""]),
         SynonymSet("c", ["x"], [("y", "z")]),
         CategorySet("k", ["x"], ["y"]),
-        OutlierSet("o", [("x", "y")], [("z",)]),
     ]
     scores = evaluate_sets(vectors, sets)
     assert all(np.isnan(score.value) and score.known == 0 and score.interval is None for score in scores)
@@ -317,14 +281,13 @@ def test_every_set_of_the_collection_is_read(shared):
     sizes = {s.name: len(s[1]) for s in find_word_sets(folder)}
     some = {
         "EN-WS-353-ALL": 353, "EN-MEN-TR-3k": 3000, "google": 19544, "msr": 8000, "semeval2012-task2": 10014,
-        "EN-TOEFL-80": 80, "EN-ESL-40": 40, "bless": 217, "outlier-8-8-8": 8,
+        "EN-TOEFL-80": 80, "EN-ESL-40": 40, "bless": 217,
     }  # fmt: skip
     assert sizes | some == sizes
-    assert len(sizes) == 27
+    assert len(sizes) == 23
     assert read_word_set(folder / "synonym/EN-ESL-40.txt").options[16][0] == "a hurry"
     first, *_ = read_word_set(folder / "analogy/jair.csv").questions
     assert first == ("solar system", "atom", "sun", "nucleus")
-    assert read_word_set(folder / "categorization/outlier-8-8-8.csv").outliers[0][-1] == "plant"
     assert read_word_set(folder / "crosslingual/de-es-rg65.csv").pairs[0] == ("polster", "joya")
 
 
@@ -343,14 +306,6 @@ BAD_SETS = {
     "score.csv": (
         ",word1,word2,similarity\n0,a,b,high\n",
         r"line 2: '0,a,b,high', expected two words and a score",
-    ),
-    "list.csv": (
-        ",category,outliers,words\n0,x,__import__('os'),['a']\n",
-        r"line 2: .* expected a Python list",
-    ),
-    "numbers.csv": (
-        ",category,outliers,words\n0,x,[1],['a']\n",
-        r"line 2: '\[1\]', expected a Python list of words",
     ),
     "other.txt": ("hello world\n", r"other\.txt is no evaluation set .* its first line is 'hello world'"),
     "two.csv": (

@@ -41,16 +41,3 @@ def purity(clusters, classes):
         members = [c for k, c in zip(clusters, classes, strict=True) if k == cluster]
         total += max(members.count(c) for c in members)
     return total / len(classes)
-
-
-def outlier_position(vectors):
-    """Rank words by the compactness of the rest (Camacho-Collados and Navigli 2016); the outlier is last."""
-
-    def compactness_without(left_out):
-        rest = [v for i, v in enumerate(vectors) if i != left_out]
-        n = len(rest)
-        pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
-        return sum(cosine(rest[i], rest[j]) for i, j in pairs) / len(pairs)
-
-    outlier = compactness_without(len(vectors) - 1)
-    return sum(compactness_without(i) < outlier for i in range(len(vectors) - 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.references.evaluation import cosine, mean_ranks, spearman
+from tests.references.evaluation import cosine, spearman
 
 
 def strengths(shares):
@@ -20,16 +20,16 @@ def strengths(shares):
     }
 
 
-def normed_priming(table, shares, measure, *, least=3, correlation=spearman):
-    """Return the mean correlation over cues and the number of cues; S-Space: least=2, `tie_corrected_spearman`."""
+def normed_priming(table, shares, measure):
+    """Return the mean correlation over cues with three known targets, and their number."""
     found = strengths(shares)
     correlations = []
     for cue in {a for a, _ in shares}:
         pairs = [(a, b) for a, b in shares if a == cue and a in table and b in table]
         x = [found[pair][measure] for pair in pairs]
         y = [cosine(table[a], table[b]) for a, b in pairs]
-        if len(pairs) >= least and len(set(x)) > 1 and len(set(y)) > 1:
-            correlations.append(correlation(x, y))
+        if len(pairs) >= 3 and len(set(x)) > 1 and len(set(y)) > 1:
+            correlations.append(spearman(x, y))
     return sum(correlations) / len(correlations), len(correlations)
 
 
@@ -42,15 +42,6 @@ def priming_effect(table, pairs):
         unrelated.append(sum(others) / len(others))
     r, u = math.fsum(related) / len(pairs), math.fsum(unrelated) / len(pairs)
     return r, u, r - u
-
-
-def tie_corrected_spearman(x, y):
-    """Return Spearman's correlation by Siegel and Castellan (1988), formulas 9.6 and 9.7, as S-Space does."""
-    cubed = len(x) ** 3 - len(x)
-    ties = [sum(n**3 - n for n in (list(z).count(v) for v in set(z))) for z in (x, y)]
-    squares = sum((a - b) ** 2 for a, b in zip(mean_ranks(x), mean_ranks(y), strict=True))
-    spread = math.sqrt(cubed**2 - sum(ties) * cubed + ties[0] * ties[1])
-    return (cubed - 6 * squares - sum(ties) / 2) / spread
 
 
 def untied_spearman(x, y):
@@ -73,19 +64,6 @@ def untied_normed_priming(table, shares, measure):
     return sum(values) / len(values), len(values)
 
 
-def priming_effect_sspace(table, pairs):
-    """Return R, U, E of the pairs of one relation, all known, by the rule of S-Space's AbstractWordPrimingTest."""
-    primes = {prime for prime, _ in pairs}
-    related = [cosine(table[p], table[t]) for p, t in pairs]
-    unrelated = [
-        (cosine(table[p], table[t]) + sum(cosine(table[other], table[t]) for other in primes - {p}))
-        / len(primes)
-        for p, t in pairs
-    ]
-    r, u = math.fsum(related) / len(pairs), math.fsum(unrelated) / len(pairs)
-    return r, u, r - u
-
-
 def antonym_score(table, pairs):
     """Return the mean of 2 / (rank + rank): a rank counts the words, the first itself among them, that are nearer."""
 
@@ -94,19 +72,3 @@ def antonym_score(table, pairs):
         return sum(cosine(table[word], vector) > own for vector in table.values())
 
     return sum(2 / (rank(a, b) + rank(b, a)) for a, b in pairs) / len(pairs)
-
-
-def separation(table, pairs, relation, control):
-    """Return the mean over first words of the chance that a pair of the relation has the larger cosine."""
-    values = []
-    for word in {a for a, _, _ in pairs}:
-        mine = [cosine(table[a], table[b]) for a, b, r in pairs if a == word and r == relation]
-        theirs = [
-            cosine(table[a], table[b])
-            for a, b, r in pairs
-            if a == word and (r == control if control else r != relation)
-        ]
-        if mine and theirs:
-            won = sum((x > y) + (x == y) / 2 for x in mine for y in theirs)
-            values.append(won / (len(mine) * len(theirs)))
-    return sum(values) / len(values)

@@ -222,7 +222,7 @@ class EvaluationSection(Section):
     """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
 
     sets: tuple[InputPath, ...] = ()
-    """Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming."""
+    """Files or folders of evaluation sets: similarity, analogies, synonyms, categories, priming."""
     case: Case = "auto"
     """How the words of the sets are looked up: "auto" as they are written and then in lower case."""
     unknown: Unknown = "skip"

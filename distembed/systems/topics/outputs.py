@@ -63,5 +63,5 @@ SCORES = TableOutput(
 TOPICS = TableOutput(
     "topics",
     "The size, the first words and the coherence of each topic that is kept.",
-    columns=("method", "topic", "n_documents", "words", "pmi", "npmi", "n_pairs", "n_joint", "c_v"),
+    columns=("method", "topic", "n_documents", "words", "pmi", "npmi", "n_pairs", "n_joint"),
 )

@@ -40,7 +40,7 @@ from distembed.systems.topics.starts import (
 )
 from distembed.views import report
 
-COHERENCE = {"pmi": "PMI", "npmi": "NPMI", "c_v": "c_v"}
+COHERENCE = {"pmi": "PMI", "npmi": "NPMI"}
 """The measures of coherence by their columns."""
 
 NAMES: dict[Method, str] = {
@@ -209,7 +209,7 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
     scores = "\n".join(_score_line(method, found) for method, found in summaries(job, workspace).items())
     coherence = "\n".join(
         f"{NAMES[method]:<18} coherence of the top {job.coherence.n_words} words: PMI {found['pmi']:.2f} nats, "
-        f"NPMI {found['npmi']:.3f}" + (f", c_v {found['c_v']:.3f}" if "c_v" in found else "")
+        f"NPMI {found['npmi']:.3f}"
         for method, found in mean_coherence(job, workspace).items()
     )
     parts = (
@@ -273,13 +273,12 @@ def summaries(job: TopicsJob, workspace: Workspace) -> dict[Method, ScoreSummary
 
 
 def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, dict[str, float]]:
-    """Return the mean PMI, NPMI and, but in older workspaces, c_v of each method's topics with a pair to judge."""
+    """Return the mean PMI and NPMI of each method's topics with a pair to judge."""
     found = {}
     for method in job.topics.methods:
         rows = [row for row in topic_rows(workspace, method) if not np.isnan(row["pmi"] + row["npmi"])]
         if rows:
-            names = [name for name in COHERENCE if name in rows[0]]
-            found[method] = {name: float(np.nanmean([row[name] for row in rows])) for name in names}
+            found[method] = {name: float(np.mean([row[name] for row in rows])) for name in COHERENCE}
     return found
 
 
@@ -373,7 +372,6 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
             "found again": row["found_again"],
             "PMI": None if np.isnan(row["pmi"]) else row["pmi"],
             "NPMI": row["npmi"],
-            "c_v": row.get("c_v"),
         }
         for row in result.topics
     ]
@@ -381,9 +379,9 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
         f"{_order_of_words(job, result.method)}; telling words are held by its documents more than by others (log odds "
         f"over their deviation). Found again: mean overlap (Jaccard) of its documents with the nearest topic of each "
         f"other start. PMI (nats) and NPMI of the pairs of the heaviest {job.coherence.n_words}, "
-        f"from the counts of {job.coherence.workspace or 'the collection itself'}; c_v of the collection itself."
+        f"from the counts of {job.coherence.workspace or 'the collection itself'}."
     )
-    formats = {"PMI": _three, "NPMI": _three, "c_v": _three, "found again": lambda value: f"{value:.2f}"}
+    formats = {"PMI": _three, "NPMI": _three, "found again": lambda value: f"{value:.2f}"}
     return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
 
 

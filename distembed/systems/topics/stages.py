@@ -24,8 +24,6 @@ from distembed.evaluation.documents import (
     clustering_scores,
     coherence_cost,
     topic_coherence,
-    window_coherence,
-    window_coherence_cost,
 )
 from distembed.execution import compute, map_blocks
 from distembed.factorization.nmf_blocks import list_words
@@ -109,18 +107,17 @@ def _added(left: da.Array, right: da.Array) -> da.Array:
 
 
 def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> Cost:
-    """Return the plan of the scores: the counts of the reference are read, and the tokens."""
+    """Return the plan of the scores: the counts of the reference are read."""
     n_listed = len(job.topics.methods) * job.topics.largest_n_topics * job.coherence.n_words
     n_listed = min(n_listed, sizes.corpus.n_words)
-    by_pairs = coherence_cost(
+    cost = coherence_cost(
         sizes.n_nonzero, sizes.runs.n_row_blocks, n_listed, block_memory=job.resources.block_memory
     )
-    costs = [by_pairs, window_coherence_cost(sizes.corpus.text, n_listed)]
-    return add_costs(costs)._replace(exact=sizes.pairs.exact)
+    return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
-    """Judge each start by the labels that came with documents, and top words by pairs in a reference and in windows."""
+    """Judge each start by the labels that came with documents, and top words by pairs in a reference."""
     methods = ctx.job.topics.methods
     scores = [row for method in methods for row in _label_scores(ctx, method)]
     ctx.store_table(outputs.SCORES, pa.Table.from_pylist(scores, schema=_score_columns()))
@@ -131,9 +128,6 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         ids, reference.counts, reference.totals, word_counts=reference.vocabulary.counts
     )
     columns = {name: values.tolist() for name, values in coherence._asdict().items()}
-    columns["c_v"] = window_coherence(
-        [row["words"] for row in topics], tokens_of(ctx.job, ctx.workspace)
-    ).tolist()
     rows = [row | {name: columns[name][k] for name in columns} for k, row in enumerate(topics)]
     ctx.store_table(outputs.TOPICS, pa.Table.from_pylist(rows))
     return {"n_scored": len(scores)}

@@ -106,7 +106,6 @@ TOPIC_COLUMNS = pa.schema(
         ("n_documents", pa.int64()),
         ("pmi", pa.float64()),
         ("npmi", pa.float64()),
-        ("c_v", pa.float64()),
         ("found_again", pa.float64()),
         ("stands_out", pa.string()),
     ]

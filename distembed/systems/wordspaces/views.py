@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distembed.evaluation.priming import ALIKE, OPPOSITES, SSPACE, UNTIED
+from distembed.evaluation.priming import PRIMING_EFFECT, UNTIED
 from distembed.evaluation.scoring import Score
 from distembed.evaluation.words import percent
 from distembed.job.terminal import shown
@@ -44,11 +44,6 @@ NORMED_PRIMING = SideBySide(
     "Mean over cues of Spearman's correlation between strength of association and cosine, with 95 % bootstrap "
     "intervals over cues (the paper's table 3). Items are cues with at least three known targets.",
 )
-NORMED_PRIMING_SSPACE = SideBySide(
-    (f"normed priming{SSPACE}",),
-    "Normed priming by S-Space's rule",
-    "The same with cues of two known targets or more, as the authors' program counts them.",
-)
 NORMED_PRIMING_UNTIED = SideBySide(
     (f"normed priming{UNTIED}",),
     "Normed priming by the rule of S-Space's first public code",
@@ -56,7 +51,7 @@ NORMED_PRIMING_UNTIED = SideBySide(
     "divisor; read each score beside its chance level, that of random cosines. The paper's table 3 fits this rule.",
 )
 CHOICES = SideBySide(
-    ("synonym", "similarity", "antonyms", "categorization", "outlier"),
+    ("synonym", "similarity", "antonyms", "categorization"),
     "Word choice, association and categories",
     "Accuracy of synonym choice, Spearman's and Pearson's correlation with judged similarity (the paper's table 2 has "
     "Pearson's), how near antonyms are, purity of clusters, with 95 % bootstrap intervals over items.",
@@ -67,12 +62,10 @@ REACTION_TIMES = SideBySide(
     "Spearman's correlation of the cosine of prime and target with the priming measured in milliseconds, when the "
     "target follows after 200 and 1200 ms, with 95 % bootstrap intervals over pairs.",
 )
-SEPARATIONS = SideBySide(
-    ("separation",),
-    "Relations",
-    "Chance that a pair of the relation has a larger cosine than another pair of the same first word; 0.5 is none. "
-    f"{OPPOSITES} over {ALIKE} is antonymy.",
-)
+
+
+EFFECT = " effect"
+"""What the name of a metric of the priming effect ends in."""
 
 
 def page(job: WordSpacesJob, workspace: Workspace) -> str:
@@ -130,10 +123,9 @@ def _facts(job: WordSpacesJob, workspace: Workspace) -> dict[str, Any]:
 def _score_tables(job: WordSpacesJob, scores: Scores) -> list[report.Section]:
     tables = [
         _side_by_side(job, scores, NORMED_PRIMING),
-        _side_by_side(job, scores, NORMED_PRIMING_SSPACE),
         _side_by_side(job, scores, NORMED_PRIMING_UNTIED),
-        *(_priming_effects(job, scores, rule) for rule in UNRELATED),
-        *(_side_by_side(job, scores, table) for table in (CHOICES, REACTION_TIMES, SEPARATIONS)),
+        _priming_effects(job, scores),
+        *(_side_by_side(job, scores, table) for table in (CHOICES, REACTION_TIMES)),
     ]
     return [table for table in tables if table is not None]
 
@@ -222,29 +214,18 @@ def _with_interval(score: Score) -> str:
     return f"{score.value:.3f}{ends}"
 
 
-UNRELATED = {
-    "": "that of a prime with all other targets of its relation (the paper's table 1)",
-    SSPACE: "that of a target with all primes of its relation, its own included (the authors' program)",
-}
-"""What U is by each rule of the priming effect."""
-
-
-def _priming_effects(job: WordSpacesJob, scores: Scores, rule: str) -> report.Section | None:
+def _priming_effects(job: WordSpacesJob, scores: Scores) -> report.Section | None:
     """Show E and (R, U) of the relations with the most pairs, a row for each space, a column for each relation."""
-    found = {name: _picked(each, f"priming effect{rule}") for name, each in scores.items()}
+    found = {name: _picked(each, PRIMING_EFFECT) for name, each in scores.items()}
     if not any(found.values()):
         return None
-    effects = [
-        score for score in next(iter(found.values())).values() if score.metric.endswith(f" effect{rule}")
-    ]
+    effects = [score for score in next(iter(found.values())).values() if score.metric.endswith(EFFECT)]
     effects = sorted(effects, key=lambda score: -score.total)[:RELATIONS_SHOWN]
     rows = [
         {
             "space": job.title_of(name),
             **{
-                f"{effect.metric.removesuffix(f' effect{rule}')} {effect.known}/{effect.total}": _effect(
-                    each, effect, rule
-                )
+                f"{effect.metric.removesuffix(EFFECT)} {effect.known}/{effect.total}": _effect(each, effect)
                 for effect in effects
             },
         }
@@ -252,27 +233,25 @@ def _priming_effects(job: WordSpacesJob, scores: Scores, rule: str) -> report.Se
     ]
     caption = (
         "The effect E = R - U, half its 95 % bootstrap interval over pairs, and (R, U): R is the mean cosine of "
-        f"related primes and targets, U {UNRELATED[rule]}. Beside each relation its known pairs of all. "
-        f"{report.FEW_KNOWN}"
+        "related primes and targets, U that of a prime with all other targets of its relation (the paper's table 1). "
+        f"Beside each relation its known pairs of all. {report.FEW_KNOWN}"
     )
     dots = [
         report.Interval(
             job.title_of(name),
             each[effect.set, effect.metric].value,
             None,
-            effect.metric.removesuffix(f" effect{rule}"),
+            effect.metric.removesuffix(EFFECT),
         )
         for name, each in found.items()
         for effect in effects
     ]
-    return _beneath_dots(dots, report.table(f"Priming effect by relation{rule}", rows, caption=caption))
+    return _beneath_dots(dots, report.table("Priming effect by relation", rows, caption=caption))
 
 
-def _effect(scores: Mapping[tuple[str, str], Score], effect: Score, rule: str) -> str:
-    relation = effect.metric.removesuffix(f" effect{rule}")
-    related, unrelated = (
-        scores[effect.set, f"{relation} {part}{rule}"].value for part in ("related", "unrelated")
-    )
+def _effect(scores: Mapping[tuple[str, str], Score], effect: Score) -> str:
+    relation = effect.metric.removesuffix(EFFECT)
+    related, unrelated = (scores[effect.set, f"{relation} {part}"].value for part in ("related", "unrelated"))
     found = scores[effect.set, effect.metric]
     if math.isnan(found.value):
         return "–"

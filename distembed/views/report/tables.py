@@ -298,7 +298,7 @@ def objective_curve(objective: ArrayLike, *, title: str = "Objective", ylabel: s
     return line_chart({"": values}, title, xlabel="round", ylabel=ylabel, caption=f"{caption}.")
 
 
-PARTED = ("separation", "priming effect", "priming", "normed priming")
+PARTED = ("priming effect", "priming", "normed priming")
 """How tasks begin whose metrics are parts of a set, such as relations: their mean stands for the set."""
 
 
@@ -361,7 +361,7 @@ def _row(score: Score) -> dict[str, Any]:
 def _how_to_read(scores: Iterable[Score]) -> str:
     policies = ", ".join(dict.fromkeys(score.policy for score in scores))
     return (
-        "Spearman's correlation for similarity, accuracy for analogies, synonyms and outliers, purity for categories; "
-        "of sets with relations the mean over them (areas under the curve for separation, where 0.5 is chance). "
+        "Spearman's correlation for similarity, accuracy for analogies and synonyms, purity for categories; "
+        "of sets with relations the mean over them. "
         f"Words: {policies}."
     )
