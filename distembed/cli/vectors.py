@@ -9,12 +9,13 @@ from typing import Any
 import click
 import numpy as np
 
-from distembed.cli.command_line import PLACE, choice, command, number, read_source, target
+from distembed.cli.command_line import PLACE, Outside, choice, command, number, read_source, target
 from distembed.cli.failures import fail
-from distembed.cli.pairs import roles_of
 from distembed.display import plural
 from distembed.encoding.encoder import Weighting, Whitening
 from distembed.evaluation import words as evaluation
+from distembed.evaluation.items import item_table
+from distembed.evaluation.pairs import read_pairs
 from distembed.evaluation.scoring import FEW_KNOWN, Case, Policy, Score, Unknown
 from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
 from distembed.evaluation.sentences import evaluate_sentences
@@ -22,13 +23,12 @@ from distembed.evaluation.words import case_advice
 from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
 from distembed.job.model import locate
 from distembed.job.opening import load_vectors, names_of, parse_source
-from distembed.job.tables import neighbors_table
+from distembed.job.tables import Piece, Table, neighbors_table
 from distembed.job.terminal import neighbor_line, safe_scores, shown, write
 from distembed.vectors import WordVectors
 from distembed.vectors.word_table import UnknownWordError
 from distembed.vectors.word_vectors import Neighbor
-from distembed.views.export import table_format, write_table
-from distembed.views.pairs import scored_pairs
+from distembed.views.export import TableFormat, table_format, write_table
 from distembed.views.texts import open_encoder
 
 
@@ -37,6 +37,7 @@ from distembed.views.texts import open_encoder
     "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
     "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --json scores.json",
     "distembed evaluate vectors.txt --sets priming.csv --columns word1=Prime,word2=Target,score=RT",
+    "distembed evaluate runs/psdvec --sets pairs.csv --columns word1=cue,word2=target --items cosines.csv",
 )
 @click.argument("vectors", type=PLACE, nargs=-1, required=True)
 @click.option(
@@ -80,7 +81,14 @@ from distembed.views.texts import open_encoder
     default="",
     metavar="ROLE=NAME,...",
     help="Read the sets as lists of pairs with a score, as priming, by word1=NAME,word2=NAME,score=NAME; columns that "
-    "are not named are guessed.",
+    "are not named are guessed. With --items a list needs no score.",
+)
+@click.option(
+    "--items",
+    type=Outside(readable=False),
+    metavar="FILE",
+    help="Write each item of the word sets with its cosine or, of a question, whether it is answered rightly, and "
+    "whether its words are known: a table that ends in .csv, .tsv or .parquet.",
 )
 @click.option("--few", is_flag=True, help="Show scores of fewer than 10 known items, too.")
 def evaluate(
@@ -94,6 +102,7 @@ def evaluate(
     weighting: Weighting | None,
     whitening: Whitening | None,
     columns: str,
+    items: str | None,
     few: bool,
 ) -> None:
     """Score word vectors on evaluation sets, in one table.
@@ -102,13 +111,16 @@ def evaluate(
     job files. Where no item of any set is known, the exit code is 1 and the message says why. Sentences (pairs with a
     score, and texts with a label) are encoded as `distembed encode` does.
     """
+    items_format = None if items is None else format_of(items)
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
     places: tuple[Any, ...] = tuple(locate(path, Path()) for path in sets)
     if columns:
-        places = tuple(scored_pairs(path, roles_of(columns)) for path in places)
+        places = tuple(read_pairs(path, roles_of(columns), needs_scores=items is None) for path in places)
     sentences = find_sentence_sets(() if columns else places)
     with_words = places if columns else with_word_sets(places, sentences.files)
+    if items and not with_words:
+        raise click.UsageError("--items writes the items of word sets, and --sets names none")
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     options: dict[str, Any] = {"case": case}
     if unknown is not None:
@@ -123,6 +135,21 @@ def evaluate(
         for path, source in sources.items():
             encoder = open_encoder(source, vectors=files[path], **encoding)
             scores[path] = scores[path] + evaluate_sentences(encoder, sentences.sets)
+    _write_scores(scores, few=few)
+    if with_words:
+        found = look_for_word_sets(with_words, besides=sentences.files)
+        _write_advice(found, files, policy)
+        if items and items_format:
+            rows = item_table(evaluation.on_common_words(files) if same_words else files, found.sets, policy)
+            table = Table(rows.schema, None, rows.num_rows, [Piece(rows, None)], "items")
+            write_table(items, table, format=items_format)
+            write(shown(f"{plural(rows.num_rows, 'item')} in {items}"))
+    if json_file:
+        records = {path: evaluation.score_records(found) for path, found in scores.items()}
+        Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_scores(scores: dict[str, list[Score]], *, few: bool) -> None:
     one = len(scores) == 1
     safe = {
         shown(path): safe_scores([score if few else score.in_report for score in found])
@@ -131,11 +158,17 @@ def evaluate(
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
     if not few and any(score.in_report != score for found in scores.values() for score in found):
         write(FEW_KNOWN)
-    if with_words:
-        _write_advice(look_for_word_sets(with_words, besides=sentences.files), files, policy)
-    if json_file:
-        records = {path: evaluation.score_records(found) for path, found in scores.items()}
-        Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+def roles_of(columns: str) -> dict[str, str]:
+    """Return the columns that --columns names, by what they hold."""
+    roles = {}
+    for part in filter(None, columns.split(",")):
+        role, sign, name = part.partition("=")
+        if not sign:
+            raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {part!r}")
+        roles[role.strip()] = name.strip()
+    return roles
 
 
 def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:
@@ -217,11 +250,16 @@ def _known(model: WordVectors, word: str) -> str:
     return model.words[row]
 
 
-def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
-    form, table = table_format(target), neighbors_table(found)
-    if form is None:
+def format_of(target: str) -> TableFormat:
+    """Return the format of a table by the end of its name."""
+    if (found := table_format(target)) is None:
         raise ValueError(
             f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
         )
-    write_table(target, table, format=form)
+    return found
+
+
+def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
+    table = neighbors_table(found)
+    write_table(target, table, format=format_of(target))
     write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))

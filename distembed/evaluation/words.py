@@ -75,6 +75,7 @@ from distembed.vectors import WordVectors
 
 MAX_BLOCK_WORDS = 4096  # more words a block make rows of cosines that leave the processor's cache
 MIN_BLOCK_WORDS = 64  # fewer words a block are products too small to be fast
+KMEANS_STARTS = 10
 
 
 def evaluate(
@@ -169,14 +170,27 @@ def _with_known_words(vectors: Space, word_set: WordSet, policy: Policy) -> list
 
 
 def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> list[Score]:
-    """Score a set with its unknown words composed, and count what is known without them.
+    """Score a set with its unknown words composed, and count what is known without them."""
+    assert isinstance(vectors, WordVectors)
+    own, extended = with_composed_words(vectors, word_set, policy)
+    plain = policy._replace(unknown="skip")
+    scores = _with_known_words(extended, word_set, plain)
+    known = [score.known for score in _with_known_words(own, word_set, plain)] if own else [0] * len(scores)
+    return [
+        score._replace(known=n_known, composed=score.known - n_known, policy=str(policy))
+        for score, n_known in zip(scores, known, strict=True)
+    ]
+
+
+def with_composed_words(
+    vectors: WordVectors, word_set: WordSet, policy: Policy
+) -> tuple[WordVectors | None, WordVectors]:
+    """Return the vectors of the known words of a set, None where there are none, and those with the others composed.
 
     Only analogies and antonyms look at words outside their set, which may answer or be nearer. Which items are known
     depends on the words of the set alone.
     """
-    assert isinstance(vectors, WordVectors)
     words = sorted({form for word in words_of(word_set) for form in (word, word.replace("_", " "))})
-    plain = policy._replace(unknown="skip")
     rows = word_rows(vectors, words, policy)
     composed = [
         form_to_compose(word, policy) for word, row in zip(words, rows.tolist(), strict=True) if row < 0
@@ -184,12 +198,7 @@ def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> l
     known_rows = np.unique(rows[rows >= 0]).tolist()
     own = vectors.restricted(vectors.words[row] for row in known_rows) if known_rows else None
     candidates = vectors if own is None or isinstance(word_set, ASK_ALL_WORDS) else own
-    scores = _with_known_words(candidates.extended(composed), word_set, plain)
-    known = [score.known for score in _with_known_words(own, word_set, plain)] if own else [0] * len(scores)
-    return [
-        score._replace(known=n_known, composed=score.known - n_known, policy=str(policy))
-        for score, n_known in zip(scores, known, strict=True)
-    ]
+    return own, candidates.extended(composed)
 
 
 def score_known(
@@ -283,14 +292,19 @@ def compare(
 ) -> dict[str, list[Score]]:
     """Score several word vectors on the same items: by default, on the words that all of them have."""
     loaded = {name: _limit(vectors, None, max_words) for name, vectors in candidates.items()}
-    common = common_words(list(loaded.values())) if same_words else None
     read, policy = find_word_sets(sets), Policy(case, unknown, seed)
     for name, vectors in loaded.items():
         _check_unknown(vectors, policy, name)
     return {
-        name: score_known(_limit(vectors, common, None), read, policy, name=name if len(loaded) > 1 else "")
-        for name, vectors in loaded.items()
+        name: score_known(vectors, read, policy, name=name if len(loaded) > 1 else "")
+        for name, vectors in (on_common_words(loaded) if same_words else loaded).items()
     }
+
+
+def on_common_words(candidates: Mapping[str, WordVectors]) -> dict[str, WordVectors]:
+    """Return each of some word vectors with the words that all of them have."""
+    common = common_words(list(candidates.values()))
+    return {name: vectors.restricted(common) for name, vectors in candidates.items()}
 
 
 def common_words(candidates: Sequence[WordVectors]) -> list[str]:
@@ -340,20 +354,33 @@ def evaluate_analogies(vectors: Space, questions: AnalogySet, policy: Policy) ->
     accuracy where case and vocabulary agree (it upper-cases both sides and takes 300,000 words unless told
     otherwise).
     """
+    known, points = right_answers(vectors, questions, policy)
+    counts = int(known.sum()), len(known)
+    return [
+        mean_score(
+            questions.name,
+            ("analogy", metric),
+            right[known] if policy.unknown == "skip" else right,
+            counts,
+            policy,
+        )
+        for metric, right in zip(("3CosAdd", "3CosMul"), points, strict=True)
+    ]
+
+
+def right_answers(
+    vectors: Space, questions: AnalogySet, policy: Policy
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return which questions are known (n,), and 1 for those that 3CosAdd and 3CosMul answer rightly (2, n)."""
     if isinstance(vectors, SparseSpace):
         raise TypeError(f"{questions.name} asks for analogies, which need word vectors, not a sparse space")
     rows = row_table(vectors, questions.questions, policy)
-    known = (rows >= 0).all(axis=1)
-    counts = int(known.sum()), len(rows)
-    answers = answer_analogies(vectors, rows[known, :3]) if known.any() else None
-    scores = []
-    for metric in ("3CosAdd", "3CosMul"):
-        points = np.zeros(len(rows))
-        if answers is not None:
-            points[known] = (answers.add_row if metric == "3CosAdd" else answers.mul_row) == rows[known, 3]
-        used = points[known] if policy.unknown == "skip" else points
-        scores.append(mean_score(questions.name, ("analogy", metric), used, counts, policy))
-    return scores
+    known = np.asarray((rows >= 0).all(axis=1))
+    points = np.zeros((2, len(rows)))
+    if known.any():
+        answers = answer_analogies(vectors, rows[known, :3])
+        points[:, known] = [found == rows[known, 3] for found in (answers.add_row, answers.mul_row)]
+    return known, points
 
 
 def answer_analogies(
@@ -397,46 +424,53 @@ def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> li
     A question is known when its word and all its options are. k options that tie for the largest cosine give credit
     1/k to the answer among them.
     """
-    rows = [
-        word_rows(vectors, [question, *options], policy)
-        for question, options in zip(choices.questions, choices.options, strict=True)
-    ]
-    known = np.array([(each >= 0).all() for each in rows], dtype=np.bool_)
-    points = np.array(
-        [choice_credit(vectors, each) if k else 0.0 for each, k in zip(rows, known, strict=True)]
-    )
+    known, points = choice_credits(vectors, choices, policy)
     used = points[known] if policy.unknown == "skip" else points
-    counts = int(known.sum()), len(rows)
-    return [mean_score(choices.name, ("synonym", "accuracy"), used, counts, policy)]
+    return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(known)), policy)]
 
 
-def choice_credit(vectors: Space, rows: NDArray[np.int64]) -> float:
-    """Return the credit for one question, from the rows of its word, its answer and its distractors."""
-    pairs = np.column_stack([np.full_like(rows[1:], rows[0]), rows[1:]])
-    return blocks.choose(vectors.similarities(pairs))
+def choice_credits(
+    vectors: Space, choices: SynonymSet, policy: Policy
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return which questions are known, and the credit for each; 0 for one that is not."""
+    points, known = np.zeros(len(choices.questions)), np.zeros(len(choices.questions), dtype=np.bool_)
+    for place, (question, options) in enumerate(zip(choices.questions, choices.options, strict=True)):
+        rows = word_rows(vectors, [question, *options], policy)
+        known[place] = (rows >= 0).all()
+        if known[place]:
+            pairs = np.column_stack([np.full_like(rows[1:], rows[0]), rows[1:]])
+            points[place] = blocks.choose(vectors.similarities(pairs))
+    return known, points
 
 
-def evaluate_categories(
-    vectors: Space, categories: CategorySet, policy: Policy, *, n_init: int = 10
-) -> list[Score]:
+def evaluate_categories(vectors: Space, categories: CategorySet, policy: Policy) -> list[Score]:
     """Return the purity of k-means clusters of the unit vectors, with as many clusters as known categories.
 
-    scikit-learn's KMeans, the best by inertia of `n_init` seeded starts. On unit vectors its distances
-    order as cosines do, so that this is spherical clustering but for the centers' lengths. The interval is that
-    of the share of words in their cluster's largest category, the clusters as they were found.
+    The interval is that of the share of words in their cluster's largest category, the clusters as they were found.
+    """
+    known, pure = words_in_majority(vectors, categories, policy)
+    counts = int(known.sum()), len(known)
+    return [mean_score(categories.name, ("categorization", "purity"), pure, counts, policy)]
+
+
+def words_in_majority(
+    vectors: Space, categories: CategorySet, policy: Policy
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return which words are known, and 1 for those that count whose category is the largest of their cluster.
+
+    scikit-learn's KMeans, the best by inertia of `KMEANS_STARTS` seeded starts. On unit vectors its distances order as
+    cosines do, so that this is spherical clustering but for the centers' lengths. With one category there is none.
     """
     rows = word_rows(vectors, categories.words, policy)
     known = rows >= 0
     used = known if policy.unknown == "skip" else np.ones_like(known)
     classes = np.unique(np.array(categories.categories)[used], return_inverse=True)[1].astype(np.int64)
-    pure = np.empty(0)
-    if classes.size and classes.max() > 0:
-        kmeans = KMeans(int(classes.max()) + 1, n_init=n_init, random_state=policy.seed)
-        with one_blas_thread():
-            clusters = kmeans.fit_predict(units(vectors, rows[used])).astype(np.int64)
-        pure = blocks.in_majority(clusters, classes).astype(float)
-    counts = int(known.sum()), len(rows)
-    return [mean_score(categories.name, ("categorization", "purity"), pure, counts, policy)]
+    if not classes.size or classes.max() == 0:
+        return known, np.empty(0)
+    kmeans = KMeans(int(classes.max()) + 1, n_init=KMEANS_STARTS, random_state=policy.seed)
+    with one_blas_thread():
+        clusters = kmeans.fit_predict(units(vectors, rows[used])).astype(np.int64)
+    return known, blocks.in_majority(clusters, classes).astype(float)
 
 
 _EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {

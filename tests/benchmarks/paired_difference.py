@@ -15,8 +15,8 @@ import numpy as np
 
 import distembed as de
 from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Policy, known_cosines, row_table, word_rows
-from distembed.evaluation.words import answer_analogies, choice_credit, common_words
+from distembed.evaluation.scoring import Policy, known_cosines, row_table
+from distembed.evaluation.words import choice_credits, common_words, right_answers
 from distembed.evaluation.wordsets import AnalogySet, SimilaritySet, find_word_sets, words_of
 from tests.benchmarks.measures import run_main, tell
 
@@ -41,19 +41,14 @@ def items_of(vectors, word_set):
         rows = row_table(vectors, word_set.pairs, Policy())
         known = (rows >= 0).all(axis=1)
         return np.stack([known_cosines(vectors, rows[known]), word_set.scores[known]])
-    questions = zip(word_set.questions, word_set.options, strict=True)
-    credit = [
-        choice_credit(vectors, word_rows(vectors, [word, *options], Policy())) for word, options in questions
-    ]
-    return np.array([one for one in credit if one >= 0])[None]
+    known, points = choice_credits(vectors, word_set, Policy())
+    return points[known][None]
 
 
 def answers_of(vectors, word_set):
     """Return which questions of known words are answered right, by 3CosAdd and by 3CosMul."""
-    rows = row_table(vectors, word_set.questions, Policy())
-    rows = rows[(rows >= 0).all(axis=1)]
-    answers = answer_analogies(vectors, rows[:, :3])
-    return [(found == rows[:, 3])[None] for found in (answers.add_row, answers.mul_row)]
+    known, points = right_answers(vectors, word_set, Policy())
+    return [right[known][None] for right in points]
 
 
 def statistic(items, draws):

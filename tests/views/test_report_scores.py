@@ -11,14 +11,14 @@ from tests.views.test_report import Outline
 
 
 def set_scores() -> list[Scored]:
-    """Return the scores of a set of one metric, of analogies by two, and of two relations, one of them not judged."""
+    """Return the scores of a set of one metric, of analogies by two, and of three parts, one of them not judged."""
     rows = [
         ("MEN", "similarity", "spearman", 0.7, (0.6, 0.8)),
         ("google", "analogy", "3CosAdd", 0.4, None),
         ("google", "analogy", "3CosMul", 0.5, None),
-        ("bless", "separation", "coord over random", 0.9, None),
-        ("bless", "separation", "hyper over random", 0.6, None),
-        ("bless", "separation", "mero over random", math.nan, None),
+        ("norms", "normed priming", "S1 spearman", 0.9, None),
+        ("norms", "normed priming", "S2 spearman", 0.6, None),
+        ("norms", "normed priming", "S3 spearman", math.nan, None),
     ]
     return [
         Scored(name, task, metric, value, 15, 19, "lower", ends) for name, task, metric, value, ends in rows
@@ -31,7 +31,7 @@ def test_a_line_stands_for_a_set_and_all_scores_are_folded_behind() -> None:
     assert [text in first for text in ("0.700", "0.400", "0.750", "mean of 2", "3CosMul")] == [True] * 4 + [
         False
     ]
-    assert [text in folded for text in ("3CosMul", "coord over random", "0.900")] == [True] * 3
+    assert [text in folded for text in ("3CosMul", "S1 spearman", "0.900")] == [True] * 3
     assert html.index("<svg") < html.index("<table")
     Outline(html)
 

@@ -1,17 +1,19 @@
-"""Lists of word pairs as people have them: columns told by name and content, and a table with cosines."""
+"""Lists of word pairs as people have them: columns told by name and content, and a table of their cosines."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.evaluation.pairs import read_pairs
 from distembed.evaluation.similarity_files import guess_columns
 from distembed.evaluation.wordsets import SimilaritySet, read_word_set
-from distembed.views.pairs import scored_pairs, write_similarities
 from tests.commands import run, succeed
 
 GERMAN = (
@@ -67,48 +69,50 @@ def test_a_list_of_other_columns_is_scored_and_few_items_on_request(vectors: Pat
 
 
 def test_a_list_gets_its_cosines(vectors: Path, tmp_path: Path) -> None:
-    """Its own columns stay, capitals and spaces are looked up in other spellings, and unknown words are named."""
-    (tmp_path / "liste.csv").write_text(GERMAN + "5;New York;katze;3;1;2\n")
-    done = succeed("similarity", vectors, tmp_path / "liste.csv", "--to", tmp_path / "out.csv")
-    assert "word1: Wort A, word2: Wort B, score: Mittelwert\n5 pairs with cosines in " in done.output
-    assert "; 1 pair with a word that has no vector\n" in done.output
-    assert "Spearman's correlation with Mittelwert: " in done.output
+    """Capitals and spaces are looked up in other spellings, and pairs with an unknown word are told."""
+    (tmp_path / "liste.csv").write_text(GERMAN + "5;New York;katze;3;1;2\n", encoding="utf-8")
+    words = ("evaluate", vectors, "--sets", tmp_path / "liste.csv", "--items", tmp_path / "out.csv")
+    assert "5 items in " in succeed(*words).output
     rows = pacsv.read_csv(tmp_path / "out.csv").to_pylist()
-    assert list(rows[0]) == ["Nr", "Wort A", "Wort B", "Mittelwert", "SD", "N", "cosine", "unknown"]
-    cosines = [row["cosine"] for row in rows]
-    np.testing.assert_allclose(cosines[:3], [0.8, 0, 0.6], atol=1e-6)
-    assert cosines[3] is None
-    assert [row["unknown"] for row in rows] == ["", "", "", "Xylophon", ""]
-    assert cosines[4] == pytest.approx(1.4 / 2**0.5)
+    assert list(rows[0]) == ["vectors", "set", "task", "word1", "word2", "value", "score", "known"]
+    assert (rows[0]["set"], rows[0]["task"], rows[0]["word1"], rows[0]["value"]) == (
+        "liste", "similarity", "Hund", 7.2,
+    )  # fmt: skip
+    np.testing.assert_allclose([row["score"] for row in rows[:3]], [0.8, 0, 0.6], atol=1e-6)
+    assert rows[3]["score"] is None
+    assert [row["known"] for row in rows] == [True, True, True, False, True]
+    assert rows[4]["score"] == pytest.approx(1.4 / 2**0.5)
 
 
-def test_columns_may_be_named_and_a_header_may_be_missing(vectors: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("first,second,third,x,y\nbaum,hund,katze,1,2\n")
-    chosen = ("--columns", "word1=second,word2=third,score=y")
-    done = succeed("similarity", vectors, tmp_path / "a.csv", "--to", tmp_path / "o.csv", *chosen)
-    assert "word1: second, word2: third, score: y" in done.output
-    assert pacsv.read_csv(tmp_path / "o.csv")["cosine"].to_pylist() == [pytest.approx(0.8)]
+def test_a_list_without_scores_gets_its_cosines_and_columns_may_be_named(
+    vectors: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("first,second,third\nbaum,hund,katze\nx,katze,Xylophon\n")
+    words = ("evaluate", vectors, "--sets", tmp_path / "a.csv", "--columns")
+    to = ("--items", tmp_path / "o.parquet")
+    done = succeed(*words, "word1=second,word2=third", *to)
+    assert re.search(r"a +similarity +spearman +- +1/2", done.output)
+    rows = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert [(row["word1"], row["known"]) for row in rows] == [("hund", True), ("katze", False)]
+    assert rows[0]["score"] == pytest.approx(0.8)
+    assert rows[0]["value"] is None
+    for columns, message in (
+        ("word1=z", "--columns word1=z: there is no z among first, second"),
+        ("word9=first", "there is no word9 among word1, word2, score"),
+        ("first", "--columns takes ROLE=NAME, as word1=stimulus, and not 'first'"),
+        ("word1=first,word2=first", "both words are taken from the column 'first': give --columns word1="),
+        ("word1=second,word2=third", "a.csv has no column that is surely the score: give --columns score="),
+    ):
+        assert message in run(*words, columns, *(() if "third" in columns else to)).stderr
+    odt = run(*words, "word1=second,word2=third", "--items", tmp_path / "o.odt")
+    assert "o.odt cannot be detected from its name: end it in .csv, .tsv or .parquet" in odt.stderr
+
+
+def test_a_list_without_a_header_is_read(tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_text("hund\tkatze\t3\nbaum\tkatze\t4\n")
-    succeed("similarity", vectors, tmp_path / "b.tsv", "--to", tmp_path / "o.csv")
-    cosines = pacsv.read_csv(tmp_path / "o.csv")["cosine"].to_pylist()
-    assert cosines == [pytest.approx(0.8), pytest.approx(0.6)]
-    options = ("--to", tmp_path / "o.csv", "--columns")
-    done = run("similarity", vectors, tmp_path / "a.csv", *options, "word1=z")
-    assert "--columns word1=z: there is no z among first, second" in done.stderr
-    done = run("similarity", vectors, tmp_path / "a.csv", *options, "word9=x")
-    assert "there is no word9 among word1, word2, score" in done.stderr
-    done = run("similarity", vectors, tmp_path / "a.csv", *options, "first")
-    assert "--columns takes ROLE=NAME, as word1=stimulus, and not 'first'" in done.stderr
-    (tmp_path / "c.csv").write_text(
-        "cue,answer,count1,count2\nhund,baum,1,2\n"
-    )  # as `similarity` of a job writes it
-    assert (
-        "word1: cue, word2: answer" in succeed("similarity", vectors, tmp_path / "c.csv", *options[:2]).output
-    )
-    done = run("similarity", vectors, tmp_path / "c.csv", *options, "word1=answer")
-    assert (
-        "both words are taken from the column 'answer': give --columns word1=NAME,word2=NAME" in done.stderr
-    )
+    found = read_pairs(str(tmp_path / "b.tsv"), {"word1": "word1"})
+    assert found.pairs == [("hund", "katze"), ("baum", "katze")]
+    assert found.scores.tolist() == [3, 4]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +135,4 @@ def test_a_list_without_scores_is_no_set(
 ) -> None:
     (tmp_path / "p.csv").write_text(rows.replace(" ", ","))
     with pytest.raises(ValueError, match=message):
-        scored_pairs(str(tmp_path / "p.csv"), score)
-    with pytest.raises(
-        ValueError, match=r"the format of p\.odt cannot be detected from its name: end it in \.csv"
-    ):
-        write_similarities("v.txt", str(tmp_path / "p.csv"), "p.odt", {})
+        read_pairs(str(tmp_path / "p.csv"), score)
