@@ -14,6 +14,7 @@ import click
 
 from distembed.datasets.catalog import missing_advice
 from distembed.files import NO_CREDENTIALS, PARTIAL
+from distembed.formats.names import FormatError
 from distembed.job.model import JobError, StoppedError
 from distembed.job.terminal import shown, write
 from distembed.storage.schema import LockedError
@@ -63,7 +64,7 @@ def ending(error: BaseException) -> tuple[str, int]:
     """Return the sentence and the exit code with which an error, or an interrupt, ends a command."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return STOPPED_TEXT, STOPPED
-    if isinstance(error, JobError):
+    if isinstance(error, JobError | FormatError):
         return str(error), USAGE
     text = _sentence(error)
     if isinstance(error, FileNotFoundError) and (command := missing_advice(text)):

@@ -8,6 +8,7 @@ import click
 
 from distembed.cli.command_line import PLACE, command, target
 from distembed.cli.jobs import terminal_reporter
+from distembed.formats.names import unknown_format
 from distembed.job.model import Job, JobError
 from distembed.job.opening import open_job
 from distembed.job.terminal import shown, write
@@ -90,7 +91,7 @@ def tune(
     """
     chosen = table_format(target) if target else None
     if target and chosen in (None, "npy"):
-        raise JobError(f"the table cannot be written to {target}: end it in .csv, .tsv or .parquet")
+        raise unknown_format(target, (".csv", ".tsv", ".parquet"))
     if collect and not target:
         raise JobError("--collect writes a table: name its file with --to")
 

@@ -21,6 +21,7 @@ from distembed.evaluation.sentence_files import find_sentence_sets, with_word_se
 from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import case_advice
 from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
+from distembed.formats.names import unknown_format
 from distembed.job.model import locate
 from distembed.job.opening import load_vectors, names_of, parse_source
 from distembed.job.tables import Piece, Table, neighbors_table
@@ -253,9 +254,7 @@ def _known(model: WordVectors, word: str) -> str:
 def format_of(target: str) -> TableFormat:
     """Return the format of a table by the end of its name."""
     if (found := table_format(target)) is None:
-        raise ValueError(
-            f"the format of {target} cannot be detected from its name: end it in .csv, .tsv or .parquet"
-        )
+        raise unknown_format(target, (".csv", ".tsv", ".parquet"))
     return found
 
 

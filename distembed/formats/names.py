@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from posixpath import splitext
 from typing import Literal
+
+from distembed.spelling import did_you_mean
 
 COMPRESSIONS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 """The ends of the names of compressed files, in lower case, and what a reader calls each."""
@@ -77,6 +80,17 @@ def suffix_of(name: str) -> str:
 def _extension(name: str) -> str:
     # A `PurePath` of each name is a sixth of the time in which a corpus of 100,000 files is planned.
     return splitext(name.rstrip("/"))[1].lower()
+
+
+class FormatError(ValueError):
+    """A file is to be written, and the end of its name tells no format."""
+
+
+def unknown_format(name: str, ends: Sequence[str], *, more: str = "") -> FormatError:
+    """Return the error of a file whose name has none of the ends that tell a format; it names the nearest, or all."""
+    every = f"end it in {', '.join(ends[:-1])} or {ends[-1]}{more}"
+    advice = did_you_mean(suffix_of(name), ends, otherwise=every)
+    return FormatError(f"the format of {name} cannot be detected from its name: {advice}")
 
 
 def vector_format(name: str) -> VectorFormat | None:

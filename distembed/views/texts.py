@@ -23,6 +23,7 @@ from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, rows_in_words, without_words
 from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
 from distembed.files import naming_a_full_disk
+from distembed.formats.names import unknown_format
 from distembed.formats.parquet import ParquetFile
 from distembed.formats.streams import check_folder
 from distembed.job.inputs import stamps_at
@@ -195,10 +196,7 @@ def summary_line(total: Summary, encoder: TextEncoder) -> str:
 def _ending(target: str) -> str:
     found = "zarr" if target.rstrip("/").endswith(".zarr") else table_format(target)
     if found is None:
-        raise ValueError(
-            f"the format of {target} cannot be detected from its name: end it in .parquet, .zarr, "
-            f"{', '.join(f'.{name}' for name in TABLE_FORMATS if name != 'parquet')}"
-        )
+        raise unknown_format(target, [*(f".{name}" for name in TABLE_FORMATS), ".zarr"])
     return found
 
 

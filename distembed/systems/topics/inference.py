@@ -19,6 +19,7 @@ from distembed.execution import compute
 from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import column_shares, topic_shares
+from distembed.formats.names import unknown_format
 from distembed.job.tables import Numbers, Piece, Table, paired, rows_of_blocks
 from distembed.stages import corpus as corpus_stages
 from distembed.stages.corpus_sections import corpus_of
@@ -48,9 +49,7 @@ def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
         )
     chosen = table_format(texts.target)
     if chosen is None:
-        raise ValueError(
-            f"the format of {texts.target} cannot be detected from its name: end it in .parquet, .csv, .tsv or .npy"
-        )
+        raise unknown_format(texts.target, (".parquet", ".csv", ".tsv", ".npy"))
     with inferred_table(job, workspace, texts.paths) as table:
         write_table(texts.target, table, format=chosen)
         return f"{table.contents} in {texts.target}"

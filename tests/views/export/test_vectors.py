@@ -101,7 +101,10 @@ def test_vectors_and_neighbors_as_tables(file: Path, tmp_path: Path) -> None:
     assert [row["rank"] for row in near] == [1, 2, 1, 2]
     assert [row["neighbor"] for row in near[:2]] == [word for word, _ in vectors.most_similar("king", n=2)]
     code, said = distembed("neighbors", file, "king", "--to", tmp_path / "n.docx")
-    assert "n.docx cannot be detected from its name: end it in .csv, .tsv or .parquet" in said
+    assert (code, "n.docx cannot be detected from its name: end it in .csv, .tsv or .parquet" in said) == (
+        2,
+        True,
+    )
 
 
 def test_the_loss_of_words_that_are_left_out_is_a_median() -> None:
