@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import chain, zip_longest
@@ -184,10 +184,17 @@ def as_json(explanation: Explanation) -> str:
 
 def as_page(explanation: Explanation) -> str:
     """Return an explanation as one HTML page."""
+    nothing = paragraph("No passage was found.")
     tables = [
         table(one.title, one.rows, caption=one.caption, formats=_formats(one)) for one in explanation.tables
     ]
-    passages = [_passages_section(group) for group in explanation.passages]
+    passages = [
+        Section(
+            group.title,
+            f"<ul>{items}</ul>" if (items := "".join(map(passage_item, group.lines))) else nothing,
+        )
+        for group in explanation.passages
+    ]
     return render_report(explanation.title, " ".join(explanation.sentences), [*tables, *passages])
 
 
@@ -237,18 +244,13 @@ def _line(passage: Passage) -> str:
     return f"  {' '.join(words)}  ({passage.title or passage.document})"
 
 
-def _passages_section(group: Passages) -> Section:
-    lines = [
-        f"<li>{' '.join(_word(passage, place) for place in range(len(passage.words)))} "
-        f"<small>{escaped(passage.title or passage.document)}</small></li>"
-        for passage in group.lines
-    ]
-    return Section(group.title, f"<ul>{''.join(lines)}</ul>" if lines else paragraph("No passage was found."))
-
-
-def _word(passage: Passage, place: int) -> str:
-    word = marked(passage.words[place])
-    return f"<b>{word}</b>" if place in passage.marked else word
+def passage_item(passage: Passage) -> str:
+    """Return a passage as an item of an HTML list, the words that were looked for in bold, with its document."""
+    words = (
+        f"<b>{marked(word)}</b>" if place in passage.marked else marked(word)
+        for place, word in enumerate(passage.words)
+    )
+    return f"<li>{' '.join(words)} <small>{escaped(passage.title or passage.document)}</small></li>"
 
 
 CONTEXTS_SEARCHED = 5
@@ -292,24 +294,20 @@ def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explana
     )
     counts = WordCounts.of(workspace, vectors)
     passages, remark = _passages(workspace, found, window, asked.n_passages)
-    sentences = [*_sentences(found), *counts.remarks(first, second), remark]
+    half = f"; half of it is reached by the {found.n_half:,} largest" if found.n_half > 1 else ""
+    terms = f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word{half}."
+    sentences = [terms, *counts.remarks(first, second), remark]
     return Explanation(
         f"{first} and {second}: cosine {found.cosine:.3f}",
         [sentence for sentence in sentences if sentence],
-        _facts(found),
+        {
+            **found._asdict(),
+            "raising": [one._asdict() for one in found.raising],
+            "lowering": [one._asdict() for one in found.lowering],
+        },
         [_table(found, counts)],
         passages,
     )
-
-
-def _facts(found: SimilarityExplanation) -> dict[str, Any]:
-    terms = {name: [one._asdict() for one in getattr(found, name)] for name in ("raising", "lowering")}
-    return {**found._asdict(), **terms}
-
-
-def _sentences(found: SimilarityExplanation) -> Iterator[str]:
-    half = f"; half of it is reached by the {found.n_half:,} largest" if found.n_half > 1 else ""
-    yield f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word{half}."
 
 
 class WordCounts(NamedTuple):

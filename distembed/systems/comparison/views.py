@@ -18,6 +18,7 @@ from distembed.systems.comparison.changes import TABLES, UNJUDGED, Changes
 from distembed.systems.comparison.job import ComparisonJob
 from distembed.systems.comparison.stages import stages
 from distembed.views import report
+from distembed.views.explain import passage_item
 from distembed.views.report.page import Section, escaped, marked
 
 __all__ = ["TABLES", "closing_text", "page"]
@@ -237,17 +238,9 @@ def _side(found: Changes, chosen: Shown, word: int, part: str) -> str:
         [f"near: {', '.join(marked(other) for other, _ in near)}"] if near else ["too rare for neighbors"]
     )
     lines += [f"own contexts: {', '.join(map(marked, contexts))}"] if contexts else []
-    passages = "".join(_passage(one) for one in chosen.passages.get(name, {}).get(part, []))
+    passages = "".join(passage_item(one) for one in chosen.passages.get(name, {}).get(part, []))
     listed = f"<ul>{passages}</ul>" if passages else ""
     return f"<p><b>{escaped(part)}</b>: {'; '.join(lines)}</p>{listed}"
-
-
-def _passage(passage: Passage) -> str:
-    words = [
-        f"<b>{marked(word)}</b>" if place in passage.marked else marked(word)
-        for place, word in enumerate(passage.words)
-    ]
-    return f"<li>{' '.join(words)} <small>{escaped(passage.title or passage.document)}</small></li>"
 
 
 def _noise(found: Changes) -> Section:
