@@ -15,7 +15,6 @@ from distembed.formats.encodings import (
     HEAD_BYTES,
     ONE_BYTE,
     Guess,
-    declared_encoding,
     guess_encoding,
     is_binary,
     is_utf8,
@@ -57,10 +56,8 @@ def asked_encoding(url: str, encodings: Encodings) -> str:
     return next((e for pattern, e in encodings if fnmatch(url, pattern) or fnmatch(name, pattern)), "auto")
 
 
-def with_encoding(partition: Partition, encodings: Encodings, *, is_guessed: bool = False) -> Partition:
+def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
     """Return a partition of text with the encoding that was asked for, or that its beginning shows.
-
-    Text whose format is guessed becomes HTML where it begins as a page does.
 
     Raises
     ------
@@ -70,8 +67,6 @@ def with_encoding(partition: Partition, encodings: Encodings, *, is_guessed: boo
     data = read_beginning(partition)
     head = sniffed(data, partition.url)
     check_is_text(partition, head)
-    if is_guessed and head.is_html and partition.format == "text":
-        partition = replace(partition, format="html")
     encoding = asked_encoding(partition.url, encodings)
     if encoding == "auto":
         if is_binary(data):
@@ -80,8 +75,6 @@ def with_encoding(partition: Partition, encodings: Encodings, *, is_guessed: boo
                 f"{option_text(partition.section, 'encoding')}."
             )
         encoding = head.encoding
-        if partition.format == "html" and encoding == ONE_BYTE:
-            encoding = declared_encoding(data) or encoding
         if encoding == ONE_BYTE and partition.errors == "replace":
             encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8
     check_line_ends(partition, data.decode(encoding, "replace"))
@@ -93,8 +86,8 @@ def with_encoding(partition: Partition, encodings: Encodings, *, is_guessed: boo
 
 
 def _check_decodes(partition: Partition, data: bytes) -> None:
-    """Check that the beginning of text or HTML, which is left out as a whole if at all, is in its encoding."""
-    if partition.format not in ("text", "html") or partition.errors != "strict":
+    """Check that the beginning of text, which is left out as a whole if at all, is in its encoding."""
+    if partition.format != "text" or partition.errors != "strict":
         return
     try:
         codecs.getincrementaldecoder(partition.encoding)("strict").decode(data)
@@ -105,14 +98,14 @@ def _check_decodes(partition: Partition, data: bytes) -> None:
 
 
 def check_is_text(partition: Partition, head: Head) -> None:
-    """Check that a file is no archive, and none of the other files that `sniffed` tells from text, unless it is HTML.
+    """Check that a file is no archive, and none of the other files that `sniffed` tells from text.
 
     Raises
     ------
     CorpusError
         If it is; the message says how to get its text.
     """
-    if head.what and not head.is_html:
+    if head.what:
         raise CorpusError(f"{partition.url} is {head.what}, not text: {head.remedy}.")
 
 

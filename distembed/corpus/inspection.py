@@ -24,7 +24,6 @@ FORMAT_NAMES = {
     "csv": "CSV",
     "tsv": "TSV",
     "parquet": "Parquet",
-    "html": "HTML",
 }
 
 BEGINNING_BYTES = 1 << 16

@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 from distembed.corpus.document_columns import DOCUMENTS_SCHEMA, document_heads, documents_schema
 from distembed.corpus.documents import Span, batched, json_spans, read_parquet, row_spans
 from distembed.corpus.errors import BadRecord, CorpusError
-from distembed.corpus.html import html_spans
 from distembed.corpus.mediawiki import page_spans
 from distembed.corpus.streams import Batch, Partition, Progress, Scanner
 from distembed.corpus.text import read_text
@@ -53,7 +52,6 @@ SPANS: dict[str, Callable[[Partition, Progress], Iterator[Span]]] = {
     "tsv": row_spans,
     "mediawiki": page_spans,
     "jsonl": json_spans,
-    "html": html_spans,
 }
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "text": read_text,

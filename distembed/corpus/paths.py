@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from distembed.files import depth_told, failures_told
-from distembed.formats.names import TEXT_FORMATS, compression_of, suffix_of
+from distembed.formats.names import TEXT_FORMATS, suffix_of
 from distembed.urls import check_regular, url_to_fs
 
-Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet", "html"]
+Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)[1:]
 OF_WIKIPEDIA = ".xml-p"
 """What stands in Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242."""
@@ -122,11 +122,6 @@ def has_known_extension(url: str) -> bool:
 def format_of(url: str) -> str:
     """Return the format that the name of a file suggests, with or without the extension of a compression."""
     return TEXT_FORMATS.get(suffix_of(url), "mediawiki" if OF_WIKIPEDIA in url else "text")
-
-
-def compression_in(url: str) -> str:
-    """Return how a file is unpacked to text: by the extension of a compression, or as the sheet of a workbook."""
-    return "xlsx" if suffix_of(url) == ".xlsx" else compression_of(url)
 
 
 def check_file_name(path: str) -> None:

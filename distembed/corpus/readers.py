@@ -36,7 +36,6 @@ from distembed.corpus.paths import (
     FORMATS,
     Format,
     FoundFile,
-    compression_in,
     find_files,
     format_of,
     name_files,
@@ -49,6 +48,7 @@ from distembed.execution import compute, delayed
 from distembed.files import failures_told
 from distembed.formats.encodings import is_utf8
 from distembed.formats.heads import sniffed
+from distembed.formats.names import compression_of
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 
@@ -272,10 +272,9 @@ def read_corpus(
         Files, folders, globs or fsspec URLs. The files of a folder or a glob come in the order of their names.
         A folder stands for the files in it and in its folders, without hidden ones. A column of a data frame holds a
         document in each cell, whose id is its index; of the options, tokenizer, partition_bytes and scratch count.
-    format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet", "html"}
+    format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
-        .zst). A file with an unknown extension is read as text, or as HTML where it begins as a page does. A page is
-        one document: its text without markup, with its path as id.
+        .zst). A file with an unknown extension is read as text.
     tokenizer : Tokenizer, optional
         How text becomes tokens; by default ``Tokenizer()``.
     partition_bytes : int
@@ -491,7 +490,7 @@ def plan_file(
     """Return the partitions of one file."""
     url, size, _, path = file
     kind = format_of(url) if template.format == "auto" else template.format
-    compression = compression_in(url)
+    compression = compression_of(url)
     partition = replace(
         template,
         url=url,
@@ -509,8 +508,7 @@ def plan_file(
         partition = with_head(partition)
         is_divisible = partition.layout == "pages" and compression in {"", "bz2"}
     else:
-        partition = with_encoding(partition, encodings, is_guessed=template.format == "auto")
-        kind = partition.format
+        partition = with_encoding(partition, encodings)
         is_whole = kind in ("csv", "tsv") or partition.is_one_document
         is_divisible = not compression and is_utf8(partition.encoding) and not is_whole
     if kind in ("csv", "tsv"):

@@ -44,12 +44,12 @@ class Partition:
     url: str
     """The file."""
     format: str
-    """The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv", "parquet" or "html"."""
+    """The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv" or "parquet"."""
     start: int = 0
     stop: int | None = None
     """The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the file."""
     compression: str = ""
-    """"", "bz2", "gz", "xz", "zst", or "xlsx" for a workbook that is read as CSV."""
+    """"", "bz2", "gz", "xz" or "zst"."""
     encoding: str = "utf-8"
     errors: str = "strict"
     """The text's encoding, and what happens to bytes that do not decode: "strict" or "replace"."""
@@ -100,7 +100,7 @@ class Partition:
     @property
     def is_one_document(self) -> bool:
         """Whether the file is one document."""
-        return self.format == "html" or (self.format == "text" and self.layout == "file")
+        return self.format == "text" and self.layout == "file"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -124,24 +124,6 @@ def guess_encoding(head: bytes) -> Guess | None:
 SHOWN_CHARACTERS = 30
 
 
-CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-CHARSET_BYTES = 4096
-"""A page declares its encoding in its first bytes, if it does."""
-
-
-def declared_encoding(head: bytes) -> str | None:
-    """Return the encoding that a page declares; None where it declares none that Python knows.
-
-    Examples
-    --------
-    >>> from distembed.formats.encodings import declared_encoding
-    >>> declared_encoding(b'<html><meta charset="ISO-8859-2">')
-    'iso8859-2'
-    """
-    found = CHARSET.search(head[:CHARSET_BYTES])
-    return text_encoding(found[1].decode()) if found else None
-
-
 NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 """Codecs of Python that read text, and are no encoding of a file."""
 

@@ -7,13 +7,16 @@ import tarfile
 from typing import NamedTuple
 
 from distembed.formats.encodings import detect_encoding
-from distembed.formats.names import compression_of
+from distembed.formats.names import compression_of, suffix_of
 
 _RENAME = "save it as plain text, or give it the extension of its format"
-_UNZIP = ("a ZIP archive or an office document", "unpack it (unzip FILE), or save it as plain text")
+_UNZIP = ("a ZIP archive or an office document", "unpack it (unzip FILE), or save it as plain text or CSV")
 _TAR = ("a tar archive", "unpack it (tar -xf FILE), and give the folder with its files")
-_HTML = ("an HTML page", "give the file that the page leads to, or save its text as plain text")
-OLD_OFFICE = ("an old office document", "save it as plain text")
+_HTML = (
+    "an HTML page",
+    "give the file that the page leads to, or the texts of pages as JSON lines (trafilatura --json)",
+)
+OLD_OFFICE = ("an old office document", "save it as plain text or CSV")
 BEGINNINGS = {
     b"%PDF": ("a PDF file", "save it as plain text (pdftotext FILE)"),
     b"PK\x03\x04": _UNZIP,
@@ -40,6 +43,7 @@ WORKBOOKS = (_UNZIP[0], OLD_OFFICE[0])
 PACKED_TAR = (".tgz", ".tbz", ".tbz2", ".txz", ".tzst")
 """How the names of tar archives end that say nothing else of their compression."""
 
+HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
@@ -57,11 +61,6 @@ class Head(NamedTuple):
     what: str
     remedy: str
     encoding: str
-
-    @property
-    def is_html(self) -> bool:
-        """Return whether it is a page of markup, which can be read as text although it is seldom meant to be."""
-        return self.what == _HTML[0]
 
 
 def sniffed(data: bytes, name: str) -> Head:
@@ -85,7 +84,7 @@ def sniffed(data: bytes, name: str) -> Head:
     found = next((meaning for begin, meaning in BEGINNINGS.items() if data.startswith(begin)), ("", ""))
     if is_tar(data) or (found[0] and name.lower().endswith(PACKED_TAR)):
         found = _TAR
-    elif HTML.match(data):
+    elif HTML.match(data) or suffix_of(name) in HTML_SUFFIXES:
         found = _HTML
     return Head(compression_of(name), *found, detect_encoding(data))
 

@@ -21,12 +21,8 @@ TEXT_FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
-    ".xlsx": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
 }
 """The formats of a corpus by the extensions of its files."""
 

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from distembed.files import is_store_failure
-from distembed.formats.workbooks import WorkbookError, read_sheet
 from distembed.urls import check_regular, url_to_fs
 
 READ_BYTES = 1 << 18
@@ -84,9 +83,6 @@ class Packed:
         if self._compression == "zst":
             yield from ((data, 0) for data in self._zst_pieces())
             return
-        if self._compression == "xlsx":
-            yield self._sheet(), 0
-            return
         consumed, data = 0, self._read()
         if not data:
             raise self._error_kind(
@@ -106,15 +102,6 @@ class Packed:
             consumed -= len(data)
             data, n_padding = self._without_padding(data)
             consumed += n_padding
-
-    def _sheet(self) -> bytes:
-        """Return the rows of a workbook as comma-separated text."""
-        try:
-            found = read_sheet(self._raw, self._name)
-        except WorkbookError as error:
-            raise self._error_kind(str(error)) from error
-        self.n_read = self._raw.tell()
-        return found.text
 
     def _read(self) -> bytes:
         data = self._raw.read(READ_BYTES)

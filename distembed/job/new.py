@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distembed.corpus.heads import with_encoding
-from distembed.corpus.paths import compression_in, format_of, is_hidden
+from distembed.corpus.paths import format_of, is_hidden
 from distembed.corpus.streams import Partition
 from distembed.display import plural
 from distembed.files import damage_told, replacing
 from distembed.formats.delimiters import delimiter_of, separated
 from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
 from distembed.formats.heads import sniffed
-from distembed.formats.names import HDF5_SUFFIXES, MATRIX_KINDS, suffix_of
+from distembed.formats.names import HDF5_SUFFIXES, MATRIX_KINDS, compression_of, suffix_of
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.streams import reading
 from distembed.formats.workbooks import SUFFIXES, read_sheet
@@ -154,7 +154,7 @@ def _refuse_unreadable(file: str, *, is_text: bool) -> None:
     """Refuse a file that no job can read, by its beginning."""
     kind = format_of(file)
     if is_text and kind not in ("mediawiki", "parquet"):
-        with_encoding(Partition(file, kind, compression=compression_in(file), section="corpus"), ())
+        with_encoding(Partition(file, kind, compression=compression_of(file), section="corpus"), ())
     elif suffix_of(file) == ".bin":
         WordVectors.load(file, max_words=1)
     elif kind == "text" and not is_text and suffix_of(file) not in MATRIX_KINDS:
@@ -217,11 +217,7 @@ def text_layout(sample: Sample) -> dict[str, Any]:
 
 def sample_of(path: str) -> Sample:
     """Return the beginning of a text file in the encoding that it seems to have."""
-    if compression_in(path) == "xlsx":
-        with opened(path, "rb") as file:
-            data = read_sheet(file, path).text
-    else:
-        data = _beginning_of(path, SAMPLE_BYTES + 1)
+    data = _beginning_of(path, SAMPLE_BYTES + 1)
     encoding = detect_encoding(data[:HEAD_BYTES])
     text = decoded(data[:SAMPLE_BYTES], encoding, errors="replace")
     return Sample(text, encoding, is_whole=len(data) <= SAMPLE_BYTES)
@@ -233,7 +229,10 @@ def word_counts(sample: Sample) -> Counter[str]:
 
 
 def records_of(path: str) -> Records:
-    """Return the first values of each field of JSON lines, Parquet, CSV or TSV; nothing of other files."""
+    """Return the first values of each field of JSON lines, Parquet, CSV, TSV or a workbook; nothing of other files."""
+    if suffix_of(path) in SUFFIXES:
+        with opened(path, "rb") as file:
+            return _of_csv(decoded(read_sheet(file, path).text), path)
     kind = format_of(path)
     if kind == "parquet":
         with damage_told(path, JobError, "a Parquet file"), opened(path, "rb") as file:

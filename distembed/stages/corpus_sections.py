@@ -55,8 +55,8 @@ READ_OF_FORMATS = (
     Only(
         ("encoding",),
         "formats",
-        ("text", "jsonl", "csv", "tsv", "html"),
-        "text, JSON lines, CSV, TSV or HTML",
+        ("text", "jsonl", "csv", "tsv"),
+        "text, JSON lines, CSV or TSV",
     ),
     Only(
         ("text_field", "id_field", "title_field", "label_field", "carry_fields"),

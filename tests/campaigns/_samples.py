@@ -147,13 +147,6 @@ def corpora() -> Iterable[tuple[str, Sample]]:
     yield "lines.jsonl", Sample(lines, read_records)
     yield "table.csv", Sample(table, read_records)
     yield "table.tsv", Sample(b"id\tlabel\ttext\n1\ta\tsea and shore\n2\tb\ttide\n", read_records)
-    yield (
-        "page.html",
-        Sample(
-            b"<html><head><meta charset=utf-8><title>Sea</title></head><body><p>A <b>sea</b> &amp; &#228;<!-- x -->",
-            read_documents,
-        ),
-    )
     yield "text.txt", Sample(text, read_documents)
     yield "latin.txt", Sample(text.decode().encode("latin-1"), read_documents)
     yield "wide.txt", Sample(text.decode().encode("utf-16"), read_documents)

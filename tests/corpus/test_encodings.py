@@ -117,7 +117,8 @@ def test_text_that_is_not_in_its_encoding_is_refused_or_left_out(tmp_path):
 
 BINARY = "holds binary data, not text: name files of text"
 NO_TEXT = {
-    "a.xlsx": (b"PK\x03\x04", "cannot be read as a workbook"),
+    "a.xlsx": (b"PK\x03\x04", r"office document, not text: unpack it \(unzip FILE\), or save it as .* CSV"),
+    "a.html": (b"<p>a part of a page", r"is an HTML page, not text: .* as JSON lines \(trafilatura --json\)"),
     "brief.txt": (b"%PDF-1.7 ...", "is a PDF file, not text: save it as plain text"),
     "a.docx": (b"PK\x03\x04 words that look like text\n", r"\(unzip FILE\)"),
     "b.zip": (b"PK\x05\x06 words that look like text\n", r"\(unzip FILE\)"),

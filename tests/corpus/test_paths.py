@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from distembed.corpus import CorpusError, read_corpus
+from distembed.corpus.inspection import inspect_corpus
 
 
 @pytest.fixture
@@ -50,3 +52,33 @@ def test_all_files_that_cannot_be_read_are_named_at_once_or_left_out(folder: Pat
         assert names(folder, bad_records="skip") == ["b.txt", "a.txt"]
     with pytest.raises(CorpusError, match="is empty"):
         read_corpus([folder / "c.txt"], bad_records="skip")
+
+
+def mess(folder: Path) -> Path:
+    """Write a folder of texts, a page, files without a known extension, an archive, and a damaged text."""
+    folder.mkdir()
+    for name in ("a.txt", "run.log", "old.log", "README"):
+        (folder / name).write_text("a line of text\n")
+    (folder / "page.html").write_text("<!doctype html><p>Ships sail.")
+    with tarfile.open(folder / "b.tar.gz", "w:gz") as archive:
+        archive.add(folder / "a.txt", "a.txt")
+    (folder / "bad.txt").write_bytes("äöü".encode() * 9 + b"\xff\n")
+    return folder
+
+
+def test_files_are_listed_by_kind_and_count(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"b\.tar\.gz is a tar archive, not text: unpack it"):
+        read_corpus(mess(tmp_path / "mess"))
+    found = inspect_corpus(read_corpus(tmp_path / "mess", bad_records="skip", section="corpus"))
+    assert "files: 4 text" in found
+    [unknown] = [note for note in found if "no known extension" in note]
+    assert unknown.endswith("): 2 .log (old.log, run.log), 1 without extension (README)")
+
+
+def test_files_left_out_are_listed_with_the_reason(tmp_path: Path) -> None:
+    """An archive, a page, and a text whose beginning does not decode; the others are read."""
+    corpus = read_corpus(mess(tmp_path / "mess"), bad_records="skip", section="corpus")
+    names = [record.file.rpartition("/")[2] for record in corpus.refused]
+    assert names == ["b.tar.gz", "bad.txt", "page.html"]
+    assert "byte 0xff at offset 54" in corpus.refused[1].reason
+    assert corpus.tokenize().n_documents == 4

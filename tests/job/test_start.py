@@ -220,18 +220,18 @@ def test_no_job_is_written_for_what_a_method_lacks(
     assert not Path("a.toml").exists()
 
 
-def test_the_answers_of_a_workbook_are_found(tmp_path: Path) -> None:
+def test_a_workbook_is_a_table_and_no_text(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
-    for row in [
-        ["Respondent ID", "Answer"],
-        *([number, "We saw the lake and the town."] for number in range(9)),
-    ]:
+    for row in [["price", "company"], *([number, f"company {number}"] for number in range(9))]:
         book.active.append(row)
     book.save(tmp_path / "survey.xlsx")
-    succeed("new", "topics", tmp_path / "survey.xlsx", "--to", tmp_path / "a.toml")
-    corpus = load_job(tmp_path / "a.toml").corpus
-    assert (corpus.id_field, corpus.text_field) == ("Respondent ID", "Answer")
-    assert "about 9 documents" in succeed("plan", tmp_path / "a.toml").output
+    (tmp_path / "known.vec").write_text("company_1 1 0\ncompany_2 0 1\n")
+    files = (tmp_path / "survey.xlsx", tmp_path / "known.vec")
+    succeed("new", "imputation", *files, "--to", tmp_path / "a.toml")
+    assert load_job(tmp_path / "a.toml").domain.name_column == "company"
+    done = run("new", "topics", tmp_path / "survey.xlsx", "--to", tmp_path / "b.toml")
+    assert done.exit_code == 2
+    assert "is a ZIP archive or an office document, not text: unpack it" in done.output
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
