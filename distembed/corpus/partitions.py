@@ -16,9 +16,6 @@ several ids, and its counts have to be added.
     counted in two rows of the same word.
 ``<partition>.documents``
     Columns id, title, label (or null) and n_tokens (int64), and the columns that the source of the documents gives.
-``<partition>.skipped``
-    Columns file, place and reason, a row for each of the first `LISTED_RECORDS` bad records; the file exists only if
-    there are any.
 """
 
 from __future__ import annotations
@@ -67,9 +64,9 @@ DOCUMENTS_HELD = 1 << 14
 DICTIONARY_WORDS = 3 << 18
 # Documents and words of a partition have numbers of four bytes.
 LARGEST_ID = 2**31 - 1
-# Bad records that are listed, of a partition and of a corpus, and characters of the reason of each. All are counted.
-LISTED_RECORDS = 10_000
-LISTED_CHARACTERS = 500
+# Bad records that are named, of a partition and of a corpus, and characters of the reason of each. All are counted.
+NAMED_RECORDS = 20
+NAMED_CHARACTERS = 500
 KINDS = ("tokens", "words", "documents")
 
 TOKENS_SCHEMA = pa.schema(
@@ -79,13 +76,7 @@ TOKENS_SCHEMA = pa.schema(
     ]
 )
 WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("document_count", pa.int64())])
-SKIPPED_SCHEMA = pa.schema([(name, pa.string()) for name in BadRecord._fields])
-SCHEMAS = {
-    "tokens": TOKENS_SCHEMA,
-    "words": WORDS_SCHEMA,
-    "documents": DOCUMENTS_SCHEMA,
-    "skipped": SKIPPED_SCHEMA,
-}
+SCHEMAS = {"tokens": TOKENS_SCHEMA, "words": WORDS_SCHEMA, "documents": DOCUMENTS_SCHEMA}
 
 
 class PartitionSummary(NamedTuple):
@@ -116,6 +107,8 @@ class PartitionSummary(NamedTuple):
     """Records that could not be read."""
     n_without_metadata: int = 0
     """Documents without a row in the table of metadata."""
+    bad_records: tuple[BadRecord, ...] = ()
+    """The first records that could not be read."""
 
 
 class TokenBatch(NamedTuple):
@@ -178,9 +171,15 @@ def tokenize_partition(
     """
     bundle = (partition,) if isinstance(partition, Partition) else partition
     words = scanner(tokenizer, errors=bundle[0].errors, section=bundle[0].section)
+    bad: list[BadRecord] = []
+
+    def note(record: BadRecord) -> None:
+        if len(bad) < NAMED_RECORDS:
+            file, *texts = record
+            bad.append(BadRecord(file, *(text[:NAMED_CHARACTERS] for text in texts)))
+
     with PartitionFiles(target, storage_options or {}, documents=documents_schema(bundle[0])) as files:
-        skipped = SkippedRows(files)
-        progress = Progress(skipped.add)
+        progress = Progress(note)
         rows = PartitionRows(files)
         n_bytes_text = 0
         for one in bundle:
@@ -193,7 +192,6 @@ def tokenize_partition(
                         f"{one.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
                     )
         n_words = rows.finish(words)
-        skipped.finish()
     short, long, replaced = words.skipped()
     return PartitionSummary(
         partition=target,
@@ -210,6 +208,7 @@ def tokenize_partition(
         n_replaced=replaced,
         n_bad_records=progress.n_bad_records,
         n_without_metadata=rows.n_without_metadata,
+        bad_records=tuple(bad),
     )
 
 
@@ -232,18 +231,9 @@ class PartitionFiles:
         partials = [self._open.enter_context(name) for name in renamed]
         # What is entered last is left first: all three are closed before the first gets its name.
         for kind, partial in zip(KINDS, partials, strict=True):
-            self._open_writer(kind, partial)
+            sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
+            self.writers[kind] = self._open.enter_context(_partition_writer(kind, sink, self.schemas[kind]))
         return self
-
-    def add(self, kind: str) -> None:
-        """Open one more file of the partition, unless it is open already."""
-        if kind not in self.writers:
-            renamed = replacing(self._name(kind), filesystem=self.filesystem)
-            self._open_writer(kind, self._open.enter_context(renamed))
-
-    def _open_writer(self, kind: str, partial: str) -> None:
-        sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
-        self.writers[kind] = self._open.enter_context(_partition_writer(kind, sink, self.schemas[kind]))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -271,27 +261,6 @@ def _partition_writer(kind: str, sink: Any, schema: pa.Schema) -> pq.ParquetWrit
         write_page_checksum=True,
         column_encoding=encoding,
     )
-
-
-class SkippedRows:
-    """The first bad records of a partition; their file is created only if there are any."""
-
-    def __init__(self, files: PartitionFiles):
-        self.files = files
-        self.held: list[BadRecord] = []
-
-    def add(self, record: BadRecord) -> None:
-        """Keep a bad record, its texts cut, unless enough are kept."""
-        if len(self.held) < LISTED_RECORDS:
-            file, *texts = record
-            self.held.append(BadRecord(file, *(text[:LISTED_CHARACTERS] for text in texts)))
-
-    def finish(self) -> None:
-        """Write the records that were kept."""
-        if self.held:
-            self.files.add("skipped")
-            columns = zip(*self.held, strict=True)
-            self.files.write("skipped", [pa.array(column, pa.string()) for column in columns])
 
 
 class PartitionRows:
@@ -564,6 +533,8 @@ def token_batches(table: pa.Table, n_ids: int) -> Iterator[TokenBatch]:
 
 
 def total(summaries: Sequence[PartitionSummary]) -> PartitionSummary:
-    """Return the sums over all partitions."""
-    columns = PartitionSummary._fields[1:]
-    return PartitionSummary("", *(sum(getattr(summary, name) for summary in summaries) for name in columns))
+    """Return the sums over all partitions, and the first of their bad records."""
+    numbers = PartitionSummary._fields[1:-1]
+    sums = (sum(getattr(summary, name) for summary in summaries) for name in numbers)
+    bad = tuple(record for summary in summaries for record in summary.bad_records)
+    return PartitionSummary("", *sums)._replace(bad_records=bad[:NAMED_RECORDS])

@@ -27,7 +27,7 @@ from distembed.corpus.costs import (
 from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.metadata import metadata_rows, read_metadata
-from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, open_partition, read_partition
+from distembed.corpus.partitions import NAMED_RECORDS, open_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.tokenizer import gazetteer_of
@@ -138,12 +138,14 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
 def token_facts(
     ctx: Context, partitions: Sequence[FileItem], keys: Sequence[str], *, refused: Sequence[BadRecord] = ()
 ) -> dict[str, Any]:
-    """Store the bad records of partitions, and return their numbers and what each was made from."""
-    if ctx.job.corpus.bad_records == "skip":
-        ctx.store_table(outputs.BAD_RECORDS, _bad_records(partitions, refused))
+    """Return the numbers of partitions, the first files and records that were left out, and what each was made from."""
     totals = _totals(partition.summary for partition in partitions)
     if refused:
         totals["n_files_left_out"] = len(refused)
+    bad = [*map(list, refused)]
+    bad += [record for partition in partitions for record in partition.summary.get("bad_records", ())]
+    if bad:
+        totals["bad_records"] = bad[:NAMED_RECORDS]
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
     return {**totals, KEYS: list(keys)}
@@ -169,32 +171,11 @@ def _joined(url: str, totals: Mapping[str, Any], tokens: Tokens) -> str:
     )
 
 
-def _bad_records(partitions: Sequence[FileItem], refused: Sequence[BadRecord]) -> pa.Table:
-    """Return file, place and reason of files left out and of the first bad records; a last row counts the others."""
-    suffix = ".skipped.parquet"
-    prefixes = (
-        path.removesuffix(suffix)
-        for partition in partitions
-        for path in partition.paths
-        if path.endswith(suffix)
-    )
-    found = SKIPPED_SCHEMA.empty_table()
-    for prefix in prefixes:
-        found = pa.concat_tables([found, read_partition(prefix, "skipped")])[:LISTED_RECORDS]
-        if found.num_rows == LISTED_RECORDS:
-            break
-    left = sum(partition.summary["n_bad_records"] for partition in partitions) - found.num_rows
-    more = [{"file": "", "place": "", "reason": f"{left:,} more bad records are not listed"}] if left else []
-    files = [record._asdict() for record in refused]
-    first, last = (pa.Table.from_pylist(rows, SKIPPED_SCHEMA) for rows in (files, more))
-    return pa.concat_tables([first, found, last])
-
-
 def left_out(tokens: Mapping[str, Any]) -> str:
     """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
     kinds = {
-        "n_files_left_out": "files that cannot be read (see the table bad_records)",
-        "n_bad_records": "bad records (see the table bad_records)",
+        "n_files_left_out": "files that cannot be read",
+        "n_bad_records": "bad records",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
         "n_replaced": "bytes that are not UTF-8",
         "n_short_segments": "documents, lines or sentences of fewer tokens than corpus.min_border_tokens",
@@ -219,7 +200,9 @@ def _tokenize_partition(
         return kept[index].summary
     summary = tokenize_partition(bundles[index], tokenizer, prefix, withdrawals=withdrawals)._asdict()
     del summary["n_bytes_read"]
-    return {name: value for name, value in summary.items() if isinstance(value, int)}
+    bad = [list(record) for record in summary.pop("bad_records")]
+    numbers = {name: value for name, value in summary.items() if isinstance(value, int)}
+    return {**numbers, "bad_records": bad} if bad else numbers
 
 
 def _totals(summaries: Any) -> dict[str, Any]:
@@ -233,9 +216,10 @@ def _totals(summaries: Any) -> dict[str, Any]:
 
 
 def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a report shows of a corpus that could not be read whole: one entry, or none."""
+    """Return what a report shows of a corpus that could not be read whole: how much was left out, and the first."""
     omitted = left_out(tokens)
-    return {"left out": omitted} if omitted else {}
+    named = "; ".join(", ".join(filter(None, record)) for record in tokens.get("bad_records", ()))
+    return {"left out": omitted, **({"first of them": named} if named else {})} if omitted else {}
 
 
 def tokens_of(workspace: Workspace, output: FilesOutput = outputs.TOKENS) -> Tokens:

@@ -7,11 +7,6 @@ from distembed.job.outputs import ArrayOutput, FileOutput, FilesOutput, TableOut
 TOKENS = FilesOutput(
     "tokens", "The tokens of each partition, with a dictionary and the documents of its own."
 )
-BAD_RECORDS = TableOutput(
-    "bad_records",
-    "The records that could not be read and were left out, if the job allows that.",
-    columns=("file", "place", "reason"),
-)
 DOCUMENTS = TableOutput(
     "documents",
     "Row i is row i of every array of documents.",
@@ -52,5 +47,5 @@ EVALUATION = FileOutput(
     "evaluation.json", "The scores of the word vectors on each evaluation set.", scores=True
 )
 
-OF_TOKENS = (TOKENS, BAD_RECORDS, VOCABULARY, FROZEN_WORDS, DOCUMENTS)
+OF_TOKENS = (TOKENS, VOCABULARY, FROZEN_WORDS, DOCUMENTS)
 OF_COUNTS = (PARTIAL_COUNTS, MERGED_COUNTS, COOCCURRENCE, ROW_NONZEROS)

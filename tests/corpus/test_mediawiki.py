@@ -108,10 +108,10 @@ def test_malformed_pages_are_skipped_and_listed(tmp_path, dump):
         read_corpus(path).tokenize()
     tokens = read_corpus(path, bad_records="skip").tokenize()
     assert tokens.documents(tokens.partitions[0])["id"].to_pylist()[:2] == ["4", "5"]
-    skipped = read_partition(tokens.partitions[0], "skipped").to_pylist()
-    assert [record["place"] for record in skipped][1:] == ["page 1", "page 2", "page 29"]
-    assert "malformed XML (not well-formed (invalid token))" in skipped[-1]["reason"]
-    assert "namespace '99999999999999999999', which is no number" in skipped[1]["reason"]
+    skipped = tokens.summaries[0].bad_records
+    assert [record.place for record in skipped][1:] == ["page 1", "page 2", "page 29"]
+    assert "malformed XML (not well-formed (invalid token))" in skipped[-1].reason
+    assert "namespace '99999999999999999999', which is no number" in skipped[1].reason
 
 
 @pytest.mark.parametrize("name", JOINS)
@@ -235,8 +235,8 @@ def test_a_malformed_page_too_large_to_be_held_ends_at_its_fault(tmp_path, monke
     summary = tokenize_partition(partition, Tokenizer(), str(tmp_path / "part"))
     found = read_partition(str(tmp_path / "part"), "documents")["id"].to_pylist()
     assert found == ["1", *["2"] * bool(text), "3"]
-    [record] = read_partition(str(tmp_path / "part"), "skipped").to_pylist()
-    assert (summary.n_bad_records, record["place"]) == (1, "page 2")
+    [record] = summary.bad_records
+    assert (summary.n_bad_records, record.place) == (1, "page 2")
     with pytest.raises(CorpusError, match="page 2, is malformed XML"):
         tokenize_partition(replace(partition, bad_records="error"), Tokenizer(), str(tmp_path / "other"))
     cut = write(tmp_path / "cut.xml", HEAD + page(1, words)[:-20])

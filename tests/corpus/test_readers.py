@@ -25,14 +25,12 @@ from distembed.corpus import (
     Tokenizer,
     build_vocabulary,
     documents,
-    partitions,
     read_corpus,
     readers,
     tokenize_partition,
 )
-from distembed.corpus.errors import BadRecord
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import open_partition, read_partition, total
+from distembed.corpus.partitions import open_partition, total
 from distembed.corpus.readers import documents_of
 from tests.corpus.conftest import write
 from tests.references.tokens import ids_of
@@ -308,24 +306,20 @@ def test_bad_json(tmp_path, line, message):
             read_corpus(path, partition_bytes=max(partition_bytes, len(line)), **options).tokenize()
     tokens = read_corpus(path, bad_records="skip", **options).tokenize()
     assert (total(tokens.summaries).n_documents, total(tokens.summaries).n_bad_records) == (2, 1)
-    (skipped,) = read_partition(tokens.partitions[0], "skipped").to_pylist()
-    assert (skipped["file"], skipped["place"]) == (path, "byte 30")
-    assert re.search(message.partition(", ")[2], skipped["reason"])
+    (skipped,) = total(tokens.summaries).bad_records
+    assert (skipped.file, skipped.place) == (path, "byte 30")
+    assert re.search(message.partition(", ")[2], skipped.reason)
 
 
-def test_bad_records_are_all_counted_and_the_first_listed_in_short(tmp_path, monkeypatch):
-    monkeypatch.setattr(partitions, "LISTED_RECORDS", 3)
+def test_bad_records_are_all_counted_and_the_first_named_in_short(tmp_path):
     long = json.dumps({f"{number:04}": 1 for number in range(999)})
-    path = write(tmp_path / "a.jsonl", (f"{long}\n" * 5 + '{"text": "good"}\n').encode())
+    path = write(tmp_path / "a.jsonl", (f"{long}\n" * 25 + "x" * 600 + '\n{"text": "good"}\n').encode())
     corpus = read_corpus(path, bad_records="skip")
     summary = tokenize_partition(corpus.partitions[0], Tokenizer(), str(tmp_path / "part"))
-    assert (summary.n_bad_records, summary.n_documents) == (5, 1)
-    reasons = read_partition(str(tmp_path / "part"), "skipped")["reason"].to_pylist()
-    assert len(reasons) == 3
-    assert max(map(len, reasons)) < 200
-    rows = partitions.SkippedRows(None)
-    rows.add(BadRecord("a", "b" * 10**6, "c" * 10**6))
-    assert [len(text) for text in rows.held[0]] == [1, 500, 500]
+    assert (summary.n_bad_records, summary.n_documents) == (26, 1)
+    assert len(summary.bad_records) == 20
+    assert max(len(record.reason) for record in summary.bad_records) < 200
+    assert len(total([summary, summary]).bad_records) == 20
 
 
 def test_null_text_is_an_empty_document_everywhere(tmp_path):
@@ -362,8 +356,7 @@ def test_parquet_rows_that_are_not_utf_8(tmp_path):
     found = [(document.id, document.text) for document in corpus.documents()]
     assert found == [("t.parquet:0.0", "one"), ("t.parquet:1.0", ""), ("t.parquet:2.0", "five")]
     tokens = corpus.tokenize()
-    places = read_partition(tokens.partitions[0], "skipped")["place"].to_pylist()
-    assert places == ["row 2", "row 4"]
+    assert [record.place for record in total(tokens.summaries).bad_records] == ["row 2", "row 4"]
     replaced = read_corpus(path, errors="replace", title_field="name")
     assert [d.title for d in replaced.documents()] == ["one", "tw\ufffd", "", "\ufffd", "five"]
     assert total(replaced.tokenize().summaries).n_replaced == 2

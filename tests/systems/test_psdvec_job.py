@@ -14,7 +14,6 @@ import zarr
 
 import distembed as de
 from distembed import display
-from distembed.corpus import partitions
 from distembed.costs import WORKER_BYTES
 from distembed.factorization.psdvec_costs import CoreMemory
 from distembed.job.load import load_job
@@ -27,7 +26,6 @@ from distembed.stages import corpus
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import shown_scores
 from distembed.storage import Workspace
-from distembed.storage.file_items import FileItem
 from distembed.systems.psdvec import views
 from distembed.weighting.pmi import pmi, ppmi
 from tests.commands import forget_stage, run, succeed
@@ -200,23 +198,7 @@ def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
     assert de.Workspace.open(str(tmp_path / "w")).array("vectors").shape[0] > 150
 
 
-def test_the_table_of_bad_records_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "LISTED_RECORDS", 3)
-    monkeypatch.setattr(corpus, "LISTED_RECORDS", 3)
-    items = []
-    for name in ("a", "b", "c"):
-        (tmp_path / f"{name}.jsonl").write_text('x\ny\n{"text": "one"}\n')
-        [part] = de.read_corpus(tmp_path / f"{name}.jsonl", bad_records="skip").partitions
-        prefix = str(tmp_path / f"{name}-part")
-        summary = partitions.tokenize_partition(part, de.Tokenizer(), prefix)._asdict()
-        items.append(FileItem(sorted(map(str, tmp_path.glob(f"{name}-part.*"))), summary))
-    rows = corpus._bad_records(items, ()).to_pylist()
-    assert [row["file"][-7:] for row in rows] == ["a.jsonl", "a.jsonl", "b.jsonl", ""]
-    assert rows[-1]["reason"] == "3 more bad records are not listed"
-    assert corpus._bad_records(items[:1], ()).num_rows == 2
-
-
-def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) -> None:
+def test_bad_records_are_counted_and_the_first_are_named_in_the_report(tmp_path: Path) -> None:
     letters = "abcdefghij"
     texts = [" ".join(random.Random(seed).choices(letters, k=40)) for seed in range(20)]
     lines = [json.dumps({"text": text}) for text in texts]
@@ -229,12 +211,14 @@ def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) 
     )
     run_stages(load_job(path))
     workspace = de.Workspace.open(f"{tmp_path}/w")
-    (record,) = workspace.table("bad_records").to_pylist()
-    assert record["place"] == f"byte {sum(len(line) + 1 for line in lines[:3])}"
-    assert record["reason"].startswith('holds int in "text"')
-    assert workspace.stages()["tokens"].facts["n_bad_records"] == 1
+    facts = workspace.stages()["tokens"].facts
+    ((_, place, reason),) = facts["bad_records"]
+    assert place == f"byte {sum(len(line) + 1 for line in lines[:3])}"
+    assert reason.startswith('holds int in "text"')
+    assert facts["n_bad_records"] == 1
     page = (tmp_path / "w/report/index.html").read_text()
-    assert "1 bad records (see the table bad_records), 1 tokens of over 1,024 bytes" in page
+    assert "1 bad records, 1 tokens of over 1,024 bytes" in page
+    assert f"a.jsonl, {place}, holds int in" in page
     assert not (tmp_path / "w/scratch").exists()
 
 
