@@ -270,7 +270,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         sets = self._training_sets(X1, X2)
         pairs = [] if correspondences is None else correspondences
         given = correspondence_matrix(pairs, sets[0].shape[0], sets[1].shape[0])
-        self.links_ = self.links_for(sets[0], sets[1], given)
+        self.links_ = self._links_for(sets[0], sets[1], given)
         values, confidence = shared_values(V1, self.links_)
         return self._learn(self._joint_graph(sets, self.links_), values, confidence, sets)
 
@@ -332,7 +332,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         self._degrees = degrees_of(self.adjacency_)
         self.solver_residuals_, self.converged_ = found.residuals, found.converged
         self.n_iter_ = len(self.solver_residuals_)
-        self.features_ = inferred[self.sizes_[0] :] if self._has_two_sets() else inferred
+        self.features_ = inferred[self.sizes_[0] :] if len(sets) == 2 else inferred
         if not self.converged_ and (self.tol > 0 or self.solver_residuals_[-1] > self.solver_tol):
             warnings.warn(self._shortfall(), ConvergenceWarning, stacklevel=3)
         return self
@@ -369,18 +369,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         others = enumerate(sets[1:], start=2)
         return first, *(check_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
 
-    def links_for(self, X1: Matrix, X2: Matrix, correspondences: InMemory) -> sp.csr_array:
-        """Return the correspondences to use: those given, and those found if the estimator propagates.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> X1, X2 = np.array([[0.0], [1.0]]), np.array([[9.0], [8.0], [7.0]])
-        >>> links = de.FeaturePreservingEmbedding().links_for(X1, X2, [[0, 0, 1.0], [1, 2, 0.5]])
-        >>> links.toarray().tolist()
-        [[1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
-        """
+    def _links_for(self, X1: Matrix, X2: Matrix, correspondences: InMemory) -> sp.csr_array:
+        """Return the correspondences to use: those given, and those found if the estimator propagates."""
         links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
         if not links.nnz:
             raise ValueError(
@@ -516,14 +506,13 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         with one_blas_thread():
             return np.asarray(embedding @ self.regression_ + self.mean_)
 
-    def _has_two_sets(self) -> bool:
-        return len(self.sets_) == 2
-
     def _center_values(self, V: DenseMatrix, confidence: VectorLike | None) -> tuple[Float64s, Float64s]:
         """Return c and V - v̄, zero where unknown; set mean_."""
         values, known = known_values(V, self.adjacency_.shape[0])
         weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
-        _check_options(self, len(weights))
+        if not 1 <= self.n_components <= len(weights):
+            raise ValueError(f"n_components is {self.n_components}: choose 1 to the {len(weights)} rows")
+        check_options(self)
         if not weights.any():
             raise ValueError("no row of V is known: give at least one row without NaN")
         mean = weights @ values / weights.sum()
@@ -543,12 +532,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 stacklevel=4,
             )
         return alone
-
-
-def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
-    if not 1 <= model.n_components <= n_rows:
-        raise ValueError(f"n_components is {model.n_components}: choose 1 to the {n_rows} rows")
-    check_options(model)
 
 
 def _stored_like(rows: Any, fitted: Any) -> Any:

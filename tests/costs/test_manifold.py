@@ -257,7 +257,7 @@ def _joint_steps(model: Any) -> tuple[list[Step], sp.csr_array]:
     """Return the links and the graphs of two sets, and the joint graph."""
 
     def links_of(recorder: Recorder) -> tuple[Any, Sizes]:
-        return model.set_params(checkpoint=recorder).links_for(FIRST, SECOND, PAIRS), recorder.sizes
+        return model.set_params(checkpoint=recorder)._links_for(FIRST, SECOND, PAIRS), recorder.sizes
 
     links, found = recorded(links_of)
 

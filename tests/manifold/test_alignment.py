@@ -174,13 +174,12 @@ def test_masked_and_imputed_reach_the_same_minimum():
 # -------------------------------------------------------------------------------- toy and planted data
 
 
-def nearest_by_alignment(X1, X2, numbers, k=2, weight=1.0):
-    """Return the row of the first set that is nearest to each of the second in the eigenvectors of the joint graph."""
-    graphs = [neighbor_affinity(X, symmetry="mutual", **GRID) for X in (X1, X2)]
-    links = correspondence_matrix(pairs_of(numbers), len(X1), len(X2))
-    joint = joint_adjacency(graphs, {(0, 1): links}, weight=weight)
-    _, Z = smallest_eigenpairs(joint, k, constants=False)
-    return ((Z[len(X1) :, None] - Z[: len(X1)]) ** 2).sum(axis=2).argmin(axis=1)
+def nearest_by_alignment(graphs, numbers, k, weight=1.0):
+    """Return the vertex of the first graph that is nearest to each of the second in eigenvectors of the joint graph."""
+    n, m = (graph.shape[0] for graph in graphs)
+    links = correspondence_matrix(pairs_of(numbers), n, m)
+    _, Z = smallest_eigenpairs(joint_adjacency(graphs, {(0, 1): links}, weight=weight), k, constants=False)
+    return ((Z[n:, None] - Z[:n]) ** 2).sum(axis=2).argmin(axis=1)
 
 
 def toy_errors(n_known, seeds):
@@ -191,7 +190,8 @@ def toy_errors(n_known, seeds):
         numbers = np.random.default_rng(seed).permutation(16)[:n_known]
         rest = np.setdiff1d(np.arange(16), numbers)
         model = FeaturePreservingEmbedding(2, **TOY).fit(X, -X, V, pairs_of(numbers))
-        aligned = V[nearest_by_alignment(X, -X, numbers)]
+        graphs = [neighbor_affinity(side, symmetry="mutual", **GRID) for side in (X, -X)]
+        aligned = V[nearest_by_alignment(graphs, numbers, 2)]
         guesses = model.features_, aligned, np.full_like(V, V.mean())
         errors.append([np.sqrt(np.mean((guess - V)[rest] ** 2)) for guess in guesses])
     return np.mean(errors, axis=0)
@@ -219,9 +219,9 @@ def test_one_pair_and_the_shape_of_both_sets_are_enough_on_the_grid(n_known, qui
 
 def test_alignment_of_equal_sets_finds_every_counterpart():
     X1, _, _ = planted(60)
-    np.testing.assert_array_equal(
-        nearest_by_alignment(X1, X1, np.arange(60), k=5, weight=10.0), np.arange(60)
-    )
+    graph = neighbor_affinity(X1, 10)
+    found = nearest_by_alignment([graph, graph], np.arange(60), 5, weight=10.0)
+    np.testing.assert_array_equal(found, np.arange(60))
 
 
 # ----------------------------------------------------------------------------------------------- forms

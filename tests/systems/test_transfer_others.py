@@ -211,7 +211,7 @@ def test_a_further_collection_needs_a_second(job: Path, tmp_path: Path) -> None:
     assert "[second]" not in text
     (tmp_path / "job.toml").write_text(text)
     done = run("plan", tmp_path / "job.toml")
-    assert (done.exit_code, "there is no second: give it as [second]" in done.output) == (2, True)
+    assert (done.exit_code, "second is required and not there; add it" in done.output) == (2, True)
 
 
 def test_a_share_has_an_effect_where_the_third_has_no_file_of_pairs(job: Path) -> None:
