@@ -176,7 +176,7 @@ def failures_told(url: str) -> Iterator[None]:
         if _is_refusal(error):
             raise RefusedError(
                 f"the object store of {url} refuses access ({reason.rstrip('.')}): check which keys or profile are "
-                "used (resources.storage_options, ~/.aws or the environment) and what they may do there"
+                "used (~/.aws, the configuration of fsspec or the environment) and what they may do there"
             ) from error
         raise ConnectionError(
             f"the object store of {url} failed, also when it was asked again ({reason.rstrip('.')}): give the same "

@@ -82,7 +82,7 @@ def count(
 ) -> Outcome:
     """Run the job of a folder, by default until its pairs are counted."""
     place = str(folder / workspace)
-    job = open_job(str(folder / "job.toml"), settings=settings, workspace=place, to_run=True)
+    job = open_job(str(folder / "job.toml"), settings=settings, workspace=place)
     return run_stages(job, until=until, reporter=reporter, replace=True)
 
 

@@ -175,7 +175,7 @@ def test_every_parquet_page_is_written_and_read_with_its_checksum() -> None:
 
 def write_tokens(part: str) -> Path:
     ids = np.random.default_rng(0).integers(0, 1 << 30, 1000, dtype=np.int32)
-    with PartitionFiles(part, {}) as files:
+    with PartitionFiles(part) as files:
         rows = pa.ListArray.from_arrays(pa.array([0, 1000], pa.int32()), pa.array(ids))
         files.write("tokens", [pa.array([0], pa.int32()), rows.cast(SCHEMAS["tokens"].field("ids").type)])
     return Path(f"{part}.tokens.parquet")
@@ -192,7 +192,7 @@ def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path: Pa
 
 
 def test_a_part_whose_writing_fails_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(MemoryError), PartitionFiles(f"{tmp_path}/p", {}):
+    with pytest.raises(MemoryError), PartitionFiles(f"{tmp_path}/p"):
         raise MemoryError
     assert list(tmp_path.iterdir()) == []
     write_tokens(f"{tmp_path}/p")

@@ -94,30 +94,6 @@ def test_readers_of_the_library_pass_the_gate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "is_confirmed"),
-    [
-        ("https://minio.example.org", True),
-        ("https://minio.example.org:9000", True),
-        ("https://minio.example.org:9000/path?x", True),
-        ("http://minio.example.org", False),
-        ("minio.example.org", False),
-        ("https://minio.example.org.evil.org", False),
-        ("https://minio.example.org:9000@evil.org", False),
-        ("https://minio.example.org\t.evil.org", False),
-        ("https://minio.example.org\\.evil.org", False),
-        ("http://127.0.0.1:5000", True),
-        ("http://127.0.0.1:5001", False),
-        ("", False),
-    ],
-)
-def test_a_confirmed_endpoint_is_that_host_and_no_other(
-    endpoint: str, is_confirmed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(urls.ENDPOINTS_VARIABLE, "https://minio.example.org, http://127.0.0.1:5000/")
-    assert urls.is_confirmed(endpoint) == is_confirmed
-
-
-@pytest.mark.parametrize(
     "url",
     [
         "https://example.org/a.txt?design=3&page=2",
@@ -138,12 +114,6 @@ def test_only_a_server_of_the_web_is_asked_for_a_file(address: str) -> None:
         urls.ProtocolError, match=f"{address} is no address of http or https: give one that begins so"
     ):
         urls.downloading(address)
-
-
-@pytest.mark.parametrize("name", ["evil.org/", "ab", "a" * 25, "A.b"])
-def test_an_account_of_azure_is_a_name(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of an account of Azure"):
-        urls.check_options("az", {"account_name": name})
 
 
 @pytest.mark.parametrize("before", [None, "sftp"])

@@ -92,7 +92,7 @@ def _sentence(error: BaseException) -> str:
     if type(error).__name__ == NO_CREDENTIALS:
         return (
             "s3:// asks who you are, and no keys are found: log in with its own tools (~/.aws/credentials, or "
-            "AWS_PROFILE), or give resources.storage_options.s3.anon = true for a public bucket"
+            "AWS_PROFILE), or set FSSPEC_S3='{\"anon\": true}' for a public bucket"
         )
     if isinstance(error, OSError) and error.filename is not None and text.startswith("[Errno"):
         place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(error.filename))

@@ -62,10 +62,10 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def load(job_file: str, settings: tuple[str, ...], workspace: str | None, *, to_run: bool = False) -> Job:
+def load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job:
     """Return the job in a job file, or the one that a workspace records."""
     try:
-        return open_job(job_file, settings=settings, workspace=workspace, to_run=to_run)
+        return open_job(job_file, settings=settings, workspace=workspace)
     except FileNotFoundError as error:
         raise JobError(str(error)) from None
 
@@ -157,7 +157,7 @@ def plan(
     JOB is a job file, or a workspace, whose own job is taken.
     """
     with any_protocol(allowed=allow_code), uncollected():
-        job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace, to_run=True)
+        job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
         with failures_told(job.job.workspace):
             place = existing_workspace(job.job.workspace)
             found = standings(job, place)
@@ -239,7 +239,7 @@ def run(
     is wrong, and 3 if the run was stopped and the same command goes on.
     """
     with terminal_reporter(allow_code=allow_code, display=display) as reporter:
-        job = load(job_file, settings, workspace, to_run=True)
+        job = load(job_file, settings, workspace)
         code = code_of(job)
         outcome = run_stages(
             job,

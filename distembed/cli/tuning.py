@@ -96,7 +96,7 @@ def tune(
         raise JobError("--collect writes a table: name its file with --to")
 
     def job_of(keys: tuple[str, ...]) -> Job:
-        return open_job(job_file, settings=(*settings, *keys), to_run=True)
+        return open_job(job_file, settings=(*settings, *keys))
 
     def workers(job: Job) -> Workers:
         n = n_workers or job.resources.workers

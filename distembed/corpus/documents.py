@@ -272,7 +272,7 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file; text is scanned where Arrow has it."""
     with (
         damage_told(partition.url, CorpusError, "a Parquet file"),
-        closing(open_url(partition.url, partition.storage_options)) as raw,
+        closing(open_url(partition.url)) as raw,
     ):
         file = ParquetFile(raw, buffer_bytes=1 << 20)
         check_columns(partition, file.schema_arrow)

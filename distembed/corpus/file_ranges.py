@@ -33,7 +33,7 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
     remedy = f"give {option_text(partition.section, 'format')}"
     with (
         damage_told(partition.url, CorpusError, "a Parquet file", remedy),
-        closing(open_url(partition.url, partition.storage_options)) as raw,
+        closing(open_url(partition.url)) as raw,
     ):
         metadata = ParquetFile(raw).metadata
     if metadata.num_row_groups == 0:

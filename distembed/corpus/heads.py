@@ -125,7 +125,7 @@ def check_line_ends(partition: Partition, text: str) -> None:
 
 def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: bytes | None = None) -> bytes:
     """Return about the first bytes of a file, decompressed, or those as far as the piece that holds an end."""
-    with closing(open_url(partition.url, partition.storage_options)) as raw:
+    with closing(open_url(partition.url)) as raw:
         if not partition.compression:
             return raw.read(n_bytes)
         data = b""

@@ -144,7 +144,6 @@ def tokenize_partition(
     tokenizer: Tokenizer,
     target: str,
     *,
-    storage_options: dict[str, Any] | None = None,
     withdrawals: Sequence[Withdrawal] = (),
 ) -> PartitionSummary:
     """Tokenize a partition, or several as one, into three files.
@@ -178,7 +177,7 @@ def tokenize_partition(
             file, *texts = record
             bad.append(BadRecord(file, *(text[:NAMED_CHARACTERS] for text in texts)))
 
-    with PartitionFiles(target, storage_options or {}, documents=documents_schema(bundle[0])) as files:
+    with PartitionFiles(target, documents=documents_schema(bundle[0])) as files:
         progress = Progress(note)
         rows = PartitionRows(files)
         n_bytes_text = 0
@@ -215,10 +214,8 @@ def tokenize_partition(
 class PartitionFiles:
     """The three files of a partition, under temporary names until the `with` block ends without an error."""
 
-    def __init__(
-        self, target: str, storage_options: dict[str, Any], *, documents: pa.Schema = DOCUMENTS_SCHEMA
-    ):
-        self.filesystem, self.path = url_to_fs(target, **storage_options)
+    def __init__(self, target: str, *, documents: pa.Schema = DOCUMENTS_SCHEMA):
+        self.filesystem, self.path = url_to_fs(target)
         self.schemas = SCHEMAS | {"documents": documents}
         self.writers: dict[str, pq.ParquetWriter] = {}
         self._open = ExitStack()
@@ -400,7 +397,6 @@ class Tokens:
     """The URL prefixes of the files of each partition."""
     summaries: tuple[PartitionSummary, ...] = field(default=(), compare=False, repr=False)
     """The summaries of the tasks that wrote them, where these are known."""
-    storage_options: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
     # The temporary folder that holds the partitions lives as long as anything that reads them.
     folder: Any = field(default=None, compare=False, repr=False)
 
@@ -408,15 +404,12 @@ class Tokens:
         return f"Tokens({plural(len(self.partitions), 'partition')}: {first_words(self.partitions)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tokens, (self.partitions, self.summaries, self.storage_options)
+        return Tokens, (self.partitions, self.summaries)
 
     @property
     def n_documents(self) -> int:
         """The number of documents, read from the ends of the files."""
-        return sum(
-            open_partition(partition, "documents", dict(self.storage_options)).metadata.num_rows
-            for partition in self.partitions
-        )
+        return sum(open_partition(partition, "documents").metadata.num_rows for partition in self.partitions)
 
     def iter_partition(self, partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
         """Yield the ids of a partition, at most about `n_ids` at a time; a batch may end inside a document.
@@ -432,7 +425,7 @@ class Tokens:
         >>> batch.document[:9].tolist()  # the first title has eight tokens
         [0, 0, 0, 0, 0, 0, 0, 0, 1]
         """
-        return iter_partition(partition, n_ids=n_ids, storage_options=dict(self.storage_options))
+        return iter_partition(partition, n_ids=n_ids)
 
     def words(self, partition: str) -> pa.Table:
         """Return the dictionary of a partition: word, count, document_count.
@@ -447,7 +440,7 @@ class Tokens:
         >>> tokens.words(partition).column_names
         ['word', 'count', 'document_count']
         """
-        return read_partition(partition, "words", dict(self.storage_options))
+        return read_partition(partition, "words")
 
     def documents(self, partition: str) -> pa.Table:
         """Return the documents of a partition: id, title, label, n_tokens.
@@ -462,14 +455,14 @@ class Tokens:
         >>> tokens.documents(partition).column_names
         ['id', 'title', 'label', 'n_tokens']
         """
-        return read_partition(partition, "documents", dict(self.storage_options))
+        return read_partition(partition, "documents")
 
 
-def open_partition(partition: str, kind: str, storage_options: dict[str, Any] | None = None) -> ParquetFile:
+def open_partition(partition: str, kind: str) -> ParquetFile:
     """Open one of the three files of a partition."""
     url = f"{partition}.{kind}.parquet"
     with failures_told(url):
-        filesystem, path = url_to_fs(url, **(storage_options or {}))
+        filesystem, path = url_to_fs(url)
         if not filesystem.exists(path):
             raise FileNotFoundError(f"{url} does not exist; tokenize the corpus again.")
         return ParquetFile(filesystem.open(path, "rb"))
@@ -488,15 +481,13 @@ def _naming_damage(partition: str, kind: str) -> Iterator[None]:
         ) from error
 
 
-def read_partition(partition: str, kind: str, storage_options: dict[str, Any] | None = None) -> pa.Table:
+def read_partition(partition: str, kind: str) -> pa.Table:
     """Return the whole of one of the files of a partition."""
-    with open_partition(partition, kind, storage_options) as file, _naming_damage(partition, kind):
+    with open_partition(partition, kind) as file, _naming_damage(partition, kind):
         return file.read(use_threads=False)
 
 
-def iter_partition(
-    partition: str, *, n_ids: int = ROW_GROUP_IDS, storage_options: dict[str, Any] | None = None
-) -> Iterator[TokenBatch]:
+def iter_partition(partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
     """Yield the ids of a partition in order, at most max(n_ids, 2^16) at a time.
 
     Examples
@@ -511,7 +502,7 @@ def iter_partition(
     >>> len(batch.ids)
     69
     """
-    with open_partition(partition, "tokens", storage_options) as file:
+    with open_partition(partition, "tokens") as file:
         for group in range(file.num_row_groups):
             with _naming_damage(partition, "tokens"):
                 table = file.read_row_group(group, use_threads=False)

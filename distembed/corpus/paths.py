@@ -41,12 +41,12 @@ class FoundFile(NamedTuple):
     path: str
 
 
-def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) -> tuple[FoundFile, ...]:
+def find_files(paths: list[str | Path]) -> tuple[FoundFile, ...]:
     """Return the files that paths and globs name, in order."""
     files: list[FoundFile] = []
     for path in map(str, paths):
         with failures_told(path):
-            found = files_at(path, options)
+            found = files_at(path)
         if not found:
             check_file_name(path)
             raise FileNotFoundError(
@@ -56,9 +56,9 @@ def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) ->
     return tuple(files)
 
 
-def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[FoundFile]:
+def files_at(path: str) -> list[FoundFile]:
     """Return the files that a path, a folder or a glob names, in order."""
-    filesystem, inner = url_to_fs(path, **dict(options))
+    filesystem, inner = url_to_fs(path)
     folder, infos = named_files(filesystem, inner)
     if not folder and inner in infos:
         check_regular(path)

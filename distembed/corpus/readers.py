@@ -260,7 +260,6 @@ def read_corpus(
     layout: Layout = "line",
     bad_records: BadRecords = "error",
     scratch: str | Path | None = None,
-    storage_options: Mapping[str, object] | None = None,
     section: str = "",
     without: Collection[str] = (),
 ) -> Corpus:
@@ -328,8 +327,6 @@ def read_corpus(
         out those that are empty or no text, and says so.
     scratch : str or Path, optional
         The folder for temporary files.
-    storage_options : dict, optional
-        The options of fsspec for the paths.
     section : str
         The section of a job file that the options come from: errors name its keys, and what is doubtful is only
         listed in `Corpus.notes`.
@@ -369,7 +366,6 @@ def read_corpus(
     """
     if isinstance(paths, TextColumn):
         return corpus_of_texts(paths, tokenizer=tokenizer, partition_bytes=partition_bytes, scratch=scratch)
-    options = tuple(sorted((storage_options or {}).items()))
     template = Partition(
         url="",
         format=check_choice("format", format, ("auto", *FORMATS)),
@@ -390,16 +386,14 @@ def read_corpus(
         namespaces=None if namespaces is None else tuple(namespaces),
         redirects=redirects,
         bad_records=check_choice("bad_records", bad_records, ("error", "skip")),
-        storage_options=options,
     )
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
     further_columns(template)
-    found = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
+    found = find_files([paths] if isinstance(paths, str | Path) else list(paths))
     files = tuple(file for file in found if file.url not in without)
     encodings = encoding_patterns(encoding)
-    divide = all_partitions if options else _known_partitions  # options may hold what cannot be hashed
-    partitions, refused = divide(files, template, partition_bytes, encodings)
+    partitions, refused = all_partitions(files, template, partition_bytes, encodings)
     notes = (*(f"left out: {record.reason}" for record in refused), *doubts(partitions, encodings))
     for note in () if section else notes:
         warnings.warn(note, stacklevel=2)
@@ -422,10 +416,13 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+@lru_cache(maxsize=8)
 def all_partitions(
-    files: Sequence[FoundFile], template: Partition, partition_bytes: int, encodings: Encodings
+    files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encodings: Encodings
 ) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
     """Return the partitions of all files, and why others are left out where bad records are.
+
+    The beginnings of the files are read once, until a store says something else of one: a plan asks several times.
 
     Raises
     ------
@@ -443,17 +440,6 @@ def all_partitions(
     if refused and (len(refused) == len(files) or template.bad_records == "error"):
         raise _refusal(list(refused.values()), len(files), template.section)
     return _tell_apart(partitions), tuple(BadRecord(url, "", str(why)) for url, why in refused.items())
-
-
-@lru_cache(maxsize=8)
-def _known_partitions(
-    files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encodings: Encodings
-) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
-    """Return the partitions of files whose beginnings are read once, until a store says something else of one.
-
-    A plan asks for them several times.
-    """
-    return all_partitions(files, template, partition_bytes, encodings)
 
 
 def _tell_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:

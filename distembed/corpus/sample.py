@@ -173,7 +173,7 @@ def _stored_bytes(partition: Partition, n_unpacked: int, n_read: int) -> int:
     """
     if partition.compression != "xz":
         return n_read
-    with closing(open_url(partition.url, partition.storage_options)) as raw:
+    with closing(open_url(partition.url)) as raw:
         whole = xz_text_bytes(raw)
         return round(n_unpacked / whole * raw.seek(0, os.SEEK_END)) if whole else n_read
 

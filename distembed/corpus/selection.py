@@ -113,7 +113,7 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
     words, documents = tokens.words(partition), tokens.documents(partition).filter(pa.array(keep))
     counts = np.zeros(words.num_rows, np.int64)
     seen: list[NDArray[np.int64]] = []
-    with PartitionFiles(target, {}, documents=documents.schema) as files:
+    with PartitionFiles(target, documents=documents.schema) as files:
         for batch in tokens.iter_partition(partition):
             stays = keep[batch.document]
             document, ids = number[batch.document[stays]], batch.ids[stays]

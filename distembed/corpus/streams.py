@@ -69,8 +69,6 @@ class Partition:
     """Whether MediaWiki redirects are documents."""
     namespace_names: tuple[tuple[int, str], ...] = ()
     """The key and the name of each namespace of the export."""
-    storage_options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
-    """The options of fsspec, as sorted items."""
     bad_records: str = "error"
     """"error", or "skip" to leave out the JSON lines, rows and pages that cannot be read."""
     delimiter: str = ","
@@ -111,7 +109,7 @@ class Partition:
     @property
     def reading(self) -> list[Any]:
         """The name of the file and how it is read: with the file's content, all that its documents depend on."""
-        others = {"url", "folder", "storage_options", "section", "n_bytes", "metadata"}
+        others = {"url", "folder", "section", "n_bytes", "metadata"}
         joined = None if self.metadata is None else self.metadata[1:]  # wherever the table lies
         return [
             self.name,
@@ -197,7 +195,7 @@ def pieces_of(partition: Partition, progress: Progress, *, lookback: int = 0) ->
     An uncompressed partition begins `lookback` bytes early, where the file has them. Text in an encoding
     other than UTF-8 is recoded.
     """
-    with closing(open_url(partition.url, partition.storage_options)) as raw:
+    with closing(open_url(partition.url)) as raw:
         if partition.compression == "bz2" and (partition.start or partition.stop):
             pieces = bz2_range(raw, partition, progress)
         elif partition.compression:

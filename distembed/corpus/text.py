@@ -153,7 +153,7 @@ def line_ends_before(partition: Partition) -> int:
     beginning.
     """
     place, least = partition.start, len(codecs.BOM_UTF8)
-    with closing(open_url(partition.url, partition.storage_options)) as raw:
+    with closing(open_url(partition.url)) as raw:
         while place > least:
             first = max(0, place - LOOKBACK_BYTES)
             raw.seek(first)

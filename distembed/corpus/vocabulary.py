@@ -333,8 +333,8 @@ def build_vocabulary(
     stop_words = stop_words_of(stop_words)
     is_plain = min_documents <= 1 and max_share >= 1 and not stop_words
     rules = Selection(min_count, max_size if is_plain else None, kept)
-    n_entries = sum(n_words_of(tokens, partition) for partition in tokens.partitions)
-    slices = (table for partition in tokens.partitions for table in word_slices(tokens, partition))
+    n_entries = sum(map(n_words_of, tokens.partitions))
+    slices = (table for partition in tokens.partitions for table in word_slices(partition))
     with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
         tables = merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder))
         every = vocabulary_of([rules.of(table) for table in tables], rules)
@@ -449,15 +449,15 @@ def empty_vocabulary(min_count: int, largest: int, *, estimated: bool = False) -
     )
 
 
-def n_words_of(tokens: Tokens, partition: str) -> int:
+def n_words_of(partition: str) -> int:
     """Return the number of words in the dictionary of a partition."""
-    with open_partition(partition, "words", dict(tokens.storage_options)) as file:
+    with open_partition(partition, "words") as file:
         return int(file.metadata.num_rows)
 
 
-def word_slices(tokens: Tokens, partition: str) -> Iterator[pa.Table]:
+def word_slices(partition: str) -> Iterator[pa.Table]:
     """Yield the dictionary of a partition in slices of at most 2^20 words."""
-    with open_partition(partition, "words", dict(tokens.storage_options)) as file:
+    with open_partition(partition, "words") as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, use_threads=False)
 

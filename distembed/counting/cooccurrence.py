@@ -155,7 +155,7 @@ def _count_partitions(
     # What all tasks need stands once in the graph.
     shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
     boundaries = delayed(tuple(row_blocks), traverse=False)
-    reach, memory = dict(tokens.storage_options), ThreadMemory()
+    memory = ThreadMemory()
     # Where these are not known, each partition is one range.
     n_tokens = [summary.n_tokens for summary in tokens.summaries] or [0] * len(tokens.partitions)
     tasks = [
@@ -167,7 +167,6 @@ def _count_partitions(
             f"{folder}/part-{file:05d}.counts",
             number=number,
             what=Counted(span),
-            storage_options=reach,
             memory=memory,
         )
         for file, (number, span) in enumerate(token_ranges(n_tokens))

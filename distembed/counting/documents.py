@@ -61,7 +61,6 @@ def count_document_block(
     vocabulary: Vocabulary,
     *,
     block_memory: int = BLOCK_MEMORY,
-    storage_options: dict[str, Any] | None = None,
 ) -> csr_array:
     """Count the terms of one block of documents.
 
@@ -84,9 +83,9 @@ def count_document_block(
     """
     documents = range(block.first, block.last)
     counter = TermCounter(len(vocabulary), block.first, block.last)
-    with open_partition(block.partition, "words", storage_options) as words:
+    with open_partition(block.partition, "words") as words:
         lookup = DictionaryRows(words, vocabulary)
-        for rows in token_rows(block.partition, block_memory // 64, storage_options, documents=documents):
+        for rows in token_rows(block.partition, block_memory // 64, documents=documents):
             counter.add(rows, lookup.of(rows.ids))
     counts = counter.result()
     index = get_index_dtype(maxval=int(counts.indptr[-1]))  # four bytes, unless a document is huge
@@ -145,7 +144,6 @@ def count_document_terms(
         dtype=np.int32,
         meta=csr_array((0, 0), dtype=np.int32),
         folder=tokens.folder,  # the graph owns it: token files in a temporary folder live as long as the array
-        storage_options=dict(tokens.storage_options),
         vocabulary=vocabulary,
         block_memory=block_memory,
     )
@@ -155,9 +153,8 @@ def _document_chunk(
     box: NDArray[np.object_],
     *,
     folder: Any,  # noqa: ARG001
-    storage_options: dict[str, Any],
     vocabulary: Vocabulary,
     block_memory: int,
 ) -> csr_array:
     block: DocumentBlock = box.item()
-    return count_document_block(block, vocabulary, block_memory=block_memory, storage_options=storage_options)
+    return count_document_block(block, vocabulary, block_memory=block_memory)

@@ -88,7 +88,6 @@ def count_partition(
     *,
     number: int = 0,
     what: Counted = EVERYTHING,
-    storage_options: dict[str, Any] | None = None,
     memory: ThreadMemory | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
@@ -113,8 +112,6 @@ def count_partition(
         A number that tells the partition from others: with `options.seed` it is the key of its random numbers.
     what : Counted
         The documents and pairs that are counted.
-    storage_options : dict, optional
-        The options of fsspec for `partition`.
     memory : ThreadMemory, optional
         The memory in which pairs are counted, which the next partitions of the same thread then use again.
 
@@ -141,11 +138,11 @@ def count_partition(
     with RunWriter(target, len(row_blocks) - 1) as writer:
         if largest < 0:  # the earlier counts do not hold every pair
             own = (memory or ThreadMemory()).of(options, what.groups.n_groups * len(vocabulary))
-            lookup, known_counts = own.lookup(partition, vocabulary, storage_options)
+            lookup, known_counts = own.lookup(partition, vocabulary)
             n_tokens = int(known_counts.sum())
             largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
-            readings = _readings(partition, vocabulary, lookup, options, number, what, storage_options)
-            pieces = _stream_of(partition, readings, options, what, own.n_places, storage_options)
+            readings = _readings(partition, vocabulary, lookup, options, number, what)
+            pieces = _stream_of(partition, readings, options, what, own.n_places)
             for run in _spilled_runs(pieces, options, own):
                 chosen = select_entries(run, run.values != 0) if part.pairs == "changed" else run
                 mirror = own.spare() if options.direction == "symmetric" else None
@@ -175,13 +172,11 @@ class PartitionMemory:
         n_entries = 3 * options.block_memory // 8 // 8 + n_pairs
         self.room, self._spare = blocks.RunMemory(n_entries), blocks.RunMemory(n_entries)
 
-    def lookup(
-        self, partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None
-    ) -> Lookup:
+    def lookup(self, partition: str, vocabulary: Vocabulary) -> Lookup:
         """Return `partition_lookup`, which the next range of the same partition then has at once."""
         kept = self._looked_up
         if kept is None or kept[0] != partition or kept[1] is not vocabulary:
-            kept = partition, vocabulary, partition_lookup(partition, vocabulary, storage_options)
+            kept = partition, vocabulary, partition_lookup(partition, vocabulary)
             self._looked_up = kept
         return kept[2]
 
@@ -226,7 +221,6 @@ def _readings(
     options: CooccurrenceOptions,
     number: int,
     what: Counted,
-    storage_options: dict[str, Any] | None,
 ) -> list[StreamRules]:
     """Return how a partition is read now, before that how it was read for earlier counts, or the one that is needed."""
     shift = what.groups.of * len(vocabulary)
@@ -237,7 +231,7 @@ def _readings(
     rows = np.where(lookup < 0, np.int32(-1), earlier.rows[lookup])
     words = np.where(rows < 0, np.int32(blocks.OUTSIDE), lookup)
     if options.oov == "remove" and earlier.n_lost:  # a word that is lost kept others apart
-        rows, _ = partition_lookup(partition, earlier.old, storage_options)
+        rows, _ = partition_lookup(partition, earlier.old)
         words = np.where((rows >= 0) & (words < 0), np.int32(blocks.LOST), words)
     old = _stream_rules(options, earlier.old, rows, words, number)
     return [old] if what.part.pairs == "had" else [old, now]
@@ -273,15 +267,14 @@ def _stream_of(
     options: CooccurrenceOptions,
     what: Counted,
     n_places: int,
-    storage_options: dict[str, Any] | None,
 ) -> Iterable[Piece]:
     """Return the stream of what is counted of a partition, `n_places` at a time, as `_pieces` gives it."""
     *old, now = readings
     if old and np.array_equal(old[0].lookup, now.lookup) and np.array_equal(old[0].keep, now.keep):
         return ()
     is_whole = what.span.n_ranges == 1
-    documents, before = (None, 0) if is_whole else range_documents(partition, what.span, storage_options)
-    rows = token_rows(partition, options.block_memory // 64, storage_options, documents=documents)
+    documents, before = (None, 0) if is_whole else range_documents(partition, what.span)
+    rows = token_rows(partition, options.block_memory // 64, documents=documents)
     streams = (
         _changed_streams(rows, Changes(old[0], now, options.window, before))
         if old

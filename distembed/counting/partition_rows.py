@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -56,13 +56,11 @@ def token_ranges(n_tokens: Sequence[int]) -> list[tuple[int, TokenRange]]:
     ]
 
 
-def range_documents(
-    partition: str, part: TokenRange, storage_options: dict[str, Any] | None = None
-) -> tuple[range, int]:
+def range_documents(partition: str, part: TokenRange) -> tuple[range, int]:
     """Return the documents of a range, and the tokens of the partition before them; no document is divided."""
     first = last = before = n_tokens = 0
     begin, end = part.limits
-    with open_partition(partition, "documents", storage_options) as file:
+    with open_partition(partition, "documents") as file:
         for group in range(file.num_row_groups):
             lengths = file.read_row_group(group, columns=["n_tokens"], use_threads=False)[
                 "n_tokens"
@@ -81,15 +79,13 @@ def tokens_of(docs: Corpus | Tokens | Texts) -> Tokens:
     return tokens
 
 
-def partition_lookup(
-    partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def partition_lookup(partition: str, vocabulary: Vocabulary) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the row in the vocabulary of each token id of a partition, and how often it has each word.
 
     The dictionary is read a slice at a time. The row of a word that the vocabulary lacks is -1.
     """
     rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
-    with open_partition(partition, "words", storage_options) as file:
+    with open_partition(partition, "words") as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=["word", "count"], use_threads=False)
             found = vocabulary.index(table["word"])
@@ -128,7 +124,6 @@ class DictionaryRows:
 def token_rows(
     partition: str,
     batch_bytes: int,
-    storage_options: dict[str, Any] | None = None,
     *,
     documents: range | None = None,
 ) -> Iterator[TokenRows]:
@@ -136,7 +131,7 @@ def token_rows(
 
     Only those of the `documents`, by default all, are yielded.
     """
-    with open_partition(partition, "tokens", storage_options) as table:
+    with open_partition(partition, "tokens") as table:
         groups = range(table.num_row_groups) if documents is None else _groups_of(table, documents)
         for group in groups:
             rows = _row_batch(table.metadata.row_group(group), batch_bytes)

@@ -24,11 +24,11 @@ XZ_LEAST_BYTES = 32
 """Bytes of a stream of an .xz file without a byte of text."""
 
 
-def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
+def open_url(url: str) -> BinaryIO:
     """Open a local file or an fsspec URL for reading bytes."""
     check_regular(url)
     try:
-        filesystem, path = url_to_fs(url, **dict(options))
+        filesystem, path = url_to_fs(url)
         return filesystem.open(
             path, "rb", **({} if filesystem.protocol[0] == "file" else {"block_size": 1 << 22})
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from zarr.storage import FsspecStore, LocalStore
@@ -18,9 +17,9 @@ class _FileStore(LocalStore):
         return await super().get(key, prototype, byte_range)
 
 
-def zarr_store(url: str, *, read_only: bool, options: Mapping[str, Any] | None = None) -> Any:
+def zarr_store(url: str, *, read_only: bool) -> Any:
     """Return the Zarr store at a path or URL."""
     if protocol_of(url) in LOCAL:
         return _FileStore(url_to_fs(url)[1], read_only=read_only)
-    filesystem, path = url_to_fs(url, asynchronous=True, **(options or {}))
+    filesystem, path = url_to_fs(url, asynchronous=True)
     return FsspecStore.from_mapper(filesystem.get_mapper(path), read_only=read_only)

@@ -34,7 +34,6 @@ from distributed.core import _expects_comm
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from distributed.utils import has_keyword
-from fsspec.config import conf
 
 from distembed.display import format_bytes, plural
 from distembed.execution import one_blas_thread
@@ -42,7 +41,7 @@ from distembed.files import DiskFullError
 from distembed.job.model import StoppedError
 from distembed.job.provenance import of_this_process, other_code
 from distembed.storage.tasks import KilledBlockError
-from distembed.urls import PROTOCOLS_VARIABLE, use_storage_options
+from distembed.urls import PROTOCOLS_VARIABLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,18 +110,16 @@ class OneBlasThread(WorkerPlugin):
         self._limit.close()
 
 
-class StorageOptions(WorkerPlugin):
-    """Let each worker, now or later connected, reach object stores as this process does."""
+class AllowedProtocols(WorkerPlugin):
+    """Let each worker, now or later connected, open the protocols that this process may open."""
 
-    name = f"{PLUGINS}storage-options"
+    name = f"{PLUGINS}allowed-protocols"
 
     def __init__(self) -> None:
-        self._options = {protocol: dict(values) for protocol, values in conf.items()}
-        self._protocols = os.environ.get(PROTOCOLS_VARIABLE, "")
+        self._protocols = os.environ[PROTOCOLS_VARIABLE]
 
     def setup(self, worker: Worker) -> None:  # noqa: ARG002
-        """Set the options in the worker's process."""
-        use_storage_options(self._options)
+        """Set the variable in the worker's process."""
         os.environ[PROTOCOLS_VARIABLE] = self._protocols
 
 
@@ -341,8 +338,8 @@ def _raise_refused(place: str, found: str | Exception) -> None:
 
 def _register_all(resources: ExitStack, client: Client) -> None:
     _register(resources, client, OneBlasThread())
-    if conf:
-        _register(resources, client, StorageOptions())
+    if PROTOCOLS_VARIABLE in os.environ:
+        _register(resources, client, AllowedProtocols())
 
 
 def _register(resources: ExitStack, client: Client, plugin: WorkerPlugin) -> None:

@@ -157,7 +157,7 @@ def stamps_at(path: str, *, note: Callable[[str], None] | None = None) -> Stamps
 
 def versions_at(path: str) -> dict[str, str]:
     """Return the version of every file at a path by its URL, as the readers of a corpus name it."""
-    urls = (file.url for file in files_at(path, ()))
+    urls = (file.url for file in files_at(path))
     return {url: str(version) for url, (_, version) in zip(urls, stamps_at(path).values(), strict=True)}
 
 

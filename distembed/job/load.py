@@ -184,11 +184,8 @@ def parse_job(
     folder: Path,
     settings: tuple[str, ...] = (),
     workspace: str | None = None,
-    recorded: bool = False,
 ) -> Job:
     """Check the text of a job file; `name` is shown in errors, `folder` is where its relative paths begin.
-
-    A job that is `recorded` in a workspace does not say how stores are reached: only its reader does, in `settings`.
 
     Raises
     ------
@@ -196,8 +193,6 @@ def parse_job(
         As `load_job`.
     """
     tree = _parsed(text, name=name)
-    if recorded and isinstance(resources := tree.get("resources"), dict):
-        resources.pop("storage_options", None)
     return checked_job(tree, name=name, folder=folder, settings=settings, workspace=workspace)
 
 

@@ -39,7 +39,7 @@ from pydantic import (
 from distembed.datasets.catalog import PREFIX, data_folder
 from distembed.job.registry import DEFAULT_SYSTEM
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
-from distembed.urls import check_options, check_url, has_secret
+from distembed.urls import check_url, has_secret
 
 TWO_OR_MORE = range(2, 2**63)
 """The whole numbers from 2 on."""
@@ -379,12 +379,6 @@ class ReportSection(MapSection, ListsSection):
     """`[report]`: what the report shows beside the figures of every run."""
 
 
-def _checked_options(options: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    for protocol, values in options.items():
-        check_options(protocol, values)
-    return options
-
-
 class ResourcesSection(Section):
     """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`."""
 
@@ -396,12 +390,6 @@ class ResourcesSection(Section):
     """
     memory_limit: Bytes = parse_bytes("2GiB")
     """The memory of a process; a job whose counted sizes cannot fit it is refused."""
-    storage_options: Annotated[
-        dict[str, dict[str, Any]], AfterValidator(_checked_options), "a table of options per protocol"
-    ] = {}
-    """How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
-    the others that `distembed.urls.OPTIONS` lists. None is a secret.
-    """
 
     @property
     def n_workers(self) -> int:
@@ -421,11 +409,11 @@ class Job(Section):
 
     @property
     def is_recorded(self) -> bool:
-        """Return whether a command found the job in a workspace that it only reads: it opens none of its inputs."""
+        """Return whether a command found the job in a workspace, which may be a stranger's: it opens no input of it."""
         return self._recorded
 
     def as_recorded(self) -> Self:
-        """Return the job of a workspace that is only read."""
+        """Return the job as one that was found in a workspace."""
         job = self.model_copy()
         job._recorded = True
         return job

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,14 +13,7 @@ from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
 from distembed.job.stage import names_in_table, read_vectors
 from distembed.storage.workspace import Workspace
-from distembed.urls import (
-    ANONYMOUS,
-    ENDPOINTS_VARIABLE,
-    LOCAL,
-    protocol_of,
-    unconfirmed_endpoints,
-    use_storage_options,
-)
+from distembed.urls import protocol_of
 from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
@@ -55,18 +46,15 @@ def parse_source(text: str) -> Source:
     return open_job(text)
 
 
-def open_job(
-    text: str, *, settings: tuple[str, ...] = (), workspace: str | None = None, to_run: bool = False
-) -> Job:
+def open_job(text: str, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
     """Return the job that a user names: the one that a workspace records, or else the one in a job file.
 
-    What a workspace records may be a stranger's: none of its options for stores is used. Of a job that is not `to_run`,
-    no input is opened; of one that is, only those on this machine and by the protocol of the workspace's own URL.
+    What a workspace records may be a stranger's: no input of such a job is opened.
 
     Raises
     ------
     JobError, FileNotFoundError
-        As `load_job`; a workspace may also hold no job, or one that is to run and reads what its reader did not name.
+        As `load_job`; a workspace may also hold no job, and no setting changes what its job reads.
     IsADirectoryError
         It is a local folder and no workspace.
     """
@@ -75,16 +63,21 @@ def open_job(
         _refuse_folder(text)
         if "://" in text:
             raise FileNotFoundError(_no_workspace(text))
-        return reached(load_job(text, settings=settings, workspace=workspace), settings)
+        job = load_job(text, settings=settings, workspace=workspace)
+        refuse_own_workspace(job)
+        return job
     job = _recorded_job(place, settings, workspace)
-    if to_run:
-        _refuse_other_protocols(job, place, settings)
-    return reached(job if to_run else job.as_recorded(), settings)
+    if typed := [path for path in inputs_of(job) if path not in inputs_of(_recorded_job(place))]:
+        raise JobError(
+            f"a workspace is read without its inputs, and {', '.join(typed)} would be one: name the job's own file, or "
+            f"{place.path(JOB_FILE)}"
+        )
+    return job
 
 
 def job_of(source: Job | Workspace) -> Job:
     """Return the job of a source: its own, or the one that the workspace records, which is only read."""
-    return source if isinstance(source, Job) else reached(_recorded_job(source).as_recorded())
+    return source if isinstance(source, Job) else _recorded_job(source)
 
 
 def _recorded_job(place: Workspace, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
@@ -94,8 +87,7 @@ def _recorded_job(place: Workspace, settings: tuple[str, ...] = (), workspace: s
         folder=Path(),
         settings=settings,
         workspace=workspace or place.url,
-        recorded=True,
-    )
+    ).as_recorded()
 
 
 def _no_workspace(url: str) -> str:
@@ -124,47 +116,16 @@ def recorded_tables(place: Workspace) -> dict[str, Any]:
         return {}
 
 
-def _refuse_other_protocols(job: Job, place: Workspace, settings: tuple[str, ...]) -> None:
-    """Refuse to run the job of a workspace that reads by a protocol which its reader has not typed."""
-    typed = {*LOCAL, protocol_of(place.url), *(protocol_of(value) for value in _typed(settings))}
-    for path in inputs_of(job):
-        if protocol_of(path) not in typed:
-            raise JobError(
-                f"the job that the workspace {place.url} records reads {path}, and a workspace may be a stranger's: "
-                f"if you know the job, name it: its own file, or {place.path(JOB_FILE)}"
-            )
-
-
-def _typed(settings: tuple[str, ...]) -> list[str]:
-    """Return the values of settings of the command line, without their quotes and brackets."""
-    return [setting.partition("=")[2].strip("[]\"' ") for setting in settings]
-
-
-def reached(job: Job, settings: tuple[str, ...] = ()) -> Job:
-    """Return a job after its object stores can be reached; `settings` are those that the user has typed.
+def refuse_own_workspace(job: Job) -> None:
+    """Refuse a job that reads a folder which holds its workspace: each run would read what it has written.
 
     Raises
     ------
     JobError
-        The job names a host that would be shown the user's keys, and the user has not confirmed it; or a folder that it
-        reads holds the workspace that it writes.
+        It does.
     """
-    for protocol, options in job.resources.storage_options.items():
-        for name, host in unconfirmed_endpoints(protocol, options):
-            if host not in _typed(settings):
-                raise JobError(_unconfirmed(protocol, name, host))
-    paths = inputs_of(job)
-    if not job.is_recorded:
-        _refuse_own_workspace(job, paths)
-    used = map(protocol_of, (job.job.workspace, *paths))
-    use_storage_options(job.resources.storage_options, used=used)
-    return job
-
-
-def _refuse_own_workspace(job: Job, paths: Iterable[str]) -> None:
-    """Refuse to read a folder that holds the workspace: each run would read what it has written."""
     workspace = _place(job.job.workspace)
-    for path in paths:
+    for path in inputs_of(job):
         inside = workspace.removeprefix(f"{_place(path)}/")
         if inside != workspace and not is_hidden(inside):
             raise JobError(
@@ -176,20 +137,6 @@ def _refuse_own_workspace(job: Job, paths: Iterable[str]) -> None:
 def _place(path: str) -> str:
     """Return a path or URL in the form in which two can be compared."""
     return path.rstrip("/") if "://" in path else str(Path(path).resolve())
-
-
-def _unconfirmed(protocol: str, name: str, host: str) -> str:
-    anonymous = ANONYMOUS.get(protocol)
-    public_store = (
-        f"; for a public store, which needs none, add resources.storage_options.{protocol}.{anonymous[0]} = "
-        f"{json.dumps(anonymous[1])}"
-        if anonymous
-        else ""
-    )
-    return (
-        f"resources.storage_options.{name} = {host!r} would be sent your keys for {protocol}://: if you trust it, set "
-        f"{ENDPOINTS_VARIABLE}={host} and give the command again{public_store}"
-    )
 
 
 def code_of(job: Job) -> list[str]:

@@ -10,8 +10,8 @@ from distembed.display import format_seconds
 from distembed.files import failures_told
 from distembed.job import provenance
 from distembed.job.inputs import look_for
-from distembed.job.model import Job
-from distembed.job.opening import existing_workspace
+from distembed.job.model import Job, JobError
+from distembed.job.opening import JOB_FILE, existing_workspace
 from distembed.job.plan import Plan
 from distembed.job.stage import Counted, system_of
 from distembed.job.state import Standing, loss_lines, losses, seconds_of, standings, with_damage
@@ -33,6 +33,7 @@ def plan_stages(job: Job, found: Sequence[Standing], workspace: Workspace | None
     What is damaged is not counted, and is to be computed. It is looked for only where what is kept cannot be read: to
     look for it reads everything.
     """
+    _refuse_recorded_inputs(job, found)
     with failures_told(job.job.workspace):
         try:
             plan = _planned(job, found, workspace)
@@ -56,7 +57,24 @@ def planner(workspace: Workspace | None) -> Callable[[Job], Plan]:
     return lambda job: _planned(job, standings(job, workspace, look=look), workspace)
 
 
-def check_inputs(job: Job, found: Iterable[Standing]) -> list[str]:
+def _refuse_recorded_inputs(job: Job, found: Iterable[Standing]) -> None:
+    """Refuse to compute a stage that reads what only a workspace names: it may be a stranger's.
+
+    Raises
+    ------
+    JobError
+        The job was found in a workspace, and has such a stage.
+    """
+    for standing in found if job.is_recorded else ():
+        if standing.absent and not standing.is_kept:
+            raise JobError(
+                f"stage {standing.spec.name} has to read {', '.join(standing.absent)}, which the workspace "
+                f"{job.job.workspace} names, and a workspace may be a stranger's: if you know the job, name it in "
+                f"place of the workspace: its own file, or {job.job.workspace}/{JOB_FILE}"
+            )
+
+
+def check_inputs(job: Job, found: Sequence[Standing]) -> list[str]:
     """Open what the stages to be computed read from outside, and return what was found, a sentence each.
 
     Raises
@@ -66,11 +84,13 @@ def check_inputs(job: Job, found: Iterable[Standing]) -> list[str]:
     OSError, ValueError, KeyError
         An input is not what the job says of it.
     """
+    _refuse_recorded_inputs(job, found)
     lines: list[str] = []
     for standing in found:
         name, paths = standing.spec.name, ", ".join(standing.absent)
         if standing.is_kept:
-            lines += [f"{name}: {paths} is not there and not needed, the stage is done"] if paths else []
+            if paths and not job.is_recorded:
+                lines.append(f"{name}: {paths} is not there and not needed, the stage is done")
         elif paths:
             raise FileNotFoundError(
                 f"stage {name} has to read {paths}, but there is no file and no distembed workspace there: bring it "

@@ -458,8 +458,6 @@ def _record(job: Job, workspace: Workspace) -> None:
 def _closing_text(run: Run, system: System, *, until: str | None) -> str:
     """Return the last lines of a run; the report of a whole one is written unless it is there and whole."""
     where = f"workspace  {run.workspace.url}"
-    if "://" in run.workspace.url and run.job.resources.storage_options:
-        where += " (commands reach it by the job file, which says how, in place of this URL)"
     if until is not None:
         return f"stopped after {until}; the same command without --until goes on\n{where}"
     report = _write_report(run.job, run.workspace, run.reporter)

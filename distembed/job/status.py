@@ -53,7 +53,7 @@ def status_and_state(job: Job, *, command: str, verbose: bool = True) -> tuple[s
     ]
     stated = (state_of(standing, workspace, verbose=verbose) for standing in found)
     lines += [shown(f"  {one.spec.name:<16}{text}") for one, text in zip(found, stated, strict=True)]
-    if state == UNFINISHED and not job.is_recorded and (settings := other_settings(job, workspace)):
+    if state == UNFINISHED and (settings := other_settings(job, workspace)):
         lines.append(
             shown(f"the last run here had other keys; to go on with them, type: {command} {settings}")
         )
@@ -121,11 +121,8 @@ def state_in_a_word(standing: Standing) -> str:
 
 
 def age_note(job: Job) -> str:
-    """Return why finished work of a job is older than its files or its keys; "" where it is not.
-
-    A job that was found in a workspace says nothing of its inputs, which are not looked at.
-    """
-    workspace = None if job.is_recorded else existing_workspace(job.job.workspace)
+    """Return why finished work of a job is older than its files or its keys; "" where it is not."""
+    workspace = existing_workspace(job.job.workspace)
     if workspace is None:
         return ""
     found = standings(job, workspace)

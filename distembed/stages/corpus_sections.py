@@ -34,7 +34,6 @@ from distembed.options import options_of
 NOT_READ_BY = {
     "tokenizer": "its options are keys of the same section",
     "scratch": "the token ids lie in the workspace",
-    "storage_options": "URLs and the environment say how a store is reached",
     "section": "it is the name of the section itself",
     "without": "it follows from what was withdrawn from the workspace",
 }

@@ -62,7 +62,7 @@ def withdraw(
         If there is no such document or file, it was withdrawn before, nothing was counted yet, or the workspace is of a
         job that reads no corpus.
     """
-    job = open_job(place, to_run=True)
+    job = open_job(place)
     if not isinstance(job, CorpusJob):
         raise JobError(f"{place} is of a job that reads no corpus: there is nothing to withdraw from it")
     if not documents and not files:

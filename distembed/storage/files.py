@@ -23,9 +23,9 @@ import io
 import os
 import posixpath
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -57,22 +57,19 @@ class Folder:
     """
 
     url: str
-    options: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = _allow
 
     @classmethod
-    def at(cls, url: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Folder:
+    def at(cls, url: str | os.PathLike[str]) -> Folder:
         """Return the folder at a path or URL; a local one gets an absolute plain path."""
-        fs, root = url_to_fs(os.fspath(url), **(options or {}))
+        fs, root = url_to_fs(url)
         local = isinstance(fs, LocalFileSystem)
-        return cls(root.rstrip("/") if local else fs.unstrip_protocol(root).rstrip("/"), dict(options or {}))
+        return cls((root if local else fs.unstrip_protocol(root)).rstrip("/"))
 
     @property
     def fs(self) -> Any:
         """Return the fsspec file system, of which fsspec keeps one instance per process."""
-        if self.is_local:
-            return LocalFileSystem(**self.options)
-        return url_to_fs(self.url, **self.options)[0]
+        return url_to_fs(self.url)[0]
 
     @property
     def is_local(self) -> bool:
@@ -82,7 +79,7 @@ class Folder:
     @property
     def root(self) -> str:
         """Return the path of the folder as its file system writes it."""
-        return self.url if self.is_local else str(url_to_fs(self.url, **self.options)[1]).rstrip("/")
+        return self.url if self.is_local else str(url_to_fs(self.url)[1]).rstrip("/")
 
     def path(self, name: str) -> str:
         """Return the full path or URL of a file inside."""

@@ -167,7 +167,7 @@ def remember(folder: Folder, digest: str | None) -> None:
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with contextlib.suppress(OSError):
-        unlocked = Folder(folder.url, folder.options)  # it is no part of what the lock guards
+        unlocked = Folder(folder.url)  # it is no part of what the lock guards
         if digest is None:
             unlocked.remove(VERIFIED_FILE)
         else:

@@ -59,17 +59,13 @@ class Workspace(WorkspaceReader):
         self._announced: dict[str, Output] = {}
 
     @classmethod
-    def open(
-        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
-    ) -> Workspace:
+    def open(cls, url: str | os.PathLike[str]) -> Workspace:
         """Open a workspace for reading.
 
         Parameters
         ----------
         url : str or path
             A folder or fsspec URL.
-        storage_options : mapping, optional
-            Options of the fsspec file system.
 
         Returns
         -------
@@ -89,7 +85,7 @@ class Workspace(WorkspaceReader):
         >>> workspace.array("vectors").shape
         (16, 3)
         """
-        folder = Folder.at(url, storage_options)
+        folder = Folder.at(url)
         if not _is_workspace(folder):
             raise FileNotFoundError(
                 f"There is no distembed workspace at {folder.url}: run a job there first."
@@ -104,7 +100,6 @@ class Workspace(WorkspaceReader):
         url: str | os.PathLike[str],
         *,
         owner: str,
-        storage_options: Mapping[str, object] | None = None,
         watching: Callable[[str], None] | None = None,
     ) -> Workspace:
         """Open a workspace for writing, making it if need be, and take its lock.
@@ -115,8 +110,6 @@ class Workspace(WorkspaceReader):
             Folder or fsspec URL.
         owner : str
             Name of the job, shown to whoever finds the workspace locked.
-        storage_options : mapping, optional
-            Options of the fsspec file system.
         watching : callable, optional
             Called with a sentence before the heartbeat of a run on another machine or in another container
             is watched, which takes up to `lock.STALE_SECONDS`: it may be alive, or gone without a word.
@@ -144,7 +137,7 @@ class Workspace(WorkspaceReader):
         >>> de.Workspace.open("runs/squares").array("squares").compute().ravel().tolist()
         [0, 1, 4, 9, 16, 25]
         """
-        folder = Folder.at(url, storage_options)
+        folder = Folder.at(url)
         _check_place(folder)
         try:
             folder.fs.makedirs(folder.root, exist_ok=True)
@@ -166,17 +159,13 @@ class Workspace(WorkspaceReader):
         return workspace
 
     @classmethod
-    def exists(
-        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
-    ) -> bool:
+    def exists(cls, url: str | os.PathLike[str]) -> bool:
         """Return whether there is a workspace at a folder or URL.
 
         Parameters
         ----------
         url : str or path
             A folder or fsspec URL.
-        storage_options : mapping, optional
-            Options of the fsspec file system.
 
         Returns
         -------
@@ -188,7 +177,7 @@ class Workspace(WorkspaceReader):
         >>> de.Workspace.exists("runs/titles"), de.Workspace.exists("runs/elsewhere")
         (True, False)
         """
-        folder = Folder.at(url, storage_options)
+        folder = Folder.at(url)
         return folder.exists(WORKSPACE_FILE) or (folder.is_local and records.has_any(folder))
 
     def __repr__(self) -> str:

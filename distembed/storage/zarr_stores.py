@@ -25,7 +25,7 @@ def zarr_store_in(folder: Folder, name: str, *, read_only: bool) -> Any:
     if folder.is_local:
         path = folder.inside(name) if read_only else folder.writable(name, folder=True)
         return zarr_store(path, read_only=read_only)
-    return zarr_store(folder.path(name), read_only=read_only, options=folder.options)
+    return zarr_store(folder.path(name), read_only=read_only)
 
 
 class _OwnThreadLoop(asyncio.SelectorEventLoop):

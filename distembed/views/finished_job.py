@@ -15,7 +15,7 @@ from distembed.display import plural
 from distembed.job.derived import REPORT, check_outside
 from distembed.job.load import checked_job, read_sections
 from distembed.job.model import Job
-from distembed.job.opening import reached
+from distembed.job.opening import refuse_own_workspace
 from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
@@ -228,7 +228,8 @@ def run_job(
     ()
     """
     with any_protocol(allowed=allow_code):
-        checked = reached(_checked(job, sections, None if workspace is None else str(workspace)))
+        checked = _checked(job, sections, None if workspace is None else str(workspace))
+        refuse_own_workspace(checked)
         resources = checked.resources
         crew = workers or Workers(
             scheduler=scheduler, n_workers=resources.workers, memory_limit=resources.memory_limit

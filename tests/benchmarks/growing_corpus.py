@@ -78,7 +78,7 @@ class Clock(Silent):
 def count(folder: Path, name: str, *settings: str) -> Clock:
     """Count the text of a folder in a workspace, in this process."""
     clock = Clock(folder / name)
-    job = open_job(str(folder / "job.toml"), settings=settings, workspace=str(folder / name), to_run=True)
+    job = open_job(str(folder / "job.toml"), settings=settings, workspace=str(folder / name))
     run_stages(job, until=LAST, reporter=clock)
     return clock
 

@@ -1,10 +1,9 @@
-"""A job on an object store: a real S3 server, which the options of the job reach."""
+"""A job on an object store: a real S3 server, which the configuration of fsspec names."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,8 @@ from urllib.request import Request, urlopen
 
 import dask.array as da
 import pytest
+from fsspec.config import conf
 
-from distembed.job.load import load_job
-from distembed.job.model import JobError
 from distembed.storage.files import Folder
 from distembed.storage.workspace import Workspace
 from tests.commands import digest_here, run, succeed
@@ -38,42 +36,49 @@ def server() -> Iterator[str]:
 def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the address of the server, which has one empty bucket, `texts`."""
     s3fs = pytest.importorskip("s3fs", reason="pip install 'distembed[cloud]'")
-    from fsspec.config import conf
-
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("DISTEMBED_ENDPOINTS", "http://127.0.0.1")
-    monkeypatch.setenv("FSSPEC_S3", "")  # put back afterwards
-    monkeypatch.delenv("FSSPEC_S3")
-    monkeypatch.setitem(conf, "s3", {})
+    configure(monkeypatch, server)
     # Before a client asks again for what failed, it waits: here a twentieth of that.
     real_sleep = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda seconds, *rest: real_sleep(seconds / 20, *rest))
     with urlopen(Request(f"{server}/moto-api/reset", method="POST")):
         s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem(endpoint_url=server).mkdir("texts")
+    s3fs.S3FileSystem().mkdir("texts")
     return server
 
 
-def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: Path) -> None:
+def configure(monkeypatch: pytest.MonkeyPatch, url: str, **options: object) -> None:
+    """Let fsspec reach S3 at an address, as its variable does that a process reads when it starts."""
+    options["endpoint_url"] = url
+    monkeypatch.setitem(conf, "s3", options)
+    monkeypatch.setenv("FSSPEC_S3", json.dumps(options))
+
+
+def test_a_job_runs_on_a_store_that_the_configuration_of_fsspec_names(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import s3fs
 
-    store = s3fs.S3FileSystem(endpoint_url=endpoint)
+    store = s3fs.S3FileSystem()
     with store.open("texts/a.txt", "w") as file:
         file.writelines(f"{sentence}\n" for sentence in SENTENCES * 20)
     job = tmp_path / "job.toml"
     job.write_text(
         '[job]\nworkspace = "s3://texts/w"\n[corpus]\npaths = ["s3://texts/a.txt"]\n[vocabulary]\nmin_count = 1\n'
         "[psdvec]\nn_components = 3\nfirst_passes = 2\n[resources]\nworkers = 1\n"
-        f'[resources.storage_options.s3]\nendpoint_url = "{endpoint}"\n'
     )
-    # worker processes are told the options too
+    # a file of the user's configuration, which local worker processes read, too
+    (tmp_path / "fsspec").mkdir()
+    (tmp_path / "fsspec" / "stores.json").write_text(json.dumps({"s3": {"endpoint_url": endpoint}}))
+    monkeypatch.setenv("FSSPEC_CONFIG_DIR", str(tmp_path / "fsspec"))
+    monkeypatch.delenv("FSSPEC_S3")
     done = distembed("run", str(job), "--scheduler", "processes", "--until", "tokens")
     assert done.returncode == 0, done.stdout + done.stderr
     goes_on = succeed("run", job, "--until", "cooccurrence")
     assert store.exists("texts/w/manifest/cooccurrence.json")
-    assert "workspace  s3://texts/w (commands reach it by the job file" in goes_on.output
+    assert "workspace  s3://texts/w" in goes_on.output
     standing = run("status", job)
     assert standing.exit_code == 3, standing.output
     assert re.search(r"cooccurrence +[0-9.]+ s\b", standing.output)
@@ -86,37 +91,40 @@ workspace = "w"
 paths = ["a.txt"]
 [vocabulary]
 min_count = 1
-[resources.storage_options.s3]
-endpoint_url = "{url}"
-config_kwargs = {{ retries = {{ max_attempts = {attempts} }} }}
 """
 
 
-def tiny_job(folder: Path, url: str, *, attempts: int = 9) -> Path:
+def retries(attempts: int) -> dict[str, object]:
+    return {"config_kwargs": {"retries": {"max_attempts": attempts}}}
+
+
+def tiny_job(folder: Path) -> Path:
     (folder / "a.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES * 20))
     path = folder / "tiny.toml"
-    path.write_text(TINY_JOB.format(url=url, attempts=attempts))
+    path.write_text(TINY_JOB)
     return path
 
 
-def vocabulary_at(workspace: str, **options: str) -> str:
-    return Workspace.open(workspace, storage_options=options).stages()["vocabulary"].digest
+def vocabulary_at(workspace: str) -> str:
+    return Workspace.open(workspace).stages()["vocabulary"].digest
 
 
-def test_a_file_whose_answer_was_lost_is_our_own(endpoint: str) -> None:
+def test_a_file_whose_answer_was_lost_is_our_own(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        configure(monkeypatch, store.url)
         store.next.append(("PUT", "/lock.json", "reset_after"))
-        options = {"endpoint_url": store.url}
-        with Workspace.create("s3://texts/w", owner="a", storage_options=options):
+        with Workspace.create("s3://texts/w", owner="a"):
             assert store.counted["reset_after"] == 1
             with pytest.raises(FileExistsError):
-                Folder.at("s3://texts/w", options).create("lock.json", b"of another run")
+                Folder.at("s3://texts/w").create("lock.json", b"of another run")
 
 
-def test_a_block_of_a_store_that_fails_is_not_called_damaged(endpoint: str) -> None:
+def test_a_block_of_a_store_that_fails_is_not_called_damaged(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with failing_store(int(endpoint.rpartition(":")[2])) as store:
-        options = {"endpoint_url": store.url, "config_kwargs": {"retries": {"max_attempts": 0}}}
-        with Workspace.create("s3://texts/w", owner="a", storage_options=options) as workspace:
+        configure(monkeypatch, store.url, **retries(0))
+        with Workspace.create("s3://texts/w", owner="a") as workspace:
             stage = workspace.stage("made", parameters={}, inputs={})
             stage.store(
                 "numbers", da.ones((4, 2), chunks=2), dims=("row", "column"), units="1", meaning="ones"
@@ -139,9 +147,12 @@ def test_a_block_of_a_store_that_fails_is_not_called_damaged(endpoint: str) -> N
                     action()
 
 
-def test_a_store_that_refuses_access_is_named_with_what_to_check(endpoint: str, tmp_path: Path) -> None:
+def test_a_store_that_refuses_access_is_named_with_what_to_check(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with failing_store(int(endpoint.rpartition(":")[2])) as store:
-        command = ("run", tiny_job(tmp_path, store.url), "--workspace", "s3://texts/w", "--until", "tokens")
+        configure(monkeypatch, store.url, **retries(9))
+        command = ("run", tiny_job(tmp_path), "--workspace", "s3://texts/w", "--until", "tokens")
         for method, name in (("GET", ""), ("PUT", ".parquet")):
             store.next[:] = [(method, name, "denied")] * 20
             failed = run(*command)
@@ -157,29 +168,27 @@ def test_a_store_that_refuses_access_is_named_with_what_to_check(endpoint: str, 
         assert "the object store of s3://texts/w/workspace.json refuses access (" in looked.output
 
 
-def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: Path) -> None:
+def test_a_store_that_fails_at_random_changes_nothing(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with failing_store(
         int(endpoint.rpartition(":")[2]), dict.fromkeys(FAULTS, 0.01), seed=1, stall_seconds=0.1
     ) as store:
-        given = tiny_job(tmp_path, store.url)
+        configure(monkeypatch, store.url, **retries(9))
+        given = tiny_job(tmp_path)
         succeed("run", given, "--workspace", "s3://texts/w", "--until", "vocabulary")
         assert len(store.counted) > 3, store.counted  # the requests, and faults of several kinds
     succeed("run", given, "--until", "vocabulary")
-    assert vocabulary_at("s3://texts/w", endpoint_url=endpoint) == vocabulary_at(str(tmp_path / "w"))
+    configure(monkeypatch, endpoint)
+    assert vocabulary_at("s3://texts/w") == vocabulary_at(str(tmp_path / "w"))
 
 
 def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
-    endpoint: str, tmp_path: Path
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with failing_store(int(endpoint.rpartition(":")[2])) as store:
-        command = (
-            "run",
-            tiny_job(tmp_path, store.url, attempts=0),
-            "--workspace",
-            "s3://texts/w",
-            "--until",
-            "tokens",
-        )
+        configure(monkeypatch, store.url, **retries(0))
+        command = ("run", tiny_job(tmp_path), "--workspace", "s3://texts/w", "--until", "tokens")
         store.next += [("PUT", "/stage.json", "broken")] * 2
         failed = run(*command)
         assert failed.exit_code == 1
@@ -200,83 +209,35 @@ def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
         assert "nothing to do" in run(*command).output
 
 
-def test_a_store_of_inputs_that_fails_is_named(endpoint: str, tmp_path: Path) -> None:
+def test_a_store_of_inputs_that_fails_is_named(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import s3fs
 
-    s3fs.S3FileSystem(endpoint_url=endpoint).pipe_file("texts/a.txt", b"a ship on the sea\n" * 20)
+    s3fs.S3FileSystem().pipe_file("texts/a.txt", b"a ship on the sea\n" * 20)
     named = "the object store of s3://texts/a.txt failed"
     with failing_store(int(endpoint.rpartition(":")[2])) as store:
-        given = tiny_job(tmp_path, store.url, attempts=0)
-        command = ("plan", given, "--set", 'corpus.paths=["s3://texts/a.txt"]')
+        configure(monkeypatch, store.url, **retries(0))
+        command = ("plan", tiny_job(tmp_path), "--set", 'corpus.paths=["s3://texts/a.txt"]')
         store.next += [("GET", "/a.txt", "broken")] * 20
         assert f"{named}, also when it was asked again (We failed)" in run(*command).output
-    unreachable = ("--set", 'resources.storage_options.s3.endpoint_url="http://127.0.0.1:9"')
-    assert named in run(*command, *unreachable).output
+    configure(monkeypatch, "http://127.0.0.1:9", **retries(0))
+    assert named in run(*command).output
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_whole_job_on_a_store_that_fails_at_random(
-    endpoint: str, job: Path, finished: tuple[Path, str, str], seed: int
+    endpoint: str, job: Path, finished: tuple[Path, str, str], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = dict.fromkeys(FAULTS, 0.01) | {"stalled": 0.001}
     with failing_store(int(endpoint.rpartition(":")[2]), shares, seed=seed, stall_seconds=20) as store:
-        words = ("--set", f'resources.storage_options.s3.endpoint_url="{store.url}"')
+        configure(monkeypatch, store.url)
         for _ in range(3):  # a failure that no retry overcame ends a run, which is then given again
-            done = run("run", job, "--workspace", "s3://texts/w", *words)
+            done = run("run", job, "--workspace", "s3://texts/w")
             if done.exit_code == 0:
                 break
             assert "the object store of s3://texts/w failed" in done.output
         assert done.exit_code == 0, done.output
         store.share.clear()
-        assert digest_here(job, "s3://texts/w", *words) == f"digest {finished[1]}"
-
-
-def test_a_secret_in_a_job_is_refused(tmp_path: Path) -> None:
-    job = tmp_path / "job.toml"
-    job.write_text(
-        '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[resources.storage_options.s3]\nsecret = "x"\n'
-    )
-    with pytest.raises(JobError, match=r"s3\.secret is a secret"):
-        load_job(job)
-
-
-def test_options_are_those_of_every_file_system_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    import fsspec
-    from fsspec.config import conf
-
-    from distembed.urls import use_storage_options
-
-    monkeypatch.setitem(conf, "memory", {})
-    monkeypatch.setenv("FSSPEC_MEMORY", "")
-    use_storage_options({"memory": {"asked_for": 1}})
-    assert fsspec.filesystem("memory").storage_options == {"asked_for": 1}
-    assert json.loads(os.environ["FSSPEC_MEMORY"]) == {"asked_for": 1}
-
-
-def test_the_store_of_one_job_is_not_that_of_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A host that was asked without keys would otherwise be sent those of a later job, or its results."""
-    from fsspec.config import conf
-
-    from distembed.job.opening import open_job
-
-    own = {"default_block_size": 5 << 20}
-    monkeypatch.setitem(conf, "s3", own)
-    monkeypatch.setenv("FSSPEC_S3", "")
-    source = tmp_path / "job.toml"
-    text = '[job]\nworkspace = "s3://a/w"\n[corpus]\npaths = ["a.txt"]\n[resources.storage_options]\n'
-    for options, then in {
-        's3 = {anon = true, endpoint_url = "http://127.0.0.1:9"}': {
-            "anon": True,
-            "endpoint_url": "http://127.0.0.1:9",
-        },
-        's3 = {profile = "mine"}': {"profile": "mine"},
-        "": {},
-    }.items():
-        source.write_text(text + options)
-        monkeypatch.setattr(Workspace, "exists", lambda _: False)
-        open_job(str(source))
-        assert conf["s3"] == own | then
-        assert json.loads(os.environ["FSSPEC_S3"]) == conf["s3"]
+        assert digest_here(job, "s3://texts/w") == f"digest {finished[1]}"

@@ -51,7 +51,7 @@ class ChangingCorpus(RuleBasedStateMachine):
         write_file(self.root / folder, name, self.held[folder][name])
 
     def run(self) -> None:
-        run_stages(open_job(str(self.place), to_run=True), until=LAST, replace=True)
+        run_stages(open_job(str(self.place)), until=LAST, replace=True)
 
     def files(self) -> list[tuple[str, str]]:
         return [(folder, name) for folder, files in self.held.items() for name in files]

@@ -62,7 +62,7 @@ def test_systems_take_over_tokens_and_counts(tmp_path, monkeypatch, store, text,
         return real(*arguments, **options)
 
     def run(place: str) -> dict[str, str]:
-        job = open_job(str(tmp_path / "job.toml"), workspace=place, to_run=True)
+        job = open_job(str(tmp_path / "job.toml"), workspace=place)
         run_stages(job, until=last, replace=True)
         found = Workspace.open(place)
         assert found.verify() == []

@@ -87,7 +87,7 @@ def pairs_of(job: str) -> str:
 
 
 def with_keys(job: str, *settings: str) -> JobOf:
-    return lambda keys: open_job(job, settings=(*settings, *keys), to_run=True)
+    return lambda keys: open_job(job, settings=(*settings, *keys))
 
 
 def test_every_candidate_is_scored_and_none_is_made_twice(job: str) -> None:
