@@ -25,7 +25,7 @@ from dask.system import CPU_COUNT
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from distembed.corpus.paths import files_at, is_hidden, named_files
+from distembed.corpus.paths import files_at, named_files
 from distembed.display import format_bytes
 from distembed.files import failures_told
 from distembed.job.model import Read
@@ -54,9 +54,6 @@ FILES = "files"
 
 VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation")
 """What stores say of a file that changes with its content; times are not among it."""
-
-EARLIER_VERSION = "mtime "
-"""Stamps of large local files began so in early workspaces, which are compared by them: see `_found`."""
 
 Stamps = dict[str, list[Any]]
 """Size in bytes and version by file; a workspace is known by the digest of its content."""
@@ -88,7 +85,7 @@ def stamp_inputs(
         Returns the stamps at a path: `stamps_at`, or one that remembers them.
     """
     names = path_names(paths)
-    found = {path: _found(path, recorded.get(name, {}), look) for path, name in names.items()}
+    found = {path: look(path) for path in names}
     absent = tuple(path for path, stamps in found.items() if not stamps)
     stamps = {names[path]: stamps or dict(recorded.get(names[path], {})) for path, stamps in found.items()}
     return Inputs(stamps, names, absent)
@@ -104,19 +101,6 @@ def path_names(paths: Iterable[str]) -> dict[str, str]:
         shared[name] += 1
         found[path] = f"{name} ({shared[name]})" if shared[name] > 1 else name
     return found
-
-
-def _found(path: str, recorded: Mapping[str, Any], look: Callable[[str], Stamps]) -> Stamps:
-    """Return the stamps of what lies at a path: the recorded ones where they say the same in an earlier way.
-
-    Early workspaces know large local files by their times, and stamped hidden files too.
-    """
-    known = {name: stamp for name, stamp in recorded.items() if not is_hidden(name)}
-    is_early = known and all(str(version).startswith(EARLIER_VERSION) for _, version in known.values())
-    if is_early and _look(path, _times) == known:
-        return dict(recorded)
-    found = look(path)
-    return dict(recorded) if found and found == known else found
 
 
 def look_for(
@@ -178,14 +162,6 @@ def _look(path: str, stamps: Callable[[Any, dict[str, Any]], Stamps]) -> Stamps:
 
 def _size_of(info: Mapping[str, Any]) -> int:
     return int(info["size"] or 0)
-
-
-def _times(fs: Any, files: Mapping[str, Any]) -> Stamps:
-    """Return the stamps that large local files once had, none for those of a store."""
-    if not isinstance(fs, LocalFileSystem):
-        return {}
-    found = {name: os.stat(info["name"]) for name, info in files.items()}  # noqa: PTH116 - fsspec's times are floats
-    return {name: [one.st_size, f"{EARLIER_VERSION}{one.st_mtime_ns} ns"] for name, one in found.items()}
 
 
 def _stamps(fs: Any, files: Mapping[str, Any], *, note: Callable[[int], None]) -> Stamps:

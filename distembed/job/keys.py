@@ -19,9 +19,6 @@ from distembed.job.model import SIZE, Section, tagged
 from distembed.job.stage import system_named
 from distembed.options import described
 
-NOT_WRITTEN = ("made_with",)
-"""Sections that a run writes into the copy of a job, and nobody else."""
-
 
 class Key(NamedTuple):
     """One key of a job file; `about` is what its section is, `kind` its type in words, `default` as TOML has it."""
@@ -59,7 +56,6 @@ def keys_of(system: str) -> list[Key]:
     return [
         key._replace(default=system) if key.place == "job.system" else key
         for name, field in fields
-        if name not in NOT_WRITTEN
         for key in _keys_of_section(f"{name}.NAME" if _is_table(field) else name, tagged(field.annotation))
     ]
 

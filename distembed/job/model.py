@@ -33,7 +33,6 @@ from pydantic import (
     ValidationInfo,
     create_model,
     field_validator,
-    model_validator,
 )
 
 from distembed.datasets.catalog import PREFIX, data_folder
@@ -243,14 +242,6 @@ OPTION: Any = object()
 """The default of a key that a section declares only for its readers: `section_of` puts the option in its place."""
 
 
-def later(default: Any, **options: Any) -> Any:
-    """Return the field of a key that came after the others of its section.
-
-    At its default it is no parameter of a stage, so that a workspace that was made without it stays as it is.
-    """
-    return Field(default=default, exclude_if=lambda value: value == default, **options)
-
-
 S = TypeVar("S", bound=Section)
 
 
@@ -348,16 +339,6 @@ class JobSection(Section):
 class ShownSection(Section):
     """`[report]`: what the report shows beside the figures of every run; each system has the keys that it reads."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_keys_of_others(cls, tree: Any) -> Any:
-        """Leave out keys that the system does not read, at the defaults that early workspaces recorded."""
-        if not isinstance(tree, Mapping):
-            return tree
-        early = {"words": [], "n_neighbors": 8, "n_map_words": 300}
-        others = {key for key in early.keys() - cls.model_fields.keys() if tree.get(key) == early[key]}
-        return {key: value for key, value in tree.items() if key not in others}
-
 
 class ListsSection(ShownSection):
     """`[report]`: what the report shows beside the figures of every run."""
@@ -398,12 +379,11 @@ class ResourcesSection(Section):
 
 
 class Job(Section):
-    """What every job file has; `made_with` is what older runs wrote into the copy in a workspace, and is not read."""
+    """What every job file has."""
 
     job: JobSection
     report: ShownSection = ShownSection()
     resources: ResourcesSection = ResourcesSection()
-    made_with: dict[str, str] = Field(default={}, exclude=True)
     _recorded: bool = PrivateAttr(default=False)
     _idle: tuple[str, ...] = PrivateAttr(())
 

@@ -263,12 +263,6 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
-def vocabulary_parameters(job: CorpusJob) -> dict[str, Any]:
-    """Return the section of the vocabulary, without what it does not record."""
-    section, unrecorded = job.vocabulary.model_dump(mode="json"), job.vocabulary.unrecorded.items()
-    return {"vocabulary": {key: value for key, value in section.items() if (key, value) not in unrecorded}}
-
-
 def frozen_vocabulary(ctx: Context, tokens: Tokens) -> Vocabulary | None:
     """Return the words that a job keeps, in their order, with their counts of now; None where it keeps none.
 
@@ -558,7 +552,7 @@ def check_corpus(job: CorpusJob) -> list[str]:
 TOKENS = StageSpec(
     "tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus, COUNTED_FIRST_BYTES
 )
-VOCABULARY = StageSpec("vocabulary", ("tokens",), vocabulary_parameters, run_vocabulary, plan_vocabulary)
+VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
 PARTIAL_COUNTS = StageSpec(
     "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_partial_counts
 )

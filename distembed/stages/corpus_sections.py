@@ -25,7 +25,6 @@ from distembed.job.model import (
     Only,
     Section,
     TokenPattern,
-    later,
     section_of,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -99,11 +98,11 @@ class CorpusSection(TextsSection):
     title_field: str | None = OPTION
     label_field: str | None = OPTION
     bad_records: BadRecords = OPTION
-    carry_fields: tuple[str, ...] = later(())
-    path_fields: tuple[str, ...] = later(())
-    metadata: InputPath | None = later(None)
+    carry_fields: tuple[str, ...] = ()
+    path_fields: tuple[str, ...] = ()
+    metadata: InputPath | None = None
     pattern: TokenPattern = "unicode"
-    phrases_file: InputPath | None = later(None)
+    phrases_file: InputPath | None = None
     border: Border = OPTION
     min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
@@ -172,7 +171,7 @@ class ParallelSection(TextsSection):
     title_field: str | None = OPTION
     label_field: str | None = OPTION
     pattern: TokenPattern = "unicode"
-    phrases_file: InputPath | None = later(None)
+    phrases_file: InputPath | None = None
     partition_bytes: Bytes = PARTITION_BYTES
     """The size of one task's input, in bytes of the file as it is stored."""
 
@@ -195,9 +194,6 @@ NOT_OF_WORD_VECTORS = {
 )
 class VocabularySection(Section):
     """`[vocabulary]`: which words get a vector."""
-
-    unrecorded: ClassVar[dict[str, Any]] = {"freeze": False, "stop_words": "none"}
-    """Values that are no parameter of a stage: workspaces older than these keys stay finished."""
 
     min_count: int = OPTION
     max_size: int | None = OPTION

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -322,20 +321,9 @@ def replaced(stage: StageManifest | Begun, done: Mapping[str, StageManifest]) ->
     """Return the inputs of a stage of which something else is committed now than it was computed from."""
 
     def differs(known: str, now: StageManifest) -> bool:
-        return now.fingerprint != stage.inputs[known] or now.content != stage.input_digests.get(
-            known, now.content
-        )
+        return now.fingerprint != stage.inputs[known] or now.content != stage.input_digests[known]
 
     return [name for name in stage.inputs if name in done and differs(name, done[name])]
-
-
-def complete_inputs(folder: Folder, manifest: StageManifest) -> None:
-    """Record the digests of its inputs in a commit of an earlier version, which knew only their fingerprints.
-
-    The stage is taken to rest on what is committed now; where an input is not, on what will be replaced.
-    """
-    if manifest.inputs and not manifest.input_digests:
-        write_manifest(folder, replace(manifest, input_digests=contents(folder, manifest.inputs)))
 
 
 def dependents(folder: Folder, stage: str) -> list[str]:

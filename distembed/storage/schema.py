@@ -26,7 +26,7 @@ import hashlib
 import json
 import ntpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -93,8 +93,6 @@ MANY_ITEMS, FOLDER_ITEMS = 1_000, 100
 
 The files of an item are found by listing their folder: of a thousand items that takes longer than all else.
 """
-EARLIER_FOLDER_ITEMS = 1_000
-"""Items of a folder in the workspaces of early versions, which are read as they are."""
 
 
 @dataclass(frozen=True)
@@ -151,26 +149,7 @@ class Output:
             return f"{self.location}/{index:06d}"
         if self.kind != "files":
             return self.location
-        return self._item_location(index, FOLDER_ITEMS)
-
-    def recorded_location(self, index: int, files: Iterable[str]) -> str:
-        """Return the place of a block whose files have these names: that of now, or that of an early version.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> output = de.Workspace.open("runs/titles").describe("tokens").spec
-        >>> output.recorded_location(0, ["tokens/part-000000.words.parquet"])
-        'tokens/part-000000'
-        """
-        if self.kind != "files":
-            return self.block_location(index)
-        earlier = self._item_location(index, EARLIER_FOLDER_ITEMS)
-        is_early = any(name.startswith(earlier) for name in files)
-        return earlier if is_early else self.block_location(index)
-
-    def _item_location(self, index: int, folder_items: int) -> str:
-        inner = f"/{index // folder_items:04d}" if self.shape[0] > MANY_ITEMS else ""
+        inner = f"/{index // FOLDER_ITEMS:04d}" if self.shape[0] > MANY_ITEMS else ""
         return f"{self.location}{inner}/part-{index:06d}"
 
     @property
@@ -380,18 +359,8 @@ def new_digest(data: bytes = b"") -> hashlib.blake2b:
 
 
 def seal(body: Mapping[str, Any]) -> bytes:
-    """Return `body` as one line of JSON that contains its own digest.
-
-    Python writes indented JSON by a loop of its own: the records of tens of thousands of blocks took minutes.
-    """
+    """Return `body` as one line of JSON that contains its own digest."""
     return canonical_json({**body, "seal": digest_of_json(body, "record")}, "record") + b"\n"
-
-
-def _is_laid_out(data: bytes, document: Mapping[str, Any]) -> bool:
-    """Return whether a sealed document is the one line that `seal` writes, or the indented lines that it once wrote."""
-    if data.startswith(b"{\n"):
-        return data == json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
-    return data == canonical_json(document) + b"\n"
 
 
 def unseal(data: bytes, file: str) -> dict[str, Any]:
@@ -406,7 +375,7 @@ def unseal(data: bytes, file: str) -> dict[str, Any]:
     """
     try:
         body: dict[str, Any] = json.loads(data)
-        is_laid_out = _is_laid_out(data, body)
+        is_laid_out = data == canonical_json(body) + b"\n"
         is_sealed = body.pop("seal") == digest_of_json(body)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         is_laid_out = is_sealed = False
@@ -431,9 +400,8 @@ def fingerprint(stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, 
 
 
 def output_to_json(output: Output) -> dict[str, Any]:
-    """Return an `Output` as a dictionary for JSON; without a constant of zero, which older versions do not know."""
-    body = asdict(output)
-    return body if output.constant else {key: value for key, value in body.items() if key != "constant"}
+    """Return an `Output` as a dictionary for JSON."""
+    return asdict(output)
 
 
 def output_from_json(body: Mapping[str, Any]) -> Output:
@@ -477,7 +445,7 @@ def block_from_json(body: Mapping[str, Any], output: Output, index: int) -> Bloc
         _demand(
             isinstance(body["digest"], str) and isinstance(body["summary"], dict), "the digest or summary"
         )
-        files = files_from_json(body["files"], output.recorded_location(index, body["files"]))
+        files = files_from_json(body["files"], output.block_location(index))
         return BlockRecord(index, body["digest"], files, body["summary"])
 
 
@@ -537,12 +505,11 @@ def begun_from_json(body: Mapping[str, Any], stage: str) -> Begun:
         _demand(isinstance(body["parameters"], dict) and isinstance(body["inputs"], dict), "the parameters")
         for name in body["inputs"]:
             check_stage(name)
-        # absent before stages recorded them
-        later = {key: body.get(key, {}) for key in ("made_with", "input_digests")}
-        for key, texts in later.items():
+        for key in ("made_with", "input_digests"):
+            texts = body[key]
             _demand(isinstance(texts, dict) and all(isinstance(v, str) for v in texts.values()), key)
-        known = {key: body[key] for key in ("fingerprint", "parameters", "inputs")}
-        return Begun(**known, **later, seconds=0.0)
+        names = ("fingerprint", "parameters", "inputs", "made_with", "input_digests")
+        return Begun(**{name: body[name] for name in names}, seconds=0.0)
 
 
 def files_from_json(files: Mapping[str, Any], place: str) -> dict[str, FileRecord]:

@@ -450,7 +450,6 @@ class Workspace(WorkspaceReader):
             for record in manifest.outputs.values():
                 if record.dropped:
                     records.remove_data(self._folder, record.spec)
-            records.complete_inputs(self._folder, manifest)
         for stage in records.outdated(self._folder):
             records.remove_stage(self._folder, stage)
 

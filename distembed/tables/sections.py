@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from distembed.formats.tables import Table, read_table
-from distembed.job.model import InputPath, Only, Section, later
+from distembed.job.model import InputPath, Only, Section
 
 
 class PlaceSection(Section):
@@ -28,7 +28,7 @@ class ReadingSection(Section):
     """What separates the columns of a text file; "auto" finds it."""
     encoding: str = "auto"
     """The encoding of a text file; "auto" finds it."""
-    skip_rows: int = later(0, ge=0)
+    skip_rows: int = Field(default=0, ge=0)
     """Rows above the header of a text file or a sheet that are passed over."""
     decimal: Literal["auto", ".", ","] = "auto"
     """The decimal sign of numbers; "auto" finds it."""
@@ -61,13 +61,13 @@ class DomainSection(TableSection):
         Only(("one_hot",), "transform", ("none", "log")),
     )
 
-    also: tuple[InputPath, ...] = later(())
+    also: tuple[InputPath, ...] = ()
     """Further tables or vector files: names that stand in all of them are kept, with the columns of all."""
-    format: Literal["auto", "vectors", "table"] = later("auto")
+    format: Literal["auto", "vectors", "table"] = "auto"
     """What the file is; "auto" takes .bin, .vec, .safetensors and workspaces for vectors, text by its first line, and
     the others for tables.
     """
-    max_words: int | None = later(None, ge=1)
+    max_words: int | None = Field(default=None, ge=1)
     """Read only the first so many vectors of a vector file."""
     columns: tuple[str, ...] = ()
     """The columns that are taken; by default all of numbers."""
@@ -75,15 +75,15 @@ class DomainSection(TableSection):
     """"none": a row is a name and its columns are features. "log": the same, with the logarithm of columns of few very
     large numbers. "return_correlation": a column is a name, and its rows are prices whose returns are correlated.
     """
-    one_hot: tuple[str, ...] = later(())
+    one_hot: tuple[str, ...] = ()
     """Columns of text that become a column of 0 and 1 for each of their values."""
-    drop_rows: tuple[str, ...] = later(())
+    drop_rows: tuple[str, ...] = ()
     """Names of the table that are left out, such as those of sums."""
     first: str | None = None
     """The first row that is taken, by its name or date."""
     last: str | None = None
     """The last row that is taken, by its name or date."""
-    max_missing: float = later(0.0, ge=0, lt=1)
+    max_missing: float = Field(default=0.0, ge=0, lt=1)
     """The share of its prices that a name may lack where prices are turned into returns: the gaps get the mean of the
     day, and names with more are left out.
     """
@@ -110,15 +110,15 @@ class KnownSection(TableSection):
     """Read only the first so many vectors of a file."""
     keep_others: bool = True
     """Whether vectors of names that the domain table lacks are written too."""
-    min_count: int | None = later(None, ge=1)
+    min_count: int | None = Field(default=None, ge=1)
     """How often a name must have been seen for its vector to count as known: rarer ones are imputed again."""
-    counts: InputPath | None = later(None)
+    counts: InputPath | None = None
     """A table or a workspace that says how often each name was seen; by default the known vectors' own workspace, or a
     column of their table.
     """
-    counts_name: str | None = later(None)
+    counts_name: str | None = None
     """The column of names in the table of counts; by default the first."""
-    counts_column: str = later("count")
+    counts_column: str = "count"
     """The column of counts, in the table of counts or else in that of the known vectors."""
 
 

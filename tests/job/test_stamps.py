@@ -13,7 +13,7 @@ import pytest
 
 import distembed as de
 from distembed.job import inputs
-from distembed.job.inputs import Stamps, code_file, stamp_inputs, stamps_at
+from distembed.job.inputs import code_file, stamp_inputs, stamps_at
 from distembed.job.opening import open_job
 from distembed.job.status import verify_job
 from tests.commands import run, succeed
@@ -173,17 +173,6 @@ def test_a_run_keeps_the_hints_of_its_large_inputs(tiny: Path, monkeypatch: pyte
     assert (tiny / "w" / inputs.HINTS).exists()
     inputs._hints.clear()
     assert "to know it by its content" not in run("run", tiny / "job.toml").output
-
-
-def no_look(path: str) -> Stamps:
-    raise AssertionError(f"{path} was looked at")
-
-
-def test_an_early_workspace_keeps_its_large_inputs_by_their_time(large: Path) -> None:
-    recorded = {"large": {"large": [3, f"mtime {large.stat().st_mtime_ns} ns"], ".git": [1, "mtime 1 ns"]}}
-    assert stamp_inputs([str(large)], recorded, no_look).stamps == recorded
-    os.utime(large, (1, 1))
-    assert stamp_inputs([str(large)], recorded, stamps_at).stamps == {"large": stamps_at(str(large))}
 
 
 def test_paths_of_one_name_are_told_apart_and_recorded_stamps_stand_in(tmp_path: Path) -> None:

@@ -139,17 +139,6 @@ def psdvec_job(tmp_path: Path, *settings: str) -> Job:
     return load_job(tmp_path / "job.toml", settings=settings)
 
 
-def test_the_older_key_of_psdvec_keeps_the_same_matrix(tmp_path: Path) -> None:
-    old = psdvec_job(tmp_path, "psdvec.keep_pmi=true")
-    assert old == load_job(tmp_path / "job.toml", settings=("matrices.keep=['pmi']",))
-    off = load_job(tmp_path / "job.toml", settings=("psdvec.keep_pmi=false",))
-    assert off == load_job(tmp_path / "job.toml")
-    both = load_job(tmp_path / "job.toml", settings=("psdvec.keep_pmi=true", "matrices.keep=['distances']"))
-    assert set(both.matrices.keep) == {"pmi", "distances"}  # type: ignore[attr-defined]
-    with pytest.raises(JobError, match="keep_pmi"):
-        load_job(tmp_path / "job.toml", settings=("psdvec.keep_pmi=5",))
-
-
 @pytest.mark.parametrize("kept", ["psdvec"], indirect=True)
 def test_words_are_compared_by_either_metric(kept: tuple[str, Finished], tmp_path: Path) -> None:
     """Another metric makes the distances, and nothing else, again."""

@@ -130,10 +130,10 @@ def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_orde
     ],
 )
 def test_a_stage_begun_with_what_nobody_wrote_has_not_begun(tmp_path: Path, wrong: dict[str, object]) -> None:
-    body = {"fingerprint": "f", "parameters": {}, "inputs": {"x": "f"}, "made_with": {}}
+    body = {"fingerprint": "f", "parameters": {}, "inputs": {"x": "f"}, "made_with": {}, "input_digests": {}}
     folder = Folder.at(tmp_path)
     folder.write(manifest.begun_file("a"), schema.seal(body))
-    assert manifest.read_begun(folder, "a") == schema.Begun(**body, input_digests={}, seconds=0.0)
+    assert manifest.read_begun(folder, "a") == schema.Begun(**body, seconds=0.0)
     folder.write(manifest.begun_file("a"), schema.seal(body | wrong))
     assert manifest.read_begun(folder, "a") is None
 

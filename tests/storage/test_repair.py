@@ -225,22 +225,6 @@ def test_a_stage_is_not_committed_on_an_input_that_was_replaced_meanwhile(tmp_pa
             down.commit()
 
 
-def test_a_commit_of_an_earlier_version_rests_on_what_is_committed_now(
-    root: Path, finished: tuple[Path, str]
-) -> None:
-    """It knew the parameters of its inputs and not their content."""
-    for file in (root / "manifest/b.json", root / "manifest/b/stage.json"):
-        body = json.loads(file.read_bytes())
-        del body["seal"], body["input_digests"]
-        file.write_bytes(schema.seal(body))
-    assert Workspace.open(root).verify() == []
-    calls = Calls()
-    assert run_both(root, calls=calls) == (finished[1], [])
-    assert calls.blocks == []
-    stages = Workspace.open(root).stages()
-    assert stages["b"].input_digests == {"a": stages["a"].content}
-
-
 def test_temporary_outputs_count_where_later_stages_read_nothing_else(root: Path) -> None:
     stage = Workspace.open(root).stages()["a"]
     assert stage.content == stage.digest

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
-import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from distembed.storage import DamagedError, StageManifest, Workspace, schema, verify
+from distembed.storage import DamagedError, StageManifest, Workspace, verify
 from distembed.storage import manifest as records
 from distembed.storage.files import Folder
 from tests.storage.examples import META, dense_array, sparse_array, store_all, write_item
@@ -143,51 +140,6 @@ def test_every_byte_of_a_manifest_counts(root: Path) -> None:
         flipped[position] ^= 1
         file.write_bytes(flipped)
         assert "a" not in Workspace.open(root).stages()
-
-
-def test_records_that_are_laid_out_as_before_are_read_and_their_bytes_count(root: Path) -> None:
-    digest = Workspace.open(root).digest()
-    for file in [root / "workspace.json", *root.glob("manifest/**/*.json")]:
-        body = json.loads(file.read_bytes())
-        file.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n", encoding="ascii")
-    assert found(root) == []
-    with Workspace.create(root, owner="test") as workspace:
-        assert workspace.digest() == digest
-        stage = store_all(workspace)  # computes nothing: it is committed
-        assert stage.is_committed
-    block = root / "manifest/a/dense/blocks/000001.json"
-    block.write_bytes(block.read_bytes().replace(b"\n ", b"\n  ", 1))
-    assert found(root) == [("", -1, "manifest/a/dense/blocks/000001.json", "flipped or damaged")]
-
-
-def test_items_of_an_early_version_are_read_where_they_lie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schema, "MANY_ITEMS", 3)
-    monkeypatch.setattr(schema, "EARLIER_FOLDER_ITEMS", 3)
-    for folder_items, stop in (
-        (3, 3),
-        (2, 5),
-    ):  # an early version stored three of five items, this one the others
-
-        def make(index: int, prefix: str, stop: int = stop) -> dict[str, int]:
-            if index < 5 - stop:
-                raise RuntimeError("killed")
-            return write_item(index, prefix)
-
-        monkeypatch.setattr(schema, "FOLDER_ITEMS", folder_items)
-        with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
-            stage = workspace.stage("a", parameters={}, inputs={})
-            with suppress(RuntimeError):
-                stage.store_files("t", 5, make)
-                stage.commit()
-    names = sorted(
-        str(file.relative_to(tmp_path / "ws/t")) for file in tmp_path.glob("ws/t/*/part-00000?.txt")
-    )
-    folders = ("0000", "0000", "0000", "0001", "0001")  # an item a folder further on would be of this version
-    assert names == [f"{folder}/part-{index:06d}.txt" for index, folder in enumerate(folders)]
-    assert Workspace.open(tmp_path / "ws").verify() == []
-    assert [item.summary["n"] for item in Workspace.open(tmp_path / "ws").files("t")] == list(range(5))
 
 
 def test_every_block_of_a_task_that_checks_many_is_judged(tmp_path: Path) -> None:

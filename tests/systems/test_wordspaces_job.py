@@ -86,7 +86,7 @@ def test_a_projection_by_the_eigenproblem_on_a_graph_of_a_threshold(finished: tu
     [
         ("recipes.maps.affinity=binry", "recipes.maps.affinity = 'binry' is not allowed"),
         ("recipes.lpp_eigen.svd_components=3", "svd_components, 4 \\(n_components\\) or more; it is 3"),
-        ("recipes.wc.solver=eigen", "method 'ppmi' has no solver"),
+        ("recipes.wc.solver=eigen", "unknown key recipes.wc.solver"),
         ("evaluation.dimensions=[0]", "evaluation.dimensions.0 = 0"),
         ("recipes.lpp_eigen.constant_column=true", "constant_column belongs to the regression"),
         ("recipes.lpp.svd_components=9", 'svd_components belongs to solver = "eigen"'),

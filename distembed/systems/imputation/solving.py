@@ -184,11 +184,6 @@ WEIGHT_OPTIONS = {"weights", "floor", "metric"}
 SOLVE_OPTIONS = {"solver", "tol", "max_iter", "lazy"}
 
 
-def graph_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the options of the graph, and what older workspaces have beside, where distances are not kept."""
-    return {**options_parameters(GRAPH_OPTIONS)(job), "distance_disk": None}
-
-
 KEPT_DISTANCES = KeptRows(
     outputs.DOMAIN,
     "join",

@@ -49,12 +49,12 @@ from distembed.systems.imputation.job import HoldOutSection, ImputationJob, Impu
 from distembed.systems.imputation.presets import PRESETS
 from distembed.systems.imputation.solving import (
     DISTANCE_STAGE,
+    GRAPH_OPTIONS,
     KEPT_DISTANCES,
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
     TableSizes,
     estimator_of,
-    graph_parameters,
     has_distances,
     has_labels,
     imputation_of,
@@ -398,7 +398,7 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
         # Its plan reads the whole table, as it does itself.
         StageSpec("join", (), join_parameters, run_join, plan_join, counted_first_bytes=sys.maxsize),
         *((DISTANCE_STAGE,) if has_distances(job) else ()),
-        StageSpec("graph", searched, graph_parameters, run_graph, plan_graph),
+        StageSpec("graph", searched, options_parameters(GRAPH_OPTIONS), run_graph, plan_graph),
         StageSpec(
             "weights", ("join", "graph"), options_parameters(WEIGHT_OPTIONS), run_weights, plan_weights
         ),

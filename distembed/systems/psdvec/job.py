@@ -22,7 +22,6 @@ from distembed.job.model import (
     Only,
     ReportSection,
     Section,
-    later,
     section_of,
 )
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
@@ -49,11 +48,11 @@ class PSDVecSection(Section):
     batch_words: int = OPTION
     ridge: float | tuple[float, ...] = OPTION
     bands: tuple[int, ...] | None = OPTION
-    update: Literal["scratch", "warm", "frozen"] = later("scratch")
+    update: Literal["scratch", "warm", "frozen"] = "scratch"
     """What becomes of the vectors that the workspace has when its counts change: "scratch" solves all anew, "warm"
     starts from them and stops when the objective falls no more, "frozen" leaves them and solves only new words.
     """
-    core_vectors: InputPath | None = later(None)
+    core_vectors: InputPath | None = None
     """Finished vectors of core words: a file in any format, or a workspace. They stay as they are, and all other words
     are solved against them.
     """
@@ -233,7 +232,7 @@ class EvaluationSection(Section):
     """Whether the mean vector is subtracted before the evaluation."""
     n_components_removed: int = Field(default=0, ge=0)
     """How many of the first principal components are removed before the evaluation."""
-    bootstrap: int = later(0, ge=0)
+    bootstrap: int = Field(default=0, ge=0)
     """How often documents are drawn again, with replacement, for intervals of scores and of neighbors in the report."""
 
 
@@ -267,19 +266,6 @@ class PSDVecJob(CountsJob, CountingJob):
     def view_names(self) -> tuple[str, ...]:
         """The names of the views."""
         return tuple(self.views)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _kept_pmi_is_a_matrix(cls, tree: Any) -> Any:
-        """Read `psdvec.keep_pmi`, which jobs had before `[matrices]`, as a matrix that is kept."""
-        section = tree.get("psdvec") if isinstance(tree, Mapping) else None
-        if not (isinstance(section, Mapping) and isinstance(section.get("keep_pmi"), bool)):
-            return tree
-        rest = {key: value for key, value in section.items() if key != "keep_pmi"}
-        matrices = tree.get("matrices", {})
-        if section["keep_pmi"] and isinstance(matrices, Mapping):
-            matrices = {**matrices, "keep": ["pmi", *matrices.get("keep", ())]}
-        return {**tree, "psdvec": rest, "matrices": matrices}
 
     @model_validator(mode="after")
     def _views_have_a_text(self) -> Self:

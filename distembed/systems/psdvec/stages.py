@@ -339,8 +339,8 @@ def plan_noncore(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
 
 
 def noncore_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return the section of the factorization, with a key that older workspaces have beside."""
-    return {"psdvec": {**job.psdvec.options, "keep_pmi": False}}
+    """Return the options of the factorization."""
+    return {"psdvec": job.psdvec.options}
 
 
 def plan_vectors(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, MinLen
 from pydantic import Field, model_validator
@@ -20,7 +20,6 @@ from distembed.job.model import (
     Only,
     Section,
     ShownSection,
-    later,
     section_of,
 )
 from distembed.options import PositiveInt
@@ -39,8 +38,6 @@ class DocumentsSection(Section):
 
 class TermsSection(VocabularySection):
     """`[vocabulary]` of a collection: words that tell documents apart."""
-
-    unrecorded: ClassVar[dict[str, Any]] = {"freeze": False}
 
     min_count: int = Field(default=1, ge=1)
     min_documents: int = Field(default=2, ge=1)
@@ -123,8 +120,8 @@ class TopicsSection(Section):
     shift: float = OPTION
     """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
     semantic_weight: float = OPTION
-    graph_weight: float = later(1.0, ge=0)
-    n_neighbors: int = later(5, ge=1)
+    graph_weight: float = Field(default=1.0, ge=0)
+    n_neighbors: int = Field(default=5, ge=1)
     """Two documents are neighbors if one is among so many nearest of the other, by the cosine of tf-idf."""
     init: Init = OPTION
     solver: Solver = OPTION

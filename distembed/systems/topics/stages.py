@@ -364,11 +364,6 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
     return {**sections("topics")(job), "block_memory": job.resources.block_memory}
 
 
-def evaluation_parameters(job: TopicsJob) -> dict[str, Any]:
-    """Return the section of coherence, and what older tables have otherwise: topics from 1 on, p(word) of pairs."""
-    return {**sections("coherence")(job), "first_topic": 0, "probabilities": "words"}
-
-
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job; one more where the number of topics is chosen."""
     selected = ("tokens", "selection", "vocabulary")
@@ -406,7 +401,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
         StageSpec(
             "evaluation",
             ("topics", "cooccurrence", "selection"),
-            evaluation_parameters,
+            sections("coherence"),
             run_evaluation,
             plan_evaluation,
             check_coherence,

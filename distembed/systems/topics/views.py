@@ -73,9 +73,7 @@ def beside_topics(batches: Iterable[pa.RecordBatch], labels: NDArray[np.int64]) 
 def topics_table(job: TopicsJob, workspace: Workspace) -> Table:
     """Return the words of every topic of the job's own method, a row per rank: a heavy and a telling one."""
     described = described_topics(job, workspace, job.topics.method)
-    topics = [
-        {**row, "topic": number} for number, row in enumerate(described)
-    ]  # older workspaces count from 1 on
+    topics = [{**row, "topic": number} for number, row in enumerate(described)]
     factors = np.asarray(compute(outputs.WORD_FACTORS.read(workspace, of="")), np.float64)
     shares = factors / np.where(factors.sum(axis=0) > 0, factors.sum(axis=0), 1)
     places = corpus_stages.vocabulary_of(workspace)

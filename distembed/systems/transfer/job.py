@@ -16,7 +16,6 @@ from distembed.job.model import (
     MapSection,
     Only,
     Section,
-    later,
     section_of,
 )
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
@@ -180,7 +179,7 @@ class TransferJob(Job):
 
     first: SideSection
     second: SideSection
-    others: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], OtherSection] = later({})
+    others: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], OtherSection] = Field(default={})
     terms: TransferTermsSection = TransferTermsSection()
     representation: RepresentationSection = RepresentationSection()
     topics: TransferTopicsSection = TransferTopicsSection()

@@ -18,7 +18,6 @@ from distembed.job.model import (
     ListsSection,
     Only,
     Section,
-    later,
     section_of,
     tagged,
 )
@@ -63,26 +62,6 @@ class RecipeSection(Section):
     title: str = ""
     """What tables call it; by default its name."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _method_has_the_options(cls, tree: Any) -> Any:
-        """Refuse options of other methods, but at the defaults that early workspaces recorded for every method."""
-        if not isinstance(tree, Mapping):
-            return tree
-        others = {
-            key: field.default
-            for recipe in RECIPES.values()
-            for key, field in recipe.model_fields.items()
-            if key in tree and key not in cls.model_fields
-        }
-        for option in sorted(others):
-            if tree[option] != others[option]:
-                known = [key for key in cls.model_fields if key not in RecipeSection.model_fields]
-                raise ValueError(
-                    f"method {tree['method']!r} has no {option}; it has {', '.join(known) or 'no options'}"
-                )
-        return {key: value for key, value in tree.items() if key not in others}
-
     @property
     def sources(self) -> tuple[str, ...]:
         """Return the tables of counts and the recipes that it starts from."""
@@ -111,7 +90,7 @@ class PPMIRecipe(ColumnsRecipe):
 
     context_smoothing: float = Field(default=1.0, gt=0)
     """The power of the context counts in positive PMI; 0.75 is common."""
-    negative_samples: float = later(1.0, gt=0)
+    negative_samples: float = Field(default=1.0, gt=0)
     """N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing, 5 is common."""
 
 
@@ -144,7 +123,7 @@ class LSARecipe(ReducedRecipe):
     """The power of the singular values: 1 is LSA, 0 the singular vectors alone, 0.5 is common for positive PMI."""
     n_dropped: int = Field(default=0, ge=0)
     """How many of the first dimensions are dropped."""
-    add_contexts: bool = later(False)
+    add_contexts: bool = False
     """Whether the vector of a word as a context is added to its own, where columns are words."""
     random_state: int = OPTION
     """The seed of the decomposition."""
@@ -155,7 +134,7 @@ class GraphRecipe(ReducedRecipe):
 
     n_neighbors: int = Field(default=20, ge=1)
     """The neighbors that each word is joined to in the graph."""
-    threshold: float | None = later(None, ge=0, lt=1)
+    threshold: float | None = Field(default=None, ge=0, lt=1)
     """Join words with a larger cosine than this instead of the nearest ones."""
     affinity: Affinity = "cosine"
     """The weight of an edge between neighbors."""
@@ -203,13 +182,13 @@ class LPPRecipe(GraphRecipe):
 
     graph_of: str | None = None
     """The recipe whose space the neighbors are sought in; by default the one that `of` names."""
-    solver: Solver = later("spectral_regression")
+    solver: Solver = "spectral_regression"
     """How LPP is solved: by regression on the graph's eigenvectors, or as an eigenproblem after PCA."""
-    svd_components: int | None = later(None, ge=1)
+    svd_components: int | None = Field(default=None, ge=1)
     """The singular vectors of the PCA before the eigenproblem, as many as n_components at least."""
     alpha: float = Field(default=0.01, gt=0)
     """The ridge of the regression of LPP."""
-    constant_column: bool = later(False)
+    constant_column: bool = False
     """Whether the regression has a column of ones, as the program of its authors has."""
     unit_rows: bool = False
     """Whether rows are brought to unit length before the regression."""
