@@ -20,7 +20,7 @@ from distembed.files import failures_told
 from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
 from distembed.job.opening import code_of, existing_workspace, open_job
-from distembed.job.planning import check_inputs, nothing_left, plan_stages, planned_losses, time_lines
+from distembed.job.planning import check_inputs, nothing_left, plan_stages, planned_losses
 from distembed.job.progress import (
     WARNING,
     EventReporter,
@@ -108,7 +108,6 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
 @command(
     "distembed plan job.toml",
     "distembed plan job.toml --set psdvec.n_components=300",
-    "distembed plan job.toml --hosts 8",
     "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
     "distembed plan job.toml --json",
 )
@@ -124,12 +123,6 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     metavar="FILE",
     help="Text like that of the corpus, read in its place where it is not here. May be given again.",
 )
-@click.option(
-    "--hosts",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Print the bytes over the network, too, with workers on so many hosts.",
-)
 @click.option("--allow-code", is_flag=True, help="Open URLs of any protocol that the job names.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan(
@@ -139,7 +132,6 @@ def plan(
     n_bytes: str | None,
     tokens: str | None,
     sample: tuple[str, ...],
-    hosts: int | None,
     allow_code: bool,
     *,
     as_json: bool,
@@ -147,8 +139,6 @@ def plan(
     """Print the tasks, bytes and peak memory of each stage.
 
     Nothing is run.
-
-    Where the workspace has measured a stage before, a line says how long it may take.
 
     The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
 
@@ -164,14 +154,12 @@ def plan(
         lines = plan_stages(job, found, place)
         if not as_json:
             write("\n".join(filter(None, (nothing_left(found), lines.table()))))
-        if hosts is not None and not as_json:
-            write(lines.network_table(hosts))
         notes = [*check_inputs(job, found), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
         notes += [*job.idle, *planned_losses(found, place), *planned_growth(job, found, place)]
     if as_json:
-        write(json.dumps(plan_record(lines, found, place, hosts=hosts, notes=notes), indent=1))
+        write(json.dumps(plan_record(lines, found, notes), indent=1))
     else:
-        for line in (*notes, *time_lines(found, place), *(f"{WARNING}{text}" for text in lines.warnings())):
+        for line in (*notes, *(f"{WARNING}{text}" for text in lines.warnings())):
             write(shown(line))
     lines.check()
 

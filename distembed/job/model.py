@@ -36,6 +36,7 @@ from pydantic import (
 )
 
 from distembed.datasets.catalog import PREFIX, data_folder
+from distembed.heaps import memory_share
 from distembed.job.registry import DEFAULT_SYSTEM
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.urls import check_url, has_secret
@@ -369,13 +370,20 @@ class ResourcesSection(Section):
     """Local threads or processes; by default one per core that the process may use: a container's share, an
     affinity.
     """
-    memory_limit: Bytes = parse_bytes("2GiB")
-    """The memory of a process; a job whose counted sizes cannot fit it is refused."""
+    memory_limit: Bytes | None = None
+    """The memory of a process; a job whose counted sizes cannot fit it is refused. By default each worker has the same
+    part of three quarters of the memory of this machine, or of its container.
+    """
 
     @property
     def n_workers(self) -> int:
         """Return how many workers the job asks for, by default one per core that this process may use."""
         return self.workers or CPU_COUNT
+
+    @property
+    def process_memory(self) -> int:
+        """Return the memory of a process in bytes, by default a share of the machine's."""
+        return self.memory_limit or memory_share(self.n_workers)
 
 
 class Job(Section):

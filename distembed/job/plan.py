@@ -5,107 +5,16 @@ The plan of a stage (`StageSpec.plan`) is the `Cost` of its algorithm for the si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
-from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost
-from distembed.display import format_bytes, format_size, plural
+from distembed.costs import WORKER_BYTES, Cost
+from distembed.display import format_bytes, plural
+from distembed.heaps import MEMORY_SHARE, memory_of_machine, memory_share
 from distembed.job.model import Job
 from distembed.job.terminal import shown
 
 MIB = 2**20
-
-
-class Remedy(NamedTuple):
-    """An option of a job by its dotted key, and the value to set it to."""
-
-    key: str
-    value: int
-
-    @property
-    def setting(self) -> str:
-        """The line to write into the job file, with the section before the key."""
-        is_bytes = self.key.endswith(("_bytes", "_memory", "_limit"))
-        return f'{self.key} = "{format_size(self.value)}"' if is_bytes else f"{self.key} = {self.value}"
-
-
-def _halves(value: int | None) -> Iterator[int]:
-    """Yield whole MiB below a number of bytes, each about half of the one before."""
-    n = (value or 0) // MIB
-    while n > 1:
-        n = -(-n // 2) if n > 2 else 1
-        yield n * MIB
-
-
-def _doubles(value: int | None) -> Iterator[int]:
-    """Yield numbers of bytes up to 64 GiB, each twice the one before."""
-    n = value or MIB
-    while (n := 2 * n) <= 2**36:
-        yield n
-
-
-def _fewer(value: int | None) -> Iterator[int]:
-    """Yield round numbers below a number, or below a million where none is set, down to 100."""
-    for n in (10**power * digit for power in range(6, 1, -1) for digit in (5, 2, 1)):
-        if n < (value or 10**6):
-            yield n
-
-
-def _more(value: int | None) -> Iterator[int]:
-    """Yield round numbers above a number, up to 1,000."""
-    for n in (10**power * digit for power in range(4) for digit in (1, 2, 5)):
-        if (value or 1) < n <= 1000:
-            yield n
-
-
-Series = Callable[[int | None], Iterator[int]]
-
-LESS_MEMORY: tuple[tuple[str, Series], ...] = (
-    ("resources.block_memory", _halves),
-    ("corpus.partition_bytes", _halves),
-    ("vocabulary.min_documents", _more),
-    ("vocabulary.min_count", _more),
-    ("vocabulary.max_size", _fewer),
-    ("psdvec.n_core", _fewer),
-    ("resources.workers", lambda _: iter((1,))),
-)
-"""Options that may lower the peak of a task, those that change no result first, with the values to try in turn."""
-
-FEWER_TASKS: tuple[tuple[str, Series], ...] = (
-    ("resources.block_memory", _doubles),
-    ("corpus.partition_bytes", _doubles),
-)
-"""Options that may lower the number of tasks."""
-
-
-def changed(job: Job, remedy: Remedy) -> Job | None:
-    """Return a job with one option set, None where the job has no such option, or not that value."""
-    section, _, key = remedy.key.partition(".")
-    if key not in getattr(type(getattr(job, section, None)), "model_fields", ()):
-        return None
-    settings = job.model_dump()
-    settings[section][key] = remedy.value
-    try:
-        return type(job).model_validate(settings)
-    except ValidationError:
-        return None
-
-
-def find_remedy(
-    job: Job, options: tuple[tuple[str, Series], ...], fits: Callable[[Job], bool]
-) -> Remedy | None:
-    """Return the first option, set to the first of its values, with which a job fits; None where none helps."""
-    for key, series in options:
-        section, _, name = key.partition(".")
-        for value in series(getattr(getattr(job, section, None), name, None)):
-            other = changed(job, Remedy(key, value))
-            if other is None:
-                break
-            if fits(other):
-                return Remedy(key, value)
-    return None
 
 
 MAX_TASKS = 100_000
@@ -121,14 +30,13 @@ COMPILING_BYTES = 200 * 2**20
 class Plan(NamedTuple):
     """A whole plan: what is known of the input in a sentence, and the limit the stages are held against.
 
-    Stages that are `done` are not held against it. `again` plans the same job with other settings.
+    Stages that are `done` are not held against it.
     """
 
     job: Job
     sizes: str
     stages: Mapping[str, Cost]
     done: frozenset[str] = frozenset()
-    again: Callable[[Job], Plan] | None = None
 
     def table(self) -> str:
         """Return the plan as lines of text."""
@@ -144,33 +52,18 @@ class Plan(NamedTuple):
             head
             + "\n".join([*rows, *self._kept()])
             + (
-                f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most "
-                f"{format_bytes(self.job.resources.memory_limit)}; "
+                f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most {self._limit()}; "
                 f"{n_threads} threads of one process: {format_bytes(self.process_bytes(n_threads))}"
                 f"\nthe first run on a machine compiles its kernels, and a process then takes up to "
                 f"{format_bytes(COMPILING_BYTES)} more"
             )
         )
 
-    def network_table(self, n_workers: int) -> str:
-        """Return what goes over the network with so many workers, each on a host of its own, as lines of text."""
-        width = max(18, *(len(name) + 1 for name in self.stages))
-        rows = [
-            f"{'over the network':<{width}}{'from and to the store':>24}{'between the hosts, at least':>30}"
-        ]
-        for name, stage in self.stages.items():
-            between, stored = stage.network_bytes(n_workers), stage.read_bytes + stage.written_bytes
-            rows.append(
-                f"{name:<{width}}{format_bytes(stored):>24}"
-                f"{'not planned' if between is None else format_bytes(between):>30}"
-            )
-        return "\n".join(
-            [
-                *rows,
-                f"between {n_workers} workers on hosts of their own, the scheduler and the client: "
-                f"{format_bytes(TASK_NETWORK_BYTES)} per task, and the arrays that workers send each other",
-            ]
-        )
+    def _limit(self) -> str:
+        """Return the memory of a worker process, and what it is a share of where the job does not say it."""
+        resources, has = self.job.resources, memory_of_machine()
+        share = f" ({MEMORY_SHARE:.0%} of the {format_bytes(has)} here, for {plural(resources.n_workers, 'worker')})"
+        return format_bytes(resources.process_memory) + (share if resources.memory_limit is None else "")
 
     def _kept(self) -> list[str]:
         """Return a sentence for each matrix that the job keeps beside its results."""
@@ -189,8 +82,10 @@ class Plan(NamedTuple):
         stage = self.stages[name]
         return WORKER_BYTES + stage.task_bytes if stage.exact else 0
 
-    def check(self, stages: Collection[str] | None = None) -> None:
+    def check(self, stages: Collection[str] | None = None, *, memory: bool = True) -> None:
         """Refuse a plan of which one of these stages (by default all that are not done) cannot fit.
+
+        Without `memory` only the tasks and the disk are judged, as for a cluster, whose workers have their own limits.
 
         Raises
         ------
@@ -200,8 +95,8 @@ class Plan(NamedTuple):
             The graphs of these stages would together have more than `MAX_TASKS` tasks.
         """
         for name, stage in self._chosen(stages):
-            if stage.exact and self._outgrows(stage):
-                raise MemoryError(self._too_large(name, stage, stages))
+            if memory and stage.exact and self._outgrows(stage):
+                raise MemoryError(self._too_large(name, stage))
         if self._n_tasks(stages) > MAX_TASKS:
             raise ValueError(self._too_many(stages))
         self.check_disk(stages)
@@ -218,12 +113,14 @@ class Plan(NamedTuple):
         if all(stage.exact for stage in kept) and (sentence := self._too_much_kept(kept)):
             raise ValueError(sentence)
 
-    def warnings(self, stages: Collection[str] | None = None) -> tuple[str, ...]:
+    def warnings(self, stages: Collection[str] | None = None, *, memory: bool = True) -> tuple[str, ...]:
         """Return what by estimate does not fit of these stages (by default all not done): in memory, and on disk."""
         kept = self._kept_costs(stages)
-        large = [one for one in self._chosen(stages) if not one[1].exact and self._outgrows(one[1])]
+        large = [
+            one for one in self._chosen(stages) if memory and not one[1].exact and self._outgrows(one[1])
+        ]
         sentences = [
-            self._all_too_large(large, stages) if large else "",
+            self._all_too_large(large) if large else "",
             "" if all(stage.exact for stage in kept) else self._too_much_kept(kept),
         ]
         return tuple(
@@ -239,7 +136,7 @@ class Plan(NamedTuple):
         ]
 
     def _outgrows(self, stage: Cost) -> bool:
-        return stage.peak_bytes(1) + WORKER_BYTES > self.job.resources.memory_limit
+        return stage.peak_bytes(1) + WORKER_BYTES > self.job.resources.process_memory
 
     def _kept_costs(self, stages: Collection[str] | None) -> list[Cost]:
         """Return the costs of those of these stages whose matrices `matrices.keep` asks for, by the same names."""
@@ -261,56 +158,34 @@ class Plan(NamedTuple):
     def _n_tasks(self, stages: Collection[str] | None) -> int:
         return sum(stage.tasks_per_graph for _, stage in self._chosen(stages))
 
-    def _all_too_large(self, large: list[tuple[str, Cost]], stages: Collection[str] | None) -> str:
+    def _all_too_large(self, large: list[tuple[str, Cost]]) -> str:
         """Return what is wrong with the largest of these stages, and which others are too large, too."""
         largest = max(large, key=lambda one: one[1].peak_bytes(1))
         others = [name for name, _ in large if name != largest[0]]
         rest = f"; too large, too: {', '.join(others)}" if others else ""
-        return self._too_large(*largest, stages) + rest
+        return self._too_large(*largest) + rest
 
-    def _too_large(self, name: str, stage: Cost, stages: Collection[str] | None) -> str:
-        def fits(other: Plan) -> bool:
-            found = other.stages.get(name)
-            return found is not None and not other._outgrows(found) and other._n_tasks(stages) <= MAX_TASKS
-
-        peak, remedy = stage.peak_bytes(1), self._remedy(LESS_MEMORY, fits)
-        raised = f'resources.memory_limit = "{-(-(peak + WORKER_BYTES) // MIB)}MiB"'
+    def _too_large(self, name: str, stage: Cost) -> str:
+        peak, resources = stage.peak_bytes(1), self.job.resources
+        n_fitting = memory_share(1) // (peak + WORKER_BYTES)
+        other = f'resources.memory_limit = "{-(-(peak + WORKER_BYTES) // MIB)}MiB"'
+        if resources.memory_limit is None and n_fitting:
+            other = f"resources.workers = {n_fitting}"
         return (
             f"a task of stage {name} would need {format_bytes(peak)} beside the {format_bytes(WORKER_BYTES)} of a "
-            f"worker, over the limit of {format_bytes(self.job.resources.memory_limit)}: "
-            + (f"set {remedy.setting}, or {raised}" if remedy else f"set {raised}; no other option is enough")
+            f"worker, over the limit of {self._limit()}: lower resources.block_memory (it is "
+            f"{format_bytes(resources.block_memory)}), or set {other}"
         )
 
     def _too_many(self, stages: Collection[str] | None) -> str:
-        def outgrown(plan: Plan) -> set[str]:
-            return {name for name, stage in plan._chosen(stages) if plan._outgrows(stage)}
-
-        def fits(other: Plan) -> bool:
-            return other._n_tasks(stages) <= MAX_TASKS and outgrown(other) <= outgrown(self)
-
-        chosen, remedy = self._chosen(stages), self._remedy(FEWER_TASKS, fits)
+        chosen = self._chosen(stages)
         name, largest = max(chosen, key=lambda item: item[1].tasks_per_graph)
-        keys = " and ".join(key for key, _ in FEWER_TASKS if changed(self.job, Remedy(key, MIB)))
+        keys = [
+            "resources.block_memory",
+            *(["corpus.partition_bytes"] if hasattr(self.job, "corpus") else []),
+        ]
         return (
             f"the {plural(len(chosen), 'stage')} to be run would be {self._n_tasks(stages):,} tasks, over "
-            f"{MAX_TASKS:,}, of which stage {name} has {largest.tasks_per_graph:,}: "
-            + (
-                f"set {remedy.setting}"
-                if remedy
-                else f"no one option is enough, raise {keys}, or give it less input"
-            )
+            f"{MAX_TASKS:,}, of which stage {name} has {largest.tasks_per_graph:,}: raise {' or '.join(keys)}, or give "
+            "it less input"
         )
-
-    def _remedy(self, options: tuple[tuple[str, Series], ...], fits: Callable[[Plan], bool]) -> Remedy | None:
-        """Return the option and its value with which the plan fits, None where none does."""
-        again = self.again
-        if again is None:
-            return None
-
-        def fitting(job: Job) -> bool:
-            try:
-                return fits(again(job))
-            except ValueError:  # such as a vocabulary without a word
-                return False
-
-        return find_remedy(self.job, options, fitting)

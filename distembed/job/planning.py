@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
-from distembed.display import format_seconds
 from distembed.files import failures_told
 from distembed.job import provenance
-from distembed.job.inputs import look_for
 from distembed.job.model import Job, JobError
 from distembed.job.opening import JOB_FILE, existing_workspace
 from distembed.job.plan import Plan
 from distembed.job.stage import Counted, system_of
-from distembed.job.state import Standing, loss_lines, losses, seconds_of, standings, with_damage
+from distembed.job.state import Standing, loss_lines, losses, standings, with_damage
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 
@@ -36,25 +32,18 @@ def plan_stages(job: Job, found: Sequence[Standing], workspace: Workspace | None
     _refuse_recorded_inputs(job, found)
     with failures_told(job.job.workspace):
         try:
-            plan = _planned(job, found, workspace)
+            return _planned(job, found, workspace)
         except (OSError, ValueError):
             looked = [] if workspace is None else [with_damage(standing, workspace) for standing in found]
             if not any(standing.damaged for standing in looked):
                 raise
-            plan = _planned(job, looked, workspace)
-        return plan._replace(again=planner(workspace))
+            return _planned(job, looked, workspace)
 
 
 def _planned(job: Job, found: Iterable[Standing], workspace: Workspace | None) -> Plan:
     done = {s.spec.name: s.before for s in found if s.is_kept and isinstance(s.before, StageManifest)}
     counted = Counted(workspace, done) if workspace is not None and done else None
     return system_of(job).plan(job, counted)._replace(done=frozenset(done))
-
-
-def planner(workspace: Workspace | None) -> Callable[[Job], Plan]:
-    """Return what plans a job with other settings; it looks at each input once, however many it plans."""
-    look = cache(look_for(workspace))
-    return lambda job: _planned(job, standings(job, workspace, look=look), workspace)
 
 
 def _refuse_recorded_inputs(job: Job, found: Iterable[Standing]) -> None:
@@ -99,41 +88,6 @@ def check_inputs(job: Job, found: Sequence[Standing]) -> list[str]:
         else:
             lines += [f"{name}: {line}" for line in standing.spec.check(job)]
     return lines
-
-
-class Estimate(NamedTuple):
-    """The seconds that a stage is expected to take, and in words what that was measured on."""
-
-    seconds: float
-    basis: str
-
-
-def estimate_of(standing: Standing, workspace: Workspace) -> Estimate | None:
-    """Return how long the rest of a stage may take, by what was measured of the same stage; None where nothing was.
-
-    A stage that is under way goes on at the speed of the blocks that it has; one that is to be computed again takes
-    as long as it took, which is little to go by where the input or a size has changed.
-    """
-    if standing.is_kept or standing.before is None:
-        return None
-    seconds = seconds_of(standing.before)
-    if isinstance(standing.before, StageManifest):
-        return Estimate(seconds, "as long as before the change") if standing.changes and seconds else None
-    blocks = workspace.progress(standing.spec.name).values()
-    done, total = (sum(numbers) for numbers in zip(*blocks, strict=True)) if blocks else (0, 0)
-    if standing.changes or not done or not seconds:
-        return None
-    return Estimate(seconds * (total - done) / done, f"at the speed of {done} of {total} blocks")
-
-
-def time_lines(found: Sequence[Standing], workspace: Workspace | None) -> list[str]:
-    """Return a line for each stage to be computed of which the workspace has measured how long it takes."""
-    every = {s.spec.name: estimate_of(s, workspace) for s in found} if workspace is not None else {}
-    return [
-        f"{name}: about {format_seconds(round(time.seconds))}, {time.basis}"
-        for name, time in every.items()
-        if time
-    ]
 
 
 def nothing_left(found: Sequence[Standing]) -> str:

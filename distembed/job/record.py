@@ -15,7 +15,7 @@ from distembed.display import measured
 from distembed.job.model import Job
 from distembed.job.opening import existing_workspace
 from distembed.job.plan import Plan
-from distembed.job.planning import estimate_of, nothing_left
+from distembed.job.planning import nothing_left
 from distembed.job.stage import system_of
 from distembed.job.state import Standing, standings
 from distembed.job.status import state_in_a_word, state_of_all
@@ -50,30 +50,23 @@ def status_record(job: Job) -> dict[str, object]:
 def plan_record(
     plan: Plan,
     found: Sequence[Standing],
-    workspace: Workspace | None,
-    *,
-    hosts: int | None,
     notes: Sequence[str],
 ) -> dict[str, object]:
     """Return what the table of a plan says, and the sentences below it."""
-    resources, standing_of = plan.job.resources, {standing.spec.name: standing for standing in found}
-    stages: list[dict[str, object]] = []
-    for name, cost in plan.stages.items():
-        estimate = None if workspace is None else estimate_of(standing_of[name], workspace)
-        stages.append(
-            {
-                "stage": name,
-                "done": name in plan.done,
-                "tasks": cost.tasks,
-                "read_bytes": cost.read_bytes,
-                "written_bytes": cost.written_bytes,
-                "peak_task_bytes": cost.peak_bytes(1),
-                "exact": cost.exact,
-                "keeps": [{"output": output, "disk_bytes": size} for output, size in cost.keeps],
-                "network_bytes": None if hosts is None else cost.network_bytes(hosts),
-                "estimate": estimate and estimate._asdict(),
-            }
-        )
+    resources = plan.job.resources
+    stages = [
+        {
+            "stage": name,
+            "done": name in plan.done,
+            "tasks": cost.tasks,
+            "read_bytes": cost.read_bytes,
+            "written_bytes": cost.written_bytes,
+            "peak_task_bytes": cost.peak_bytes(1),
+            "exact": cost.exact,
+            "keeps": [{"output": output, "disk_bytes": size} for output, size in cost.keeps],
+        }
+        for name, cost in plan.stages.items()
+    ]
     return {
         "format": FORMAT,
         "title": plan.job.job.title,
@@ -85,7 +78,7 @@ def plan_record(
         "process_bytes": plan.process_bytes(1),
         "threads": resources.n_workers,
         "threads_bytes": plan.process_bytes(resources.n_workers),
-        "memory_limit": resources.memory_limit,
+        "memory_limit": resources.process_memory,
         "notes": list(notes),
         "warnings": list(plan.warnings()),
     }

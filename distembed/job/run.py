@@ -17,7 +17,7 @@ from distembed.job.inputs import Stamps, keep_hints, look_for, recorded_bytes
 from distembed.job.model import Job, JobError
 from distembed.job.opening import JOB_FILE, check_code, existing_workspace, recorded_tables
 from distembed.job.plan import Plan
-from distembed.job.planning import check_inputs, plan_stages, planner
+from distembed.job.planning import check_inputs, plan_stages
 from distembed.job.progress import Reporter, Silent
 from distembed.job.stage import Context, Counted, StageSpec, System, makes_only_temporaries, system_of
 from distembed.job.state import (
@@ -144,6 +144,9 @@ def run_specs(
     job: Job, specs: tuple[StageSpec, ...], asked: Asked, *, workers: Workers, reporter: Reporter
 ) -> Outcome:
     """Run the stages of a job as `run_stages` does."""
+    if workers.n_workers is not None:
+        resources = job.resources.model_copy(update={"workers": workers.n_workers})
+        job = job.model_copy(update={"resources": resources})
     check_code(job, allow_code=asked.allow_code)
     with failures_told(job.job.workspace):
         there = existing_workspace(job.job.workspace)
@@ -289,8 +292,9 @@ def _looked(
 
 def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: Reporter) -> None:
     """Refuse a plan of which a stage cannot fit, and say what by its estimates may not."""
-    plan.check(names)
-    for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
+    memory = workers.is_held_to(plan.job)
+    plan.check(names, memory=memory)
+    for warning in (*plan.warnings(names, memory=memory), *workers.warnings(plan.process_bytes)):
         reporter.note(f"warning: {warning}")
 
 
@@ -367,7 +371,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         stage.reopen(standing.damaged)
     if spec.name != run.planned_after:
         plan = _plan_of_run(run)
-        plan.check({spec.name})  # by what earlier stages have counted
+        plan.check({spec.name}, memory=run.crew.is_held_to(run.job))  # by what earlier stages have counted
         plan.check_disk(run.standings.keys())  # of later stages, too, which need not begin
         run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
     context = Context(run.job, workspace, stage, reporter, run.crew, run.earlier)
@@ -403,8 +407,7 @@ def _plan_of_run(run: Run) -> Plan:
         and found[name].fingerprint == standing.fingerprint
         and not (standing.damaged and found[name] == standing.before)  # it is still to be repaired
     }
-    plan = system_of(run.job).plan(run.job, Counted(run.workspace, done) if done else None)
-    return plan._replace(again=planner(run.workspace))
+    return system_of(run.job).plan(run.job, Counted(run.workspace, done) if done else None)
 
 
 def _rounds_of(spec: StageSpec, run: Run) -> Listener:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -28,9 +27,10 @@ from distributed import Client
 
 from distembed.display import format_bytes
 from distembed.execution import one_blas_thread
-from distembed.heaps import share_one_heap
+from distembed.heaps import memory_of_machine, memory_share, share_one_heap
 from distembed.job import cluster
 from distembed.job.cluster import TLS
+from distembed.job.model import Job
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 
@@ -38,9 +38,6 @@ SAMPLE_SECONDS = 0.2
 
 LOCAL_SCHEDULERS = ("threads", "processes")
 """What runs a job without a Dask cluster."""
-
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""Where a container finds the limit of its memory: a number, or `max`."""
 
 GROWTH = 64 << 20
 """Resident bytes more than after the last search for objects that nothing uses, from which on it is worth another."""
@@ -62,7 +59,8 @@ class Workers:
     n_workers
         How many local workers; default one per core that this process may use.
     memory_limit
-        Bytes for each local worker process; Dask spills above 60 % and pauses above 80 % of it.
+        Bytes for each local worker process, by default a share of the machine's; Dask spills above 60 % and pauses
+        above 80 % of it.
     tls
         Files for a `tls://` scheduler.
     n_runs
@@ -71,7 +69,7 @@ class Workers:
 
     scheduler: str | None = None
     n_workers: int | None = None
-    memory_limit: int = 2**31
+    memory_limit: int | None = None
     tls: TLS = field(default_factory=TLS)
     n_runs: int = 1
     client: Client | None = None
@@ -116,7 +114,7 @@ class Workers:
             return
 
         if self.scheduler == "processes":
-            self.client = cluster.start_processes(self._resources, n_workers, self.memory_limit)
+            self.client = cluster.start_processes(self._resources, n_workers, self.process_memory)
         else:
             self.client = cluster.connect(self._resources, str(self.scheduler), self.tls)
 
@@ -124,6 +122,16 @@ class Workers:
     def n_local(self) -> int:
         """Return how many local threads or processes do the work where no cluster does."""
         return self.n_workers or CPU_COUNT
+
+    @property
+    def process_memory(self) -> int:
+        """Return the bytes of each local worker process."""
+        return self.memory_limit or memory_share(self.n_local)
+
+    def is_held_to(self, job: Job) -> bool:
+        """Return whether the plan of a job says what these workers may use: those of a cluster have limits of their own."""
+        is_local = self.scheduler in {None, *LOCAL_SCHEDULERS}
+        return is_local or job.resources.memory_limit is not None
 
     def warnings(self, process_bytes: Callable[[int], int]) -> tuple[str, ...]:
         """Return a sentence for each way in which there are more local workers than the machine has room for.
@@ -141,14 +149,16 @@ class Workers:
                 f"{n} workers for {CPU_COUNT} cores only take turns: --workers {CPU_COUNT} is as fast"
             )
         processes = self.scheduler == "processes"
-        needed = n * self.memory_limit if processes else process_bytes(n)
+        needed = n * self.process_memory if processes else process_bytes(n)
         if needed > has:
             each_fits = (
-                (lambda k: k * self.memory_limit <= has) if processes else (lambda k: process_bytes(k) <= has)
+                (lambda k: k * self.process_memory <= has)
+                if processes
+                else (lambda k: process_bytes(k) <= has)
             )
             fitting = max(filter(each_fits, range(1, n)), default=0)
             what = f"{n} processes of up to" if processes else f"{n} threads that together need up to"
-            each = f" {format_bytes(self.memory_limit)} each" if processes else f" {format_bytes(needed)}"
+            each = f" {format_bytes(self.process_memory)} each" if processes else f" {format_bytes(needed)}"
             found.append(
                 f"{what}{each} are more than the {format_bytes(has)} of this machine: "
                 + (
@@ -192,7 +202,7 @@ class Workers:
         # A scheduler that is gone names none, and whatever it is asked next tells so.
         workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1).get("workers", {})
         return {
-            address: int(worker["memory_limit"] or self.memory_limit) // self.n_runs
+            address: int(worker["memory_limit"] or self.process_memory) // self.n_runs
             for address, worker in workers.items()
         }
 
@@ -265,14 +275,6 @@ def _trim_heaps() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
-
-
-def memory_of_machine() -> int:
-    """Return the bytes of memory that this process may use: the machine's, or its container's."""
-    limits = [int(psutil.virtual_memory().total)]
-    with suppress(OSError, ValueError):
-        limits.append(int(CGROUP_LIMIT.read_text()))
-    return min(limits)
 
 
 def _resident(*processes: psutil.Process) -> list[int]:

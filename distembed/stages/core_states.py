@@ -19,7 +19,7 @@ def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
     memory = core_memory(CoreOptions.of(ctx.job.psdvec), n_core, n_pairs, resources.block_memory)
     if limits := ctx.workers.memory_limits():
         return memory.kept_in_cluster(list(limits.values()))
-    return memory.kept_in_process(resources.memory_limit, resources.n_workers)
+    return memory.kept_in_process(resources.process_memory, resources.n_workers)
 
 
 def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:

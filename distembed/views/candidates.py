@@ -17,8 +17,9 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from distembed.heaps import memory_of_machine
 from distembed.job.model import Job
-from distembed.job.workers import Workers, memory_of_machine
+from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
 from distembed.urls import url_to_fs
 
@@ -77,7 +78,7 @@ def most_at_once(job: Job, workers: Workers) -> int:
     """Return how many candidates run at the same time by default: each has two workers, and memory of its own."""
     if workers.client is not None and workers.client.cluster is None:
         return max(1, len(workers.memory_limits()) // FEWEST_WORKERS)
-    fitting = memory_of_machine() // job.resources.memory_limit
+    fitting = memory_of_machine() // job.resources.process_memory
     return max(1, min(workers.n_local // FEWEST_WORKERS, fitting))
 
 

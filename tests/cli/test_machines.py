@@ -91,12 +91,6 @@ def test_a_run_beside_another_ends_with_3_and_says_so(tiny: Path) -> None:
     ]
 
 
-def test_a_plan_says_how_long_a_measured_stage_may_take(tiny: Path) -> None:
-    done = run("plan", tiny / "job.toml", "--set", "counting.window=2")
-    assert re.search(r"^core: about .*, as long as before the change$", done.output, re.MULTILINE)
-    assert not re.search(r": about ", run("plan", tiny / "job.toml", "--workspace", tiny / "no").output)
-
-
 def test_quiet_prints_nothing_and_verbose_each_event_with_its_time(tiny: Path) -> None:
     assert run("run", tiny / "job.toml", "--quiet").output == ""
     assert re.search(

@@ -23,10 +23,9 @@ MINIMAL = '[job]\nsystem = "{}"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
     ("system", "written", "meant"),
     [
         ("topics", "[vocabulary]\nlowercase = false", "vocabulary.lowercase; did you mean corpus.lowercase?"),
-        ("topics", "[vocabulary]\nmin_df = 2", "vocabulary.min_df; did you mean min_documents?"),
-        ("topics", "[topics]\nmax_df = 0.5", "topics.max_df; did you mean vocabulary.max_share?"),
         ("topics", "[topics]\nnum_topics = 5", "topics.num_topics; did you mean n_topics?"),
-        ("psdvec", "[psdvec]\nvector_size = 50", "psdvec.vector_size; did you mean n_components?"),
+        ("topics", "[topics]\nmin_document = 2", "topics.min_document; did you mean vocabulary.min_documents?"),
+        ("psdvec", "[psdvec]\nepochs = 50", "psdvec.epochs; the keys here are n_components,"),
         ("psdvec", "[psdvec]\nn_componets = 50", "psdvec.n_componets; did you mean n_components?"),
         ("psdvec", "[psdvec]\nwindow = 5", "psdvec.window; did you mean counting.window?"),
         ("psdvec", "[counting]\nmin_count = 5", "counting.min_count; did you mean vocabulary.min_count?"),

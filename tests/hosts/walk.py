@@ -64,7 +64,7 @@ def kill_in(hosts: Network, workspace: Path, stage: str) -> None:
 def walk(hosts: Network, folder: Path, text: Path) -> list[Step]:
     """Write a job, plan it, run it on four hosts of which one loses its worker in the core, verify it, run it alone."""
     user = Walk(hosts, folder)
-    steps = [user.do("new", "psdvec", str(text)), user.do("plan", JOB, "--hosts", "4", *SMALL_BLOCKS)]
+    steps = [user.do("new", "psdvec", str(text)), user.do("plan", JOB, *SMALL_BLOCKS)]
     user.start("run", JOB, *SMALL_BLOCKS, "--scheduler", SCHEDULER, *hosts.tls("client"))
     kill_in(hosts, folder / WORKSPACE, "core")
     steps += [user.finish(), user.do("status", WORKSPACE), user.do("verify", WORKSPACE)]

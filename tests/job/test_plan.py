@@ -1,24 +1,24 @@
-"""Plans: what a job takes by estimate and by count, and which one option would make it fit."""
+"""Plans: what a job takes by estimate and by count, and what is refused."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
-from distembed.costs import TASK_NETWORK_BYTES, WORKER_BYTES, Cost, Exchange
-from distembed.factorization.psdvec_costs import CoreOptions, core_exchange
+from distembed import heaps
+from distembed.costs import WORKER_BYTES, Cost
+from distembed.job import plan as plan_module
 from distembed.job.load import load_job
 from distembed.job.model import Job
-from distembed.job.plan import FEWER_TASKS, LESS_MEMORY, Plan, Remedy, changed
+from distembed.job.plan import Plan
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
 from distembed.storage.workspace import Workspace
-from tests.commands import run, succeed
 
 N_DOCUMENTS = 3000
 
@@ -73,25 +73,7 @@ def test_what_was_counted_for_another_vocabulary_is_an_estimate_again(job_file: 
     assert small.task_bytes < large.task_bytes
 
 
-class Needs:
-    """Plans a stage whose peak depends on one option; `bytes_of` takes a job."""
-
-    def __init__(self, bytes_of, *, n_tasks=lambda _: 1):
-        self.bytes_of, self.n_tasks = bytes_of, n_tasks
-
-    def __call__(self, job: Job) -> Plan:
-        stage = Cost(self.n_tasks(job), 0, 0, int(self.bytes_of(job)))
-        return Plan(job, "", {"core": stage}, again=self)
-
-
 MIB = 2**20
-NEEDS = {
-    "resources.block_memory": lambda job: 8 * job.resources.block_memory + 3 * MIB,
-    "vocabulary.max_size": lambda job: 1000 * (job.vocabulary.max_size or 10**6),
-    "vocabulary.min_count": lambda job: 400 * MIB / job.vocabulary.min_count**0.5,
-    "psdvec.n_core": lambda job: 4000 * (job.psdvec.n_core or 10**5),
-    "resources.workers": lambda job: 80 * MIB * job.resources.n_workers,
-}
 
 
 def test_a_plan_of_counted_sizes_writes_what_a_run_wrote(job: Path, finished: tuple[Path, str, str]) -> None:
@@ -105,33 +87,6 @@ def test_a_plan_of_counted_sizes_writes_what_a_run_wrote(job: Path, finished: tu
         assert plan.stages[name].written_bytes == pytest.approx(written, rel=0.15), name
 
 
-def test_what_goes_over_the_network_grows_with_the_hosts_as_the_parts_of_it_do(english: Job) -> None:
-    """An array that each worker needs is sent once to each, what is moved but once, and one block stays where it is."""
-    whole = 10**6
-    assert [Exchange(8, whole).sent_bytes(n) for n in (1, 2, 4)] == [0, 1.5 * whole, 3.75 * whole]
-    assert [Exchange(8, moved_bytes=whole).sent_bytes(n) for n in (1, 2, 4, 99)] == [0, 5e5, 7.5e5, 8.75e5]
-    assert Exchange(1, whole, whole).sent_bytes(4) == 0
-    assert Cost(20, 0, 0, 0, exchange=Exchange()).network_bytes(4) == 20 * TASK_NETWORK_BYTES
-    assert Cost(20, 0, 0, 0).network_bytes(4) is None
-    core = core_exchange(CoreOptions.of(english.psdvec), 10_000, 10**8, english.resources.block_memory)
-    assert core.n_blocks == 10**8 // 2**20
-    assert core.gathered_bytes > 4 * 10_000 * english.psdvec.n_components * english.psdvec.first_passes // 2
-    one_block = core_exchange(CoreOptions.of(english.psdvec), 10_000, 10**5, english.resources.block_memory)
-    assert one_block.sent_bytes(8) == 0
-
-
-def test_a_plan_for_hosts_tells_the_store_from_the_network(job_file: Path) -> None:
-    assert "over the network" not in run("plan", job_file).output
-    done = succeed("plan", job_file, "--hosts", "4")
-    table = done.output.split("over the network", 1)[1].splitlines()
-    assert table[0].endswith("between the hosts, at least")
-    found = {line.split()[0]: line for line in table[1:] if line}
-    assert "KiB" in found["tokens"]
-    assert "not planned" in found["evaluation"]
-    assert "between 4 workers on hosts of their own" in done.output
-    assert run("plan", job_file, "--hosts", "0").exit_code == 2
-
-
 @pytest.fixture(scope="module")
 def english(tmp_path_factory: pytest.TempPathFactory) -> Job:
     """Return a job of PSDVec with 600 MiB for each process."""
@@ -143,39 +98,55 @@ def english(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return load_job(path)
 
 
-@pytest.mark.parametrize("key", NEEDS)
-def test_a_refusal_names_the_option_that_helps(english: Job, key: str) -> None:
-    plan = Needs(NEEDS[key])(english)
-    with pytest.raises(MemoryError, match=rf"set {key} = .*, or resources.memory_limit = ") as refused:
-        plan.check()
-    setting, value = str(refused.value).split("set ")[1].split(",")[0].split(" = ")
-    number = int(value.strip('"').removesuffix("MiB")) * (MIB if "MiB" in value else 1)
-    helped = changed(english, Remedy(setting, number))
-    assert helped is not None
-    Needs(NEEDS[key])(helped).check()
-    limit = int(str(refused.value).rsplit('"', 2)[1].removesuffix("MiB")) * MIB
-    raised = changed(english, Remedy("resources.memory_limit", limit))
-    assert raised is not None
-    Needs(NEEDS[key])(raised).check()
+def planned(job: Job, stage: Cost) -> Plan:
+    return Plan(job, "", {"core": stage})
 
 
-def test_where_nothing_else_helps_a_refusal_says_so(english: Job) -> None:
-    with pytest.raises(
-        MemoryError, match=r'set resources.memory_limit = "1524MiB"; no other option is enough'
-    ):
-        Needs(lambda _: 1024 * MIB)(english).check()
-
-
-def test_an_option_that_leaves_no_word_is_no_remedy(tmp_path: Path) -> None:
-    """A refusal tries larger counts of words: on a small text it ended in "the vocabulary is empty"."""
-    (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 9)
-    (tmp_path / "job.toml").write_text(
-        '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[vocabulary]\nmin_count = 1\n'
-        '[psdvec]\nn_components = 2\n[resources]\nworkers = 1\nmemory_limit = "100MiB"\n'
+def test_a_refusal_names_the_two_keys_that_help(english: Job) -> None:
+    with pytest.raises(MemoryError) as refused:
+        planned(english, Cost(1, 0, 0, 1024 * MIB)).check()
+    assert str(refused.value) == (
+        "a task of stage core would need 1.0 GiB beside the 500.0 MiB of a worker, over the limit of 600.0 MiB: lower "
+        'resources.block_memory (it is 64.0 MiB), or set resources.memory_limit = "1524MiB"'
     )
-    job = load_job(tmp_path / "job.toml")
-    with pytest.raises(MemoryError, match="no other option is enough"):
-        run_stages(job)
+
+
+def test_without_a_limit_the_workers_share_the_memory_of_the_machine(
+    job_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heaps, "memory_of_machine", lambda: 8 << 30)
+    monkeypatch.setattr(plan_module, "memory_of_machine", lambda: 8 << 30)
+    job = load_job(job_file, settings=("resources.workers=3",))
+    assert job.resources.process_memory == 2 << 30
+    stage = Cost(1, 0, 0, 2048 * MIB)
+    assert "of at most 2.0 GiB (75% of the 8.0 GiB here, for 3 workers)" in planned(job, stage).table()
+    with pytest.raises(MemoryError, match=r"or set resources\.workers = 2$"):
+        planned(job, stage).check()
+    planned(load_job(job_file, settings=("resources.workers=2",)), stage).check()
+    planned(job, stage).check(memory=False)  # as on a cluster, whose workers have limits of their own
+    with pytest.raises(MemoryError, match=r'or set resources\.memory_limit = "10740MiB"$'):
+        planned(job, Cost(1, 0, 0, 10240 * MIB)).check()
+
+
+def test_the_memory_of_the_machine_is_that_of_its_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in {
+        "memory.max": "max\n", "user/memory.max": "5000\n", "user/run/memory.max": "7000\n",
+        "memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/job/memory.limit_in_bytes": "6000\n",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(limit)
+    monkeypatch.setattr(heaps, "CGROUPS", tmp_path)
+    monkeypatch.setattr(heaps, "OWN_CGROUPS", tmp_path / "own")
+    machine = psutil.virtual_memory().total
+    for own, limit in {
+        "0::/\n": machine, "0::/user/run\n": 5000, "3:memory:/job\n0::/\n": 6000, "3:memory:/elsewhere\n": machine
+    }.items():  # fmt: skip
+        (tmp_path / "own").write_text(own)
+        assert heaps.memory_of_machine() == limit, own
+    (tmp_path / "own").unlink()  # a system without control groups
+    assert heaps.memory_of_machine() == machine
 
 
 def test_a_dense_solver_that_cannot_fit_is_refused_before_it_runs(tmp_path: Path) -> None:
@@ -186,92 +157,41 @@ def test_a_dense_solver_that_cannot_fit_is_refused_before_it_runs(tmp_path: Path
         '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[vocabulary]\nmin_count = 1\n'
         '[psdvec]\nn_components = 20\nsolver = "dense"\n[resources]\nworkers = 1\nmemory_limit = "800MiB"\n'
     )
-    with pytest.raises(MemoryError, match=r"a task of stage core .*: set vocabulary.max_size = 2000, or"):
+    with pytest.raises(MemoryError, match=r"a task of stage core .*: lower resources.block_memory"):
         run_stages(load_job(tmp_path / "job.toml"))
     krylov = load_job(tmp_path / "job.toml", settings=('psdvec.solver="krylov"',))
     assert plan_job(krylov).stages["core"].peak_bytes(1) < 100 * MIB
 
 
-def test_an_option_the_job_has_not_is_not_named(job_file: Path) -> None:
-    job = load_job(job_file)
-    assert changed(job, Remedy("psdvec.n_core", 100)) is None
-    assert Remedy("resources.block_memory", 2**17).setting == 'resources.block_memory = "128KiB"'
-    assert changed(job, Remedy("vocabulary.min_documents", 7)).vocabulary.min_documents == 7
-
-
-def test_too_many_tasks_name_the_block_memory_of_fewer(english: Job) -> None:
-    many = Needs(lambda _: 1, n_tasks=lambda job: 2**37 // job.resources.block_memory * 100)
-    with pytest.raises(
-        ValueError, match=r'204,800 tasks, over 100,000.* 204,800: set resources.block_memory = "256MiB"'
-    ):
-        many(english).check()
-    small = changed(english, Remedy("resources.block_memory", 1000))
-    assert small is not None
-    with pytest.raises(ValueError, match=r'set resources\.block_memory = "2000"'):
-        Needs(lambda _: 1, n_tasks=lambda job: 2 * 10**8 // job.resources.block_memory)(small).check()
-
-
-def two_stages(n_core: int, n_vectors: int, *, n_rounds: int = 1) -> Callable[[Job], Plan]:
-    """Return what plans two stages, whose tasks are given for blocks of 64 MiB and fall as blocks grow."""
-
-    def planned(job: Job) -> Plan:
-        core, vectors = (n * 64 * MIB // job.resources.block_memory for n in (n_core, n_vectors))
-        stages = {"core": Cost(core, 0, 0, 1), "vectors": Cost(vectors * n_rounds, 0, 0, 1, graphs=n_rounds)}
-        return Plan(job, "", stages, again=planned)
-
-    return planned
-
-
 def test_too_many_tasks_are_those_of_all_stages_together(english: Job) -> None:
     """Two stages of 70,000 tasks each passed a limit that each of them alone was held against."""
-    plan = two_stages(60_000, 70_000)(english)
+
+    def two_stages(n_core: int, n_vectors: int, *, n_rounds: int = 1) -> Plan:
+        vectors = Cost(n_vectors * n_rounds, 0, 0, 1, graphs=n_rounds)
+        return Plan(english, "", {"core": Cost(n_core, 0, 0, 1), "vectors": vectors})
+
+    plan = two_stages(60_000, 70_000)
     told = (
-        "the 2 stages to be run would be 130,000 tasks, over 100,000, of which stage vectors has 70,000: "
-        'set resources.block_memory = "128MiB"'
+        "the 2 stages to be run would be 130,000 tasks, over 100,000, of which stage vectors has 70,000: raise "
+        "resources.block_memory or corpus.partition_bytes, or give it less input"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
         plan.check()
     plan.check({"core"})
     plan._replace(done=frozenset({"core"})).check()
-    two_stages(50_000, 50_000)(english).check()
-    two_stages(50_000, 50_000, n_rounds=100)(english).check()
-
-
-def test_where_no_one_option_makes_few_enough_tasks_the_refusal_names_all(english: Job) -> None:
-    def planned(job: Job) -> Plan:
-        tokens, core = 2**46 // job.corpus.partition_bytes, 2**43 // job.resources.block_memory
-        return Plan(job, "", {"tokens": Cost(tokens, 0, 0, 1), "core": Cost(core, 0, 0, 1)}, again=planned)
-
-    assert planned(english).stages["tokens"].tasks > 100_000 < planned(english).stages["core"].tasks
-    with pytest.raises(ValueError, match=r"raise resources.block_memory and corpus.partition_bytes, or give"):
-        planned(english).check()
-
-
-def test_an_option_that_outgrows_the_memory_is_no_remedy_for_tasks(english: Job) -> None:
-    """A block of 128 MiB would make few enough tasks, each of which needs more than the 600 MiB of a process."""
-
-    def planned(job: Job) -> Plan:
-        core = Cost(2**37 // job.resources.block_memory * 60, 0, 0, job.resources.block_memory)
-        return Plan(job, "", {"core": core}, again=planned)
-
-    with pytest.raises(ValueError, match="no one option is enough"):
-        planned(english).check()
+    two_stages(50_000, 50_000).check()
+    two_stages(50_000, 50_000, n_rounds=100).check()
 
 
 def test_a_warning_is_no_refusal(english: Job) -> None:
-    plan = Needs(NEEDS["resources.block_memory"])(english)
+    plan = planned(english, Cost(1, 0, 0, 515 * MIB))
     estimated = plan._replace(stages={"core": plan.stages["core"]._replace(exact=False)})
     estimated.check()
     (warning,) = estimated.warnings()
-    assert 'set resources.block_memory = "8MiB"' in warning
+    assert "lower resources.block_memory" in warning
     smaller = estimated.stages["core"]._replace(task_bytes=estimated.stages["core"].task_bytes - 1)
     (both,) = estimated._replace(stages={"noncore": smaller, **estimated.stages}).warnings()
     assert "a task of stage core would need" in both
     assert "; too large, too: noncore (" in both
     assert estimated._replace(done=frozenset({"core"})).warnings() == ()
     assert estimated.process_bytes(1) == WORKER_BYTES + 515 * MIB
-
-
-@pytest.mark.parametrize("key", [key for key, _ in (*LESS_MEMORY, *FEWER_TASKS)])
-def test_every_option_that_is_tried_is_one_of_a_job(english: Job, job_file: Path, key: str) -> None:
-    assert any(changed(job, Remedy(key, 2**20)) is not None for job in (english, load_job(job_file)))

@@ -257,7 +257,7 @@ def plan_core(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
     pairs = sizes.pairs
     of_core = CoreSizes(n_core, pairs.n_nonzero, pairs.n_among(n_core), pairs.n_in_either_order(n_core))
     memory = core_memory(options, n_core, pairs.n_nonzero, resources.block_memory)
-    kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
+    kept = memory.kept_in_process(resources.process_memory, resources.n_workers)
     pair_bytes = stored_pair_bytes(counting_options(job))
     cost = core_cost(
         options, of_core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes

@@ -289,7 +289,7 @@ def plan_core(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     """Return the plan of core mode: the passes over its counts, and which intermediate arrays stay in memory."""
     options, resources, core = CoreOptions.of(job.psdvec), job.resources, core_sizes(job, sizes)
     memory = core_memory(options, core.n_core, core.n_pairs, resources.block_memory)
-    kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
+    kept = memory.kept_in_process(resources.process_memory, resources.n_workers)
     pair_bytes = stored_pair_bytes(counting_options(job))
     cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
     if starts_from_vectors(job):

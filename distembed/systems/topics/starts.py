@@ -189,7 +189,7 @@ def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
 def held_bytes(job: TopicsJob, n_nonzero: int) -> int:
     """Return the bytes of a matrix that stays in memory, 0 where it is read again in every round."""
     size, resources = PAIR_BYTES * n_nonzero, job.resources
-    return size if size <= max(resources.block_memory, resources.memory_limit // 4) else 0
+    return size if size <= max(resources.block_memory, resources.process_memory // 4) else 0
 
 
 def fitted(work: Work, method: Method, number: int) -> Any:
