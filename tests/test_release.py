@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -92,3 +93,18 @@ def test_the_changelog_has_a_heading_for_each_release() -> None:
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[-1] == "0.1.0: first release"
     assert all(re.match(r"\d+\.\d+\.\d+: ", heading) for heading in headings)
+
+
+TOP = {
+    ".ci", ".git_archival.txt", ".gitattributes", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md",
+    "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "benchmarks", "deploy",
+    "distembed", "docs", "jobs", "pyproject.toml", "tests",
+}  # fmt: skip
+"""What may stand at the top of the repository."""
+
+
+def test_nothing_else_stands_at_the_top_of_the_repository() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no checkout")
+    assert {name.split("/")[0] for name in listed.stdout.splitlines()} <= TOP

@@ -61,10 +61,11 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
     Examples
     --------
     >>> import distembed as de
-    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
     >>> encoder = de.TextEncoder(de.WordVectors(["cat", "dog"], [[1, 0], [0, 1]]))
-    >>> folder = de.write_static_model("pets", encoder)
-    >>> sorted(path.name for path in folder.iterdir() if path.suffix != ".json")
+    >>> with TemporaryDirectory() as room:
+    ...     folder = de.write_static_model(f"{room}/pets", encoder)
+    ...     sorted(path.name for path in folder.iterdir() if path.suffix != ".json")
     ['README.md', 'model.safetensors']
     """
     place = _check_place(folder)

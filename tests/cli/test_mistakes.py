@@ -24,7 +24,11 @@ MINIMAL = '[job]\nsystem = "{}"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
     [
         ("topics", "[vocabulary]\nlowercase = false", "vocabulary.lowercase; did you mean corpus.lowercase?"),
         ("topics", "[topics]\nnum_topics = 5", "topics.num_topics; did you mean n_topics?"),
-        ("topics", "[topics]\nmin_document = 2", "topics.min_document; did you mean vocabulary.min_documents?"),
+        (
+            "topics",
+            "[topics]\nmin_document = 2",
+            "topics.min_document; did you mean vocabulary.min_documents?",
+        ),
         ("psdvec", "[psdvec]\nepochs = 50", "psdvec.epochs; the keys here are n_components,"),
         ("psdvec", "[psdvec]\nn_componets = 50", "psdvec.n_componets; did you mean n_components?"),
         ("psdvec", "[psdvec]\nwindow = 5", "psdvec.window; did you mean counting.window?"),
