@@ -97,8 +97,8 @@ def test_the_changelog_has_a_heading_for_each_release() -> None:
 
 TOP = {
     ".ci", ".git_archival.txt", ".gitattributes", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md",
-    "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "benchmarks", "deploy",
-    "distembed", "docs", "jobs", "pyproject.toml", "tests",
+    "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "benchmarks",
+    "deploy", "distembed", "docs", "jobs", "pyproject.toml", "tests",
 }  # fmt: skip
 """What may stand at the top of the repository."""
 

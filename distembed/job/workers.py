@@ -129,7 +129,7 @@ class Workers:
         return self.memory_limit or memory_share(self.n_local)
 
     def is_held_to(self, job: Job) -> bool:
-        """Return whether the plan of a job says what these workers may use: those of a cluster have limits of their own."""
+        """Return whether these workers have the memory that a plan is held to: those of a cluster have their own."""
         is_local = self.scheduler in {None, *LOCAL_SCHEDULERS}
         return is_local or job.resources.memory_limit is not None
 
