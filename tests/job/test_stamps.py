@@ -92,14 +92,6 @@ def test_hidden_files_change_nothing(tiny: Path) -> None:
     assert len(digests) == 1
 
 
-def test_a_workspace_that_recorded_hidden_files_is_kept(tiny: Path) -> None:
-    found = stamps_at(str(tiny / "text"))
-    recorded = {**found, ".DS_Store": [3, "content 0"]}
-    assert stamp_inputs([str(tiny / "text")], {"text": recorded}, stamps_at).stamps == {"text": recorded}
-    (tiny / "text" / "a.txt").write_text("changed")
-    assert stamp_inputs([str(tiny / "text")], {"text": recorded}, stamps_at).stamps["text"] != recorded
-
-
 def test_the_files_of_a_zarr_array_are_not_hidden(tmp_path: Path) -> None:
     for name in (".zarray", "0.0", ".DS_Store"):
         (tmp_path / name).write_text("{}")

@@ -41,7 +41,7 @@ def digest_of_json(value: object) -> str:
 def digest_of_output(record: dict[str, Any]) -> str:
     spec = record["spec"]
     head = [spec["kind"], spec["shape"], spec["dtype"], spec["row_blocks"]]
-    head += [spec["constant"]] if "constant" in spec else []
+    head += [spec["constant"]] if spec["constant"] else []
     return digest_of_json([head, [block["digest"] for block in record["blocks"]]])
 
 
