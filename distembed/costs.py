@@ -1,4 +1,4 @@
-"""What a computation takes, before it runs: tasks, bytes in memory and on disk, and bytes over the network.
+"""What a computation takes, before it runs: tasks, and bytes in memory and on disk.
 
 Beside each algorithm stands a function that returns its `Cost` for the sizes of an input and the options; the plan of a
 job (`distembed.job.plan`) is made of these. It has no formulas of its own.
@@ -21,25 +21,6 @@ PAIR_BYTES = 8
 STORED_VALUE_BYTES = 5.3
 """Bytes on disk of such a value, compressed, where it is no whole number: 5.1 of 114 M values to 5.34 of 64,000."""
 
-TASK_NETWORK_BYTES = 5_000
-"""Bytes over the network for a task: its description, its result, and what is said of it (2,000 tasks over TCP)."""
-
-
-class Exchange(NamedTuple):
-    """The bytes of a stage that workers send each other; what they read and write they exchange with the store."""
-
-    n_blocks: int = 1
-    """Row blocks, of which a worker has one at least if it takes part."""
-    gathered_bytes: int = 0
-    """Bytes of the arrays of which every worker gets all, from the workers that hold a part."""
-    moved_bytes: int = 0
-    """Bytes that are needed on one worker each, whichever has made them."""
-
-    def sent_bytes(self, n_workers: int) -> int:
-        """Return the bytes that so many workers send: an array is put together on one, which the others get it from."""
-        n = min(n_workers, self.n_blocks)
-        return round((self.gathered_bytes * (n + 1) + self.moved_bytes) * (n - 1) / n)
-
 
 class Cost(NamedTuple):
     """What a stage takes."""
@@ -58,8 +39,6 @@ class Cost(NamedTuple):
     """Whether counted sizes decide the memory; with estimated ones too much of it is a warning, and no refusal."""
     keeps: tuple[tuple[str, int], ...] = ()
     """The matrices that the job asks to keep beside its results, with the bytes of each on disk."""
-    exchange: Exchange | None = None
-    """What workers send each other, where that is known."""
     together: int | None = None
     """The tasks of `task_bytes` that may run at the same time, where that is fewer than there are tasks."""
 
@@ -77,12 +56,6 @@ class Cost(NamedTuple):
         """The tasks that may run at the same time."""
         return self.tasks if self.together is None else min(self.together, self.tasks)
 
-    def network_bytes(self, n_workers: int) -> int | None:
-        """Return the bytes that pass between the workers, the scheduler and the client; None where it is not known."""
-        if self.exchange is None:
-            return None
-        return TASK_NETWORK_BYTES * self.tasks + self.exchange.sent_bytes(n_workers)
-
 
 def add_costs(costs: Iterable[Cost]) -> Cost:
     """Return what several computations take one after the other: their work in sum, their memory at its largest.
@@ -93,12 +66,7 @@ def add_costs(costs: Iterable[Cost]) -> Cost:
         None of them keeps a matrix.
     """
     every = list(costs)
-    tasks, read, written, task, shared, graphs, exact, _, exchanges, _ = zip(*every, strict=True)
-    known = [exchange for exchange in exchanges if exchange is not None]
-    sent = None
-    if len(known) == len(every):
-        blocks, gathered, moved = zip(*known, strict=True)
-        sent = Exchange(max(blocks), sum(gathered), sum(moved))
+    tasks, read, written, task, shared, graphs, exact, *_ = zip(*every, strict=True)
     together = max(cost.most_together for cost in every)
     return Cost(
         sum(tasks),
@@ -108,6 +76,5 @@ def add_costs(costs: Iterable[Cost]) -> Cost:
         max(shared),
         sum(graphs),
         all(exact),
-        exchange=sent,
         together=together,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.costs import Cost, Exchange
+from distembed.costs import Cost
 
 DICTIONARY_BYTES = 200 * 2**20
 """Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
@@ -85,7 +85,6 @@ def tokens_cost(
         sizes.stored_bytes,
         2 * partition + dictionary + joined + segment,
         PHRASE_COPIES * phrases_bytes,
-        exchange=Exchange(),
     )
 
 
@@ -119,5 +118,4 @@ def vocabulary_cost(sizes: TextSizes, n_candidates: int, n_words: int, *, block_
         sizes.stored_bytes - int(TOKEN_BYTES * sizes.n_tokens),
         STORED_WORD_BYTES * n_words + LISTED_DOCUMENT_BYTES * sizes.n_documents,
         merging_bytes(sizes.n_entries, block_memory) + VOCABULARY_BYTES * n_candidates + documents,
-        exchange=Exchange(),
     )

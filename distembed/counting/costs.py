@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from distembed.corpus.costs import TOKEN_BYTES, TextSizes
 from distembed.corpus.growth_blocks import Repetition, expected_pairs, mean_window, repetition_of
 from distembed.corpus.sample import CorpusSample
-from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost, Exchange
+from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost
 from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability, key_type
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import BYTES_PER_TOKEN
@@ -252,7 +252,6 @@ def merged_counts_cost(n_pairs: int, runs: RunSizes, options: CooccurrenceOption
         runs.n_bytes + in_groups,
         int(stored_pair_bytes(options) * n_pairs) + in_groups,
         min(options.block_memory, HELD_BYTES * runs.n_bytes) + runs.sums_bytes,
-        exchange=Exchange(),
     )
 
 
@@ -270,7 +269,7 @@ def document_terms_cost(sizes: TextSizes, n_words: int, n_terms: int, *, block_m
 def reading_cost(sizes: TextSizes, n_words: int, n_tasks: int, written_bytes: int, block_memory: int) -> Cost:
     """Return what tasks take that read token ids and look each up in the vocabulary."""
     task = min(block_memory, BYTES_PER_TOKEN * sizes.n_tokens) + LOOKUP_BYTES * n_words
-    return Cost(n_tasks, int(TOKEN_BYTES * sizes.n_tokens), written_bytes, task, exchange=Exchange())
+    return Cost(n_tasks, int(TOKEN_BYTES * sizes.n_tokens), written_bytes, task)
 
 
 GROUPED_WORD_BYTES = 64
@@ -309,7 +308,7 @@ GROUP_BYTES = 100
 def dealt_groups_cost(sizes: TextSizes) -> Cost:
     """Return what dealing the documents of a corpus into groups takes."""
     n_bytes = GROUP_BYTES * sizes.n_documents
-    return Cost(1, n_bytes, 4 * sizes.n_documents, n_bytes, exchange=Exchange())
+    return Cost(1, n_bytes, 4 * sizes.n_documents, n_bytes)
 
 
 def group_sums_cost(
@@ -318,4 +317,4 @@ def group_sums_cost(
     """Return what adding the counts of groups of documents takes, where a stored pair takes so many bytes."""
     task = 2 * PAIR_BYTES * n_group_pairs // max(1, n_blocks)
     read, written = int(pair_bytes * n_group_pairs), int(pair_bytes * n_pairs)
-    return Cost(n_blocks * n_groups, read, written, task, exchange=Exchange())
+    return Cost(n_blocks * n_groups, read, written, task)

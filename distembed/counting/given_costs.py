@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.costs import PAIR_BYTES, Cost, Exchange
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.counting.costs import STORED_PAIR_BYTES, RunSizes
 from distembed.counting.count_readers import CELL_BYTES
 
@@ -36,10 +36,10 @@ def given_words_cost(n_bytes: int, n_words: int) -> Cost:
 def given_parts_cost(n_bytes: int, n_pieces: int, n_words: int, runs: RunSizes, block_memory: int) -> Cost:
     """Return what sorting the pieces of a table takes, which are read twice."""
     task = block_memory + WORD_BYTES * n_words
-    return Cost(2 * n_pieces, 2 * n_bytes, runs.n_bytes, task, exchange=Exchange())
+    return Cost(2 * n_pieces, 2 * n_bytes, runs.n_bytes, task)
 
 
 def given_counts_cost(n_cells: int, runs: RunSizes, block_memory: int) -> Cost:
     """Return what joining the runs of each row block takes."""
     written = int(STORED_PAIR_BYTES * n_cells)
-    return Cost(runs.n_row_blocks, runs.n_bytes, written, block_memory, exchange=Exchange())
+    return Cost(runs.n_row_blocks, runs.n_bytes, written, block_memory)

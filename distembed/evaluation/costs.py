@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.costs import Cost, Exchange
+from distembed.costs import Cost
 from distembed.linalg.chunks import BLOCK_MEMORY
 
 SCORES_BYTES = 2**16
@@ -24,7 +24,7 @@ def ranking_bytes(n_first: int, n_second: int) -> int:
 
 def sets_cost(sets_bytes: int) -> Cost:
     """Return what reading sets takes, of the bytes of their files."""
-    return Cost(0, sets_bytes, 0, 0, SET_COPIES * sets_bytes, exchange=Exchange())
+    return Cost(0, sets_bytes, 0, 0, SET_COPIES * sets_bytes)
 
 
 def scoring_cost(space_bytes: int, sets_bytes: int) -> Cost:
@@ -51,4 +51,4 @@ def words_cost(n_words: int, n_components: int, *, table_bytes: int, sets_bytes:
     cosines = min(BLOCK_MEMORY, 4 * n_words * min(n_words, sets_bytes))
     task = 2 * vectors + n_threads * cosines + SETS_BYTES
     read, held = vectors + table_bytes + sets_bytes, table_bytes + SET_COPIES * sets_bytes
-    return Cost(1, read, SCORES_BYTES, task, held, exchange=Exchange())
+    return Cost(1, read, SCORES_BYTES, task, held)

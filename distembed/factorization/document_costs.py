@@ -5,7 +5,7 @@ All of them read documents × words (n × d) in row blocks, whole in one task wh
 
 from __future__ import annotations
 
-from distembed.costs import PAIR_BYTES, Cost, Exchange
+from distembed.costs import PAIR_BYTES, Cost
 from distembed.execution import persist
 from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.document_factors import DocumentFactorization
@@ -93,7 +93,6 @@ def nmf_cost(
     kept = model.n_init * in_start + (documents if has_consensus else 0) if is_stored else 0
     result = (itemsize * n + 4 * d) * k + (8 * k**2 if isinstance(model, SemanticNMF) else 0)
     starting = _start_bytes(model, shape, nnz)
-    of_neighbors = GRAPH_PASSES * rounds * documents if n_edges else 0
     return Cost(
         1 if n_blocks == n_word_blocks == 1 else in_round * rounds,
         rounds * matrices,
@@ -105,9 +104,6 @@ def nmf_cost(
         + pooled.task_bytes,
         _held_states(model, is_stored=is_stored) * state + starting + pooled.shared_bytes,
         rounds,
-        exchange=Exchange(
-            max(n_blocks, n_word_blocks), 2 * rounds * words + of_neighbors, rounds * n_blocks * words
-        ),
         together=max(n_blocks, n_word_blocks),
     )
 
@@ -177,7 +173,6 @@ def kmeans_cost(
         BLOCK_COPIES * of_block + cosines + WORD_COPIES * words,
         _seeding_bytes(shape, nnz, k, model.seeding_sample),
         rounds,
-        exchange=Exchange(n_blocks, rounds * words, rounds * n_blocks * words),
         together=n_blocks,
     )
 
@@ -202,7 +197,6 @@ def consensus_cost(n_words: int, n_pooled: int, *, block_memory: int) -> Cost:
     pooled = POOLED_BYTES * n_words * n_pooled
     n_blocks = max(1, -(-pooled // block_memory))
     kept, squares = 4 * n_words * n_pooled, 8 * n_pooled**2
-    moved = n_blocks * squares
     return Cost(
         3 * n_blocks,
         2 * kept,
@@ -210,7 +204,6 @@ def consensus_cost(n_words: int, n_pooled: int, *, block_memory: int) -> Cost:
         min(block_memory, pooled),
         POOLED_COPIES * squares,
         2,
-        exchange=Exchange(n_blocks, 0, moved),
         together=n_blocks,
     )
 

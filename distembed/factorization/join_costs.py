@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distembed.costs import Cost, Exchange, add_costs
+from distembed.costs import Cost, add_costs
 from distembed.linalg.costs import DENSE_COPIES
 
 DIRECTION_COPIES = 3
@@ -55,7 +55,6 @@ def _pass_cost(widths: Sequence[int], n_rows: int, n_blocks: int, *, n_written: 
         4 * n_rows * n_written,
         task + axes,
         8 * (width + len(widths)) * n_blocks,
-        exchange=Exchange(n_blocks, 8 * width + axes, 8 * width * n_blocks),
     )
 
 
@@ -70,5 +69,4 @@ def _products_cost(widths: Sequence[int], n_rows: int, n_blocks: int) -> Cost:
         written_bytes=0,
         task_bytes=task,
         shared_bytes=read.shared_bytes + max(n_blocks, EIGEN_COPIES) * square,
-        exchange=Exchange(n_blocks, 8 * width, (8 * width + square) * n_blocks),
     )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, WORKER_BYTES, Cost, Exchange
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, WORKER_BYTES, Cost
 from distembed.linalg.chunks import VALUES_PER_BLOCK
 from distembed.linalg.costs import DENSE_COPIES, KrylovBasis, krylov_basis
 
@@ -153,15 +153,14 @@ def core_cost(
         int(stored_pair_bytes * sizes.n_among),
         int(STORED_VALUE_BYTES * sizes.n_either_order),
     )
-    exchange = core_exchange(options, sizes.n_core, sizes.n_among, block_memory)
+    n_blocks = max(1, round(sizes.n_among / core_block_values(block_memory)))
     return Cost(
-        exchange.n_blocks * (2 * passes + 6 * options.n_iter),
+        n_blocks * (2 * passes + 6 * options.n_iter),
         counts + (0 if kept == Kept.ALL else (passes + 3 * options.n_iter) * one_matrix),
         _written_bytes(options, sizes.n_core, memory, kept, counts, one_matrix),
         memory.task_bytes,
         memory.kept_bytes(kept) + memory.dense_bytes + max((one.ritz_bytes() for one in bases), default=0),
-        exchange=exchange,
-        together=exchange.n_blocks,
+        together=n_blocks,
     )
 
 
@@ -187,28 +186,6 @@ def _written_bytes(
     matrices = 0 if kept == Kept.ALL else counts + (2 + len(ranks)) * one_matrix
     bases = memory.basis_bytes + (len(ranks) - 1) * memory.later_basis_bytes if kept == Kept.NONE else 0
     return vectors + matrices + bases
-
-
-def core_exchange(options: CoreOptions, n_core: int, n_pairs: int, block_memory: int) -> Exchange:
-    """Return what workers send each other in core mode, with so many pairs of core words.
-
-    Every pass needs a whole basis on each worker, and every residual the vectors of its round. The transposed counts
-    and the row blocks' parts of small products are moved: in each pass those of a product with the bases so far, of
-    what becomes a basis with those before it, and two with itself. In place of bases the dense solver sends the
-    identity to each worker and its product to the client.
-    """
-    rounds, n_blocks = (
-        rounds_of(options, n_core),
-        max(1, round(n_pairs / core_block_values(block_memory))),
-    )
-    gathered = 4 * n_core * sum(one.rank for one in rounds)
-    if options.solver == "dense":
-        squares = 8 * n_core**2 * len(rounds)
-        return Exchange(n_blocks, gathered + squares, PAIR_BYTES * n_pairs + squares)
-    bases = [(one.columns, one.most_passes) for one in (each.basis(n_core) for each in rounds)]
-    gathered += 4 * n_core * sum(columns * passes for columns, passes in bases)
-    small = sum(8 * columns**2 * passes * (passes + 2) for columns, passes in bases)
-    return Exchange(n_blocks, gathered, PAIR_BYTES * n_pairs + n_blocks * small)
 
 
 # --- noncore words ---------------------------------------------------------------------------------------------
@@ -238,5 +215,4 @@ def noncore_cost(
         int(SCRATCH_FACTOR * max(min(block_memory // 8 * 2, pair_bytes), of_batch))
         + 2 * core
         + 4 * batch * k,
-        exchange=Exchange(n_blocks, core if halves else 0, halves),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost, Exchange
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
 
 VALUES_OF_A_PAIR = 6
 """Numbers of four bytes of a pair of a word in each sample: its count, weight, moment, and products on the way."""
@@ -60,5 +60,4 @@ def _solving(
         written,
         int(SCRATCH_FACTOR * block) + core + word + vectors + sizes.totals_bytes,
         sizes.totals_bytes,
-        exchange=Exchange(n_batches, core, 0),
     )

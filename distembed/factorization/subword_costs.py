@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.costs import Cost, Exchange, add_costs
+from distembed.costs import Cost, add_costs
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
 from distembed.factorization.subwords import SubwordMap
 
@@ -50,7 +50,6 @@ def subword_cost(model: SubwordMap, n_words: int, n_components: int) -> Cost:
         found + 2 * vectors,
         graphs,
         exact=False,
-        exchange=Exchange(n_blocks, found * (graphs - 2), vectors),
     )
 
 
@@ -62,7 +61,7 @@ def joined_cost(model: SubwordMap | None, n_words: int, n_components: int, n_blo
     """
     vectors = 4 * n_words * n_components
     task = 2 * -(-vectors // n_blocks)
-    cost = Cost(n_blocks, vectors, vectors, task, exchange=Exchange(n_blocks))
+    cost = Cost(n_blocks, vectors, vectors, task)
     if model is None:
         return cost
     table = table_bytes(model, n_words, n_components)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost, Exchange
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
 
 DENSE_COPIES = 7
 """Matrices of n × n float64 that `dense_eigenpairs` holds at most: the identity with its product, or the product, its
@@ -99,11 +99,6 @@ def triplets_cost(
         int(SCRATCH_FACTOR * min(block_bytes, matrix)) + image + rows_of_bases + 2 * products,
         pieces + max(2 * image, found) + basis.ritz_bytes() + (0 if is_stored else kept),
         graphs,
-        exchange=Exchange(
-            n_blocks,
-            graphs * (image + itemsize * short * columns),
-            graphs * (matrix + n_blocks * 2 * products),
-        ),
         together=n_blocks,
     )
 

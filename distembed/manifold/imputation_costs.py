@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distembed.costs import Cost, Exchange
+from distembed.costs import Cost
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
 from distembed.manifold.imputation import CHOICE_FOLDS, CHOICE_ROWS, LatentSemanticImputation
@@ -181,14 +181,11 @@ def solving_cost(
     task = width * (8 * COLUMN_COPIES * q + values.itemsize * n + 16 * recorded)
     tasks, read = -(-n_columns // width), values.n_bytes + 2 * edges
     shared = VECTOR_COPIES * values.n_bytes + 3 * min(edges, most_held(model.block_memory))
-    by_columns = values.n_bytes + 8 * n_columns * q  # rows are divided by columns, and the columns by rows
-    exchange = Exchange(tasks, edges, by_columns)
     if (n_blocks := n_row_blocks(n, n_edges, model.block_memory)) > 1:
         # A task reads the weights from the store for every product, and multiplies by vectors of all rows.
         task += BLOCK_COPIES * -(-edges // n_blocks) + 8 * width * n
         read += edges * n_products * tasks
-        exchange = Exchange(tasks, 0, by_columns)
-    return Cost(tasks, read, written, task, shared, exchange=exchange)
+    return Cost(tasks, read, written, task, shared)
 
 
 def mapped_table(model: LatentSemanticImputation, table: RowSizes, kernel: str) -> RowSizes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.costs import Cost, Exchange, add_costs
+from distembed.costs import Cost, add_costs
 from distembed.linalg.chunks import LEAST_ROWS, row_chunk
 from distembed.neighbors.distances import (
     VALUE_BYTES,
@@ -190,7 +190,6 @@ def distances_cost(rows: RowSizes, *, metric: Metric = "euclidean", block_memory
         chunk * distance_row_bytes(rows.n_rows),
         HELD_COPIES * rows.compared(metric).n_bytes,
         keeps=(("distances", kept),),
-        exchange=Exchange(n_blocks, rows.compared(metric).n_bytes, rows.compared(metric).n_bytes),
     )
 
 

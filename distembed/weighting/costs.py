@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost, Exchange
+from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost
 from distembed.weighting.documents import FAN_IN
 
 SUM_BYTES = 8
@@ -55,7 +55,6 @@ def pmi_cost(
         int(STORED_VALUE_BYTES * (n_stored if n_kept is None else n_kept)),
         weighted_block_bytes(n_stored, block_memory),
         SUM_BYTES * sums,
-        exchange=Exchange(n_blocks, SUM_BYTES * sum(shape), SUM_BYTES * sums),
         together=n_blocks,
     )
 
@@ -125,6 +124,5 @@ def document_weights_cost(
         n_passes * PAIR_BYTES * n_stored,
         written,
         block + of_block * min(n_blocks, FAN_IN),
-        exchange=Exchange(n_blocks, of_block, n_blocks * of_block),
         together=n_blocks,
     )

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 import distembed as de
 from distembed import execution
-from distembed.costs import Cost, Exchange, add_costs
+from distembed.costs import Cost, add_costs
 from distembed.factorization.document_costs import consensus_cost, kmeans_cost, lda_cost, nmf_cost
 from distembed.factorization.lsa import lsa_cost
 from distembed.factorization.psdvec_costs import (
@@ -386,11 +386,10 @@ def test_lda_stores_its_topics_after_each_pass() -> None:
 
 
 def test_costs_one_after_the_other_add_up_but_for_their_memory() -> None:
-    one = Cost(2, 10, 20, 30, 7, exchange=Exchange(4, 100, 10))
-    other = Cost(3, 1, 2, 40, 5, 2, exact=False, exchange=Exchange(2, 1, 1))
-    both = Cost(5, 11, 22, 40, 7, 3, exact=False, exchange=Exchange(4, 101, 11), together=3)
+    one = Cost(2, 10, 20, 30, 7)
+    other = Cost(3, 1, 2, 40, 5, 2, exact=False)
+    both = Cost(5, 11, 22, 40, 7, 3, exact=False, together=3)
     assert add_costs([one, other]) == both
-    assert add_costs([one, other._replace(exchange=None)]).exchange is None
 
 
 def test_threads_take_no_more_than_the_tasks_that_may_run_at_the_same_time() -> None:
