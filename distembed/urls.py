@@ -15,9 +15,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import IO, Any
+from typing import Any
 from urllib.parse import unquote
-from urllib.request import urlopen
 
 import fsspec
 from fsspec.core import OpenFile
@@ -217,22 +216,6 @@ def opened(
     else:
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
     return OpenFile(filesystem, path, mode, compression=compression, encoding=encoding)
-
-
-def downloading(address: str) -> IO[bytes]:
-    """Return the answer of a server to read in a `with` statement, without a library of stores.
-
-    Raises
-    ------
-    ProtocolError
-        If the address is not one of `https` or `http`.
-    OSError
-        If the server does not answer, or has no such file.
-    """
-    if protocol_of(address) not in ("http", "https"):
-        raise ProtocolError(f"{public(address)} is no address of http or https: give one that begins so")
-    answer: IO[bytes] = urlopen(address, timeout=ANSWER_SECONDS)  # noqa: S310 - checked in the line above
-    return answer
 
 
 # --- secrets in URLs ------------------------------------------------------------------------------------------

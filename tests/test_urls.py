@@ -108,14 +108,6 @@ def test_a_url_without_secrets_is_shown_as_it_is(url: str) -> None:
     assert not urls.has_secret(url)
 
 
-@pytest.mark.parametrize("address", ["ftp://127.0.0.1:9/a.txt", "/etc/hostname"])
-def test_only_a_server_of_the_web_is_asked_for_a_file(address: str) -> None:
-    with pytest.raises(
-        urls.ProtocolError, match=f"{address} is no address of http or https: give one that begins so"
-    ):
-        urls.downloading(address)
-
-
 @pytest.mark.parametrize("before", [None, "sftp"])
 def test_what_one_job_was_allowed_does_not_outlast_it(
     before: str | None, monkeypatch: pytest.MonkeyPatch

@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 
 import click
 
-from distembed.datasets.catalog import missing_advice
 from distembed.files import NO_CREDENTIALS, PARTIAL
 from distembed.formats.names import FormatError
-from distembed.job.model import JobError, StoppedError
+from distembed.job.model import JobError, StoppedError, data_folder
 from distembed.job.terminal import shown, write
 from distembed.storage.schema import LockedError
 
@@ -67,8 +66,8 @@ def ending(error: BaseException) -> tuple[str, int]:
     if isinstance(error, JobError | FormatError):
         return str(error), USAGE
     text = _sentence(error)
-    if isinstance(error, FileNotFoundError) and (command := missing_advice(text)):
-        text = f"{text.rstrip('.')}; type {command}"
+    if isinstance(error, FileNotFoundError) and f"{data_folder()}{os.sep}" in text:
+        text = f"{text.rstrip('.')}; jobs/fetch.py brings the data of jobs, and DISTEMBED_DATA names another folder"
     if isinstance(error, StoppedError | LockedError):
         return text, STOPPED
     expected = isinstance(error, EXPECTED) or type(error).__name__ == NO_CREDENTIALS

@@ -82,7 +82,6 @@ COMMANDS = {
         "new": ("start", "Write a commented job file for METHOD and your files."),
         "demo": ("start", "Run the small real example of METHOD."),
         "keys": ("start", "Print every section and key of the job files of METHOD."),
-        "data": ("data", "List, download and prepare the data sets of the jobs."),
         "doctor": ("doctor", "Check this installation."),
     },
     "Run a job": {

@@ -35,7 +35,7 @@ from pydantic import (
     field_validator,
 )
 
-from distembed.datasets.catalog import PREFIX, data_folder
+from distembed.compiled import user_cache
 from distembed.heaps import memory_share
 from distembed.job.registry import DEFAULT_SYSTEM
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
@@ -412,10 +412,15 @@ class Job(Section):
         return self._idle
 
 
+def data_folder() -> Path:
+    """Return the folder of data that jobs name as `{data}`: $DISTEMBED_DATA, else one in the user's cache."""
+    return Path(os.environ.get("DISTEMBED_DATA") or user_cache() / "distembed").expanduser().absolute()
+
+
 def locate(path: str, folder: Path) -> str:
     """Return where an input is: `{package}/file` in a package, a URL as it is, else in `folder`.
 
-    `{data}/file` is in the folder of the data sets.
+    `{data}/file` is in the folder of data.
 
     A package is looked up and not imported, so it is one of the top level: to find another, Python would load
     those that hold it.
@@ -425,8 +430,8 @@ def locate(path: str, folder: Path) -> str:
     JobError
         The package is not installed, or is not one of the top level.
     """
-    if path.startswith(PREFIX):
-        return str(data_folder() / path.removeprefix(PREFIX))
+    if path.startswith("{data}/"):
+        return str(data_folder() / path.removeprefix("{data}/"))
     if path.startswith("{"):
         package, _, rest = path[1:].partition("}")
         if not package.isidentifier():

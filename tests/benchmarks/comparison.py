@@ -24,6 +24,7 @@ from sklearn.metrics import roc_auc_score
 
 import distembed as de
 from distembed.job.load import load_job
+from distembed.job.model import data_folder
 from distembed.manifold.compared_vectors import compare_vectors
 from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changes_of
 from distembed.weighting.pmi import ppmi
@@ -252,7 +253,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("plant")
     one.add_argument("folder")
-    one.add_argument("--text", default="../shared/data/english/simplewiki2021-0.txt.xz")
+    one.add_argument("--text", default=str(data_folder() / "english/simplewiki2021-0.txt.xz"))
     one.add_argument("--tokens", type=int, default=5_000_000)
     one.add_argument("--second", type=float, default=0.5, help="the share of documents in the second part")
     one.add_argument("--pairs", type=int, default=12, help="pairs of each band and share")

@@ -15,11 +15,11 @@ from scipy.sparse import csr_array
 import distembed as de
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
+from distembed.job.model import data_folder
 from tests.benchmarks.inputs import counts_of
 from tests.benchmarks.measures import run_main, spent, tell
 
 N_HELD, MIDDLE = 2_000, slice(2_000, 15_000)
-SETS = "../shared/data/wordeval/similarity"
 
 
 def held_words(words: list[str], sets: list[SimilaritySet]) -> list[str]:
@@ -74,7 +74,9 @@ def show(label: str, vectors: de.WordVectors, sets: list[SimilaritySet]) -> None
 def main(workspace: str, n_components: int, domain: str | None = None) -> None:
     counts, totals, words = counts_of(workspace)
     every = np.asarray(counts.sum(axis=1)).ravel()
-    sets = [one for one in find_word_sets(SETS) if isinstance(one, SimilaritySet)]
+    sets = [
+        one for one in find_word_sets(data_folder() / "wordeval/similarity") if isinstance(one, SimilaritySet)
+    ]
     held = held_words(words, sets)
     hidden = np.isin(words, held)
     core, kept = np.array(words)[~hidden].tolist(), np.flatnonzero(~hidden)

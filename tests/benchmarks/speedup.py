@@ -119,7 +119,7 @@ class Case(NamedTuple):
 
 def topics(paths: str, n_starts: int, block_memory: str) -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
-        files = ", ".join(json.dumps(str(ROOT.parent / "shared/data/english" / one)) for one in paths.split())
+        files = ", ".join(json.dumps(f"{{data}}/english/{one}") for one in paths.split())
         return written(folder, TOPICS.format(paths=files, n_starts=n_starts, block_memory=block_memory))
 
     return write
