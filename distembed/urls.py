@@ -27,9 +27,6 @@ PROTOCOLS_VARIABLE = "DISTEMBED_PROTOCOLS"
 
 ANY = "*"
 
-ANSWER_SECONDS = 60
-"""How long a server may take before a download is given up."""
-
 LOCAL = ("", "file", "local")
 """The protocols of files on this machine, whose names may hold ``::``."""
 
