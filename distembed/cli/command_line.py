@@ -53,17 +53,10 @@ class Outside(click.Path):
         return super().convert(value, param, ctx)
 
 
-def command(
-    *lines: str, group: click.Group | None = None, name: str | None = None
-) -> Callable[[Callable[..., Any]], click.Command]:
+def command(*lines: str) -> Callable[[Callable[..., Any]], click.Command]:
     """Return what makes a function a command: it fails in one sentence, and its help ends with lines to type."""
-    make = click.command if group is None else group.command
-    return lambda function: make(name, epilog=examples(*lines))(one_sentence(function))
-
-
-def examples(*lines: str) -> str:
-    """Return the end of a command's help: lines that can be typed, kept as they are."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+    examples = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])  # \b: kept as they are
+    return lambda function: click.command(epilog=examples)(one_sentence(function))
 
 
 class Choice(click.Choice[str]):

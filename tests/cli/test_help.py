@@ -13,14 +13,13 @@ from distembed.cli.main import COMMANDS, cli
 from tests.commands import run
 
 
-def commands(group: click.Group = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Yield every command, those of groups included, by the words that call it."""
-    for word in group.list_commands(click.Context(group)):
-        words, command = f"{name} {word}".strip(), group.get_command(click.Context(group), word)
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command by its name."""
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
         assert command
-        yield words, command
-        if isinstance(command, click.Group):
-            yield from commands(command, words)
+        yield name, command
 
 
 def examples_of(command: click.Command) -> list[str]:
@@ -35,16 +34,15 @@ def test_the_examples_of_a_command_are_lines_that_it_takes(name: str, command: c
     assert examples
     for line in examples:
         words = shlex.split(line)
-        called = " ".join(words[1:3]) if words[1] == "data" else words[1]
         assert words[0] == "distembed"
-        assert called.startswith(name) or not name
-        every[called].make_context(called, words[1 + len(called.split()) :])
+        assert not name or words[1] == name
+        every[words[1]].make_context(words[1], words[2:])
     assert all(f"  {line}\n" in run(*name.split(), "--help").output for line in examples)
 
 
 def test_a_command_is_listed_with_the_first_sentence_of_its_help() -> None:
     """The list is printed without importing the commands, so that it holds their first sentences again."""
-    sentences = {name: command.get_short_help_str(200) for name, command in commands() if " " not in name}
+    sentences = {name: command.get_short_help_str(200) for name, command in commands()}
     listed = {name: text for group in COMMANDS.values() for name, (_, text) in group.items()}
     assert sentences == listed
 
