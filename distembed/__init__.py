@@ -12,7 +12,7 @@ The data path, and the module of each step::
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding
     -> vectors     factorization         join_vectors, of several files or models
-    -> graphs      neighbors             pairwise_distances, nearest_neighbors; read_distances of a workspace
+    -> graphs      neighbors             pairwise_distances, nearest_neighbors, spanning_tree; read_distances
     -> numbers     evaluation            evaluate, explain_similarity
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field

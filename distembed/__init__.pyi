@@ -24,12 +24,12 @@ from .manifold.imputation import LatentSemanticImputation as LatentSemanticImput
 from .manifold.projection import LocalityPreservingProjection as LocalityPreservingProjection
 from .neighbors.arrays import nearest_neighbors as nearest_neighbors
 from .neighbors.arrays import pairwise_distances as pairwise_distances
+from .neighbors.arrays import spanning_tree as spanning_tree
 from .storage.workspace import Workspace as Workspace
 from .vectors import WordVectors as WordVectors
 from .vectors.subwords import SubwordTable as SubwordTable
 from .views.finished_job import run_job as run_job
 from .views.matrices import read_distances as read_distances
-from .views.matrices import read_neighbors as read_neighbors
 from .views.matrices import read_pmi as read_pmi
 from .views.memory_jobs import impute as impute
 from .views.memory_jobs import topics as topics

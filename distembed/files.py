@@ -190,7 +190,7 @@ def damage_told(
 ) -> Iterator[None]:
     """Turn whatever a library raises of a file that it cannot decode into one sentence that names the file.
 
-    Parsers of Arrow, NumPy, HDF5, zip and XML raise errors of any class where bytes are damaged or meant to harm.
+    Parsers of Arrow, NumPy, zip and XML raise errors of any class where bytes are damaged or meant to harm.
     Errors that this package raises, and those of the system that name a file, are sentences already.
 
     Raises

@@ -12,11 +12,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing import forkserver, get_context
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import dask
-import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -119,22 +116,3 @@ def forked_workers() -> Iterator[None]:
     forkserver.ensure_running()  # before Dask names what is imported
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver", **CALM}):
         yield
-
-
-@pytest.fixture
-def searcher(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Put a plain search in the place of pynndescent, and return the numbers of rows that it has searched.
-
-    pynndescent compiles for 20 s in each process. Every fifth row misses its nearest neighbor here, so that the recall
-    of k neighbors is 1 - 1 / (5 k); the place of that neighbor is empty, which pynndescent writes as -1.
-    """
-    searched = []
-
-    def descend(rows: Any, *, n_neighbors: int, random_state: int, n_jobs: int) -> SimpleNamespace:
-        searched.append(len(rows))
-        order = np.argsort(((rows[:, None] - rows[None]) ** 2).sum(axis=2), axis=1)[:, :n_neighbors]
-        order[::5, 1] = -1
-        return SimpleNamespace(neighbor_graph=(order.astype(np.int32), None))
-
-    monkeypatch.setitem(sys.modules, "pynndescent", SimpleNamespace(NNDescent=descend, __spec__=object()))
-    return searched

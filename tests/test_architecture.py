@@ -294,7 +294,7 @@ LARGEST_FILE = 600
 """Lines of a file, docstrings and blank lines counted, at which it is to be divided where its subject divides."""
 
 
-WITHOUT_FORMULAS = ("neighbors", "psdvec", "wordspaces", "comparison")
+WITHOUT_FORMULAS = ("psdvec", "wordspaces", "comparison")
 """The systems whose plans are made of the costs of their algorithms."""
 
 

@@ -21,7 +21,7 @@ import distembed as de
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
 from tests.commands import digest_here, run, run_once, succeed, watched, written_once
-from tests.small_jobs import comparison, counts, imputation, neighbors, psdvec, topics, transfer, wordspaces
+from tests.small_jobs import comparison, counts, imputation, psdvec, topics, transfer, wordspaces
 
 
 class System(NamedTuple):
@@ -141,18 +141,6 @@ SYSTEMS = {
             "representation.kind=psdvec": (2, "give first.vectors"),
             "representation.kind=tf_idf": (2, "set alignment.propagate = false"),
             "evaluation.topic=4": (2, "there are 4 topics: choose 0 to 3"),
-        },
-    ),
-    "neighbors": System(
-        neighbors.write,
-        ("resources.block_memory=32KiB", "matrices.keep=['distances']"),
-        "500 rows x 12 numbers",
-        {
-            "input.path=absent.npy": (1, "absent.npy"),
-            "input.columns=['x']": (1, "no column 'x'"),
-            "input.names=job.toml": (1, "lines, and the matrix 500 rows"),
-            "neighbors.n_neighbors=500": (1, "choose n_neighbors between 1 and 499"),
-            "neighbors.metric=inner_product": (2, "a spanning tree needs a distance"),
         },
     ),
     "comparison": System(
@@ -303,7 +291,7 @@ PARTS = {
 """What a workspace is made of: each part is damaged alone, since what a damaged record names is made again."""
 
 
-KEPT_CHECKPOINTS = {"imputation", "transfer", "neighbors"}
+KEPT_CHECKPOINTS = {"imputation", "transfer"}
 """The systems with a stage whose checkpoints stay when it is done."""
 
 
@@ -312,7 +300,7 @@ KEPT_CHECKPOINTS = {"imputation", "transfer", "neighbors"}
     [
         cell
         for cell in cells(
-            {("psdvec", "arrays"), *(("neighbors", part) for part in PARTS)}, [(part,) for part in PARTS]
+            {("psdvec", "arrays"), *(("imputation", part) for part in PARTS)}, [(part,) for part in PARTS]
         )
         if "checkpoints" not in str(cell.values[1]) or cell.values[0] in KEPT_CHECKPOINTS
     ],

@@ -83,7 +83,7 @@ def test_readers_of_the_library_pass_the_gate() -> None:
         de.WordVectors.load,
         de.Workspace.open,
         de.Workspace.exists,
-        de.read_neighbors,
+        de.read_distances,
     ):
         with pytest.raises(urls.ProtocolError, match="names the protocol 'sftp'"):
             read("sftp://127.0.0.1:9/a.txt")

@@ -1,1 +1,1 @@
-"""Opening files of any format: compression, encoding, delimiters, Parquet, NumPy, Zarr, HDF5, and what is no text."""
+"""Opening files of any format: compression, encoding, delimiters, Parquet, Zarr, and what is no text."""

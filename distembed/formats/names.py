@@ -43,18 +43,6 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".npz", ".xlsx", ".xlsm")
 WORKBOOK_SUFFIXES = (".xls", ".xlsb", ".ods", ".numbers")
 """How the names of workbooks end that are not read."""
 
-HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
-ZARR_FILES = ("zarr.json", ".zgroup", ".zarray")
-"""One of these lies in the folder of every Zarr store."""
-MATRIX_KINDS = {
-    ".npy": "npy",
-    ".npz": "npz",
-    ".mtx": "mtx",
-    ".parquet": "parquet",
-    **dict.fromkeys((".csv", ".tsv", ".xlsx", ".xlsm"), "csv"),
-}
-"""The kinds of matrices by the extensions of their files; others hold vectors."""
-
 
 def compression_of(name: str) -> str:
     """Return how the name of a file says that it is compressed, "" where it is not."""

@@ -227,8 +227,8 @@ class ListError(ValueError):
         self.row, self.length = row, length
 
 
-def matrix_of_lists(lists: Any, width: int | None = None) -> NDArray[Any]:
-    """Return the lists of a column as the rows of a matrix, as wide as the first list unless a width is given.
+def matrix_of_lists(lists: Any) -> NDArray[Any]:
+    """Return the lists of a column as the rows of a matrix, as wide as the first list.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def matrix_of_lists(lists: Any, width: int | None = None) -> NDArray[Any]:
         If a list has another length, or no values, or misses one of them.
     """
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    expected = int(lengths[0]) if width is None else width
+    expected = int(lengths[0])
     uneven = np.flatnonzero((lengths != expected) | (lengths == 0))
     if uneven.size:
         raise ListError(int(uneven[0]), int(lengths[uneven[0]]))

@@ -381,13 +381,6 @@ def npy_header(file: Any) -> tuple[Any, bool, np.dtype[Any]]:
         raise ValueError("its head is cut off") from error
 
 
-def member_header(arrays: Any, name: str) -> tuple[Any, np.dtype[Any]]:
-    """Return the shape and the dtype of an array of an npz file."""
-    with arrays.zip.open(_member(arrays, name)) as file:
-        shape, _, dtype = npy_header(file)
-    return shape, dtype
-
-
 def refuse_large_member(path: str, arrays: Any, name: str) -> None:
     """Refuse an array of an npz file whose head promises far more than the file holds.
 
@@ -396,7 +389,8 @@ def refuse_large_member(path: str, arrays: Any, name: str) -> None:
     BombError
         If it does.
     """
-    shape, dtype = member_header(arrays, name)
+    with arrays.zip.open(_member(arrays, name)) as file:
+        shape, _, dtype = npy_header(file)
     stored = arrays.zip.getinfo(_member(arrays, name)).compress_size
     refuse_bomb(f"{path} ({name})", stored, math.prod(shape) * dtype.itemsize)
 

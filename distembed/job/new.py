@@ -28,10 +28,10 @@ from distembed.files import damage_told, replacing
 from distembed.formats.delimiters import delimiter_of, separated
 from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
 from distembed.formats.heads import sniffed
-from distembed.formats.names import HDF5_SUFFIXES, MATRIX_KINDS, compression_of, suffix_of
+from distembed.formats.names import TABLE_SUFFIXES, compression_of, suffix_of
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.streams import reading
-from distembed.formats.workbooks import SUFFIXES, read_sheet
+from distembed.formats.workbooks import read_sheet
 from distembed.job import demos
 from distembed.job.inputs import is_input
 from distembed.job.keys import Key, keys_of, sentence, toml_value
@@ -157,9 +157,9 @@ def _refuse_unreadable(file: str, *, is_text: bool) -> None:
         with_encoding(Partition(file, kind, compression=compression_of(file), section="corpus"), ())
     elif suffix_of(file) == ".bin":
         WordVectors.load(file, max_words=1)
-    elif kind == "text" and not is_text and suffix_of(file) not in MATRIX_KINDS:
+    elif kind == "text" and not is_text and suffix_of(file) not in TABLE_SUFFIXES:
         head = sniffed(_beginning_of(file, HEAD_BYTES), file)
-        if head.what and not file.lower().endswith(SUFFIXES + HDF5_SUFFIXES):
+        if head.what:
             raise JobError(f"{file} is {head.what}: {head.remedy}")
 
 

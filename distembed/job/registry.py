@@ -11,7 +11,6 @@ SYSTEMS = {
     "wordspaces": "distembed.systems.wordspaces.stages",
     "topics": "distembed.systems.topics.stages",
     "transfer": "distembed.systems.transfer.stages",
-    "neighbors": "distembed.systems.neighbors.stages",
     "comparison": "distembed.systems.comparison.stages",
 }
 """The module of each system, by the name that a job gives as `job.system`."""

@@ -227,24 +227,14 @@ def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordV
 
     Raises
     ------
-    ValueError
-        If the rows of the workspace are sparse.
     LockedError
         If a run replaces them meanwhile.
     """
     with workspace.of_one_run():
-        found = _vectors_of(workspace)
+        words = workspace.table("vocabulary")["word"].to_pylist()
+        vectors = compute(workspace.array("vectors"))
+        found = WordVectors(words, vectors, subwords=table_of_vectors(workspace))
     return found if max_words is None else found.head(max_words)
-
-
-def _vectors_of(workspace: Workspace) -> WordVectors:
-    vectors = workspace.array("vectors")
-    if sp.issparse(vectors._meta):
-        raise ValueError(
-            f"the rows in {workspace.url} are sparse, and no word vectors: export its edges instead"
-        )
-    words = workspace.table("vocabulary")["word"].to_pylist()
-    return WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
 
 
 def names_in_table(workspace: Workspace) -> dict[str, str]:

@@ -53,7 +53,7 @@ from distembed.manifold.imputation_systems import (
     solve,
 )
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
-from distembed.neighbors.search import Search, approximate_rows, nearest_rows
+from distembed.neighbors.search import nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import DenseInMemory, DenseMatrix, Floats, Frame, SparseMatrix
@@ -90,9 +90,6 @@ class LatentSemanticImputation(BaseEstimator):
         the authors' program does.
     metric : "euclidean" or "cosine"
         The distance between rows of X.
-    neighbors : "exact" or "approximate"
-        "approximate" finds neighbors with pynndescent (the extra `neighbors`); `recall_` is the share of the true
-        neighbors that it finds. The spanning tree is exact in both cases and connects the graph.
     lazy : bool
         Whether "power" iterates with (W + I)/2, as the authors' program does; the limit is the same.
     floor : float
@@ -130,7 +127,6 @@ class LatentSemanticImputation(BaseEstimator):
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
         step where there were more than `columns.RECORDED_STEPS`
     seed_, options_ : the seed of the fit, and its options by which `infer` finds new rows
-    recall_ : share of true neighbors in a sample of the approximate lists; 1.0 for exact ones
     method_, ridge_, kernel_ : the method, and the ridge and kernel of its map; the graph has no map: 0 and "linear"
     choice_ : the mean score of each `Candidate`, where one was chosen. The best one's is optimistic, since it was
         chosen by it
@@ -175,7 +171,6 @@ class LatentSemanticImputation(BaseEstimator):
         max_iter: PositiveInt = 10_000,
         weights: Literal["simplex", "normalise_after"] = "simplex",
         metric: Metric = "euclidean",
-        neighbors: Search = "exact",
         lazy: bool = False,
         floor: PositiveFloat = 0.1,
         block_memory: PositiveInt = BLOCK_MEMORY,
@@ -191,7 +186,6 @@ class LatentSemanticImputation(BaseEstimator):
         self.max_iter = max_iter
         self.weights = weights
         self.metric = metric
-        self.neighbors = neighbors
         self.lazy = lazy
         self.floor = floor
         self.block_memory = block_memory
@@ -249,7 +243,7 @@ class LatentSemanticImputation(BaseEstimator):
         return self.fit_vectors(Y, X)
 
     def fit_graph(self, X: DenseMatrix, *, distances: da.Array | None = None) -> LatentSemanticImputation:
-        """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
+        """Learn `graph_`, the MST-kNN graph of the rows of X: the first third of `fit`.
 
         Parameters
         ----------
@@ -492,13 +486,9 @@ class LatentSemanticImputation(BaseEstimator):
     def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
         if self.min_degree >= (n := rows.shape[0]):
             raise ValueError(f"min_degree = {self.min_degree} needs more rows than the {n} of X: lower it")
-        self.recall_ = 1.0
         # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
-        if self.neighbors == "exact":
-            options: dict[str, Any] = {"distances": distances, "block_memory": self.block_memory}
-            near = nearest_rows(rows, self.min_degree, **options, checkpoint=self.checkpoint)
-        else:
-            near, self.recall_ = approximate_rows(rows, self.min_degree, checkpoint=self.checkpoint)
+        options: dict[str, Any] = {"distances": distances, "block_memory": self.block_memory}
+        near = nearest_rows(rows, self.min_degree, **options, checkpoint=self.checkpoint)
         tree = spanning_tree_of(rows, near, distances=distances, checkpoint=self.checkpoint)
         return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 

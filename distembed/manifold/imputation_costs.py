@@ -47,15 +47,11 @@ def graph_cost(model: LatentSemanticImputation, table: RowSizes, *, reads_distan
     """Return what `fit_graph` takes: distances made by tiles, or read where they are kept; searches for the tree."""
     edges = EDGE_BYTES * most_entries(model, table.n_rows)
     lists = LIST_BYTES * table.n_rows * model.min_degree
-    cost = search_cost(
-        table, model.min_degree, metric=model.metric, search=model.neighbors, block_memory=model.block_memory
-    )
+    cost = search_cost(table, model.min_degree, metric=model.metric, block_memory=model.block_memory)
     held = GRAPH_COPIES * (table.compared(model.metric).n_bytes + lists + edges)
-    if model.neighbors == "exact":
-        cost = cost._replace(shared_bytes=0)
     if reads_distances:
         cost = stored_search_cost(table, block_memory=model.block_memory)
-    return cost._replace(written_bytes=2 * lists + edges, shared_bytes=cost.shared_bytes + held)
+    return cost._replace(written_bytes=2 * lists + edges, shared_bytes=held)
 
 
 def most_entries(model: LatentSemanticImputation, n_rows: int) -> int:

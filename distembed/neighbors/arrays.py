@@ -1,4 +1,4 @@
-"""Distances and nearest neighbors of arrays: a result in memory for rows in memory, a lazy one for a Dask array."""
+"""Distances, nearest neighbors and spanning trees of arrays: in memory for rows in memory, lazy for a Dask array."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.neighbors import blocks, cosine_blocks
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import SINGLE_FEATURES, nearest_rows
+from distembed.neighbors.spanning_tree import SpanningTree, spanning_tree_of
 from distembed.typing import InMemory, MatrixLike
 
 Float64s = NDArray[np.float64]
@@ -128,8 +129,7 @@ def nearest_neighbors(
 ) -> NearestRows:
     """Find the nearest other rows of every row, exactly.
 
-    The bits of the result do not depend on how the rows are cut into blocks, nor on the number of workers. The same as
-    a job, whose lists are kept and which memory does not limit, is ``system = "neighbors"`` (`read_neighbors`).
+    The bits of the result do not depend on how the rows are cut into blocks, nor on the number of workers.
 
     Parameters
     ----------
@@ -181,3 +181,57 @@ def nearest_neighbors(
         return NearestRows(near.distances, near.indices)
     near = nearest_rows(rows, n_neighbors, **options)
     return NearestRows(*compute((near.distances, near.indices)))
+
+
+TREE_NEIGHBORS = 15
+"""Neighbors of each row that a spanning tree is begun from; it searches on where they are not enough."""
+
+
+def spanning_tree(
+    X: MatrixLike, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY
+) -> SpanningTree:
+    """Find the minimum spanning tree of the rows, exactly, without the matrix of their distances.
+
+    Each component takes its shortest edge that leaves it (Borůvka), which the lists of nearest neighbors prove, or a
+    search among the rows outside. Equivalent: `scipy.sparse.csgraph.minimum_spanning_tree` of all distances, which
+    loses edges of length zero.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or Dask array, shape (n, d)
+        The rows, two or more; sparse ones are measured by the cosine.
+    metric : "euclidean" or "cosine"
+        What is measured: ``‖x_i - x_j‖`` or ``1 - cos(x_i, x_j)``.
+    block_memory : int
+        The memory of one task in bytes, which cuts the rows into blocks.
+
+    Returns
+    -------
+    SpanningTree
+        `edges`, int64 (n - 1, 2), sorted, the smaller row number of an edge first; and `lengths`, float64 (n - 1,).
+        NumPy arrays, also of a Dask array.
+
+    Raises
+    ------
+    ValueError
+        If X has one row, or is what `pairwise_distances` refuses.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [3.0, 1.5]])
+    >>> edges, lengths = de.spanning_tree(X)
+    >>> print(edges)
+    [[0 1]
+     [1 2]
+     [2 3]]
+    >>> print(lengths)
+    [1.  2.  1.5]
+    """
+    rows = _rows_of(X, "X", metric, block_memory, lazy=False)
+    near = nearest_rows(
+        rows, min(TREE_NEIGHBORS, rows.shape[0] - 1), metric=metric, block_memory=block_memory
+    )
+    tree = spanning_tree_of(rows, near)
+    return tree._replace(lengths=tree.lengths**2 / 2) if metric == "cosine" else tree

@@ -4,10 +4,9 @@ Letters
 -------
 X, Z : rows, shapes (r, d) and (c, d); x_i is one row.
 
-A *neighbor list* is one float64 array of shape (rows, 2, k): the squared distances, or the inner products with
-the opposite sign, rising, and the row numbers (exact in float64 up to 2**53). Lists are ordered by (distance, row
-number); what is missing is (inf, -1). One plain array can be reduced by Dask and stored by Zarr, which a pair
-could not.
+A *neighbor list* is one float64 array of shape (rows, 2, k): the squared distances, rising, and the row numbers
+(exact in float64 up to 2**53). Lists are ordered by (distance, row number); what is missing is (inf, -1). One plain
+array can be reduced by Dask and stored by Zarr, which a pair could not.
 """
 
 from __future__ import annotations
@@ -62,21 +61,6 @@ def squared_distance(x: Floats, y: Floats) -> float:
     for t in range(whole, x.shape[0]):
         d0 = np.float64(x[t]) - np.float64(y[t])
         s0 += d0 * d0
-    return (s0 + s1) + (s2 + s3)
-
-
-@njit(cache=True, nogil=True)
-def inner_product(x: Floats, y: Floats) -> float:
-    """Return x · y summed in float64, the same bits for (x, y) and (y, x)."""
-    s0 = s1 = s2 = s3 = 0.0
-    whole = x.shape[0] - x.shape[0] % 4
-    for t in range(0, whole, 4):
-        s0 += np.float64(x[t]) * np.float64(y[t])
-        s1 += np.float64(x[t + 1]) * np.float64(y[t + 1])
-        s2 += np.float64(x[t + 2]) * np.float64(y[t + 2])
-        s3 += np.float64(x[t + 3]) * np.float64(y[t + 3])
-    for t in range(whole, x.shape[0]):
-        s0 += np.float64(x[t]) * np.float64(y[t])
     return (s0 + s1) + (s2 + s3)
 
 
@@ -158,7 +142,6 @@ def _scan(
     column_ids: Int64s,
     lists: Float64s,
     limits: Float64s,
-    inner: bool,
 ) -> None:
     """Measure every pair whose lower bound row_norm + column_norm + product may still enter the row's list."""
     last = lists.shape[2] - 1
@@ -172,10 +155,9 @@ def _scan(
                 if products[i, j] + column_norms[j] > limit or row_groups[i] == column_groups[j]:
                     continue
                 # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
-                if not inner and lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
+                if lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
                     continue
-                value = -inner_product(X[i], Z[j]) if inner else squared_distance(X[i], Z[j])
-                insert(lists[i], value, np.float64(column_ids[j]))
+                insert(lists[i], squared_distance(X[i], Z[j]), np.float64(column_ids[j]))
                 limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
 
 
@@ -204,7 +186,6 @@ def _scan_both(
     column_lists: Float64s,
     limits: Float64s,
     column_limits: Float64s,
-    inner: bool,
 ) -> None:
     """Do `_scan`, and measure also every pair that may enter the list of its column."""
     last = lists.shape[2] - 1
@@ -222,12 +203,11 @@ def _scan_both(
                 if not (enters or is_entered) or row_groups[i] == column_groups[j]:
                     continue
                 # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
-                if not inner:
-                    enters &= lists[i, 0, last] != 0.0 or column_ids[j] < lists[i, 1, last]
-                    is_entered &= column_lists[j, 0, last] != 0.0 or row_ids[i] < column_lists[j, 1, last]
-                    if not (enters or is_entered):
-                        continue
-                value = -inner_product(X[i], Z[j]) if inner else squared_distance(X[i], Z[j])
+                enters &= lists[i, 0, last] != 0.0 or column_ids[j] < lists[i, 1, last]
+                is_entered &= column_lists[j, 0, last] != 0.0 or row_ids[i] < column_lists[j, 1, last]
+                if not (enters or is_entered):
+                    continue
+                value = squared_distance(X[i], Z[j])
                 if enters:
                     insert(lists[i], value, np.float64(column_ids[j]))
                     limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
@@ -246,14 +226,13 @@ def _any_within(
     return n_within > 0
 
 
-def _filter_rows(X: Floats, center: Float64s, *, inner: bool, single: bool) -> tuple[Floats, Float64s]:
+def _filter_rows(X: Floats, center: Float64s, *, single: bool) -> tuple[Floats, Float64s]:
     """Return the centered rows and (1 - 2c)‖x‖², c the rounding bound of their products.
 
     The rows are in the precision of X, or in float32 where they are `single`.
     |fl(a·b) - a·b| <= c |a||b| with c = (d + EXTRA_ROUNDINGS) u (Higham, Accuracy and Stability of Numerical
     Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
-    For `inner`, -c‖x‖²: -c (|a|² + |b|²) - fl(a·b) <= -a·b. What underflow may take from a product is subtracted
-    too; values whose products overflow float32 stay in float64.
+    What underflow may take from a product is subtracted too; values whose products overflow float32 stay in float64.
     """
     centered = X - center
     if (single or X.dtype == np.float32) and np.abs(centered).max(initial=0.0) < LARGEST_FLOAT32:
@@ -262,17 +241,17 @@ def _filter_rows(X: Floats, center: Float64s, *, inner: bool, single: bool) -> t
     bound = (X.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
     underflow = 4 * X.shape[1] * float(limits.tiny)
     norms = np.einsum("id,id->i", centered, centered, dtype=np.float64)
-    return centered, (-bound if inner else 1.0 - 2.0 * bound) * norms - underflow
+    return centered, (1.0 - 2.0 * bound) * norms - underflow
 
 
 def _products(
-    X: Floats, Z: Floats, center: Float64s | None, *, inner: bool, single: bool
+    X: Floats, Z: Floats, center: Float64s | None, *, single: bool
 ) -> Iterator[tuple[slice, slice, Floats, Float64s, Float64s]]:
     """Yield some rows of X, some of Z, the products of both, and what `_filter_rows` gives of each."""
     center = Z.mean(axis=0, dtype=np.float64) if center is None else center
-    rows, row_norms = _filter_rows(X, center, inner=inner, single=single)
-    columns, column_norms = _filter_rows(Z, center, inner=inner, single=single)
-    rows *= -1 if inner else -2
+    rows, row_norms = _filter_rows(X, center, single=single)
+    columns, column_norms = _filter_rows(Z, center, single=single)
+    rows *= -2
     for i in range(0, X.shape[0], PRODUCT_ROWS):
         part = slice(i, i + PRODUCT_ROWS)
         for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
@@ -289,7 +268,6 @@ def nearest_in_tile(
     center: Float64s | None,
     *,
     k: int,
-    inner: bool = False,
     single: bool = False,
     limits: Float64s | None = None,
 ) -> Float64s:
@@ -304,20 +282,18 @@ def nearest_in_tile(
     X, Z : array, shapes (r, d) and (c, d), float32 or float64
     row_groups, column_groups : int64 array; pairs of one group are left out (a row and itself, a component)
     column_ids : int64 array, shape (c,), rising: the row numbers of Z
-    center : float64 array, shape (d,), about the mean, by default that of Z; it moves the bound, not the result. Zeros
-        for `inner`
+    center : float64 array, shape (d,), about the mean, by default that of Z; it moves the bound, not the result
     k : length of the lists
-    inner : the nearest are those of the largest inner products
     single : rule pairs out in float32 although the rows are float64: faster where the rows were float32 once
     limits : float64 array, shape (r,): what lies farther from a row is of no interest, and may be left out
 
     Returns
     -------
-    float64 array, shape (r, 2, k): squared distances, or inner products with the opposite sign, and row numbers.
+    float64 array, shape (r, 2, k): squared distances and row numbers.
     """
     lists = empty_lists(X.shape[0], k)
     limits = np.full(X.shape[0], np.inf) if limits is None else limits
-    for part, strip, products, row_norms, column_norms in _products(X, Z, center, inner=inner, single=single):
+    for part, strip, products, row_norms, column_norms in _products(X, Z, center, single=single):
         _scan(
             products,
             row_norms,
@@ -329,7 +305,6 @@ def nearest_in_tile(
             column_ids[strip],
             lists[part],
             limits[part],
-            inner,
         )
     return lists
 
@@ -346,7 +321,6 @@ def nearest_in_both(
     limits: Float64s,
     column_limits: Float64s,
     k: int,
-    inner: bool = False,
     single: bool = False,
 ) -> tuple[Float64s, Float64s]:
     """Return `nearest_in_tile` of X among Z and of Z among X, bit for bit, from products that are computed once.
@@ -356,10 +330,9 @@ def nearest_in_both(
     X, Z : array, shapes (r, d) and (c, d), float32 or float64
     row_ids, column_ids : int64 array, rising: the row numbers of X and of Z
     row_groups, column_groups : int64 array; pairs of one group are left out
-    center : float64 array, shape (d,), about the mean, by default that of Z; zeros for `inner`
+    center : float64 array, shape (d,), about the mean, by default that of Z
     limits, column_limits : float64 array, shapes (r,) and (c,): what lies farther from a row may be left out
     k : length of the lists
-    inner : the nearest are those of the largest inner products
     single : rule pairs out in float32 although the rows are float64
 
     Returns
@@ -367,7 +340,7 @@ def nearest_in_both(
     float64 arrays, shapes (r, 2, k) and (c, 2, k)
     """
     lists, column_lists = empty_lists(X.shape[0], k), empty_lists(Z.shape[0], k)
-    for part, strip, products, row_norms, column_norms in _products(X, Z, center, inner=inner, single=single):
+    for part, strip, products, row_norms, column_norms in _products(X, Z, center, single=single):
         _scan_both(
             products,
             row_norms,
@@ -382,7 +355,6 @@ def nearest_in_both(
             column_lists[strip],
             limits[part],
             column_limits[strip],
-            inner,
         )
     return lists, column_lists
 
@@ -455,18 +427,6 @@ def merge_lists(lists: Float64s) -> Float64s:
                 if lists[i, m, 1, t] >= 0:
                     insert(merged[i, 0], lists[i, m, 0, t], lists[i, m, 1, t])
     return merged
-
-
-@njit(cache=True, nogil=True)
-def measure_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
-    """Return the lists, shape (n, 2, k), of the nearest of each row's candidates (n, m), -1 for none."""
-    lists = np.full((X.shape[0], 2, k), np.inf)
-    lists[:, 1] = -1.0
-    for i in range(X.shape[0]):
-        for j in candidates[i]:
-            if j >= 0 and j != i:
-                insert(lists[i], squared_distance(X[i], X[j]), np.float64(j))
-    return lists
 
 
 def list_rows(lists: Float64s, n_columns: int) -> sp.csr_array:

@@ -18,17 +18,9 @@ from distembed.neighbors.graph_blocks import MUTUAL_FLOOR
 from distembed.neighbors.graphs import Symmetry
 from distembed.neighbors.search import (
     LIMITED_BLOCKS,
-    SEARCHED,
-    SEARCHED_SHARE,
     SPARE_CANDIDATES,
-    Measure,
-    Search,
-    row_metric,
 )
 from distembed.neighbors.sparse_candidates import MERGED_AT_ONCE
-
-READ_COPIES = 4
-"""Copies of a block in the task that reads it: as it was read, which values are finite, converted, written."""
 
 LIST_BYTES = 16
 """Bytes of one neighbor in a list: a float64 value and a row number."""
@@ -36,12 +28,8 @@ LIST_BYTES = 16
 EDGE_BYTES = 12
 """Bytes of an edge of a graph: a float64 value and a row number of four bytes."""
 
-GRAPH_COPIES, EDGE_COPIES = 3, 6
-"""Copies of a graph or of lists that are held while one is made of the other (before, after, and by columns), and
-copies of the graph while its components are found."""
-
-TREE_EDGE_BYTES = 24
-"""Bytes of an edge of a spanning tree: both rows and its length."""
+GRAPH_COPIES = 3
+"""Copies of a graph or of lists that are held while one is made of the other: before, after, and by columns."""
 
 SPARSE_BYTES = 48
 """Bytes of a stored value of sparse rows while they are searched: read, of unit length, and by columns. Measured 22 to
@@ -55,9 +43,6 @@ VERTEX_BYTES = 100
 
 HELD_COPIES = 3
 """Copies of all rows while the distances between them are stored: in blocks, joined, and as they are joined."""
-
-APPROXIMATE_COPIES = 4
-"""Float64 copies of all rows while nearest-neighbor descent searches them."""
 
 
 class RowSizes(NamedTuple):
@@ -102,13 +87,6 @@ class RowSizes(NamedTuple):
         return -(-self.n_rows // rows_of_tile(block_memory)) + of_values
 
 
-def rows_cost(rows: RowSizes, input_bytes: int, *, held_bytes: int = 0, block_memory: int) -> Cost:
-    """Return what storing the rows of a file takes, of which its format holds some bytes at once."""
-    n_blocks, written = rows.n_blocks(block_memory), rows.n_bytes
-    shared = held_bytes + ROW_BYTES * rows.n_rows
-    return Cost(n_blocks, input_bytes, written, READ_COPIES * written // n_blocks, shared)
-
-
 # --- searches --------------------------------------------------------------------------------------------------
 
 
@@ -116,24 +94,20 @@ def search_cost(
     rows: RowSizes,
     n_neighbors: int,
     *,
-    metric: Measure,
-    search: Search = "exact",
-    n_sampled: int = 1000,
+    metric: Metric,
     block_memory: int,
     reread: bool = False,
 ) -> Cost:
-    """Return what `nearest_rows` or `approximate_rows` take: a pair of row blocks is a task.
+    """Return what `nearest_rows` takes: a pair of row blocks is a task.
 
     Parameters
     ----------
     rows : the rows that are given
     n_neighbors : of each row
-    metric, search, n_sampled : the options of these names
+    metric : the option of this name
     block_memory : bytes of a task
     reread : whether dense rows and lists stay on disk, and each task reads its blocks again
     """
-    if search == "approximate":
-        return _approximate_cost(rows, n_neighbors, n_sampled, block_memory)
     lists = LIST_BYTES * rows.n_rows * n_neighbors
     if rows.is_sparse:
         return _sparse_cost(rows, n_neighbors, block_memory)
@@ -145,15 +119,15 @@ def search_cost(
         task += 2 * MERGED_AT_ONCE * lists // grid
         tasks = (2 * grid + -(-grid // MERGED_AT_ONCE) + 1) * grid
         return Cost(tasks, grid * rows.n_bytes, written, task, ROW_BYTES * rows.n_rows, together=grid**2)
-    held = rows.compared(row_metric(metric)).n_bytes
+    held = rows.compared(metric).n_bytes
     tasks = grid + 3 * grid * (grid - 1) // 2
     return Cost(tasks, grid * rows.n_bytes, written, task, held + GRAPH_COPIES * lists, together=grid**2)
 
 
-def dense_tile(rows: RowSizes, n_neighbors: int, metric: Measure, block_memory: int) -> int:
+def dense_tile(rows: RowSizes, n_neighbors: int, metric: Metric, block_memory: int) -> int:
     """Return the bytes of a task that compares two blocks: both as they are and centered, products, and lists."""
     chunk = row_chunk(rows.n_rows, rows.row_bytes, block_memory)
-    row = rows.compared(row_metric(metric)).row_bytes + 8 * rows.n_columns
+    row = rows.compared(metric).row_bytes + 8 * rows.n_columns
     return 2 * chunk * (row + 2 * LIST_BYTES * n_neighbors) + 8 * min(chunk, LEAST_ROWS) ** 2
 
 
@@ -168,15 +142,6 @@ def _sparse_cost(rows: RowSizes, n_neighbors: int, block_memory: int) -> Cost:
     written = (candidates + LIST_BYTES * n_neighbors) * rows.n_rows
     shared = SPARSE_BYTES * rows.n_stored + (GRAPH_COPIES * candidates + ROW_BYTES) * rows.n_rows
     return Cost(tasks, 2 * grid * rows.n_bytes, written, task, shared, together=grid**2)
-
-
-def _approximate_cost(rows: RowSizes, n_neighbors: int, n_sampled: int, block_memory: int) -> Cost:
-    """Return the cost of nearest-neighbor descent in one task, and of the search for the neighbors of a sample."""
-    n_searched = max(SEARCHED, SEARCHED_SHARE * (n_neighbors + 1))
-    held = 8 * APPROXIMATE_COPIES * rows.n_columns + GRAPH_COPIES * LIST_BYTES * n_searched + ROW_BYTES
-    sample = (8 * rows.n_columns + LIST_BYTES * n_neighbors) * min(n_sampled, rows.n_rows)
-    lists = LIST_BYTES * rows.n_rows * n_neighbors
-    return Cost(rows.n_blocks(block_memory), rows.n_bytes, lists, 0, held * rows.n_rows + sample)
 
 
 def distances_cost(rows: RowSizes, *, metric: Metric = "euclidean", block_memory: int) -> Cost:
@@ -207,24 +172,6 @@ def stored_search_cost(rows: RowSizes, *, block_memory: int) -> Cost:
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------
-
-
-def graph_cost(rows: RowSizes, n_neighbors: int, *, block_memory: int) -> Cost:
-    """Return what writing the lists of neighbors takes, as a CSR array and as a table of edges."""
-    n, n_blocks = rows.n_rows, rows.n_blocks(block_memory)
-    lists, edges = LIST_BYTES * n * n_neighbors, EDGE_BYTES * n * n_neighbors
-    task = 8 * lists // n_blocks + ROW_BYTES * n
-    return Cost(2 * n_blocks, 2 * lists, 2 * edges, task, EDGE_COPIES * edges)
-
-
-def tree_cost(rows: RowSizes, n_neighbors: int, search: Cost) -> Cost:
-    """Return what the spanning tree takes after a search of this cost: it searches again what the lists leave open."""
-    lists = LIST_BYTES * rows.n_rows * n_neighbors
-    return search._replace(
-        read_bytes=search.read_bytes + lists,
-        written_bytes=TREE_EDGE_BYTES * rows.n_rows,
-        shared_bytes=search.shared_bytes + rows.n_bytes + EDGE_COPIES * lists,
-    )
 
 
 def most_edges(n_rows: int, n_neighbors: int, symmetry: Symmetry = "union") -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -31,7 +31,6 @@ from distembed.execution import (
     reduction,
     single_tasks,
 )
-from distembed.extras import optional
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import column_powers
 from distembed.neighbors import blocks, cosine_blocks
@@ -44,16 +43,6 @@ from distembed.neighbors.distances import (
 )
 from distembed.neighbors.sparse_candidates import MERGED_AT_ONCE, find_candidates
 
-Search = Literal["exact", "approximate"]
-"""How neighbors are searched: among all rows, or by nearest-neighbor descent, which misses some."""
-
-Measure = Literal[Metric, "inner_product"]
-"""How near two rows are: by a distance, or by their inner product, which is none (no spanning tree has it)."""
-
-# The descent keeps lists of at least SEARCHED, and SEARCHED_SHARE times those wanted, whose first k are returned: lists
-# of k alone find 0.74 to 0.94 of 8 true neighbors of word and factor vectors, lists of 30 0.99 (tests/benchmarks,
-# IMPUTATION.md).
-SEARCHED, SEARCHED_SHARE = 30, 3
 SINGLE_FEATURES = 4096
 """Values of a dense row of unit length up to which pairs are ruled out in float32: the bound of their rounding stays
 under a thousandth, so that few more are measured, and products take half the time."""
@@ -68,10 +57,10 @@ class Neighbors:
     """The k nearest rows of each row, nearest first, ties by row number."""
 
     lists: da.Array
-    """Float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine"), or inner products
-    with the opposite sign, and row numbers; (inf, -1) where there are fewer than k.
+    """Float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine") and row numbers;
+    (inf, -1) where there are fewer than k.
     """
-    metric: Measure
+    metric: Metric
 
     @property
     def indices(self) -> da.Array:
@@ -80,43 +69,16 @@ class Neighbors:
 
     @property
     def distances(self) -> da.Array:
-        """Distances in the metric, float64, shape (n, k), rising; 1 - cosine for "cosine", -x·y for "inner_product"."""
-        values = self.lists[:, 0]
-        return values if self.metric == "inner_product" else edge_values(values, self.metric)
-
-    @property
-    def graph(self) -> da.Array:
-        """The distances, or for "inner_product" the products x·y, as CSR chunks, (n × n) float64, a row for each row.
-
-        Zeros at equal rows are stored.
-        """
-        n = self.lists.shape[0]
-        meta = sp.csr_array((0, 0), dtype=np.float64)
-        options: dict[str, Any] = {
-            "chunks": (self.lists.chunks[0], (n,)),
-            "drop_axis": 2,
-            "dtype": np.float64,
-        }
-        return map_blocks(_graph_rows, self.lists, metric=self.metric, n_columns=n, meta=meta, **options)
-
-
-def edge_values(values: Any, metric: Measure) -> Any:
-    """Return distances, or for "inner_product" the products x·y, of the values in neighbor lists."""
-    if metric == "inner_product":
-        return -values
-    return values / 2 if metric == "cosine" else np.sqrt(values)
-
-
-def _graph_rows(lists: blocks.Float64s, *, metric: Measure, n_columns: int) -> sp.csr_array:
-    rows = blocks.list_rows(lists, n_columns)
-    return sp.csr_array((edge_values(rows.data, metric), rows.indices, rows.indptr), shape=rows.shape)
+        """Distances in the metric, float64, shape (n, k), rising; 1 - cosine for "cosine"."""
+        squares = self.lists[:, 0]
+        return squares / 2 if self.metric == "cosine" else np.sqrt(squares)
 
 
 def nearest_neighbors(
     X: Any,
     k: int,
     *,
-    metric: Measure = "euclidean",
+    metric: Metric = "euclidean",
     distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
@@ -131,7 +93,7 @@ def nearest_neighbors(
     ----------
     X : array, shape (n, d): NumPy or Dask; SciPy sparse or CSR-chunked Dask for metric="cosine"
     k : neighbors wanted, less than n
-    metric : "euclidean", "cosine", or "inner_product" (dense rows): the k rows of the largest inner products
+    metric : "euclidean" or "cosine"
     distances : what `distance_rows` gave for X, where it is kept: the same bits without the products
     block_memory : int
         The memory of one task in bytes.
@@ -144,37 +106,30 @@ def nearest_neighbors(
     ValueError
         If k is not in 1 … n - 1, or `domain_rows` refuses X.
     """
-    rows = domain_rows(X, metric=row_metric(metric), block_memory=block_memory)
+    rows = domain_rows(X, metric=metric, block_memory=block_memory)
     single = metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
     options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "single": single}
     if reread and not sp.issparse(rows._meta) and not held_by_cluster(rows):
         rows, options = single_tasks(rows), {**options, "reread": True}
-    kept = None if metric == "inner_product" else as_euclidean(distances, metric)
-    return nearest_rows(rows, k, metric=metric, distances=kept, **options)
+    return nearest_rows(rows, k, metric=metric, distances=as_euclidean(distances, metric), **options)
 
 
 class Products(NamedTuple):
-    """How the products of dense rows are taken: for inner products, in float32, of blocks that are read again.
+    """How the products of dense rows are taken: in float32, of blocks that are read again.
 
     `lazy` ones compute nothing before their result is asked for, of sparse rows, too.
     """
 
-    inner: bool = False
     single: bool = False
     reread: bool = False
     lazy: bool = False
-
-
-def row_metric(metric: Measure) -> Metric:
-    """Return the metric for which `domain_rows` prepares the rows of a search."""
-    return "euclidean" if metric == "inner_product" else metric
 
 
 def nearest_rows(
     rows: da.Array,
     k: int,
     *,
-    metric: Measure = "euclidean",
+    metric: Metric = "euclidean",
     distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
@@ -182,7 +137,7 @@ def nearest_rows(
     single: bool = False,
     lazy: bool = False,
 ) -> Neighbors:
-    """Return the result of `nearest_neighbors` for rows that `domain_rows` returned for the `row_metric`.
+    """Return the result of `nearest_neighbors` for rows that `domain_rows` returned for the metric.
 
     Parameters
     ----------
@@ -208,7 +163,7 @@ def nearest_rows(
             f"{plural(n_others, 'other')}: {f'ask for 1 to {n_others}' if n_others > 0 else 'give two rows or more'}"
         )
     ids = np.arange(rows.shape[0])
-    products = Products(inner=metric == "inner_product", single=single, reread=reread, lazy=lazy)
+    products = Products(single=single, reread=reread, lazy=lazy)
     options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "products": products}
 
     def make() -> da.Array:
@@ -216,70 +171,6 @@ def nearest_rows(
 
     with one_blas_thread():
         return Neighbors(checkpoint("neighbors", make), metric)
-
-
-def approximate_rows(
-    rows: da.Array,
-    k: int,
-    *,
-    metric: Metric = "euclidean",
-    checkpoint: Checkpoint = persist,
-    random_state: int = 0,
-    n_sampled: int = 1000,
-) -> tuple[Neighbors, float]:
-    """Find most of the k nearest other rows of every row by nearest-neighbor descent; measure the recall.
-
-    All rows are in memory at once. The distances are measured exactly; a row that the search left without k
-    neighbors has a shorter list.
-
-    Parameters
-    ----------
-    rows : array (n, d)
-        The rows, as `domain_rows` returns them for the metric.
-    k : int
-        The number of neighbors.
-    metric : str
-        The distance between rows.
-    checkpoint : Checkpoint
-        Stores the intermediate arrays, so that a job can be resumed.
-    random_state : int
-        The seed of pynndescent and of the sample.
-    n_sampled : int
-        How many rows' true neighbors are searched to measure the recall.
-
-    Returns
-    -------
-    Neighbors, and the share of the sampled rows' true neighbors that were found.
-
-    Raises
-    ------
-    ImportError
-        If pynndescent is not installed.
-    """
-    pynndescent = optional("pynndescent", user="a search of approximate neighbors", extra="neighbors")
-
-    def make() -> da.Array:
-        everything = compute(rows)
-        n_searched = min(len(everything), max(SEARCHED, SEARCHED_SHARE * (k + 1)))
-        found, _ = pynndescent.NNDescent(  # n_jobs=1 keeps the bits
-            everything, n_neighbors=n_searched, random_state=random_state, n_jobs=1
-        ).neighbor_graph
-        lists = blocks.measure_lists(everything, found.astype(np.int64), k)
-        return da.from_array(lists, chunks=(rows.chunks[0], -1, -1))
-
-    with one_blas_thread():
-        near = Neighbors(checkpoint("neighbors", make), metric)
-        return near, _recall(rows, near, np.random.default_rng(random_state), n_sampled)
-
-
-def _recall(rows: da.Array, near: Neighbors, generator: np.random.Generator, n_sampled: int) -> float:
-    """Return the share of a sample's true neighbors that are in their lists."""
-    n, k = near.lists.shape[0], near.lists.shape[2]
-    sample = np.sort(generator.choice(n, min(n, n_sampled), replace=False))
-    true = search_lists(rows[sample].rechunk((rows.chunks[0][0], -1)), sample, rows, np.arange(n), k=k)
-    found = compute(near.lists[sample][:, 1])
-    hits = sum(np.isin(a, b).sum() for a, b in zip(compute(true[:, 1]), found, strict=True))
-    return float(hits / (sample.size * k))
 
 
 def search_lists(
@@ -326,10 +217,8 @@ def _search_dense(
     products: Products,
 ) -> da.Array:
     """Return `search_lists` of dense rows: tiles in which few pairs are measured."""
-    center = None if products.lazy else np.zeros(rows.shape[1])
-    if not products.inner and not products.lazy:
-        center = compute(column_powers(columns, 1)) / columns.shape[0]
-    options: dict[str, Any] = {"center": center, "k": k, "inner": products.inner, "single": products.single}
+    center = None if products.lazy else compute(column_powers(columns, 1)) / columns.shape[0]
+    options: dict[str, Any] = {"center": center, "k": k, "single": products.single}
     marks, limits = _along(row_groups, rows), None
     if rows is columns and not products.reread and np.array_equal(row_groups, column_groups):
         return _search_pairs(rows, row_groups, None if products.lazy else checkpoint, options)

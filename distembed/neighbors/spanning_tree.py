@@ -15,11 +15,12 @@ from distembed.neighbors.search import Neighbors, search_lists
 
 
 class SpanningTree(NamedTuple):
-    """A spanning tree of n rows."""
+    """A spanning tree of n rows: its edges, by the smaller row number first, and their lengths."""
 
-    edges: Int64s  # (n - 1, 2), smaller row first, sorted
-    lengths: Float64s  # (n - 1,): Euclidean distances; of unit rows for "cosine"
-    n_searched: int  # rows whose neighbor list was not enough
+    edges: Int64s
+    """int64, shape (n - 1, 2): the row numbers of both ends, the smaller first."""
+    lengths: Float64s
+    """float64, shape (n - 1,): distances."""
 
 
 def spanning_tree_of(
@@ -29,14 +30,13 @@ def spanning_tree_of(
     distances: da.Array | None = None,
     checkpoint: Checkpoint = persist,
 ) -> SpanningTree:
-    """Return the minimum spanning tree of rows under the metric of their neighbor lists.
+    """Return the minimum spanning tree of rows under the metric of their neighbor lists, with Euclidean lengths.
 
     Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbor lists
     where they reach outside it. When none can be proved further, the rows in doubt, except those of the
     largest component, look for their nearest rows outside. With exact lists the tree is exact: its weight is
-    that of scipy.sparse.csgraph.minimum_spanning_tree, which however loses edges of length zero. With
-    approximate lists it is a spanning tree, nearly minimal. (Cosine distances have the same tree as Euclidean
-    distances of unit rows: one rises with the other.)
+    that of scipy.sparse.csgraph.minimum_spanning_tree, which however loses edges of length zero. (Cosine distances
+    have the same tree as Euclidean distances of unit rows: one rises with the other.)
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def spanning_tree_of(
     lists = np.array(compute(neighbors.lists), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
-    n_searches = n_searched = 0
+    n_searches = 0
     while groups.any():  # components are numbered by their smallest row: a single one is all zeros
         found = blocks.boruvka_round(lists, groups)
         edges.append(found.edges)
@@ -70,9 +70,10 @@ def spanning_tree_of(
             options: dict[str, Any] = {"k": lists.shape[2], "name": name, "checkpoint": checkpoint}
             lists[wanted] = _search(rows, wanted, groups, distances, **options)
             n_searches += 1
-            n_searched += wanted.size
         groups = found.groups
-    return _in_order(np.concatenate(edges), np.concatenate(squares), n_searched)
+    ends = np.sort(np.concatenate(edges), axis=1)
+    order = np.lexsort((ends[:, 1], ends[:, 0]))
+    return SpanningTree(ends[order], np.sqrt(np.concatenate(squares)[order]))
 
 
 def _rows_to_search(unsure: Any, groups: Int64s) -> Int64s:
@@ -100,12 +101,6 @@ def _search(
 
     with one_blas_thread():
         return compute(checkpoint(name, make))
-
-
-def _in_order(edges: Int64s, squares: Float64s, n_searched: int) -> SpanningTree:
-    edges = np.sort(edges, axis=1)
-    order = np.lexsort((edges[:, 1], edges[:, 0]))
-    return SpanningTree(edges[order], np.sqrt(squares[order]), n_searched)
 
 
 def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_degree: int) -> sp.csr_array:

@@ -1,4 +1,4 @@
-"""Reads the matrices of a workspace: its PMI, distances and neighbor graph."""
+"""Reads the matrices of a workspace: its PMI and distances."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ import os
 from typing import NamedTuple
 
 import dask.array as da
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from distembed.execution import compute
 from distembed.neighbors.distances import Metric
-from distembed.neighbors.search import Measure, edge_values
 from distembed.storage.workspace import Workspace
 from distembed.weighting.pmi import SmoothedPMI
 
@@ -72,8 +67,8 @@ class Distances(NamedTuple):
 def read_distances(workspace: str | os.PathLike[str]) -> Distances:
     """Open the distances that a job with ``[matrices] keep = ["distances"]`` has kept, lazily.
 
-    They are between the words of a job of `psdvec` or `wordspaces`, the names of one of `imputation`, or the rows of
-    one of `neighbors`. `Workspace.array("distances")` is the array alone.
+    They are between the words of a job of `psdvec` or `wordspaces`, or the names of one of `imputation`.
+    `Workspace.array("distances")` is the array alone.
 
     Parameters
     ----------
@@ -111,72 +106,3 @@ def read_distances(workspace: str | os.PathLike[str]) -> Distances:
     values = place.array("distances")
     names = place.table("vocabulary")["word"].slice(0, len(values)).to_pylist()
     return Distances(names, values, stage.parameters["metric"])
-
-
-class NeighborGraph(NamedTuple):
-    """The nearest neighbors of n named rows, nearest first, equal ones by row number.
-
-    `values` are distances in the metric (1 - cosine for "cosine"), or for "inner_product" the products, which fall.
-    Where an approximate search found fewer than k, a row ends in -1 and infinity.
-    """
-
-    names: list[str]
-    indices: NDArray[np.int64]  # (n, k)
-    values: NDArray[np.float64]  # (n, k)
-    metric: Measure
-
-    @property
-    def csr(self) -> sp.csr_array:
-        """The values as a sparse array, (n × n): a row for each row, its entries nearest first, zeros stored."""
-        found = self.indices >= 0
-        indptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
-        n = len(self.names)
-        return sp.csr_array((self.values[found], self.indices[found], indptr), shape=(n, n))
-
-
-def read_neighbors(workspace: str | os.PathLike[str]) -> NeighborGraph:
-    """Return the neighbor graph of a finished workspace of `system = "neighbors"`, in memory.
-
-    `Workspace.open(workspace).array("neighbors")` is the same graph as a lazy array of CSR chunks.
-
-    Parameters
-    ----------
-    workspace : str or path
-        A folder or URL.
-
-    Returns
-    -------
-    NeighborGraph
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no workspace.
-    KeyError
-        If the workspace holds no neighbor lists.
-
-    Examples
-    --------
-    >>> import distembed as de
-    >>> import numpy as np
-    >>> np.save("points.npy", np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [3.0, 1.5]]))
-    >>> job = {"job": {"system": "neighbors"}, "input": {"path": "points.npy"}}
-    >>> job["neighbors"] = {"n_neighbors": 2, "metric": "euclidean"}
-    >>> run = de.run_job(job, workspace="runs/points")
-    >>> graph = de.read_neighbors("runs/points")
-    >>> print(graph.indices)
-    [[1 2]
-     [0 2]
-     [3 1]
-     [2 1]]
-    >>> print(graph.values.round(2))
-    [[1.  3. ]
-     [1.  2. ]
-     [1.5 2. ]
-     [1.5 2.5]]
-    """
-    place = Workspace.open(workspace)
-    lists = compute(place.array("neighbor_lists"))
-    metric: Measure = place.stages()["search"].parameters["neighbors"]["metric"]
-    names = place.table("vocabulary")["word"].to_pylist()
-    return NeighborGraph(names, lists[:, 1].astype(np.int64), edge_values(lists[:, 0], metric), metric)

@@ -1,13 +1,12 @@
 """Run the stages of every method with one and more workers, and say how fast their graphs let many workers be.
 
-    python -m tests.benchmarks.speedup FOLDER words noncore topics starts neighbors imputation --workers 1 2 \
+    python -m tests.benchmarks.speedup FOLDER words noncore topics starts imputation --workers 1 2 \
         --schedulers threads processes hosts --figure docs/_static/speedup.svg
 
 `words`       all of data/english (82 M tokens) as jobs/english_all.toml has it: counting, and all words core
 `noncore`     the same with 25,000 core words: the core, and 55,000 words against it
 `topics`      plain NMF of the 152,000 documents of two files (22 M tokens), in row blocks
 `starts`      ten starts of plain NMF of the documents of one file, which are one block
-`neighbors`   the exact neighbors of 80,000 drawn rows of 300 numbers, and their tree
 `imputation`  80,000 drawn names of which a fifth has vectors of 300 numbers
 
 Each run is a process of its own with a workspace of its own in FOLDER, and what it took stays there: the command goes
@@ -79,19 +78,6 @@ tol = 0
 block_memory = "{block_memory}"
 memory_limit = "6GiB"
 """
-NEIGHBORS = """
-[job]
-system = "neighbors"
-title = "Neighbors of drawn rows"
-workspace = "w"
-[input]
-path = "rows.npy"
-[neighbors]
-n_neighbors = 15
-spanning_tree = true
-[resources]
-memory_limit = "6GiB"
-"""
 IMPUTATION = """
 [job]
 system = "imputation"
@@ -133,11 +119,6 @@ def drawn_rows(seed: int) -> np.ndarray:
     return centers[rng.integers(0, N_CENTERS, N_ROWS)] + noise
 
 
-def neighbors(folder: Path) -> Path:
-    np.save(folder / "rows.npy", drawn_rows(0))
-    return written(folder, NEIGHBORS)
-
-
 def imputation(folder: Path) -> Path:
     rows = drawn_rows(0)
     turned = rows @ np.linalg.qr(np.random.default_rng(1).standard_normal((N_COLUMNS, N_COLUMNS)))[0]
@@ -161,7 +142,6 @@ CASES = {
     "noncore": Case(lambda _: ENGLISH_ALL, SPLIT, "vectors", ("core", "vectors")),
     "topics": Case(topics(SIMPLE, 1, "8MiB"), (), "topics", ("document_terms", "association", "topics")),
     "starts": Case(topics("enwiki2018-0.txt.xz", 10, "64MiB"), (), "topics", ("topics",)),
-    "neighbors": Case(neighbors, (), "tree", ("rows", "search", "graph", "tree")),
     "imputation": Case(imputation, (), "vectors", ("join", "graph", "weights", "vectors")),
 }
 
@@ -319,7 +299,7 @@ def tell_steps(rows: list[Row]) -> None:
 
 
 def main(
-    folder: Path, *cases: Literal["words", "noncore", "topics", "starts", "neighbors", "imputation"],
+    folder: Path, *cases: Literal["words", "noncore", "topics", "starts", "imputation"],
     workers: tuple[int, ...] = (1, 2), schedulers: tuple[Literal["threads", "processes", "hosts"], ...] = ("threads",),
     figure: Path | None = None, steps: bool = False,
 ) -> None:  # fmt: skip

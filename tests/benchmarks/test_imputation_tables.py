@@ -14,13 +14,10 @@ import distembed as de
 from distembed.evaluation import imputation
 from distembed.evaluation import imputation as evaluation
 from distembed.formats.tables import read_columns
-from distembed.neighbors.distances import domain_rows
-from distembed.neighbors.search import approximate_rows
 from distembed.tables.rows import Domain
 from distembed.weighting.documents import tf_idf
 from tests.benchmarks.company_tables import SPACES, company_vectors, read_prices
 from tests.benchmarks.inputs import open_text
-from tests.benchmarks.measures import spent
 
 pytestmark = pytest.mark.slow
 
@@ -128,41 +125,6 @@ def test_hidden_words(glove, simple_words, space):
     show(evaluation.hold_out(X[keep], Y[keep], methods(), seeds=range(10)))
     print("the same with the words that have no vector as nodes of the graph")
     show(evaluation.hold_out(X, Y, {"imputation": methods()["imputation"]}, seeds=range(3)))
-
-
-def noisy_factors(n_rows, n_columns, noise):
-    """Return rows of 20 factors with noise, float32."""
-    rng = np.random.default_rng(0)
-    loadings = rng.standard_normal((20, n_columns)) / np.sqrt(20)
-    rows = rng.standard_normal((n_rows, 20)) @ loadings + noise * rng.standard_normal((n_rows, n_columns))
-    return rows.astype(np.float32)
-
-
-def test_recall_of_approximate_neighbors(glove):
-    pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
-    for name, X in {
-        "4,196 x 50 GloVe": glove.vectors,
-        "20,000 x 300 of 20 factors, noise 0.1": noisy_factors(20_000, 300, 0.1),
-        "100,000 x 50 of 20 factors, noise 0.3": noisy_factors(100_000, 50, 0.3),
-        "20,000 x 300 normal (the hardest)": noisy_factors(20_000, 300, 1e6),
-    }.items():
-        found = spent(approximate_rows, domain_rows(X), 8)
-        _, recall = found.result
-        print(f"{name}: recall {recall:.4f}, {found.cpu:.1f} s of processor, compiling included")
-        assert recall > 0
-
-
-@pytest.mark.parametrize("n", [50_000, 100_000, 200_000])
-def test_growth_with_approximate_neighbors(n):
-    pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
-    X = noisy_factors(n, 50, 0.3)
-    Y = np.tanh(X)
-    Y[np.random.default_rng(1).permutation(n)[n // 5 :]] = np.nan
-    model = de.LatentSemanticImputation(neighbors="approximate")
-    for step, rows in ((model.fit_graph, X), (model.fit_weights, X), (model.fit_vectors, Y)):
-        print(f"{n:,} {step.__name__.removeprefix('fit_')}: {spent(step, rows).cpu:.1f} s of processor")
-    print(f"{n:,}: recall {model.recall_:.4f}, {model.n_iter_} steps, residual {model.residual_:.1e}")
-    assert model.converged_
 
 
 def test_domains_and_metrics(shared, domain):

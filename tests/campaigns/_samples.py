@@ -17,7 +17,6 @@ import numpy as np
 import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
-import scipy.io
 import scipy.sparse as sp
 import zstandard
 
@@ -36,7 +35,6 @@ from distembed.formats.tables import read_table
 from distembed.job.load import load_job
 from distembed.job.new import settings_for
 from distembed.job.opening import open_job
-from distembed.stages.matrices import MatrixSection, open_matrix
 from tests.benchmarks.measures import alone
 from tests.small_jobs import psdvec
 
@@ -85,12 +83,6 @@ def read_records(path: str) -> None:
 
 def read_wikitext(path: str) -> None:
     strip_wikitext(Path(path).read_bytes().decode("utf-8", "replace"))
-
-
-def read_matrix(path: str) -> None:
-    matrix = open_matrix(MatrixSection(path=path))
-    matrix.read(0, matrix.shape[0])
-    matrix.names()
 
 
 def read_any_table(path: str) -> None:
@@ -169,21 +161,10 @@ def vector_files(folder: Path) -> Iterable[tuple[str, Sample]]:
         yield name, Sample(_saved(name, folder, subwords=True), de.WordVectors.load)
 
 
-def matrices(folder: Path) -> Iterable[tuple[str, Sample]]:
-    """Yield matrices and tables."""
-    import h5py
-
-    yield "m.npy", Sample(_binary(lambda file: np.save(file, ROWS)), read_matrix)
-    yield "m.npz", Sample(_binary(lambda file: np.savez_compressed(file, x=ROWS)), read_matrix)
-    yield "sparse.npz", Sample(_binary(lambda file: sp.save_npz(file, COUNTS)), read_matrix)
-    yield "m.mtx", Sample(_binary(lambda file: scipy.io.mmwrite(file, COUNTS)), read_matrix)
-    yield "m.csv", Sample(b"name,a,b\nsea,1.5,2\nshore,-3,4e1\n", read_matrix)
-    with h5py.File(folder / "m.h5ad", "w") as file:
-        file["X"] = ROWS
-    yield "m.h5ad", Sample((folder / "m.h5ad").read_bytes(), read_matrix)
+def tables() -> Iterable[tuple[str, Sample]]:
+    """Yield tables of numbers."""
     numbers = pa.table({"name": WORDS, "a": [1.0, 2.5, 3.0]})
     columns = numbers.append_column("b", pa.array(["x", None, "x"]).dictionary_encode())
-    yield "m.parquet", Sample(_binary(lambda file: pq.write_table(numbers, file)), read_matrix)
     yield "t.parquet", Sample(_binary(lambda file: pq.write_table(columns, file)), read_any_table)
     yield "t.csv", Sample("name;a;b\nsea;1,5;2\nküste;-3;4\n".encode("latin-1"), read_any_table)
     yield (
@@ -255,5 +236,5 @@ def write_workspace(place: Path) -> None:
 
 def all_samples(folder: Path) -> dict[str, Sample]:
     """Return every sample by the name of its file; the folder is for what is written to be read again."""
-    texts = {**dict(corpora()), **dict(vector_files(folder)), **dict(matrices(folder)), **dict(word_files())}
+    texts = {**dict(corpora()), **dict(vector_files(folder)), **dict(tables()), **dict(word_files())}
     return texts | dict(records(folder))

@@ -1,6 +1,6 @@
 """Damage a file of each kind of finished workspaces in each way, and ask verify, the readers and the next run.
 
-    python -m tests.campaigns corruption --seed 0 --times 200 [--systems psdvec neighbors]
+    python -m tests.campaigns corruption --seed 0 --times 200 [--systems psdvec imputation]
 
 The kinds are those of the files that are found in the workspaces of small jobs: names that differ in digits alone are
 of one kind. A file is flipped (a bit), truncated, emptied, deleted, swapped with another of its kind, or replaced by an
@@ -40,13 +40,11 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("export", "{w}", "--to", "{w}.txt"),
     ),
     "topics": (("explain", "{w}", "d1"), ("status", "{w}"), ("export", "{w}", "--to", "{w}.csv")),
-    "neighbors": (("status", "{w}"), ("export", "{w}", "--to", "{w}.csv")),
     "imputation": (("status", "{w}"), ("export", "{w}", "--to", "{w}.parquet")),
 }
 OLDER = {
     "psdvec": "psdvec.n_iter=3",
     "topics": "topics.n_iter=5",
-    "neighbors": "neighbors.n_neighbors=6",
     "imputation": "imputation.min_degree=5",
 }
 """A setting by which a run made an older version of a workspace."""

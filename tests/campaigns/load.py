@@ -4,9 +4,8 @@
 
 loop      one process runs small jobs for so many seconds, in turn on threads, on processes and on a cluster: a new
           workspace, the same command again, and commands that read it. Nothing that the process keeps may grow.
-tasks     neighbors of so many rows are searched in blocks of 1 KiB, twice on one scheduler: what is found is the same
-          as in a few blocks, and the scheduler forgets every task. 640 rows are some 150,000 tasks, of which the plan
-          knows 98,000; it refuses more than 100,000.
+tasks     the graph of so many names is made in blocks of 1 KiB, twice on one scheduler: it is the same as in a few
+          blocks, and the scheduler forgets every task.
 readers   fifty processes read a workspace while so many runs change a parameter or the text: each read is what one of
           these runs left when it was undisturbed, or ends with one sentence.
 users     so many times two runs on one cluster: on workspaces of their own, on the same one, and one of them killed.
@@ -45,7 +44,7 @@ from tests.campaigns.kills import SECONDS, SYSTEMS, digest, job_words
 from tests.commands import dask_cluster, run
 from tests.hosts.network import wait_until
 from tests.processes import CONTEXT, Process, distembed, kill_group, start
-from tests.small_jobs import neighbors, psdvec
+from tests.small_jobs import imputation, psdvec
 
 forkserver.set_forkserver_preload(["tests.processes"])
 
@@ -173,9 +172,12 @@ def peak_of(process: psutil.Process, stop: threading.Event) -> int:
 
 
 def tasks(room: Path, *, rows: int, **_: Any) -> None:
-    """Search neighbors in a few blocks, then twice in very many, on one scheduler."""
-    (room / "job.toml").write_text(neighbors.JOB.replace("vectors.parquet", "rows.npy"))
-    np.save(room / "rows.npy", np.random.default_rng(0).standard_normal((rows, 12)).astype(np.float32))
+    """Make the graph of an imputation in a few blocks, then twice in very many, on one scheduler."""
+    imputation.write(room)
+    numbers = np.random.default_rng(0).standard_normal((rows, 12)).astype(np.float32)
+    lines = ["name,kind," + ",".join(f"c{column}" for column in range(12))]
+    lines += [f"name {i},x," + ",".join(map(str, row)) for i, row in enumerate(numbers)]
+    (room / "domain.csv").write_text("\n".join(lines) + "\n")
     tell_head("block_memory", "tasks that ended", "s", "tasks known after", "MiB at most", "MiB after")
     found, before = [], 0
     with dask_cluster(room) as address, Client(address) as client, ThreadPoolExecutor(1) as pool:
@@ -183,8 +185,7 @@ def tasks(room: Path, *, rows: int, **_: Any) -> None:
         scheduler = psutil.Process(client.run_on_scheduler(os.getpid))
         for number, memory in enumerate(("64KiB", "1KiB", "1KiB")):
             words = ["run", str(room / "job.toml"), "--workspace", str(room / f"w-{number}")]
-            for setting in ("neighbors.spanning_tree=false", f"resources.block_memory={memory}"):
-                words += ["--set", setting]
+            words += ["--until", "graph", "--set", f"resources.block_memory={memory}"]
             stop, begun = threading.Event(), time.monotonic()
             peak = pool.submit(peak_of, scheduler, stop)
             ended = distembed(*words, "--scheduler", address, timeout=6 * SECONDS)
@@ -195,8 +196,8 @@ def tasks(room: Path, *, rows: int, **_: Any) -> None:
             tell_row(memory, n_ended - before, f"{time.monotonic() - begun:.0f}", n_known, *sizes)
             assert not n_known, f"the scheduler still knows {n_known} tasks"
             before = n_ended
-            found.append(de.Workspace.open(room / f"w-{number}").array("neighbors").compute().toarray())
-    assert all(np.array_equal(one, found[0]) for one in found), "other neighbors in smaller blocks"
+            found.append(de.Workspace.open(room / f"w-{number}").array("graph").compute().toarray())
+    assert all(np.array_equal(one, found[0]) for one in found), "another graph in smaller blocks"
 
 
 # --- many readers of a workspace that is written ---------------------------------------------------------------
@@ -361,7 +362,7 @@ def main(
     seconds: float = 3600,
     rows: int = 640,
     n_readers: int = 50,
-    systems: tuple[str, ...] = ("psdvec", "imputation", "neighbors", "topics"),
+    systems: tuple[str, ...] = ("psdvec", "imputation", "topics"),
 ) -> None:
     given = {"seed": seed, "times": times, "seconds": seconds, "rows": rows, "n_readers": n_readers}
     for part in parts:

@@ -73,7 +73,6 @@ LARGER = {
     ),
     "topics": ("corpus.numbers=true", "report.score_labels=false"),
     "transfer": ("first.numbers=true", "second.numbers=true", "representation.n_components=60"),
-    "neighbors": (),
     "imputation": (),
 }  # fmt: skip
 """Settings of each system under which its arrays outgrow the libraries."""
@@ -86,7 +85,6 @@ NOT_DRAWN = {
     "corpus",
     "vocabulary",
     "counts",
-    "input",
     "domain",
     "known",
     "matching",
@@ -118,9 +116,6 @@ def write(system: str, folder: Path, size: float) -> None:
             for i, text in enumerate(texts(n))
         ]
         (folder / name).write_text("\n".join(map(json.dumps, rows)) + "\n")
-    elif system == "neighbors":
-        vectors = draw.standard_normal((2 * n, 200), np.float32)
-        de.WordVectors([f"w{i}" for i in range(2 * n)], vectors).save(folder / "vectors.parquet")
     else:
         lines = [",".join(["name", "kind", *(f"c{i}" for i in range(50))])]
         lines += [f"name {i},{'xy'[i % 2]}," + ",".join(map(str, draw.random(50))) for i in range(2 * n)]

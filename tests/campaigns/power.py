@@ -34,7 +34,7 @@ from distembed.storage.verify import checks, run_checks
 from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import run
 from tests.faults.killed_at_every_write import SCENARIOS, Scenario, in_child, job
-from tests.small_jobs import neighbors
+from tests.small_jobs import imputation
 
 FOLDER = -1
 """What a name of a folder leads to, in place of the number of a file."""
@@ -215,7 +215,7 @@ def fault(root: Path, live: Path, scenario: Scenario, digest: str, work: Callabl
 def whole_job(root: Path, _scale: int = 1, _version: int = 0) -> tuple[str, list[int], list[Any]]:
     """Run a small job with its report, as `job` runs two stages."""
     if not (root.parent / "job.toml").exists():
-        neighbors.write(root.parent)
+        imputation.write(root.parent)
     done = run("run", root.parent / "job.toml", "--workspace", root)
     assert done.exit_code == 0, done.output
     workspace = Workspace.open(root)

@@ -16,18 +16,18 @@ AS_ROOT = pytest.mark.skipif(
     os.geteuid() != 0, reason="mounts disks or makes control groups: run it as root, or in unshare -rm"
 )
 SHORT = (
-    "kills --times 20 --systems neighbors imputation add withdraw merge",
-    "workers neighbors --times 4 --victims process client",
+    "kills --times 20 --systems imputation add withdraw merge",
+    "workers imputation --times 4 --victims process client",
     "power --times 200",
-    "corruption --times 60 --systems psdvec neighbors",
+    "corruption --times 60 --systems psdvec imputation",
     "store --times 20",
-    "bits --times 8 --systems neighbors topics",
+    "bits --times 8 --systems imputation topics",
     "mutations --times 2 --folders display.py",
     "fuzzing --times 5 --seed 7",
-    "load --parts loop --seconds 240 --systems neighbors imputation",
+    "load --parts loop --seconds 240 --systems imputation",
     "load --parts tasks readers users --rows 60 --n-readers 10 --times 3",
-    pytest.param("starvation --times 7 --systems neighbors", marks=AS_ROOT),
-    pytest.param("memory --times 3 --systems neighbors imputation topics --sizes 1 4", marks=AS_ROOT),
+    pytest.param("starvation --times 7 --systems imputation", marks=AS_ROOT),
+    pytest.param("memory --times 3 --systems imputation topics --sizes 1 4", marks=AS_ROOT),
 )
 
 

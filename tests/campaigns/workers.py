@@ -45,7 +45,7 @@ from distembed.cli.failures import STOPPED
 from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import SMALL_JOB, environment, forget_stage
 from tests.hosts.network import wait_until
-from tests.small_jobs import comparison, imputation, neighbors, topics, transfer, wordspaces
+from tests.small_jobs import comparison, imputation, topics, transfer, wordspaces
 
 RUN_SECONDS = 900.0
 SAID = r"\bworker \S+ is gone|the Dask scheduler at \S+ is gone"
@@ -57,7 +57,6 @@ SYSTEMS: dict[str, Callable[[Path], Any]] = {
     "topics": topics.write_long,
     "transfer": transfer.write,
     "wordspaces": wordspaces.write,
-    "neighbors": neighbors.write,
     "comparison": comparison.write,
 }
 ALL_SENT = "from distembed import execution; execution.LARGEST_LITERAL = 1000; "
@@ -314,7 +313,7 @@ def try_each(
 
 
 def main(
-    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "neighbors", "comparison"],
+    *systems: Literal["psdvec", "imputation", "topics", "transfer", "wordspaces", "comparison"],
     victims: tuple[
         Literal["worker", "process", "turns", "all", "often", "scheduler", "client", "paused"], ...
     ] = (*VICTIMS,),

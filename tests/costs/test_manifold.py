@@ -90,7 +90,6 @@ LSI_OPTIONS: dict[str, Any] = {
     "ridge": 0.5,
     "kernel": "rbf",
     "random_state": 1,
-    "neighbors": "approximate",
 }
 
 
@@ -296,8 +295,8 @@ CASES = [
     for name, (_, bases, options, _) in ESTIMATORS.items()
     for place, base in enumerate(bases)
     for number, option in enumerate(options)
-    if (name, base, option) not in LEFT_OUT and option != "neighbors"
-] + [pytest.param("imputation", "graph", "neighbors", marks=[pytest.mark.slow])]
+    if (name, base, option) not in LEFT_OUT
+]
 """Each option of each base; one base of each option, in turn, is fast."""
 
 

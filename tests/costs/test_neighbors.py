@@ -14,17 +14,8 @@ import distembed as de
 from distembed.costs import Cost
 from distembed.linalg.operators import row_blocks
 from distembed.neighbors import graphs, search
-from distembed.neighbors.costs import (
-    RowSizes,
-    affinity_cost,
-    distances_cost,
-    graph_cost,
-    rows_cost,
-    search_cost,
-    tree_cost,
-)
+from distembed.neighbors.costs import RowSizes, affinity_cost, distances_cost, search_cost
 from distembed.neighbors.distances import distance_rows, domain_rows
-from distembed.neighbors.spanning_tree import spanning_tree_of
 from tests.costs.test_costs import Sizes, bytes_of
 from tests.costs.test_counts import Options, check, watched
 
@@ -37,16 +28,9 @@ SEARCH: Options = {"n_neighbors": 5, "block_memory": 2**20}
 SEARCH_OPTIONS: Options = {
     "n_neighbors": 7,
     "metric": "cosine",
-    "search": "approximate",
-    "n_sampled": 20,
-    "random_state": 1,
     "is_sparse": True,
     "block_memory": 2**12,
 }
-
-
-APPROXIMATE = ("search", "n_sampled", "random_state")
-"""These run pynndescent, which takes a minute to compile."""
 
 
 def rows_of(given: Options) -> Any:
@@ -58,41 +42,27 @@ def search_sizes(given: Options) -> Sizes:
     metric, memory = given.get("metric", "euclidean"), given["block_memory"]
     with watched() as found:
         rows = domain_rows(rows_of(given), metric=metric, block_memory=memory)
-        if given.get("search") == "approximate":
-            more = {name: given[name] for name in ("n_sampled", "random_state") if name in given}
-            near, _ = search.approximate_rows(rows, given["n_neighbors"], metric=metric, **more)
-        else:
-            near = search.nearest_rows(
-                rows, given["n_neighbors"], metric=metric, block_memory=memory, reread=True
-            )
-        tree = spanning_tree_of(rows, near)
-        made = de.execution.compute([near.lists, near.graph])
-    return found | {"lists and graph": bytes_of(made), "tree": tree.edges.nbytes}
+        near = search.nearest_rows(
+            rows, given["n_neighbors"], metric=metric, block_memory=memory, reread=True
+        )
+        made = de.execution.compute([near.lists])
+    return found | {"lists": bytes_of(made)}
 
 
 def row_sizes_of(given: Options) -> RowSizes:
     return RowSizes(N_ROWS, N_COLUMNS, N_ROWS * N_COLUMNS if given.get("is_sparse") else None, itemsize=4)
 
 
-def search_costs(given: Options) -> list[Cost]:
-    sizes, memory, n = row_sizes_of(given), given["block_memory"], given["n_neighbors"]
-    chosen = {name: given[name] for name in ("metric", "search", "n_sampled") if name in given}
-    found = search_cost(sizes, n, **{"metric": "euclidean"} | chosen, block_memory=memory, reread=True)
-    return [
-        rows_cost(sizes, 10**4, block_memory=memory),
-        found,
-        graph_cost(sizes, n, block_memory=memory),
-        tree_cost(sizes, n, found),
-    ]
+def search_costs(given: Options) -> Cost:
+    metric, memory = given.get("metric", "euclidean"), given["block_memory"]
+    return search_cost(
+        row_sizes_of(given), given["n_neighbors"], metric=metric, block_memory=memory, reread=True
+    )
 
 
-@pytest.mark.parametrize(
-    "option",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in APPROXIMATE else []) for name in SEARCH_OPTIONS],
-)
+@pytest.mark.parametrize("option", SEARCH_OPTIONS)
 def test_an_option_of_the_search_that_changes_the_arrays_changes_the_cost(option: str) -> None:
-    base = SEARCH | ({"search": "approximate"} if option in APPROXIMATE[1:] else {})
-    base |= {"metric": "cosine"} if option == "is_sparse" else {}
+    base = SEARCH | ({"metric": "cosine"} if option == "is_sparse" else {})
     check(search_sizes, search_costs, base, {option: SEARCH_OPTIONS[option]})
 
 

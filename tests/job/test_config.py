@@ -69,10 +69,6 @@ COMPARISON = (
     MINIMAL.replace("[job]", '[job]\nsystem = "comparison"')
     + '[parts]\nmetadata = "m.csv"\ncolumn = "year"\n'
 )
-NEIGHBORS = (
-    '[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n'
-    '[neighbors]\nmetric = "inner_product"\nsearch = "approximate"\n'
-)
 REFUSED = {
     MINIMAL.replace("paths", "pats"): r"unknown key corpus\.pats; did you mean paths\?",
     MINIMAL.replace("[corpus]", "[corpuss]"): r"unknown key corpuss; did you mean corpus\?",
@@ -87,7 +83,6 @@ REFUSED = {
     COMPARISON + 'path = "year"\n': "parts: path and metadata both say what the parts are: give one of them",
     COMPARISON
     + 'bins = ["1900"]\nevery = 10\n': "parts: bins and every both divide the dates: give one of them",
-    NEIGHBORS: "neighbors: inner products are searched exactly only: set search",
     '[job]\nworkspace = "w"\n[counts]\npath = "c.parquet"\n[evaluation]\nbootstrap = 9\n': (
         r"bootstrap draws documents again, and a job that starts from counts\.path has none: leave it out"
     ),

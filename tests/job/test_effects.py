@@ -40,7 +40,6 @@ IDLE = [
     ("topics", [], ["topics.graph_weight=2", "topics.n_neighbors=3"]),
     ("topics", ["topics.method='spherical_kmeans'"], ["topics.init='random'", "topics.tol=0.1"]),
     ("topics", ["topics.n_starts=1"], ["topics.choose='central'"]),
-    ("neighbors", [], ["neighbors.n_sampled=5", "neighbors.random_state=5"]),
     ("imputation", [], ["imputation.ridge=0.5", "imputation.lazy=true", "domain.names_from='a'"]),
     ("imputation", [], ["domain.max_missing=0.5", "domain.first='2001'"]),
     ("transfer", [], ["first.vectors='v.txt'", "features.drop=['a']", "evaluation.topic_share=0.3"]),
@@ -61,7 +60,6 @@ LEAST = {
     "comparison": "[corpus]\npaths = ['text']",
     "psdvec": "[corpus]\npaths = ['text']",
     "topics": "[corpus]\npaths = ['text']",
-    "neighbors": "[input]\npath = 'm.npy'",
     "imputation": "[domain]\npath = 'd.csv'\n[known]\npath = 'k.txt'",
     "transfer": "[first]\npaths = ['a.jsonl']\n[second]\npaths = ['b.jsonl']",
     "wordspaces": "[corpus]\npaths = ['text']\n[recipes.a]\nof = 'contexts'\nmethod = 'ppmi'",
@@ -187,7 +185,6 @@ WITH = {
         "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "views.a={method='ppmi'}",
     ),
     "imputation": ("known.min_count=2", "known.counts='c.csv'", "imputation.method='combined'", "domain.names='n'"),
-    "neighbors": ("neighbors.search='approximate'", "neighbors.metric='cosine'"),
     "transfer": (
         "features.path='f.csv'", "features.second='g.csv'", "alignment.propagate=false", "others.a.paths=['o.jsonl']",
     ),

@@ -67,10 +67,6 @@ def inputs_for(system: str, folder: Path) -> list[Path]:
         {"id": str(i), "english": "the sea and the wind " * 3, "german": "die See und"} for i in range(20)
     ]
     (folder / "both.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    if system == "neighbors":
-        lines = "".join(f"word{row} {row} {row % 3}\n" for row in range(20))
-        (folder / "matrix.txt").write_text(f"20 2\n{lines}")
-        return [folder / "matrix.txt"]
     if system == "imputation":
         return [folder / "table.csv", folder / "vectors.txt"]
     return [folder / ("both.jsonl" if system == "transfer" else "stories.txt")]

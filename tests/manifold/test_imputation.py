@@ -344,7 +344,6 @@ def test_min_degree_must_be_less_than_the_rows():
     [
         {"solver": "jacobi"},
         {"weights": "l1"},
-        {"neighbors": "some"},
         {"tol": 0.0},
         {"min_degree": 0},
         {"floor": -1},
@@ -369,16 +368,6 @@ def test_a_users_graph_and_its_parts_without_anchor():
         LatentSemanticImputation().fit(X, Y, graph=sp.eye_array(6))
     with pytest.raises(ValueError, match="6 x 6"):
         LatentSemanticImputation().fit(X, Y, graph=sp.eye_array(5))
-
-
-def test_approximate_neighbors_are_searched_for_the_graph(searcher):
-    X, Y = problem()
-    model = LatentSemanticImputation(min_degree=4, neighbors="approximate").fit(X, Y)
-    exact = LatentSemanticImputation(min_degree=4).fit(X, Y)
-    assert searcher == [60]
-    assert 0.5 < model.recall_ < 1 == exact.recall_
-    assert (model.graph_ != exact.graph_).nnz
-    assert np.isfinite(model.vectors_).all()
 
 
 def test_cosine_measures_directions():

@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 import distembed as de
 from distembed.neighbors import search
@@ -177,3 +178,19 @@ def test_rows_that_cannot_be_compared_are_refused():
         de.nearest_neighbors(da.from_array(X), 24)
     with pytest.raises(ValueError, match="each of 1 row has 0 others: give two rows or more"):
         de.nearest_neighbors(X[:1], 1)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(("metric", "make"), KINDS)
+def test_a_tree_is_that_of_all_distances(metric, make, cut):
+    X = points()
+    edges, lengths = de.spanning_tree(make(X), metric=metric)
+    distances = de.pairwise_distances(X, metric=metric)
+    np.testing.assert_allclose(lengths, distances[tuple(edges.T)], atol=1e-12)
+    least = minimum_spanning_tree(distances + 1e-6 * ~np.eye(N, dtype=bool))  # SciPy takes zero for no edge
+    np.testing.assert_allclose(lengths.sum(), least.sum() - 1e-6 * (N - 1), atol=1e-9)
+    again = de.spanning_tree(Source(make(X), CUTS[cut]).lazy, metric=metric)
+    assert again.edges.tobytes() == edges.tobytes()
+    assert again.lengths.tobytes() == lengths.tobytes()
+    with pytest.raises(ValueError, match="give two rows or more"):
+        de.spanning_tree(make(X[:1]), metric=metric)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import dask
 import dask.array as da
 import numpy as np
@@ -57,31 +55,6 @@ def test_neighbors_of_single_rows_equal_the_oracle(single_rows, metric, make):
     np.testing.assert_allclose(near.distances.compute(), expected, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_inner_products_equal_the_oracle_for_every_cut(cut, dtype):
-    X = points(dtype=dtype) * np.geomspace(0.1, 1e3, 24)[:, None].astype(dtype)
-    X[7] = X[3]  # equal rows
-    products = X.astype(np.float64) @ X.T.astype(np.float64)
-    near = nearest_neighbors(X, 6, metric="inner_product")
-    order = np.argsort(np.where(np.eye(24), np.inf, -near_products(X)), axis=1, kind="stable")[:, :6]
-    np.testing.assert_array_equal(near.indices.compute(), order)
-    expected = np.take_along_axis(products, order, axis=1)
-    np.testing.assert_allclose(-near.distances.compute(), expected, rtol=1e-11, atol=1e-9)
-    np.testing.assert_array_equal(
-        near.graph.blocks[0].compute().data[:6], expected_row(near.graph.blocks[0].compute(), near)
-    )
-
-
-def near_products(X):
-    """Return the products of all rows by the sum that the search orders by."""
-    return np.array([[blocks.inner_product(x, y) for y in X] for x in X])
-
-
-def expected_row(block, near):
-    order = np.argsort(near.indices[0].compute())
-    return -near.distances[0].compute()[order]
-
-
 WAYS = [{"reread": True}, {"single": True}, {"single": True, "reread": True}]
 
 
@@ -104,17 +77,13 @@ def test_ways_to_search_single_rows_give_the_same_bits(single_rows, options):
     assert_same_bits(points(9, dtype=np.float32), options)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
-def test_pairs_nearer_than_float32_tells_apart_are_measured(metric):
+def test_pairs_nearer_than_float32_tells_apart_are_measured():
     """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
     X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400)
     rows = distances.domain_rows(da.from_array(X, chunks=(400, -1)))
-    plain, single = (
-        search.nearest_rows(rows, 6, metric=metric, single=single).lists.compute() for single in (False, True)
-    )
+    plain, single = (search.nearest_rows(rows, 6, single=single).lists.compute() for single in (False, True))
     assert single.tobytes() == plain.tobytes()
-    values = near_products(X) if metric == "inner_product" else -oracle.distances(X)
-    order = np.argsort(np.where(np.eye(400), np.inf, -values), axis=1, kind="stable")[:, :6]
+    order = np.argsort(np.where(np.eye(400), np.inf, oracle.distances(X)), axis=1, kind="stable")[:, :6]
     assert (plain[:, 1] == order).mean() > 0.99  # the oracle rounds too
 
 
@@ -271,15 +240,16 @@ def tree_from(X, near, **options):
 
 
 def same_from_distances(X, k, *, metric="euclidean", block_memory=2**20):
-    """Return whether neighbors and tree come out with the same bits from kept distances; return their searches."""
+    """Compare neighbors and tree with those from kept distances, bit for bit; return the searches of the tree."""
     kept = distances.distance_rows(X, metric=metric, block_memory=block_memory).persist()
     plain, near = (nearest_neighbors(X, k, metric=metric, distances=given) for given in (None, kept))
     assert near.lists.compute().tobytes() == plain.lists.compute().tobytes()
-    tree = tree_from(X, plain)
+    searches = Kept()
+    tree = tree_from(X, plain, checkpoint=searches)
     again = tree_from(X, near, distances=distances.as_euclidean(kept, metric))
     assert again.edges.tobytes() == tree.edges.tobytes()
     assert again.lengths.tobytes() == tree.lengths.tobytes()
-    return tree.n_searched
+    return searches.made
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -289,8 +259,8 @@ def test_kept_distances_give_the_same_bits(metric, dtype):
     near_ties = 1e3 + np.random.default_rng(0).integers(0, 3, (200, 4)).astype(
         dtype
     )  # equal and cancelled distances
-    assert same_from_distances(near_ties, 2, metric=metric) > 0
-    assert same_from_distances(clusters(20, 5).astype(dtype), 2, metric=metric, block_memory=7 * 100 * 56) > 0
+    assert same_from_distances(near_ties, 2, metric=metric)
+    assert same_from_distances(clusters(20, 5).astype(dtype), 2, metric=metric, block_memory=7 * 100 * 56)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-42, 1e30, 1e45])
@@ -308,40 +278,6 @@ def test_a_block_of_distances_gives_what_its_tile_gives(X, k):
     kept = blocks.distance_rows(X, X, cosine=False)
     plain = blocks.nearest_in_tile(X, groups, X, ids, groups, X.mean(axis=0, dtype=np.float64), k=k)
     assert blocks.nearest_in_distances(X, groups, X, groups, kept, k=k).tobytes() == plain.tobytes()
-
-
-@pytest.mark.parametrize("k", [5, 24])
-def test_approximate_neighbors_say_what_they_found(searcher, k):
-    near, recall = search.approximate_rows(distances.domain_rows(points(25)), k)
-    true = nearest_neighbors(points(25), k)
-    assert searcher == [25]
-    assert recall == pytest.approx(1 - 1 / (5 * k))
-    others = np.arange(25) % 5 > 0
-    assert near.lists.compute()[others].tobytes() == true.lists.compute()[others].tobytes()
-    assert (near.indices.compute()[::5, 0] == true.indices.compute()[::5, 1]).all()
-    assert (near.indices.compute()[::5, -1] == -1).all() == (k == 24)  # a shorter list
-
-
-def test_approximate_neighbors_without_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynndescent", None)
-    with pytest.raises(ImportError, match=r"needs pynndescent: pip install 'distembed\[neighbors\]'"):
-        search.approximate_rows(distances.domain_rows(points()), 5)
-
-
-@pytest.mark.slow  # pynndescent compiles for 20 s
-def test_approximate_neighbors_of_rows_with_few_factors_are_nearly_all():
-    pytest.importorskip("pynndescent", reason="needs the optional extra `neighbors`")
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((2500, 10)) @ rng.standard_normal((10, 60)) + 0.3 * rng.standard_normal(
-        (2500, 60)
-    )
-    near, recall = search.approximate_rows(distances.domain_rows(X.astype(np.float32)), 8)
-    assert recall > 0.95
-    exact = nearest_neighbors(X.astype(np.float32), 8).indices.compute()
-    found = near.indices.compute()
-    assert np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]) == pytest.approx(
-        recall, abs=0.02
-    )
 
 
 # --------------------------------------------------------------------------- sparse rows

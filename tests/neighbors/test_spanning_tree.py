@@ -52,10 +52,11 @@ def test_tree_of_rows_that_are_all_equal():
 
 def test_tree_does_not_depend_on_the_length_of_the_lists():
     X = clusters(20, 5)
-    trees = [tree_of(X, k) for k in (1, 4, 8, 99)]
+    searches = {k: Kept() for k in (1, 4, 8, 99)}
+    trees = [tree_from(X, nearest_neighbors(X, k), checkpoint=kept) for k, kept in searches.items()]
     assert len({tree.edges.tobytes() + tree.lengths.tobytes() for tree in trees}) == 1
-    assert trees[0].n_searched > 0
-    assert trees[-1].n_searched == 0
+    assert searches[1].made
+    assert not searches[99].made
 
 
 def test_tree_searches_resume_from_their_checkpoints():

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.metrics import pairwise_distances
 
 import distembed as de
@@ -22,13 +21,10 @@ from distembed.job.stage import whole_sparse
 from distembed.neighbors.costs import RowSizes, distances_bytes, distances_cost
 from tests.commands import run, run_once, written_once
 
-ROWS = {"psdvec": "vectors", "wordspaces": "vectors", "neighbors": "vectors", "imputation": "domain"}
+ROWS = {"psdvec": "vectors", "wordspaces": "vectors", "imputation": "domain"}
 """The rows between which a system keeps distances."""
 
-SETTINGS = {
-    "wordspaces": ("wordspaces.spaces=['lsa']",),
-    "neighbors": ("neighbors.metric=cosine", "neighbors.spanning_tree=false"),
-}
+SETTINGS = {"wordspaces": ("wordspaces.spaces=['lsa']",)}
 
 Finished = tuple[Path, Path, tuple[str, ...]]
 
@@ -101,7 +97,7 @@ def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(
     kept: tuple[str, Finished], tmp_path: Path
 ) -> None:
     system, (job, folder, settings) = kept
-    is_counted = system in ("imputation", "neighbors")
+    is_counted = system == "imputation"
     n_bytes = distances_bytes(len(de.read_distances(folder).names))
     disk = n_bytes - 1 if is_counted else n_bytes // 2
     whole = (job, "--workspace", tmp_path / "w", *words(settings), "--set", f"matrices.disk={disk}")
@@ -110,10 +106,7 @@ def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(
     if is_counted:
         assert planned.exit_code == done.exit_code == 1
         begun = tmp_path / "w" / "manifest"  # a run of imputation reads its tables before it plans
-        assert not begun.exists() or (system, [*de.Workspace.open(tmp_path / "w").stages()]) == (
-            "imputation",
-            ["join"],
-        )
+        assert not begun.exists() or [*de.Workspace.open(tmp_path / "w").stages()] == ["join"]
     else:  # the rows are counted with the vocabulary
         assert (planned.exit_code, done.exit_code) == (0, 1)
         assert "an estimate" in planned.output
@@ -178,11 +171,6 @@ REFUSED = {
         "wordspaces.vectors=''",
         "needs wordspaces.vectors, the space whose words are compared",
     ),
-    "neighbors": (
-        "matrices.keep=['distances']",
-        "neighbors.metric=inner_product",
-        "needs a distance: set neighbors.metric",
-    ),
     "transfer": ("matrices.keep=['distances']", "pairs.share=0.1", "unknown key matrices"),
     "topics": ("matrices.keep=['distances']", "topics.n_iter=5", "'distances' is not allowed"),
 }
@@ -191,30 +179,8 @@ REFUSED = {
 @pytest.mark.parametrize("system", REFUSED)
 def test_what_cannot_be_kept_is_refused(tmp_path: Path, system: str) -> None:
     import_module(f"tests.small_jobs.{system}").write(tmp_path)
-    text = (
-        (tmp_path / "job.toml")
-        .read_text()
-        .replace('vectors = "lsa"\n', "")
-        .replace("spanning_tree = true", "")
-    )
-    (tmp_path / "job.toml").write_text(text)
+    text = (tmp_path / "job.toml").read_text()
+    (tmp_path / "job.toml").write_text(text.replace('vectors = "lsa"\n', ""))
     *settings, sentence = REFUSED[system]
     with pytest.raises(JobError, match=sentence):
         load_job(tmp_path / "job.toml", settings=tuple(one for one in settings if not one.endswith("=''")))
-
-
-def test_distances_of_sparse_rows_are_refused(tmp_path: Path) -> None:
-    sp.save_npz(
-        tmp_path / "x.npz", sp.random_array((30, 9), density=0.9, rng=np.random.default_rng(0)).tocsr()
-    )
-    section = {"path": str(tmp_path / "x.npz")}
-    job = {
-        "job": {"system": "neighbors"},
-        "input": section,
-        "neighbors": {"n_neighbors": 2, "metric": "cosine"},
-    }
-    keep = {"matrices": {"keep": ["distances"]}}
-    with pytest.raises(ValueError, match=r"is sparse, and the distances of dense rows only are kept"):
-        de.run_job({**job, **keep}, workspace=tmp_path / "w")
-    dense = {**job, **keep, "input": {**section, "dense": True}}
-    assert "distances" in de.run_job(dense, workspace=tmp_path / "w").ran

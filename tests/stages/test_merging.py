@@ -13,7 +13,9 @@ from distembed.stages.withdrawing import withdraw
 from distembed.storage import Workspace
 from tests.growing_corpus import LAST, count, digests, texts, write_file, write_job
 
-NO_CORPUS = '[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n'
+NO_CORPUS = (
+    '[job]\nsystem = "imputation"\nworkspace = "w"\n[domain]\npath = "d.csv"\n[known]\npath = "k.txt"\n'
+)
 TOPICS = '[job]\nsystem = "topics"\nworkspace = "w"\n[corpus]\npaths = ["text"]\n'
 NAMES = ("one", "two", "three")
 

@@ -207,7 +207,9 @@ def test_what_cannot_be_withdrawn_is_told_in_a_sentence(tmp_path):
     (copy / "manifest" / "vocabulary.json").unlink()
     with pytest.raises(JobError, match="copy has read no corpus yet: there is nothing to withdraw from it"):
         withdraw(str(copy), documents=["a-1"])
-    (copy / "job.toml").write_text('[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n')
+    (copy / "job.toml").write_text(
+        '[job]\nsystem = "imputation"\nworkspace = "w"\n[domain]\npath = "d.csv"\n[known]\npath = "k.txt"\n'
+    )
     with pytest.raises(JobError, match="copy is of a job that reads no corpus: there is nothing to withdraw"):
         withdraw(str(copy), documents=["a-1"])
     withdraw(w, documents=["a-1"], files=["b.jsonl"])

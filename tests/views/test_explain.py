@@ -147,11 +147,11 @@ def test_half_of_a_mixture_is_reached_by_its_largest_shares(shares: list[float],
 
 def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(
-        '[job]\nsystem = "neighbors"\nworkspace = "w"\n[input]\npath = "x.npy"\n'
+        '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["x.txt"]\n'
     )
     job = open_job(str(tmp_path / "job.toml"))
     with pytest.raises(
-        ValueError, match="neighbors are not explained: explain takes psdvec, topics and imputation"
+        ValueError, match="comparison is not explained: explain takes psdvec, topics and imputation"
     ):
         explain_job(job, Asked(("a",), 1, 1))
     with pytest.raises(

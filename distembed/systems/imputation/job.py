@@ -20,7 +20,6 @@ from distembed.job.model import (
 from distembed.manifold.imputation import LatentSemanticImputation, Method, Solver
 from distembed.manifold.imputation_choice import Kernel, candidates_of
 from distembed.neighbors.distances import Metric
-from distembed.neighbors.search import Search
 from distembed.stages.kept_matrices import MatricesSection
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 
@@ -43,7 +42,6 @@ class ImputationSection(Section):
     solver: Solver = OPTION
     tol: float = OPTION
     metric: Metric = OPTION
-    neighbors: Search = OPTION
     method: Method = OPTION
     ridge: float | None = OPTION
     kernel: Kernel = OPTION

@@ -179,7 +179,7 @@ def _store_rows(ctx: Context, output: ArrayOutput, matrix: Any, block_memory: in
     ctx.store(output, da.from_array(matrix, chunks=(chunk, -1)))
 
 
-GRAPH_OPTIONS = {"min_degree", "metric", "neighbors"}
+GRAPH_OPTIONS = {"min_degree", "metric"}
 WEIGHT_OPTIONS = {"weights", "floor", "metric"}
 SOLVE_OPTIONS = {"solver", "tol", "max_iter", "lazy"}
 
@@ -195,8 +195,7 @@ KEPT_DISTANCES = KeptRows(
 
 def has_distances(job: ImputationJob) -> bool:
     """Return whether a job has the stage of the distances: it keeps them, or where they fit `distance_disk`."""
-    where_they_fit = job.resources.distance_disk is not None and job.imputation.neighbors == "exact"
-    return "distances" in job.matrices.keep or where_they_fit
+    return "distances" in job.matrices.keep or job.resources.distance_disk is not None
 
 
 def keeps_distances(job: ImputationJob, n_names: int) -> bool:
@@ -241,19 +240,19 @@ def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
 
 def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of the quadratic stage: distances made by tiles, or read where they are kept."""
-    reads = job.imputation.neighbors == "exact" and keeps_distances(job, sizes.domain.n_rows)
+    reads = keeps_distances(job, sizes.domain.n_rows)
     return graph_cost(estimator_of(job), sizes.domain, reads_distances=reads)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
     domain = outputs.DOMAIN.read(ctx.workspace)
-    reads = ctx.job.imputation.neighbors == "exact" and keeps_distances(ctx.job, domain.shape[0])
+    reads = keeps_distances(ctx.job, domain.shape[0])
     distances = DISTANCES.read(ctx.workspace) if reads else None
     model = imputation_of(ctx).fit_graph(domain, distances=distances)
     graph: sp.csr_array = model.graph_
     _store_sparse(ctx, outputs.GRAPH, graph)
-    return {"n_edges": int(graph.nnz), "recall": model.recall_}
+    return {"n_edges": int(graph.nnz)}
 
 
 def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:

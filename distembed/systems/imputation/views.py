@@ -127,11 +127,9 @@ def _convergence(workspace: Workspace) -> str:
     facts = workspace.stages()["vectors"].facts
     if facts["method"] == "linear_map":
         return "No system of equations was solved."
-    recall = workspace.stages()["graph"].facts["recall"]
     end = "converged" if facts["converged"] else "did NOT converge: raise imputation.max_iter"
-    found = "" if recall == 1.0 else f" The neighbor lists hold {recall:.1%} of the true neighbors."
     steps = plural(facts["n_iter"], "step")
-    return f"The solution {end} in {steps}, relative residual {facts['residual']:.1e}.{found}"
+    return f"The solution {end} in {steps}, relative residual {facts['residual']:.1e}."
 
 
 def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
@@ -230,7 +228,6 @@ def _convergence_section(workspace: Workspace) -> report.Section:
         "relative residual": facts["residual"],
         "converged": "yes" if facts["converged"] else "no",
         "worst optimality of a row's weights": worst,
-        "recall of the neighbor lists": workspace.stages()["graph"].facts["recall"],
     }
     return report.table("Convergence", [row], caption=_convergence(workspace))
 

@@ -1,1 +1,0 @@
-"""The graph of the nearest neighbors of the rows of any matrix."""
