@@ -72,11 +72,10 @@ def test_nearest_in_tile_has_the_same_bits_for_any_cut():
     assert whole.tobytes() == lists_of(X, 7, cut=[256], offset=0.5).tobytes()
 
 
-@pytest.mark.parametrize("inner", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @settings(deadline=None, max_examples=20)
 @given(data=st.data())
-def test_nearest_in_both_are_those_of_the_two_tiles(dtype, inner, data):
+def test_nearest_in_both_are_those_of_the_two_tiles(dtype, data):
     X = data.draw(rows_of(dtype))
     cut, k = data.draw(st.integers(0, len(X))), data.draw(st.integers(1, 4))
     groups = data.draw(hnp.arrays(np.int64, len(X), elements=st.integers(0, len(X))))
@@ -85,10 +84,10 @@ def test_nearest_in_both_are_those_of_the_two_tiles(dtype, inner, data):
         (part, ids[side], groups[side]) for side, part in ((np.s_[:cut], X[:cut]), (np.s_[cut:], X[cut:]))
     )
     limits = [np.full(len(rows[0]), np.inf) for rows in (one, other)]
-    options = {"center": center, "k": k, "inner": inner, "limits": limits[0], "column_limits": limits[1]}
+    options = {"center": center, "k": k, "limits": limits[0], "column_limits": limits[1]}
     found = blocks.nearest_in_both(*one, *other, **options)
     for lists, rows, columns in ((found[0], one, other), (found[1], other, one)):
-        alone = blocks.nearest_in_tile(rows[0], rows[2], *columns, center, k=k, inner=inner)
+        alone = blocks.nearest_in_tile(rows[0], rows[2], *columns, center, k=k)
         assert lists.tobytes() == alone.tobytes()
 
 
