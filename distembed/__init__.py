@@ -7,7 +7,7 @@ The data path, and the module of each step::
     -> vocabulary  corpus.vocabulary     build_vocabulary, Vocabulary
     -> counts      counting              count_cooccurrences, count_document_terms
     -> association weighting             pmi, ppmi, smoothed_pmi, tf_idf, log_entropy; read_pmi of a workspace
-    -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
+    -> vectors     factorization         PSDVec, LSA, NMF, SemanticNMF, SphericalKMeans
     -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding

@@ -15,7 +15,6 @@ from .factorization.clustering import SphericalKMeans as SphericalKMeans
 from .factorization.joined_vectors import join_vectors as join_vectors
 from .factorization.lsa import LSA as LSA
 from .factorization.nmf import NMF as NMF
-from .factorization.nmf import OrthogonalNMF as OrthogonalNMF
 from .factorization.nmf import SemanticNMF as SemanticNMF
 from .factorization.psdvec import PSDVec as PSDVec
 from .factorization.subwords import SubwordMap as SubwordMap

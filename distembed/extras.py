@@ -18,10 +18,10 @@ def check_installed(user: str, extra: str, *packages: str) -> None:
     Examples
     --------
     >>> from distembed.extras import check_installed
-    >>> check_installed("online LDA", "lda", "no_such_package")
+    >>> check_installed("a workbook", "excel", "no_such_package")
     Traceback (most recent call last):
         ...
-    ImportError: online LDA needs no_such_package: pip install 'distembed[lda]'
+    ImportError: a workbook needs no_such_package: pip install 'distembed[excel]'
     """
     missing = [package for package in packages if find_spec(package) is None]
     if missing:

@@ -161,7 +161,7 @@ WORK = {
     "PSDVec of later words": lambda: later_words(TABLE),
     "NMF": lambda: de.NMF(K, n_iter=3).fit_transform(TABLE),
     "SemanticNMF": lambda: de.SemanticNMF(K, n_iter=3).fit(TABLE, np.log1p(COUNTS + COUNTS.T)),
-    "OrthogonalNMF": lambda: de.OrthogonalNMF(K, n_iter=3).fit_transform(TABLE),
+    "orthogonal NMF": lambda: de.NMF(K, solver="orthogonal", n_iter=3, tol=0).fit_transform(TABLE),
     "consensus of NMF": lambda: de.NMF(K, n_iter=3, n_init=3).fit(TABLE),
     "SphericalKMeans": lambda: de.SphericalKMeans(K, n_iter=3).fit(TABLE).transform(TABLE),
     "LocalityPreservingProjection": lambda: de.LocalityPreservingProjection(K, n_neighbors=10).fit_transform(

@@ -107,7 +107,7 @@ MODELS = {
     "LSA": of_rows(de.LSA(RANK, n_passes=2)),
     "NMF": of_rows(de.NMF(RANK, n_iter=2, tol=0)),
     "NMF.predict": of_rows(de.NMF(RANK, n_iter=2, tol=0), "predict"),
-    "OrthogonalNMF": of_rows(de.OrthogonalNMF(RANK, n_iter=2)),
+    "orthogonal NMF": of_rows(de.NMF(RANK, solver="orthogonal", n_iter=2, tol=0)),
     "SemanticNMF": of_rows(de.SemanticNMF(RANK, n_iter=2)),
     "SemanticNMF.predict": of_rows(de.SemanticNMF(RANK, n_iter=2), "predict"),
     "SphericalKMeans": of_rows(de.SphericalKMeans(RANK, n_iter=2)),

@@ -9,10 +9,12 @@ a group is its mean direction in place of its median (docs/papers/semantic_nmf.m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,10 +32,7 @@ class Agreement(NamedTuple):
 
 
 def label_agreement(labels: Ints) -> Agreement:
-    """Return how far the labels of each two starts agree.
-
-    Equivalent: `sklearn.metrics.normalized_mutual_info_score` and `adjusted_rand_score` of every pair, over
-    the documents that have a label in both.
+    """Return how far the labels of each two starts agree, over the documents that have a label in both.
 
     Parameters
     ----------
@@ -42,57 +41,18 @@ def label_agreement(labels: Ints) -> Agreement:
     """
     n_starts = len(labels)
     nmi, ari = np.ones((n_starts, n_starts)), np.ones((n_starts, n_starts))
-    for one in range(n_starts):
-        for other in range(one):
-            table = _contingency(labels[one], labels[other])
-            nmi[one, other] = nmi[other, one] = _mutual_information(table)
-            ari[one, other] = ari[other, one] = _rand_index(table)
+    for one, other in combinations(range(n_starts), 2):
+        both = (labels[one] >= 0) & (labels[other] >= 0)
+        pair = labels[one][both], labels[other][both]
+        nmi[one, other] = nmi[other, one] = normalized_mutual_info_score(*pair)
+        ari[one, other] = ari[other, one] = adjusted_rand_score(*pair)
     return Agreement(nmi, ari)
-
-
-def _contingency(one: Ints, other: Ints) -> Floats:
-    both = (one >= 0) & (other >= 0)
-    width = int(other.max(initial=0)) + 1
-    height = int(one.max(initial=0)) + 1
-    counts = np.bincount(one[both] * width + other[both], minlength=height * width)
-    return counts.reshape(height, width).astype(np.float64)
-
-
-def _entropy(counts: Floats) -> float:
-    shares = counts[counts > 0] / counts.sum()
-    return float(-(shares * np.log(shares)).sum())
-
-
-def _mutual_information(table: Floats) -> float:
-    """Return the mutual information over the mean of the two entropies; 1 where neither divides the documents."""
-    if not table.sum():
-        return 1.0
-    rows, columns = _entropy(table.sum(axis=1)), _entropy(table.sum(axis=0))
-    mean = (rows + columns) / 2
-    return 1.0 if mean == 0 else (rows + columns - _entropy(table.ravel())) / mean
-
-
-def _rand_index(table: Floats) -> float:
-    together, rows, columns = (
-        (counts * (counts - 1)).sum() / 2 for counts in (table, table.sum(axis=1), table.sum(axis=0))
-    )
-    every = table.sum() * (table.sum() - 1) / 2
-    chance = rows * columns / every if every else 0.0
-    possible = (rows + columns) / 2 - chance
-    return 1.0 if possible == 0 else float((together - chance) / possible)
 
 
 def mean_agreement(table: Floats) -> Floats:
     """Return the mean agreement of each start with the others, (starts,); 1 for a start that is alone."""
     n_starts = len(table)
     return (table.sum(axis=1) - 1) / (n_starts - 1) if n_starts > 1 else np.ones(1)
-
-
-def central_start(nmi: Floats, losses: Floats) -> int:
-    """Return the start that is most like the others; among equals the one of the smallest loss."""
-    means = mean_agreement(nmi)
-    equal = means >= means.max() - 1e-9
-    return int(np.argmin(np.where(equal, losses, np.inf)))
 
 
 class TopicGroups(NamedTuple):
@@ -164,28 +124,6 @@ def mixing_of(gram: Floats, groups: TopicGroups) -> Floats:
     return np.divide(members, lengths, out=np.zeros_like(members), where=lengths > 0)
 
 
-def silhouettes(cosines: Floats, labels: Ints) -> Floats:
-    """Return the silhouette of each topic by the distance 1 - cosine (Rousseeuw 1987), (topics,).
-
-    Equivalent: `sklearn.metrics.silhouette_samples` with `metric="cosine"`; 0 for a topic alone in its group, and
-    throughout where there is one group.
-    """
-    members = np.eye(int(labels.max()) + 1)[labels]
-    sizes = members.sum(axis=0)
-    filled = sizes > 0
-    sums = (1 - cosines) @ members
-    rows = np.arange(len(labels))
-    own_size = sizes[labels]
-    inside = np.divide(sums[rows, labels], own_size - 1, out=np.zeros(len(labels)), where=own_size > 1)
-    means = np.divide(sums, sizes, out=np.full_like(sums, np.inf), where=filled)
-    means[rows, labels] = np.inf
-    outside = means.min(axis=1)
-    largest = np.maximum(inside, outside)
-    gap = np.where(np.isfinite(outside), outside, 0) - inside
-    known = (own_size > 1) & np.isfinite(outside) & (largest > 0)
-    return np.divide(gap, largest, out=np.zeros(len(labels)), where=known)
-
-
 STABLE = 0.8
 """The silhouette from which a group of topics is called stable.
 
@@ -203,10 +141,17 @@ class GroupStability(NamedTuple):
 
 
 def group_stability(cosines: Floats, n_groups: int) -> GroupStability:
-    """Return how well the topics of several starts, `n_groups` of each, fall into groups."""
+    """Return how well the topics of several starts, `n_groups` of each, fall into groups, by the distance 1 - cosine.
+
+    A silhouette (Rousseeuw 1987) is 0 where there is one group, or each topic is a group.
+    """
     labels = group_topics(cosines, n_groups).labels
-    sizes = np.bincount(labels, minlength=n_groups)
-    sums = np.bincount(labels, silhouettes(cosines, labels), minlength=n_groups)
+    sizes, silhouettes = np.bincount(labels, minlength=n_groups), np.zeros(len(labels))
+    if 1 < np.count_nonzero(sizes) < len(labels):
+        distances = 1 - cosines
+        np.fill_diagonal(distances, 0)
+        silhouettes = silhouette_samples(distances, labels, metric="precomputed")
+    sums = np.bincount(labels, silhouettes, minlength=n_groups)
     means = np.divide(sums, sizes, out=np.full(n_groups, -1.0), where=sizes > 0)
     return GroupStability(float(means.min()), float(means.mean()))
 

@@ -9,16 +9,9 @@ from distembed.costs import PAIR_BYTES, Cost
 from distembed.execution import persist
 from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.document_factors import DocumentFactorization
-from distembed.factorization.lda import BATCH_DOCUMENTS
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import REGISTER_RANK
-from distembed.factorization.nmf_rounds import (
-    KMEANS_ROUNDS,
-    NNDSVD_OVERSAMPLING,
-    NNDSVD_PASSES,
-    ROUNDS_PER_CHECKPOINT,
-    SEEDING_SAMPLE,
-)
+from distembed.factorization.nmf_rounds import KMEANS_ROUNDS, ROUNDS_PER_CHECKPOINT, SEEDING_SAMPLE
 from distembed.factorization.row_lifts import FAN_IN
 
 Shape = tuple[int, int]
@@ -37,10 +30,8 @@ POOLED_BYTES = 16
 POOLED_COPIES = 5
 """Matrices of the size of the cosines of the topics of all starts."""
 
-LDA_COPIES = 8
-"""Copies of the weights of words in topics that a step of online LDA holds."""
-LDA_DOCUMENT_BYTES = 26_000
-"""Bytes of a document of a step of online LDA, as a list of numbers and counts of words: 50 MB for a batch."""
+LDA_COPIES = 12
+"""Copies of the weights of words in topics, four bytes each, that a step of online LDA holds."""
 
 
 def nmf_cost(
@@ -58,7 +49,7 @@ def nmf_cost(
 
     Parameters
     ----------
-    model : NMF, OrthogonalNMF or SemanticNMF
+    model : NMF or SemanticNMF
         Its checkpoint stores what it is given, unless it is `persist`.
     shape, nnz : (int, int), int
         The documents and the words of X, and its stored values.
@@ -75,7 +66,8 @@ def nmf_cost(
     is_stored = model.checkpoint is not persist
     documents, words = itemsize * n * k, 8 * d * k
     state = documents + 2 * words + 8 * k**2
-    rounds = model.n_init * (model.n_iter + _start_rounds(model.init))
+    from_kmeans = model.init == "spherical_kmeans"
+    rounds = model.n_init * (model.n_iter + (KMEANS_ROUNDS if from_kmeans else 1))
     in_round = (7 if n_edges else 4) * n_blocks + 2 * n_word_blocks + 6
     matrices = PAIR_BYTES * (nnz + n_associated + GRAPH_PASSES * n_edges)
     has_consensus = model.n_init > 1 and model.choose == "consensus"
@@ -92,7 +84,7 @@ def nmf_cost(
     in_start = state * (1 + -(-model.n_iter // ROUNDS_PER_CHECKPOINT)) + 8 * (1 + model.n_iter)
     kept = model.n_init * in_start + (documents if has_consensus else 0) if is_stored else 0
     result = (itemsize * n + 4 * d) * k + (8 * k**2 if isinstance(model, SemanticNMF) else 0)
-    starting = _start_bytes(model, shape, nnz)
+    starting = _seeding_bytes(shape, nnz, k, SEEDING_SAMPLE) if from_kmeans else 0
     return Cost(
         1 if n_blocks == n_word_blocks == 1 else in_round * rounds,
         rounds * matrices,
@@ -127,19 +119,6 @@ def _held_states(model: DocumentFactorization, *, is_stored: bool) -> int:
     if model.n_init == 1 or is_stored:
         return 2
     return 2 + (1 if model.choose == "objective" else model.n_init)
-
-
-def _start_rounds(init: str) -> int:
-    return {"spherical_kmeans": KMEANS_ROUNDS, "random": 1, "nndsvd": NNDSVD_PASSES + 2}[init]
-
-
-def _start_bytes(model: DocumentFactorization, shape: Shape, nnz: int) -> int:
-    """Return the bytes in memory, beside a task and the factors, while the factors start."""
-    if model.init == "spherical_kmeans":
-        return _seeding_bytes(shape, nnz, model.n_components, SEEDING_SAMPLE)
-    if model.init == "nndsvd":  # the basis, its image, and what a decomposition of it copies
-        return 6 * 8 * shape[1] * min(model.n_components + NNDSVD_OVERSAMPLING, *shape)
-    return 0
 
 
 def kmeans_cost(
@@ -227,13 +206,12 @@ def lda_cost(
     n, d = shape
     topics, counts = 4 * n_topics * d, PAIR_BYTES * nnz
     of_block = _block_bytes(counts, n_blocks, block_memory)
-    batch = min(BATCH_DOCUMENTS, n) * (LDA_DOCUMENT_BYTES + 3 * 4 * n_topics)
     shares = 4 * n * n_topics
     return Cost(
         (n_passes + 1) * n_blocks,
         (n_passes + 1) * counts,
         n_passes * topics + shares + topics,
-        BLOCK_COPIES * of_block + batch + 3 * -(-shares // n_blocks),
+        BLOCK_COPIES * of_block + 6 * -(-shares // n_blocks),
         LDA_COPIES * topics,
         n_passes + 1,
         together=n_blocks,

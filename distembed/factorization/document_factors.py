@@ -16,7 +16,6 @@ from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import DocumentClusterer, Facts, check_clusters, check_nonnegative
 from distembed.factorization.consensus import consensus_words
-from distembed.factorization.consensus_blocks import central_start, label_agreement
 from distembed.factorization.nmf_rounds import (
     Choose,
     Factors,
@@ -53,13 +52,9 @@ def _choose_start(
     if choose == "objective":  # one start after the other: only the best so far is held
         return min(ends, key=lambda end: end.objective[-1])
     every = list(ends)
-    if choose == "consensus":
-        words = [end.factors.words for end in every]
-        found = consensus_fit(words, refit, converged=all(end.converged for end in every))
-        return found._replace(n_iter=max(end.n_iter for end in every))
-    labels = [compute(_labels(end.factors.documents, column_norms(end.factors.documents))) for end in every]
-    agreement = label_agreement(np.stack([one.ravel() for one in labels]))
-    return every[central_start(agreement.nmi, np.array([end.objective[-1] for end in every]))]
+    words = [end.factors.words for end in every]
+    found = consensus_fit(words, refit, converged=all(end.converged for end in every))
+    return found._replace(n_iter=max(end.n_iter for end in every))
 
 
 def consensus_fit(
@@ -71,7 +66,7 @@ def consensus_fit(
 
 
 class DocumentFactorization(DocumentClusterer):
-    """Base of the three estimators: choice among starts, labels, new documents, top words."""
+    """Base of both estimators: choice among starts, labels, new documents, top words."""
 
     _method: ClassVar[str]
     graph_weight: float = 0.0  # an option of `NMF` and `SemanticNMF`
@@ -333,8 +328,8 @@ class DocumentFactorization(DocumentClusterer):
         workspace : distembed.Workspace
             Opened. The job has this method as `topics.method` or among `topics.compare_with`.
         method : str, optional
-            The name of the method in the job: "graph_nmf" or "graph_semantic_nmf" for `NMF` or `SemanticNMF` with a
-            graph; by default that without one.
+            The name of the method in the job: "orthogonal_nmf" for `NMF` with that solver; by default "nmf" for `NMF`,
+            and "semantic_nmf" for `SemanticNMF`.
 
         Raises
         ------
@@ -361,6 +356,8 @@ class DocumentFactorization(DocumentClusterer):
         stored = read_topics(workspace, method or cls._method)
         n_words, n_topics = stored["word_factors_"].shape
         model = cls(n_topics)
+        if method == "orthogonal_nmf":
+            model.set_params(solver="orthogonal")
         model.n_features_in_ = n_words
         for name, value in stored.items():
             setattr(model, name, value)

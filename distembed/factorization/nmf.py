@@ -7,8 +7,8 @@ documents: Cai, He, Han & Huang, "Graph regularized nonnegative matrix factoriza
 Orthogonal NMF: Yoo & Choi, "Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel
 manifolds", IDEAL 2008.
 
-What the three share is in `document_factors`, their starts and rounds are in `nmf_rounds`, and the mathematics of a
-block in `nmf_blocks`.
+What both estimators share is in `document_factors`, their starts and rounds are in `nmf_rounds`, and the mathematics
+of a block in `nmf_blocks`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from distembed.factorization.row_lifts import Array
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, InMemory, MatrixLike
 
-Solver = Literal["hals", "multiplicative"]
+Solver = Literal["hals", "multiplicative", "orthogonal"]
 """The updates of `NMF`."""
 
 
@@ -62,13 +62,15 @@ class NMF(DocumentFactorization):
     ----------
     n_components : int
         The rank k.
-    solver : {"hals", "multiplicative"}
+    solver : {"hals", "multiplicative", "orthogonal"}
         Hierarchical alternating least squares reaches the same objective in several times fewer rounds;
-        the multiplicative updates are Lee & Seung's. Those with a graph are multiplicative always.
+        the multiplicative updates are Lee & Seung's. Those with a graph are multiplicative always. "orthogonal" drives
+        the document factors to ZᵀZ = I by Yoo & Choi's multiplicative updates on the Stiefel manifold: in the limit
+        only, and the objective may rise in a round.
     graph_weight : float
         λ, where `fit` is given a graph; 100 in the paper (docs/papers/semantic_nmf.md compares).
-    init : {"spherical_kmeans", "random", "nndsvd"}
-        Where the factors start: at spherical k-means, at random, or at singular vectors.
+    init : {"spherical_kmeans", "random"}
+        Where the factors start: at spherical k-means, or at random.
     n_iter : int
         Largest number of rounds.
     tol : float
@@ -76,10 +78,9 @@ class NMF(DocumentFactorization):
         at most this share of the length of X; 0 runs all rounds.
     n_init : int
         The number of starts.
-    choose : {"consensus", "central", "objective"}
+    choose : {"consensus", "objective"}
         What is kept of several starts, without labels: the mean of the topics that they have in common, with the
-        document factors solved for it; the start whose labels are most like those of the others; or the start of the
-        smallest objective.
+        document factors solved for it; or the start of the smallest objective.
     random_state : int, None, Generator or RandomState
         The seed of the starts.
     checkpoint : Checkpoint
@@ -108,6 +109,8 @@ class NMF(DocumentFactorization):
     Lee & Seung, Algorithms for non-negative matrix factorization, NIPS 2001: theorem 1 has the multiplicative updates.
     Cichocki & Phan 2009: hierarchical alternating least squares.
     Cai, He, Han & Huang, Graph regularized nonnegative matrix factorization for data representation, TPAMI 2011.
+    Yoo & Choi, Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel manifolds, IDEAL 2008,
+    equation 18.
 
     Examples
     --------
@@ -174,7 +177,8 @@ class NMF(DocumentFactorization):
         ------
         ValueError
             If X or the graph holds negative or NaN values, X no value or fewer documents than components, if the graph
-            is of other documents or not symmetric, or if an option is not one of its names.
+            is of other documents or not symmetric, or given to the solver "orthogonal", or if an option is not one of
+            its names.
 
         Examples
         --------
@@ -198,117 +202,14 @@ class NMF(DocumentFactorization):
         ([1, 1, 0, 0], [1, 1, 0, 1])
         """
         check_options(self)
-        self._fit_documents(X, plain_start, partial(nmf_round, self.solver), graph)
-        return self
-
-
-class OrthogonalNMF(DocumentFactorization):
-    """Factorize documents × words with document factors driven to orthonormal columns.
-
-    Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, ZᵀZ = I by Yoo & Choi's multiplicative updates on the
-    Stiefel manifold.  The constraint is met in the limit only, and the objective may rise in a round.
-
-    Parameters
-    ----------
-    n_components : int
-        The rank k.
-    init : {"spherical_kmeans", "random", "nndsvd"}
-        Where the factors start: at spherical k-means, at random, or at singular vectors.
-    n_iter : int
-        The largest number of rounds.
-    tol : float
-        Stop when ten rounds gain less than this share of the objective, or when the length of what is left over is
-        at most this share of the length of X; 0 runs all rounds.
-    n_init : int
-        The number of starts.
-    choose : {"consensus", "central", "objective"}
-        What is kept of several starts, without labels: the mean of the topics that they have in common, with the
-        document factors solved for it; the start whose labels are most like those of the others; or the start of the
-        smallest objective.
-    random_state : int, None, Generator or RandomState
-        The seed of the starts.
-    checkpoint : Checkpoint
-        Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
-
-    Attributes
-    ----------
-    document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
-    word_factors_ : float64 array (d, k)
-    objective_ : float64 array, one value per round; of a consensus one value
-    labels_ : int64 array (n,)
-        Largest document factor once columns have unit norm; -1 for a document without words.
-    document_norms_ : float64 array (k,)
-        The lengths of the columns of the document factors, which `labels_` are judged by.
-    word_shares_ : float64 array (d,)
-        The share of the documents that hold each word, which `top_words` may weigh words by.
-    n_iter_ : int
-        The rounds that were done; of a consensus the most of a start, and 0 of starts made elsewhere.
-    converged_ : bool
-        Whether `tol` was met.
-    n_unused_words_, n_empty_documents_ : int
-        The words that no component has, and the documents without a word.
-
-    References
-    ----------
-    Yoo & Choi, Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel manifolds, IDEAL 2008,
-    equation 18.
-
-    Examples
-    --------
-    >>> import distembed as de
-    >>> import numpy as np
-    >>> words = ["cat", "dog", "tax", "vote"]
-    >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-    >>> model = de.OrthogonalNMF(n_components=2).fit(X)
-    >>> sorted(model.top_words(2, words))
-    [['cat', 'dog'], ['tax', 'vote']]
-    >>> print((model.document_factors_.T @ model.document_factors_).round(1))  # orthogonal columns
-    [[3.2 0. ]
-     [0.  3.2]]
-    """
-
-    _method = "orthogonal_nmf"
-
-    _expected_failed_checks: ClassVar[dict[str, str]] = (
-        DocumentFactorization._expected_failed_checks
-        | dict.fromkeys(
-            ("check_transformer_general", "check_transformer_data_not_an_array"),
-            "document factors of the fit are driven to orthonormal columns, those of `transform` cannot be",
-        )
-    )
-
-    def fit(self, X: MatrixLike, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
-        """Learn the factors of X, documents × words.
-
-        Parameters
-        ----------
-        X : array (n, d), non-negative
-            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
-        y : None
-            It is ignored, and stands here for scikit-learn's pipelines.
-
-        Returns
-        -------
-        OrthogonalNMF
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            As `NMF.fit`.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> labels = de.OrthogonalNMF(n_components=2).fit(X).labels_.tolist()
-        >>> labels[0] == labels[1] != labels[2] == labels[3]
-        True
-        """
-        check_options(self)
-        self._fit_documents(X, orthogonal_start, orthogonal_round)
+        if self.solver != "orthogonal":
+            self._fit_documents(X, plain_start, partial(nmf_round, self.solver), graph)
+        elif graph is None:
+            self._fit_documents(X, orthogonal_start, orthogonal_round)
+        else:
+            raise ValueError(
+                'solver "orthogonal" takes no graph: choose another solver, or leave the graph out'
+            )
         return self
 
 
@@ -330,8 +231,8 @@ class SemanticNMF(DocumentFactorization):
         λ, the weight of the second term.
     graph_weight : float
         The weight of the term of a graph, where `fit` is given one; the λ of `NMF`.
-    init : {"spherical_kmeans", "random", "nndsvd"}
-        Where the factors start: at spherical k-means, at random, or at singular vectors.
+    init : {"spherical_kmeans", "random"}
+        Where the factors start: at spherical k-means, or at random.
     n_iter : int
         Rounds; 100 in the paper.
     tol : float
@@ -339,10 +240,9 @@ class SemanticNMF(DocumentFactorization):
         at most this share of the length of X; 0 runs all rounds.
     n_init : int
         The number of starts.
-    choose : {"consensus", "central", "objective"}
+    choose : {"consensus", "objective"}
         What is kept of several starts, without labels: the mean of the topics that they have in common, with the
-        document factors solved for it; the start whose labels are most like those of the others; or the start of the
-        smallest objective.
+        document factors solved for it; or the start of the smallest objective.
     random_state : int, None, Generator or RandomState
         The seed of the starts.
     checkpoint : Checkpoint

@@ -418,15 +418,3 @@ def draw_seeds(X: csr_array, n_seeds: int, random: np.random.Generator) -> NDArr
         gap = 1.0 - cosine.astype(np.float64)
         distance = np.minimum(distance, np.where(gap > 1e-6, gap, 0.0))
     return seeds
-
-
-def sign_parts(X: csr_array, V: Floats) -> Floats:
-    """Return (2, k): squared norms of the positive and of the negative parts of the columns of X V."""
-    U = times(X, V).astype(np.float64)
-    return np.vstack([(np.maximum(U, 0) ** 2).sum(axis=0), (np.minimum(U, 0) ** 2).sum(axis=0)])
-
-
-def signed_part(X: csr_array, V: Floats, scale: Floats, *, floor: float) -> Floats:
-    """Return max(X V ∘ scale, 0) with zeros set to floor; the sign of `scale` chooses the part."""
-    part = np.maximum(times(X, V) * scale, 0)
-    return np.where(part > 0, part, floor).astype(X.dtype)

@@ -259,13 +259,11 @@ def joint_loss(
 # --- the starts ------------------------------------------------------------------------------------------
 
 
-Init = Literal["spherical_kmeans", "random", "nndsvd"]
+Init = Literal["spherical_kmeans", "random"]
 """Where factors start."""
 
 KMEANS_ROUNDS, SEEDING_SAMPLE = 50, 20_000
 """Most rounds of the spherical k-means that factors start from, and the documents that its seeds are drawn from."""
-NNDSVD_PASSES, NNDSVD_OVERSAMPLING = 8, 10
-"""Passes over X for singular vectors, and columns beside those that are asked for."""
 
 #: Added to the 0/1 memberships of spherical k-means, since a multiplicative update never leaves zero
 #: (Ding, Li & Jordan, PAMI 2010, section 3.3, start k-means-based factorizations so).
@@ -293,11 +291,7 @@ def semantic_start(M: Array, plain: Callable[..., Factors], seed: tuple[int, ...
 
 
 def _start_factors(X: Array, rank: int, init: str, seed: tuple[int, ...], mean: float) -> tuple[Array, Array]:
-    if init == "random":
-        return _random_start(X, rank, seed, mean)
-    if init == "nndsvd":
-        return _nndsvd_start(X, rank, mean)
-    return _kmeans_start(X, rank, seed)
+    return _random_start(X, rank, seed, mean) if init == "random" else _kmeans_start(X, rank, seed)
 
 
 def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
@@ -322,51 +316,10 @@ def _even_rows(X: csr_array, *, rank: int, value: float) -> Floats:
     return np.full((X.shape[0], rank), value, X.dtype)
 
 
-def _nndsvd_start(X: Array, rank: int, mean: float) -> tuple[Array, Array]:
-    """Return the signed parts of the leading singular vectors, zeros set to the mean of X.
-
-    Boutsidis & Gallopoulos (2008), variant NNDSVDa, which multiplicative updates need.
-    """
-    if rank > min(X.shape):
-        raise ValueError(
-            f"n_components is {rank} but X of {X.shape[0]} × {X.shape[1]} has {min(X.shape)} singular vectors: choose "
-            f'at most {min(X.shape)}, or another init than "nndsvd"'
-        )
-    V, values = _right_singular_vectors(X, rank)
-    positive, negative = np.sqrt(compute(total(blocks.sign_parts, X, V, shape=(2, rank)))) / values
-    up, down = np.linalg.norm(np.maximum(V, 0), axis=0), np.linalg.norm(np.minimum(V, 0), axis=0)
-    sign = np.where(positive * up >= negative * down, 1.0, -1.0)
-    document_norm, word_norm = np.where(sign > 0, (positive, up), (negative, down))
-    strength = np.sqrt(values * document_norm * word_norm)
-    part = np.maximum(V * sign, 0) * strength / word_norm
-    scale = (sign * strength / (values * document_norm)).reshape(1, -1)
-    Z = each(partial(blocks.signed_part, floor=mean), X, V, scale, columns=rank, dtype=X.dtype)
-    return Z, np.where(part > 0, part, mean)
-
-
-def _right_singular_vectors(X: Array, rank: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the leading right singular vectors (d, k) and values by subspace iteration on XᵀX."""
-    width = min(rank + NNDSVD_OVERSAMPLING, *X.shape)
-    basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], width)))
-    for _ in range(NNDSVD_PASSES):
-        image = compute(total(_squared_times, X, basis, shape=basis.shape))
-        basis, _ = np.linalg.qr(image)
-    image = compute(total(_squared_times, X, basis, shape=basis.shape))
-    projected = basis.T @ image
-    eigenvalues, rotation = np.linalg.eigh((projected + projected.T) / 2)
-    leading = np.argsort(eigenvalues)[::-1][:rank]
-    values = np.sqrt(np.maximum(eigenvalues[leading], np.finfo(np.float64).tiny))
-    return basis @ rotation[:, leading], values
-
-
-def _squared_times(X: csr_array, V: Floats) -> NDArray[Any]:
-    return blocks.transposed_times(X, blocks.times(X, V))
-
-
 # --- the factors of given words ----------------------------------------------------------------------------
 
 
-Choose = Literal["consensus", "central", "objective"]
+Choose = Literal["consensus", "objective"]
 """What is kept of several starts."""
 
 #: Most sweeps of the convex problem of document factors for fixed words, which stops by itself when it has settled.

@@ -130,7 +130,7 @@ def read_topics(store: TopicStore, method: str) -> dict[str, Any]:
         "n_iter_": len(objective),
         "seen_": SeenDocuments.of(store.array("tf_idf"), factors),
     }
-    if method.endswith("semantic_nmf"):  # with a graph of the documents or without
+    if method == "semantic_nmf":
         found["core_"] = compute(store.array(f"{prefix}core")).astype(np.float64)
     return found
 

@@ -17,7 +17,7 @@ from distembed.corpus.growth_blocks import Repetition
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.costs import PairModel, RunSizes
 from distembed.counting.documents import count_document_terms
-from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.job.load import load_job
 from distembed.job.plan import Plan
 from distembed.stages.corpus_sizes import CorpusSizes, PairSizes
@@ -53,7 +53,7 @@ def classic_like():
     [
         NMF(RANK, solver="multiplicative", init="random", n_iter=N_ROUNDS, tol=0),
         NMF(RANK, solver="hals", init="random", n_iter=N_ROUNDS, tol=0),
-        OrthogonalNMF(RANK, init="random", n_iter=N_ROUNDS),
+        NMF(RANK, solver="orthogonal", init="random", n_iter=N_ROUNDS, tol=0),
         SemanticNMF(RANK, shift=1, init="random", n_iter=N_ROUNDS),
         decomposition.NMF(RANK, solver="mu", init="random", max_iter=N_ROUNDS, tol=0),
     ],

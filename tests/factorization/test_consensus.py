@@ -65,19 +65,21 @@ def test_starts_that_divide_nothing_agree() -> None:
     assert (found.ari == 1).all()
 
 
-def test_the_central_start_is_most_like_the_others() -> None:
+def test_the_mean_agreement_leaves_the_start_itself_out() -> None:
     nmi = np.array([[1, 0.2, 0.3], [0.2, 1, 0.9], [0.3, 0.9, 1]])
-    assert blocks.central_start(nmi, np.array([1.0, 2.0, 3.0])) == 2
-    assert blocks.central_start(np.ones((3, 3)), np.array([2.0, 1.0, 3.0])) == 1  # equals: the smallest loss
+    np.testing.assert_allclose(blocks.mean_agreement(nmi), [0.25, 0.55, 0.6])
     assert blocks.mean_agreement(np.ones((1, 1))).tolist() == [1]
 
 
-def test_silhouettes_are_those_of_scikit_learn(starts: list[np.ndarray]) -> None:
-    words = np.concatenate(starts, axis=1)
-    labels = np.arange(18) // 7  # not the true groups, so that there are negative ones
-    expected = silhouette_samples(words.T, labels, metric="cosine")
-    np.testing.assert_allclose(blocks.silhouettes(cosines_of(words), labels), expected, rtol=1e-6, atol=1e-9)
-    assert (blocks.silhouettes(cosines_of(words), np.zeros(18, np.int64)) == 0).all()
+def test_the_stability_is_the_mean_silhouette_of_each_group() -> None:
+    words = np.random.default_rng(5).random((30, 12)) ** 3
+    labels = blocks.group_topics(cosines_of(words), 3).labels
+    silhouettes = silhouette_samples(words.T, labels, metric="cosine")
+    means = [silhouettes[labels == group].mean() for group in range(3)]
+    found = blocks.group_stability(cosines_of(words), 3)
+    assert found == pytest.approx((min(means), np.mean(means)))
+    assert blocks.group_stability(cosines_of(words[:, :4]), 1) == (0, 0)  # one group
+    assert blocks.group_stability(cosines_of(np.eye(4)), 4) == (0, 0)  # each topic is a group
 
 
 def test_topics_of_all_starts_fall_into_their_groups(starts: list[np.ndarray], topics: np.ndarray) -> None:
@@ -127,7 +129,7 @@ def test_every_group_has_a_topic_whatever_the_assignment(seed: int, n_groups: in
     np.testing.assert_allclose(words @ mixing, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("choose", ["consensus", "central", "objective"])
+@pytest.mark.parametrize("choose", ["consensus", "objective"])
 def test_several_starts_find_the_documents_topics(documents: csr_array, choose: str) -> None:
     truth = documents.toarray().reshape(90, 3, 20).sum(axis=2).argmax(axis=1)
     model = NMF(3, n_init=4, init="random", choose=choose, tol=0, n_iter=40).fit(documents)

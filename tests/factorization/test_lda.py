@@ -1,8 +1,7 @@
-"""Online LDA over blocks: gensim's own result, the same for any blocks, and resumed after any pass."""
+"""Online LDA over blocks: scikit-learn's own result, and resumed after any pass."""
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +9,6 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from gensim.models import LdaModel
-from gensim.utils import FakeDict
 
 from distembed.factorization import lda
 from distembed.factorization.lda import online_lda
@@ -53,20 +50,19 @@ def test_planted_topics_are_found(planted: tuple[sp.csr_array, Any]) -> None:
     assert (np.ptp(best, axis=1) == 0).all()
 
 
-def test_batches_cross_blocks_and_equal_gensim(
-    planted: tuple[sp.csr_array, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lda, "BATCH_DOCUMENTS", 25)
+def test_the_topics_are_those_of_scikit_learn(planted: tuple[sp.csr_array, Any]) -> None:
     counts = planted[0]
-    mine = online_lda(blocks(counts, 40, 50), N_TOPICS, n_passes=1)
-    other = online_lda(blocks(counts, 7, 33, 1, 49), N_TOPICS, n_passes=1)
-    np.testing.assert_array_equal(mine.word_weights, other.word_weights)
-    model = LdaModel(
-        num_topics=N_TOPICS, id2word=FakeDict(N_WORDS), random_state=0, chunksize=25, eval_every=None
-    )
-    model.random_state = np.random.RandomState([0, 0])
-    model.update(lda._bags(counts))
-    np.testing.assert_allclose(mine.word_weights.T, model.state.sstats, rtol=1e-5)
+    mine = online_lda(blocks(counts, 40, 50), N_TOPICS, n_passes=2, tol=0)
+    model = lda._model(np.random.RandomState(0).gamma(100.0, 0.01, (N_TOPICS, N_WORDS)), N_DOCUMENTS)
+    model.n_batch_iter_ = 1
+    for number in range(2):
+        model.random_state_ = np.random.RandomState([0, number])
+        for part in (counts[:40], counts[40:]):
+            model.partial_fit(part)
+    np.testing.assert_allclose(mine.word_weights.T, model.components_, rtol=1e-5)
+    known = np.delete(np.arange(N_DOCUMENTS), 7)
+    np.testing.assert_allclose(mine.shares.compute()[known], model.transform(counts)[known], atol=1e-5)
+    assert mine.likelihood[-1] == pytest.approx(-np.log(model.perplexity(counts[:40], sub_sampling=True)))
 
 
 def test_a_stored_pass_is_not_made_again(planted: tuple[sp.csr_array, Any]) -> None:
@@ -93,11 +89,3 @@ def test_a_stored_pass_is_not_made_again(planted: tuple[sp.csr_array, Any]) -> N
 def test_too_few_documents_are_refused(planted: tuple[sp.csr_array, Any]) -> None:
     with pytest.raises(ValueError, match="there are 5 documents: choose n_topics of at most 5"):
         online_lda(blocks(planted[0][:5], 5), 6)
-
-
-def test_a_missing_package_is_named(
-    planted: tuple[sp.csr_array, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "gensim", None)
-    with pytest.raises(ImportError, match=r"pip install 'distembed\[lda\]'"):
-        online_lda(blocks(planted[0], 90), N_TOPICS)

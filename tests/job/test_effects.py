@@ -37,9 +37,13 @@ IDLE = [
     ("psdvec", ["corpus.pattern='shlex:split'"], ["corpus.apostrophes=true"]),
     ("topics", ["topics.method='nmf'"], ["topics.shift=3", "topics.semantic_weight=2", "coherence.frequency_weight=0"]),
     ("topics", [], ["topics.solver='hals'", "topics.n_topics_range=[2, 3]"]),
-    ("topics", [], ["topics.graph_weight=2", "topics.n_neighbors=3"]),
-    ("topics", ["topics.method='spherical_kmeans'"], ["topics.init='random'", "topics.tol=0.1"]),
-    ("topics", ["topics.n_starts=1"], ["topics.choose='central'"]),
+    ("topics", [], ["topics.n_neighbors=3"]),
+    (
+        "topics",
+        ["topics.method='spherical_kmeans'"],
+        ["topics.init='random'", "topics.tol=0.1", "topics.graph_weight=2"],
+    ),
+    ("topics", ["topics.n_starts=1"], ["topics.choose='objective'"]),
     ("imputation", [], ["imputation.ridge=0.5", "imputation.lazy=true", "domain.names_from='a'"]),
     ("imputation", [], ["domain.max_missing=0.5", "domain.first='2001'"]),
     ("transfer", [], ["first.vectors='v.txt'", "features.drop=['a']", "evaluation.topic_share=0.3"]),
@@ -188,7 +192,7 @@ WITH = {
     "transfer": (
         "features.path='f.csv'", "features.second='g.csv'", "alignment.propagate=false", "others.a.paths=['o.jsonl']",
     ),
-    "topics": ("topics.n_topics='auto'", "counting.weighting='dynamic'"),
+    "topics": ("topics.n_topics='auto'", "topics.graph_weight=2", "counting.weighting='dynamic'"),
     "wordspaces": (
         *(TABLES.format(table) for table in ("contexts", "bigrams", "hal")),
         *(f"{table}.weighting='dynamic'" for table in ("contexts", "bigrams", "hal")),

@@ -61,7 +61,7 @@ def test_the_core_reports_its_passes(text: Path, tmp_path: Path) -> None:
     [
         ("semantic_nmf", "objective", 36, "topics"),
         ("semantic_nmf", "consensus", 24, "topics"),
-        ("spherical_kmeans", "central", 36, None),
+        ("spherical_kmeans", "objective", 36, None),
     ],
 )
 def test_topics_report_the_rounds_of_all_starts_and_their_report(

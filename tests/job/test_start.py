@@ -179,18 +179,19 @@ def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
     [
         ("topics", "a.txt", "holds binary data, not text"),
         ("topics", "cut.txt.gz", "cut.txt.gz is truncated"),
-        ("neighbors", "a.bin", "is not a word and its values"),
-        ("neighbors", "a.sqlite", "is a database of SQLite: save a table of it as CSV"),
+        ("imputation", "a.bin", "is not a word and its values"),
+        ("imputation", "a.sqlite", "is a database of SQLite: save a table of it as CSV"),
     ],
 )
 def test_no_job_is_written_for_what_cannot_be_read(
     system: str, name: str, sentence: str, tmp_path: Path
 ) -> None:
+    beside = inputs_for(system, tmp_path)[:-1]
     data = random.Random(0).randbytes(4000)
     whole = gzip.compress(b"some words\n" + data)
     beginnings = {".gz": whole[: len(whole) // 2], ".sqlite": b"SQLite format 3\0" + data}
     (tmp_path / name).write_bytes(beginnings.get(Path(name).suffix, data))
-    refused = run("new", system, tmp_path / name, "--to", tmp_path / "a.toml")
+    refused = run("new", system, *beside, tmp_path / name, "--to", tmp_path / "a.toml")
     assert refused.exit_code != 0
     assert sentence in refused.output
     assert not (tmp_path / "a.toml").exists()
@@ -200,7 +201,7 @@ def test_no_job_is_written_for_what_cannot_be_read(
     ("words", "sentence"),
     [
         (("psdvec", "stories.txt", "--preset", "fasst"), "psdvec has no preset 'fasst'; it has best, fast, paper"),
-        (("neighbors", "vectors.txt", "--preset", "fast"), "no preset 'fast'; it has none: leave --preset out"),
+        (("topics", "stories.txt", "--preset", "fast"), "no preset 'fast'; it has none: leave --preset out"),
         (("transfer", "one.jsonl"), "one.jsonl has no two fields of text: give one file for each of the two"),
     ],
 )  # fmt: skip

@@ -258,18 +258,17 @@ def test_a_model_from_a_workspace_agrees_with_the_job(finished: tuple[Path, str]
     """Documents that the job has seen have its labels and its factors exactly, alone or among others."""
     workspace = de.Workspace.open(finished[0])
     X = workspace.array("tf_idf")
-    for kind, prefix in ((de.SemanticNMF, ""), (de.NMF, "nmf_"), (de.OrthogonalNMF, "orthogonal_nmf_")):
-        model = kind.from_workspace(workspace)
+    for kind, method in ((de.SemanticNMF, "semantic_nmf"), (de.NMF, "nmf"), (de.NMF, "orthogonal_nmf")):
+        model = kind.from_workspace(workspace, method)
         np.testing.assert_array_equal(model.predict(X), model.labels_)
+        prefix = "" if method == "semantic_nmf" else f"{method}_"
         stored = workspace.array(f"{prefix}document_factors").compute()
         assert model.transform(X).compute().tobytes() == stored.tobytes()
         rows = [7, 61, 3]
         sub = X.blocks[0].compute()[rows]
         np.testing.assert_array_equal(model.predict(sub), model.labels_[rows])
         assert model.transform(sub).tobytes() == stored[rows].tobytes()
-        listed = [
-            row["words"] for row in workspace.table("topics").to_pylist() if row["method"] == kind._method
-        ]
+        listed = [row["words"] for row in workspace.table("topics").to_pylist() if row["method"] == method]
         words = workspace.table("vocabulary")["word"].to_pylist()
         assert [column[:5] for column in listed] == model.top_words(5, words)
     assert any((model.labels_ == row).all() for row in workspace.array("labels").compute())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from copy import deepcopy as copy_of
 from pathlib import Path
 from typing import Any
@@ -194,15 +193,6 @@ def test_two_files_a_table_of_tabs_and_a_file_of_pairs(job: Path, tmp_path: Path
 
 def words_of(settings: dict[str, object]) -> list[str]:
     return [w for key, value in settings.items() for w in ("--set", f"{key}={json.dumps(value)}")]
-
-
-def test_a_plan_says_that_lda_needs_gensim(
-    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "gensim", None)
-    done = run("plan", job, "--workspace", tmp_path / "w", "--set", "topics.method=lda")
-    assert done.exit_code == 1
-    assert "online LDA needs gensim: pip install 'distembed[lda]'" in done.output
 
 
 def test_topics_by_lda(job: Path, copy: Path) -> None:

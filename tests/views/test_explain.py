@@ -151,7 +151,7 @@ def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path: Path)
     )
     job = open_job(str(tmp_path / "job.toml"))
     with pytest.raises(
-        ValueError, match="comparison is not explained: explain takes psdvec, topics and imputation"
+        ValueError, match="comparison are not explained: explain takes psdvec, topics and imputation"
     ):
         explain_job(job, Asked(("a",), 1, 1))
     with pytest.raises(

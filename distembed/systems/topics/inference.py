@@ -17,7 +17,7 @@ from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.execution import compute
 from distembed.factorization.clustering import SphericalKMeans
-from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import column_shares, topic_shares
 from distembed.formats.names import unknown_format
 from distembed.job.tables import Numbers, Piece, Table, paired, rows_of_blocks
@@ -31,14 +31,6 @@ from distembed.systems.topics.views import with_topic
 from distembed.views.export import table_format, write_table
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import tf_idf
-
-MODELS: dict[str, type[NMF | OrthogonalNMF | SemanticNMF]] = {
-    "nmf": NMF,
-    "orthogonal_nmf": OrthogonalNMF,
-    "semantic_nmf": SemanticNMF,
-    "graph_nmf": NMF,
-    "graph_semantic_nmf": SemanticNMF,
-}
 
 
 def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
@@ -108,7 +100,8 @@ def document_weights(job: TopicsJob, workspace: Workspace, tokens: Tokens) -> da
 def _model(job: TopicsJob, workspace: Workspace) -> Any:
     """Return the fitted model of the job's own method."""
     if job.topics.method != "spherical_kmeans":
-        return MODELS[job.topics.method].from_workspace(workspace, job.topics.method)
+        kind: type[NMF | SemanticNMF] = SemanticNMF if job.topics.method == "semantic_nmf" else NMF
+        return kind.from_workspace(workspace, job.topics.method)
     centers = compute(outputs.WORD_FACTORS.read(workspace, of="")).astype(np.float64).T
     model = SphericalKMeans(len(centers))
     model.centroids_, model.n_features_in_ = centers, centers.shape[1]

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.factorization.nmf import NMF, SemanticNMF, Solver
+from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.factorization.nmf_rounds import Choose, Init
 from distembed.job.model import (
@@ -66,15 +66,11 @@ class WeightingSection(Section):
     """Whether one document is added to all document counts, so that no weight is infinite."""
 
 
-Method = Literal[
-    "semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans", "graph_nmf", "graph_semantic_nmf"
-]
+Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
 """How documents are factorized."""
 
-OF_PAIRS: tuple[Method, ...] = ("semantic_nmf", "graph_semantic_nmf")
-"""The methods that factorize the association of words, too."""
-OF_GRAPH: tuple[Method, ...] = ("graph_nmf", "graph_semantic_nmf")
-"""The methods that pull neighbors among the documents together: `NMF` and `SemanticNMF` with a graph."""
+OF_GRAPH: tuple[Method, ...] = ("semantic_nmf", "nmf")
+"""The methods that take a graph of the documents."""
 
 OF_METHOD = 'topics.method or topics.compare_with = "{}"'
 
@@ -88,26 +84,22 @@ OF_METHOD = 'topics.method or topics.compare_with = "{}"'
         "n_init": "the key n_starts holds it, and each start is stored",
         "checkpoint": KEPT_BY_THE_JOB["checkpoint"],
     },
-    defaults={"solver": "multiplicative"},
 )
 class TopicsSection(Section):
     """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals)."""
 
     effects = (
-        Only(("shift", "semantic_weight"), "methods", OF_PAIRS, OF_METHOD.format("semantic_nmf")),
-        Only(("graph_weight", "n_neighbors"), "methods", OF_GRAPH, OF_METHOD.format("graph_nmf")),
+        Only(("shift", "semantic_weight"), "methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
+        Only(("graph_weight",), "methods", OF_GRAPH, OF_METHOD.format("semantic_nmf")),
+        Only(("n_neighbors",), "has_graph", words="topics.graph_weight above 0"),
         Only(("solver",), "methods", ("nmf",), OF_METHOD.format("nmf")),
-        Only(
-            ("init", "tol"), "methods", (*OF_PAIRS, "nmf", "orthogonal_nmf", "graph_nmf"), "a method of NMF"
-        ),
+        Only(("init", "tol"), "methods", (*OF_GRAPH, "orthogonal_nmf"), "a method of NMF"),
         Only(("n_topics_range",), "n_topics", ("auto",)),
         Only(("choose",), "n_starts", TWO_OR_MORE, "topics.n_starts of 2 or more"),
     )
 
     method: Method = "semantic_nmf"
-    """How documents are factorized. "graph_nmf" and "graph_semantic_nmf" are "nmf" and "semantic_nmf" with a graph of
-    neighbors among the documents, which pulls these together.
-    """
+    """How documents are factorized."""
     compare_with: tuple[Method, ...] = ()
     """Other methods, whose topics and scores stand beside."""
     n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
@@ -120,11 +112,13 @@ class TopicsSection(Section):
     shift: float = OPTION
     """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
     semantic_weight: float = OPTION
-    graph_weight: float = Field(default=1.0, ge=0)
+    graph_weight: float = Field(default=0.0, ge=0)
+    """The weight of a graph of the documents, which pulls neighbors together in `semantic_nmf` and `nmf`; 0 makes none.
+    """
     n_neighbors: int = Field(default=5, ge=1)
     """Two documents are neighbors if one is among so many nearest of the other, by the cosine of tf-idf."""
     init: Init = OPTION
-    solver: Solver = OPTION
+    solver: Literal["hals", "multiplicative"] = "multiplicative"
     """The updates of `nmf`."""
     n_iter: int = OPTION
     tol: float = OPTION
@@ -151,6 +145,11 @@ class TopicsSection(Section):
         return tuple(dict.fromkeys((self.method, *self.compare_with)))
 
     @property
+    def has_graph(self) -> bool:
+        """Whether a method pulls neighbors among the documents together."""
+        return self.graph_weight > 0 and not {*OF_GRAPH}.isdisjoint(self.methods)
+
+    @property
     def has_consensus(self) -> bool:
         """Whether what is kept of a method is the consensus of several starts."""
         return self.choose == "consensus" and self.n_starts > 1
@@ -166,7 +165,9 @@ class ReferenceSection(Section):
 class CoherenceSection(ReferenceSection):
     """`[coherence]`: the text that top words are judged by; without a workspace the collection itself."""
 
-    effects = (Only(("frequency_weight",), "topics.methods", OF_PAIRS, OF_METHOD.format("semantic_nmf")),)
+    effects = (
+        Only(("frequency_weight",), "topics.methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
+    )
 
     n_words: int = Field(default=30, ge=2)
     """How many of the first words of a topic are listed and judged."""

@@ -27,7 +27,7 @@ from distembed.stages.corpus import omissions
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import described_topics, part_text, topic_name, topic_rows
-from distembed.systems.topics.job import OF_PAIRS, Method, TopicsJob
+from distembed.systems.topics.job import Method, TopicsJob
 from distembed.systems.topics.shares import share_sections
 from distembed.systems.topics.stages import stages, tokens_of
 from distembed.systems.topics.starts import (
@@ -48,8 +48,6 @@ NAMES: dict[Method, str] = {
     "nmf": "NMF",
     "orthogonal_nmf": "orthogonal NMF",
     "spherical_kmeans": "spherical k-means",
-    "graph_nmf": "graph NMF",
-    "graph_semantic_nmf": "graph Semantic-NMF",
 }
 """What the methods are called."""
 
@@ -61,10 +59,7 @@ def kept_name(job: TopicsJob, row: StartRow) -> str:
     """Return in words what is kept of the starts of a method."""
     if row.start is None:
         return f"consensus of {job.topics.n_starts}, kept"
-    if job.topics.n_starts == 1:
-        return "the only one"
-    reason = "most like the others" if job.topics.choose == "central" else "of the smallest loss"
-    return f"{reason}, kept"
+    return "the only one" if job.topics.n_starts == 1 else "of the smallest loss, kept"
 
 
 def stability_of(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[float, float]]:
@@ -386,7 +381,7 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
 
 
 def _order_of_words(job: TopicsJob, method: Method) -> str:
-    if method in OF_PAIRS and job.coherence.frequency_weight:
+    if method == "semantic_nmf" and job.coherence.frequency_weight:
         return f"Words by weight times share of documents to the power of {job.coherence.frequency_weight:g}"
     return "Words of the largest weight first"
 

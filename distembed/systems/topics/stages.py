@@ -37,7 +37,7 @@ from distembed.stages import outputs as corpus_outputs
 from distembed.stages.kept_matrices import kept_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
-from distembed.systems.topics.job import OF_GRAPH, OF_PAIRS, Method, TopicsJob
+from distembed.systems.topics.job import OF_GRAPH, Method, TopicsJob
 from distembed.systems.topics.starts import (
     TopicSizes,
     classes_of,
@@ -160,7 +160,7 @@ def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     factors = compute(outputs.WORD_FACTORS.read(ctx.workspace, of=prefix_of(ctx.job, method)))
     options = ctx.job.coherence
     # the factors of the other methods are weights of tf-idf, in which frequent words are large already
-    power = options.frequency_weight if method in OF_PAIRS else 0.0
+    power = options.frequency_weight if method == "semantic_nmf" else 0.0
     order = list_words(factors, shares, options.n_words, frequency_weight=power)
     labels = kept_labels(ctx.workspace, method)
     sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
@@ -367,11 +367,11 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job; one more where the number of topics is chosen."""
     selected = ("tokens", "selection", "vocabulary")
-    graph = (GRAPH,) if {*OF_GRAPH} & {*job.topics.methods} else ()
+    graph = (GRAPH,) if job.topics.has_graph else ()
     matrices = ("document_terms", "association")
     number: tuple[StageSpec, ...] = ()
     if job.topics.n_topics == "auto":
-        used = (*matrices, GRAPH.name) if job.topics.method in OF_GRAPH else matrices
+        used = (*matrices, GRAPH.name) if graph and job.topics.method in OF_GRAPH else matrices
         number = (StageSpec("n_topics", used, number_parameters, run_number, plan_number, check_number),)
     return (
         corpus_stages.TOKENS,

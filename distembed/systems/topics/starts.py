@@ -33,14 +33,12 @@ from distembed.execution import (
 from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
 from distembed.factorization.consensus import topic_stability
 from distembed.factorization.consensus_blocks import (
-    Agreement,
-    central_start,
     label_agreement,
     largest_stable,
     mean_agreement,
 )
 from distembed.factorization.document_costs import POOLED_BYTES, consensus_cost, kmeans_cost, nmf_cost
-from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
@@ -50,7 +48,7 @@ from distembed.stages.corpus_sizes import SizesWithPairs, about, pair_sizes, wit
 from distembed.storage.tasks import boxed, boxed_all, run_blocks
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
-from distembed.systems.topics.job import OF_GRAPH, OF_PAIRS, Method, TopicsJob
+from distembed.systems.topics.job import OF_GRAPH, Method, TopicsJob
 
 
 def n_topics_of(job: TopicsJob, workspace: Workspace) -> int:
@@ -134,9 +132,9 @@ class Matrices(NamedTuple):
     def of(self, method: Method) -> dict[str, Any]:
         """Return the matrices that a method is fitted to, by the names that `fit` gives them."""
         used = {"X": self.X}
-        if method in OF_PAIRS:
+        if method == "semantic_nmf":
             used["M"] = self.M
-        if method in OF_GRAPH:
+        if method in OF_GRAPH and self.graph is not None:
             used["graph"] = self.graph
         return used
 
@@ -162,9 +160,9 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> Matrices:
 
     X = held(outputs.TF_IDF.read(ctx.workspace), "document_terms")
     # M is shifted here once and not by every start in every round
-    M = held(shifted_ppmi(ctx), "association") if {*OF_PAIRS} & {*methods} else None
-    has_graph = {*OF_GRAPH} & {*methods}
-    graph = held(outputs.DOCUMENT_GRAPH.read(ctx.workspace), "document_graph") if has_graph else None
+    M = held(shifted_ppmi(ctx), "association") if "semantic_nmf" in methods else None
+    uses_graph = ctx.job.topics.graph_weight > 0 and not {*OF_GRAPH}.isdisjoint(methods)
+    graph = held(outputs.DOCUMENT_GRAPH.read(ctx.workspace), "document_graph") if uses_graph else None
     return Matrices(X, M, graph)
 
 
@@ -223,9 +221,9 @@ def estimator(
         "checkpoint": checkpoint,
     }
     if method == "orthogonal_nmf":
-        return OrthogonalNMF(n_topics, **common)
+        return NMF(n_topics, solver="orthogonal", **common)
     common["graph_weight"] = options.graph_weight
-    if method in OF_PAIRS:
+    if method == "semantic_nmf":
         # M is shifted already
         return SemanticNMF(n_topics, shift=1, semantic_weight=options.semantic_weight, **common)
     return NMF(n_topics, solver=options.solver, **common)
@@ -373,8 +371,8 @@ def loss_of(model: Any) -> NDArray[np.float64]:
 
 
 def edges_of(job: TopicsJob, sizes: TopicSizes) -> int:
-    """Return the most edges of the graph of documents."""
-    return most_edges(sizes.corpus.n_documents, job.topics.n_neighbors)
+    """Return the most edges of the graph of documents, 0 where there is none."""
+    return most_edges(sizes.corpus.n_documents, job.topics.n_neighbors) if job.topics.has_graph else 0
 
 
 def plan_topics(job: TopicsJob, sizes: TopicSizes) -> Cost:
@@ -397,7 +395,7 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
     Fits of matrices in blocks follow each other; of whole matrices each is a task.
     """
     X = sizes.n_terms, document_blocks(sizes.corpus.text, job.resources.block_memory)
-    M = (sizes.n_associated, sizes.runs.n_row_blocks) if method in OF_PAIRS else (0, 1)
+    M = (sizes.n_associated, sizes.runs.n_row_blocks) if method == "semantic_nmf" else (0, 1)
     n_edges = edges_of(job, sizes) if method in OF_GRAPH else 0
     n_blocks = [1 if is_whole(job, n_nonzero) else n for n_nonzero, n in (X, M)]
     checkpoint = persist if n_blocks == [1, 1] else on_disk
@@ -426,8 +424,8 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
 def _of_matrices(job: TopicsJob, sizes: TopicSizes, costs: Iterable[Cost]) -> Cost:
     """Return what computations one after the other take beside the matrices that stay in memory meanwhile."""
     cost, counted = add_costs(costs), {"document_terms", "association"} <= sizes.corpus.counted
-    n_edges = edges_of(job, sizes) if {*OF_GRAPH} & {*job.topics.methods} else 0
-    held = sum(held_bytes(job, n_nonzero) for n_nonzero in (sizes.n_terms, sizes.n_associated, n_edges))
+    matrices = (sizes.n_terms, sizes.n_associated, edges_of(job, sizes))
+    held = sum(held_bytes(job, n_nonzero) for n_nonzero in matrices)
     return cost._replace(shared_bytes=cost.shared_bytes + held, exact=counted)
 
 
@@ -477,7 +475,7 @@ def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
     """Return the start that is chosen, or the consensus, fitted; and how far the starts agree."""
     losses = np.array([start.loss[-1] for start in starts])
     agreement = label_agreement(np.stack([start.labels for start in starts]))
-    chosen = _chosen(work.ctx.job, agreement, losses)
+    chosen = None if work.ctx.job.topics.has_consensus else int(np.argmin(losses))
     means = zip(mean_agreement(agreement.nmi), mean_agreement(agreement.ari), strict=True)
     rows = [
         StartRow(method, number, float(losses[number]), float(nmi), float(ari), number == chosen)
@@ -491,15 +489,6 @@ def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
     nmi, ari = (float(mean_agreement(table)[0]) for table in label_agreement(labels))
     row = StartRow(method, None, float(loss_of(model)[-1]), nmi, ari, kept=True)
     return Kept(model, [*rows, row], [model.labels_])
-
-
-def _chosen(job: TopicsJob, agreement: Agreement, losses: NDArray[np.float64]) -> int | None:
-    """Return the number of the start that is kept, None where it is the consensus."""
-    if job.topics.has_consensus:
-        return None
-    if job.topics.choose == "central":
-        return central_start(agreement.nmi, losses)
-    return int(np.argmin(losses))
 
 
 def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
@@ -518,7 +507,7 @@ def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
     prefix = prefix_of(ctx.job, method)
     _store_rows(ctx, outputs.WORD_FACTORS.of(of=prefix), words_of(model))
     _store_rows(ctx, outputs.DOCUMENT_FACTORS.of(of=prefix), documents)
-    if method in OF_PAIRS:
+    if method == "semantic_nmf":
         _store_rows(ctx, outputs.CORE.of(of=prefix), model.core_)
 
 

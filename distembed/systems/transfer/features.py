@@ -19,9 +19,8 @@ from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.execution import Checkpoint, compute, on_disk, prefixed, whole
-from distembed.extras import check_installed
 from distembed.factorization.document_costs import lda_cost, nmf_cost
-from distembed.factorization.lda import USER, online_lda
+from distembed.factorization.lda import online_lda
 from distembed.factorization.lsa import LSA, lsa_cost
 from distembed.factorization.nmf import NMF
 from distembed.formats.tables import TableError, some
@@ -406,13 +405,6 @@ def _lda_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
     )
     counting = document_terms_cost(text, terms.n_columns, n_terms, block_memory=block_memory)
     return add_costs([counting, learning])
-
-
-def check_topics(job: TransferJob) -> list[str]:
-    """Raise an error if the method needs a package that is not installed."""
-    if job.topics.method == "lda":
-        check_installed(USER, "lda", "gensim")
-    return []
 
 
 def run_topics(ctx: Context) -> dict[str, Any]:

@@ -83,9 +83,7 @@ class TransferTopicsSection(Section):
     effects = (Only((), "features.path", (None,)),)
 
     method: Literal["nmf", "lda"] = "nmf"
-    """How the topics of the first collection are learned: "lda" is gensim's online algorithm, which reads the documents
-    in batches and needs ``distembed[lda]``.
-    """
+    """How the topics of the first collection are learned: "lda" is scikit-learn's online algorithm."""
     n_topics: int = Field(default=20, ge=2)
     """The number of topics."""
     n_iter: int = Field(default=200, ge=1)

@@ -63,7 +63,6 @@ from distembed.systems.transfer.alignment import (
 )
 from distembed.systems.transfer.features import (
     check_features,
-    check_topics,
     feature_parameters,
     first_values,
     fit_parameters,
@@ -334,9 +333,7 @@ def _once(*names: str) -> tuple[str, ...]:
 def _values_stage(job: TransferJob) -> StageSpec:
     """Return the stage that finds what is carried: topics, or the values of a table."""
     if has_topics(job):
-        return StageSpec(
-            "topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics, check_topics
-        )
+        return StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics)
     return StageSpec("features", ("terms",), feature_parameters, run_features, plan_features, check_features)
 
 
