@@ -87,7 +87,7 @@ class OneMatrixEmbedding(de.FeaturePreservingEmbedding):
         return self.fit(X, y).transform(X)
 
 
-class OrthogonalNMF(de.NMF):
+class NMFOnTheStiefelManifold(de.NMF):
     _expected_failed_checks = de.NMF._expected_failed_checks | dict.fromkeys(
         ("check_transformer_general", "check_transformer_data_not_an_array"),
         "document factors of the fit are driven to orthonormal columns, those of `transform` cannot be",
@@ -97,7 +97,7 @@ class OrthogonalNMF(de.NMF):
 CHECKED = [
     de.LSA(1, n_passes=2),
     de.NMF(2),
-    OrthogonalNMF(2, solver="orthogonal"),
+    NMFOnTheStiefelManifold(2, solver="orthogonal"),
     OneMatrixSemanticNMF(2),
     de.SphericalKMeans(2),
     de.LocalityPreservingProjection(1, n_neighbors=3),
@@ -124,7 +124,7 @@ def test_scikit_learns_checks_pass_but_for_those_the_class_gives_a_reason_for(mo
 FITTED = {
     "LSA.transform": (de.LSA(3, n_passes=2), "transform"),
     "NMF.transform": (de.NMF(3), "transform"),
-    "OrthogonalNMF.transform": (de.NMF(3, solver="orthogonal"), "transform"),
+    "NMF.transform, orthogonal": (de.NMF(3, solver="orthogonal"), "transform"),
     "SphericalKMeans.transform": (de.SphericalKMeans(3), "transform"),
     "SphericalKMeans.predict": (de.SphericalKMeans(3), "predict"),
     "LocalityPreservingProjection.transform": (
