@@ -153,7 +153,7 @@ def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path: Path)
     with pytest.raises(
         ValueError, match="comparison are not explained: explain takes psdvec, topics and imputation"
     ):
-        explain_job(job, Asked(("a",), 1, 1))
+        explain_job(job, Asked(("a", "b"), 1, 1))
     with pytest.raises(
         ValueError, match="infers nothing of new files; topics, psdvec and imputation jobs do"
     ):
