@@ -31,7 +31,7 @@ from distembed.formats.heads import sniffed
 from distembed.formats.names import TABLE_SUFFIXES, compression_of, suffix_of
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.streams import reading
-from distembed.formats.workbooks import read_sheet
+from distembed.formats.workbooks import SUFFIXES, read_sheet
 from distembed.job import demos
 from distembed.job.inputs import is_input
 from distembed.job.keys import Key, keys_of, sentence, toml_value
