@@ -216,7 +216,20 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self._check_options(rows)
         self.zero_rows_ = _zero_rows(rows)
         with one_blas_thread():
-            self.graph_ = self._neighborhood(rows) if graph is None else _check_graph(graph, rows.shape[0])
+            self.graph_ = (
+                _check_graph(graph, rows.shape[0])
+                if graph is not None
+                else neighborhood_graph(
+                    rows,
+                    n_neighbors=self.n_neighbors,
+                    threshold=self.threshold,
+                    affinity=self.affinity,
+                    symmetry=self.symmetry,
+                    degree=self.degree,
+                    block_memory=self.block_memory,
+                    checkpoint=self.checkpoint,
+                )
+            )
             if self.solver == "eigen":
                 self._fit_eigen(rows)
             else:
@@ -269,25 +282,6 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                 f"choose 1 to {most}"
             )
 
-    def _refuse_rank(self, rank: int, n_choices: int) -> None:
-        constant = ", of which one direction is the constant vector" if n_choices < rank else ""
-        raise ValueError(
-            f"n_components is {self.n_components} but the rows joined by the graph have rank {rank}{constant}: "
-            f"choose at most {n_choices}"
-        )
-
-    def _neighborhood(self, X: Any) -> sp.csr_array:
-        return neighborhood_graph(
-            X,
-            n_neighbors=self.n_neighbors,
-            threshold=self.threshold,
-            affinity=self.affinity,
-            symmetry=self.symmetry,
-            degree=self.degree,
-            block_memory=self.block_memory,
-            checkpoint=self.checkpoint,
-        )
-
     def _fit_regression(self, X: Any) -> None:
         maps = laplacian_eigenmaps(
             self.graph_,
@@ -317,8 +311,13 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         graph = self.graph_[used][:, used]
         left, values, right = _span(X[used], self.svd_components, seed_of(self.random_state), self.checkpoint)
         self.eigenvalues_, directions = blocks.locality_directions(left, graph, self.n_components)
-        if directions.shape[1] < self.n_components:
-            self._refuse_rank(left.shape[1], directions.shape[1])
+        rank, n_choices = left.shape[1], directions.shape[1]
+        if n_choices < self.n_components:
+            constant = ", of which one direction is the constant vector" if n_choices < rank else ""
+            raise ValueError(
+                f"n_components is {self.n_components} but the rows joined by the graph have rank {rank}{constant}: "
+                f"choose at most {n_choices}"
+            )
         projection = right @ (directions / values[:, None])
         signs = np.where(((left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
         self.components_, self.eigenmaps_, self.eigen_residuals_ = (projection * signs).T, None, None
@@ -440,50 +439,30 @@ def _reweigh(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_arr
 
 
 def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_array:
-    """Return the cosines above a threshold, (n × n), no diagonal."""
-    if not 0 <= threshold < 1:
-        raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
-    kept = np.flatnonzero(row_is_used(X, "cosine"))
-    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory).persist()
-    pairs = _pairs_above(rows, threshold).tocoo()
-    i, j, n = kept[pairs.row], kept[pairs.col], X.shape[0]
-    upper = sp.csr_array((pairs.data, (i, j)), shape=(n, n))
-    return sp.csr_array(upper + upper.T)
-
-
-def _pairs_above(rows: da.Array, threshold: float) -> sp.csr_array:
-    """Return the cosines above a threshold of unit rows with those after them, (n × n).
+    """Return the cosines above a threshold, (n × n), no diagonal.
 
     The row blocks go one after the other, so that a graph too large is refused before there is more of it.
     """
-    tiles, n_rows = _threshold_tiles(rows, threshold), rows.shape[0]
+    if not 0 <= threshold < 1:
+        raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
+    kept, n = np.flatnonzero(row_is_used(X, "cosine")), X.shape[0]
+    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory).persist()
+    meta = sp.csr_array((0, 0), dtype=np.float64)
+    pair, form = (rows, "id", rows, "jd"), {"align_arrays": False, "dtype": np.float64, "meta": meta}
+    tiles = blockwise(_threshold_tile, "ij", *pair, threshold=threshold, **form)
     strips, n_edges = [], 0
     for number, first in enumerate(np.cumsum((0, *rows.chunks[0]))[:-1]):
-        strip = sp.csr_array(compute(tiles.blocks[number, number:]))
-        strip = sp.csr_array(sp.triu(strip, 1))
+        strip = sp.csr_array(sp.triu(sp.csr_array(compute(tiles.blocks[number, number:])), 1))
         n_edges += 2 * strip.nnz
-        if n_edges > MAX_EDGES * n_rows:
+        if n_edges > MAX_EDGES * len(kept):
             raise ValueError(
-                f"threshold {threshold} joins the first {first + strip.shape[0]} of {n_rows} rows by "
+                f"threshold {threshold} joins the first {first + strip.shape[0]} of {len(kept)} rows by "
                 f"{n_edges // 2} pairs, a graph of more than {MAX_EDGES} edges per row: raise it, or use n_neighbors"
             )
         strips.append(sp.hstack([sp.csr_array((strip.shape[0], first)), strip], format="csr"))
-    return sp.csr_array(sp.vstack(strips))
-
-
-def _threshold_tiles(rows: da.Array, threshold: float) -> da.Array:
-    return blockwise(
-        _threshold_tile,
-        "ij",
-        rows,
-        "id",
-        rows,
-        "jd",
-        threshold=threshold,
-        align_arrays=False,
-        dtype=np.float64,
-        meta=sp.csr_array((0, 0), dtype=np.float64),
-    )
+    pairs = sp.vstack(strips).tocoo()
+    upper = sp.csr_array((pairs.data, (kept[pairs.row], kept[pairs.col])), shape=(n, n))
+    return sp.csr_array(upper + upper.T)
 
 
 def _threshold_tile(X: list[Any], Z: list[Any], *, threshold: float) -> sp.csr_array:
