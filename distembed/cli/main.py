@@ -106,7 +106,6 @@ COMMANDS = {
     "Check them": {
         "verify": ("jobs", "Check that every block of a job holds its digest."),
         "evaluate": ("vectors", "Score word vectors on evaluation sets, in one table."),
-        "compare": ("comparing", "Print how far each word lies apart in two sets of vectors."),
     },
 }
 """The commands by what they are for, as the help lists them: each with its module in `distembed.cli` and the first

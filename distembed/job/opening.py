@@ -187,13 +187,6 @@ def existing_workspace(url: str) -> Workspace | None:
     return Workspace.open(url) if Workspace.exists(url) else None
 
 
-def place_of(source: Source) -> str:
-    """Return the path or URL of a file of vectors, or of the workspace of a job."""
-    if isinstance(source, VectorFile):
-        return source.path
-    return source.url if isinstance(source, Workspace) else source.job.workspace
-
-
 def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors:
     """Read word vectors from a vector file, from a workspace, or from the workspace of a job file."""
     if isinstance(source, VectorFile):

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.linalg import orthogonal_procrustes
 from sklearn.metrics import roc_auc_score
 
 import distembed as de
 from distembed.job.load import load_job
 from distembed.job.model import data_folder
-from distembed.manifold.compared_vectors import compare_vectors
+from distembed.linalg.blocks import directions
 from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changes_of
 from distembed.weighting.pmi import ppmi
 from tests.benchmarks.inputs import open_text
@@ -193,8 +194,16 @@ def rivals(options: argparse.Namespace) -> None:
 
 
 def distances_of(sides: list[de.WordVectors], words: list[str], *, turned: bool = True) -> np.ndarray:
-    found = compare_vectors(*sides, axes="orthogonal" if turned else "none")
-    known = dict(zip(found.words, found.distances, strict=True))
+    """Return 1 - cosine of each word, after the rotation that brings the shared words of two sides nearest."""
+    shared = [word for word in sides[0].words if word in sides[1]]
+    rows = [side.vectors - side.vectors.mean(axis=0) if turned else side.vectors for side in sides]
+    first, second = (
+        directions(each.astype(np.float64))[side.index(shared)]
+        for each, side in zip(rows, sides, strict=True)
+    )
+    if turned:
+        first = first @ orthogonal_procrustes(first, second)[0]
+    known = dict(zip(shared, 1 - (first * second).sum(axis=1), strict=True))
     return np.array([known.get(word, np.nan) for word in words])
 
 

@@ -35,7 +35,6 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("neighbors", "{w}", "word1", "word7"),
         ("evaluate", "{w}", "--sets", "{job}/sets"),
         ("explain", "{w}", "word1", "word7"),
-        ("compare", "{job}/older", "{w}", "word1"),
         ("status", "{w}"),
         ("export", "{w}", "--to", "{w}.txt"),
     ),

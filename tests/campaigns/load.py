@@ -84,17 +84,12 @@ def done(*words: str) -> None:
     assert ended.exit_code == 0, f"{words}: exit code {ended.exit_code}\n{ended.output}"
 
 
-def alone_read(system: str) -> list[tuple[str, ...]]:
-    """Return the commands that read one workspace of a system."""
-    return [words for words in READERS.get(system, (("status", "{w}"),)) if words[0] != "compare"]
-
-
 def use(folder: Path, workspace: Path, system: str, scheduler: str) -> None:
     """Run a job into a new workspace, run it again, and read it in each way."""
     words = [*filled(job_words(system), folder, workspace), "--scheduler", scheduler]
     done(*words)
     done(*words)
-    for reader in (("verify", "{w}"), *alone_read(system)):
+    for reader in (("verify", "{w}"), *READERS.get(system, (("status", "{w}"),))):
         done(*filled(reader, folder, workspace))
     found = de.Workspace.open(workspace)
     for stage in found.stages().values():
@@ -205,7 +200,7 @@ def tasks(room: Path, *, rows: int, **_: Any) -> None:
 CHANGES = (("n_iter=2", False), ("n_iter=3", False), ("n_iter=3", True), ("n_iter=2", True))
 """What a writer does in turn: a parameter, and whether a second text is there."""
 
-READS = {words[0]: words for words in (("verify", "{w}"), *alone_read("psdvec"))}
+READS = {words[0]: words for words in (("verify", "{w}"), *READERS["psdvec"])}
 JUDGED = ("neighbors", "evaluate", "export", "array")
 """The reads of results alone: the others say how far a run is, or read the text, which was changed before it."""
 
