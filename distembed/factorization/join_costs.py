@@ -1,4 +1,4 @@
-"""What joining views takes in memory, on disk and over the network."""
+"""What joining views takes in memory and on disk."""
 
 from __future__ import annotations
 

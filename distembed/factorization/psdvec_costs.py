@@ -1,4 +1,4 @@
-"""What PSDVec takes in memory, on disk and over the network: core mode, and the noncore words."""
+"""What PSDVec takes in memory and on disk: core mode, and the noncore words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the subword map takes in memory, on disk and over the network, by estimates of how many n-grams words have."""
+"""What the subword map takes in memory and on disk, by estimates of how many n-grams words have."""
 
 from __future__ import annotations
 
