@@ -30,7 +30,6 @@ from distembed.factorization.psdvec_core import (
     factorize,
     noncore_vectors,
     noncore_weighting,
-    refine,
     slice_rows_and_columns,
 )
 from distembed.factorization.psdvec_costs import CoreOptions, rounds_of
@@ -258,12 +257,7 @@ class PSDVec(BaseEstimator):
             return self._as_kind_of(counts)
 
     def fit_core(
-        self,
-        counts: MatrixLike,
-        word_counts: VectorLike,
-        row_totals: VectorLike | None = None,
-        *,
-        start: Floats | da.Array | None = None,
+        self, counts: MatrixLike, word_counts: VectorLike, row_totals: VectorLike | None = None
     ) -> PSDVec:
         """Learn the core vectors alone (core mode): the first step of `fit`, resumable through `checkpoint`.
 
@@ -273,8 +267,6 @@ class PSDVec(BaseEstimator):
         word_counts : (n_core,) array
         row_totals : (n_core,) array, optional
             Over the whole vocabulary, noncore words too.
-        start : Dask array or array (n_core, d), optional
-            Vectors to start from: rounds are made until the objective, of which the first is theirs, stops falling.
 
         Returns
         -------
@@ -297,16 +289,12 @@ class PSDVec(BaseEstimator):
             rows,
             check_length(word_counts, n_core, "word_counts"),
             check_length(totals, n_core, "row_totals"),
-            check_prior(start, n_core, self.n_components, estimator=self),
         )
 
-    def _learn_core(
-        self, counts: da.Array, word_counts: Floats, row_totals: Floats, start: da.Array | None = None
-    ) -> PSDVec:
+    def _learn_core(self, counts: da.Array, word_counts: Floats, row_totals: Floats) -> PSDVec:
         words = self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
-            found = factorize(counts, *words, self) if start is None else refine(counts, *words, start, self)
-        vectors, objective, self.eigenvalues_, weighting = found
+            vectors, objective, self.eigenvalues_, weighting = factorize(counts, *words, self)
         self.core_vectors_: Floats | da.Array = vectors
         self.vectors_: Floats | da.Array = vectors
         self.objective_, self.n_core_ = np.array(objective), counts.shape[0]

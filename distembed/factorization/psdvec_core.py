@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, summed, tell, whole
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_costs import CoreOptions, Round, round_from, rounds_of
+from distembed.factorization.psdvec_costs import CoreOptions, Round, rounds_of
 from distembed.factorization.psdvec_inputs import check_length
 from distembed.linalg.chunks import batches
 from distembed.linalg.csr import column_range
@@ -205,49 +205,10 @@ def factorize(
         sparse = _residual_of(problem, vectors)
         if number < len(planned):
             sparse = keep("residual", partial(_given, sparse))
-        objective.append(_kept_objective(problem, sparse, keep))
+        error = keep("objective", partial(_objective_of, problem, sparse))
+        objective.append(float(compute(error)[0]))
         tell("passes", sum(passes[: number + 1]), sum(passes))
     assert vectors is not None
-    return vectors, objective, compute(column_powers(vectors, 2)), weighting
-
-
-FALL = 1e-4
-"""The share of the objective by which a round from given vectors has to lower it for another one to be made."""
-
-
-def refine(
-    counts: da.Array, word_counts: Floats, row_totals: Floats, start: da.Array, options: Any
-) -> tuple[da.Array, list[float], Floats, PairWeighting]:
-    """Run rounds of core mode from given vectors until the objective falls no more, at most `n_iter` of them.
-
-    Parameters
-    ----------
-    counts, word_counts, row_totals, options
-        As in `factorize`.
-    start : Dask array (n, d)
-        The vectors to start from, such as those of nearly the same counts.
-
-    Returns
-    -------
-    tuple
-        As of `factorize`; the first objective is that of the start.
-    """
-    one, seed = round_from(start.shape[1], options.n_passes), seed_of(options.random_state)
-    weighting = core_weighting(counts, options.smoothing, options.weight_cutoff)
-    _, problem = _core_problem(counts, word_counts, row_totals, weighting, options.checkpoint)
-    problem = _keep_problem(problem, options.checkpoint)
-    vectors = start.rechunk((counts.chunks[0], -1))
-    sparse = _residual_of(problem, vectors)
-    objective = [_kept_objective(problem, sparse, prefixed(options.checkpoint, "core/start/"))]
-    for number in range(1, options.n_iter + 1):
-        keep = prefixed(options.checkpoint, f"core/round-{number}/")
-        sparse = keep("residual", partial(_given, sparse))
-        vectors = keep(ROUND_VECTORS, partial(_round, sparse, one, vectors, options, seed, keep))
-        sparse = _residual_of(problem, vectors)
-        objective.append(_kept_objective(problem, sparse, keep))
-        tell("rounds", number, options.n_iter)
-        if objective[-2] - objective[-1] <= FALL * objective[-1]:
-            break
     return vectors, objective, compute(column_powers(vectors, 2)), weighting
 
 
@@ -259,10 +220,6 @@ def objective_of(
     _, problem = _core_problem(counts, word_counts, row_totals, weighting, options.checkpoint)
     residual = _residual_of(problem, vectors.rechunk((counts.chunks[0], -1)))
     return float(compute(_objective_of(problem, residual))[0]), weighting
-
-
-def _kept_objective(problem: CoreProblem, residual: da.Array, keep: Checkpoint) -> float:
-    return float(compute(keep("objective", partial(_objective_of, problem, residual)))[0])
 
 
 def _core_problem(

@@ -50,11 +50,6 @@ def rounds_of(options: CoreOptions, n_core: int) -> list[Round]:
     return [first, *(Round(rank, before + 1, None, options.n_passes) for before, rank in pairwise(ranks))]
 
 
-def round_from(n_components: int, n_passes: int) -> Round:
-    """Return a round that starts from given vectors: like a later one, of their rank."""
-    return Round(n_components, n_components + 1, None, n_passes)
-
-
 class CoreSizes(NamedTuple):
     """The words of the core, and pairs: all that are counted, those among core words, and those in either order."""
 

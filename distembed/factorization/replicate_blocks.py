@@ -69,7 +69,6 @@ class Regression(NamedTuple):
 
 def sample_vectors(
     groups: Sequence[Any],
-    transposed: Sequence[Any] | None,
     words: Totals,
     core_words: Totals,
     samples: Samples,
@@ -88,9 +87,7 @@ def sample_vectors(
     Parameters
     ----------
     groups : sequence of csr_array (words, c)
-        The counts with core words of each group of documents.
-    transposed : sequence of csr_array (words, c), optional
-        The counts with the core word on the left; None where pairs are counted in both orders, which are then equal.
+        The counts with core words of each group of documents, in both orders.
     words, core_words : Totals
         Those of the words of the block, and of the core words.
     samples : Samples
@@ -110,59 +107,51 @@ def sample_vectors(
     n_all = np.array([samples.n_all @ one for one in samples.of_sizes])
     shares = n_all / samples.n_all.sum()
     facing = core_words.pairs.sum(axis=1), core_words.counts.sum(axis=1) / max(samples.n_all.sum(), 1.0)
-    sides = [_beside(groups), *([] if transposed is None else [_beside(transposed)])]
+    of_groups = canonical_csr(csr_array(hstack([canonical_csr(block) for block in groups], format="csr")))
     system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
     place = np.full(len(core), -1, np.int32)
     single = [one.astype(np.float32) for one in samples.of_sizes]
     for word in np.flatnonzero(wanted).tolist():
         size = sizes[word]
-        support, *counts = _row_of_groups(sides, word, place, len(groups), single[size])
+        support, counts = _row_of_groups(of_groups, word, place, len(groups), single[size])
         if not support.size:
             yield word, np.zeros((samples.n_samples, core.shape[1]), np.float32)
             continue
         own = words.pairs[word] @ samples.of_sizes[size], words.counts[word] @ samples.of_sizes[size]
         totals = own[0], own[1] / np.maximum(n_all[size], 1.0), *facing, shares[size]
-        weights, moments = _weights_and_moments(counts[0], counts[-1], support, *totals, uniform, *weighting)
+        weights, moments = _weights_and_moments(counts, support, *totals, uniform, *weighting)
         yield word, _solve_samples(core[support], weights, moments, system).T
 
 
-def _beside(blocks: Sequence[Any]) -> csr_array:
-    """Return the blocks of all groups side by side."""
-    return canonical_csr(csr_array(hstack([canonical_csr(block) for block in blocks], format="csr")))
-
-
 def _row_of_groups(
-    sides: Sequence[csr_array], word: int, place: NDArray[np.int32], n_groups: int, samples: Floats
-) -> list[Any]:
-    """Return the core words that a word has pairs with in any group, and its counts in each sample, for each side."""
-    n_core, rows = len(place), [slice(side.indptr[word], side.indptr[word + 1]) for side in sides]
-    columns = [side.indices[row] for side, row in zip(sides, rows, strict=True)]
-    support = np.unique(np.concatenate(columns) % n_core)
+    of_groups: csr_array, word: int, place: NDArray[np.int32], n_groups: int, samples: Floats
+) -> tuple[NDArray[np.integer], Floats]:
+    """Return the core words that a word has pairs with in any group, and its counts with them in each sample."""
+    n_core, row = len(place), slice(of_groups.indptr[word], of_groups.indptr[word + 1])
+    columns = of_groups.indices[row]
+    support = np.unique(columns % n_core)
     place[support] = np.arange(len(support), dtype=np.int32)
-    found: list[Any] = [support]
-    for side, row, column in zip(sides, rows, columns, strict=True):
-        counts = np.zeros((len(support), n_groups), np.float32)
-        counts[place[column % n_core], column // n_core] = side.data[row]
-        found.append(counts @ samples)
-    return found
+    counts = np.zeros((len(support), n_groups), np.float32)
+    counts[place[columns % n_core], columns // n_core] = of_groups.data[row]
+    return support, counts @ samples
 
 
 @_jit
 def _weights_and_moments(  # type: ignore[no-untyped-def]
-    forward, backward, support, n_i, u_i, n_j, u_j, share, uniform, smoothing, cutoff, scale
+    counts, support, n_i, u_i, n_j, u_j, share, uniform, smoothing, cutoff, scale
 ):
-    weights, moments = np.zeros(forward.shape, np.float32), np.zeros(forward.shape, np.float32)
+    weights, moments = np.zeros(counts.shape, np.float32), np.zeros(counts.shape, np.float32)
     base = np.log(smoothing)
     for entry in range(len(support)):
         j = support[entry]
-        for sample in range(forward.shape[1]):
-            x, y = forward[entry, sample], backward[entry, sample]
-            if x > 0 or y > 0:
-                w, v = min(np.sqrt(x), cutoff) / scale, min(np.sqrt(y), cutoff) / scale
+        for sample in range(counts.shape[1]):
+            x = counts[entry, sample]
+            if x > 0:
+                w = min(np.sqrt(x), cutoff) / scale
                 g = base + excess_of_pair(x, n_i[sample], u_j[j], smoothing)
-                h = base + excess_of_pair(y, n_j[j] * share[sample], u_i[sample], smoothing)
-                weights[entry, sample] = w + v
-                moments[entry, sample] = (w + uniform) * g + (v + uniform) * h
+                h = base + excess_of_pair(x, n_j[j] * share[sample], u_i[sample], smoothing)
+                weights[entry, sample] = w + w
+                moments[entry, sample] = (w + uniform) * g + (w + uniform) * h
     return weights, moments
 
 

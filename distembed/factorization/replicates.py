@@ -27,7 +27,7 @@ Floats = NDArray[np.floating]
 
 
 class Part(NamedTuple):
-    """A part of a text: the counts of its groups of documents."""
+    """A part of a text: the counts of its groups of documents, in both orders."""
 
     groups: Sequence[da.Array]
     """The counts of each group with core words. Dask arrays (words, c) of csr_array row blocks."""
@@ -35,17 +35,12 @@ class Part(NamedTuple):
     """Of all words, in memory."""
     samples: Samples
     """How often each sample takes each group."""
-    core: Totals | None = None
-    """Of the core words in all groups together, (c, 1), where they are not the first of all words."""
-    transposed: Sequence[da.Array] = ()
-    """The counts with the core word on the left; none where pairs are counted in both orders."""
 
 
 class _PartOfBlock(NamedTuple):
     """What a task needs of a part beside the rows of its words."""
 
     n_groups: int
-    n_transposed: int
     core: Totals
     samples: Samples
 
@@ -106,23 +101,6 @@ def word_differences(
     return _lift(_differences_block, parts, core, rules, judged, sizes, width, batch_words, design=design)
 
 
-def all_samples(part: Part, core: da.Array, rules: Regression, *, batch_words: int = 200) -> da.Array:
-    """Return the vectors of words in all samples of a part, lazily, (words, samples x d) float32.
-
-    Parameters
-    ----------
-    part : Part
-    core : Dask array (c, d)
-        Vectors of the core words.
-    rules : Regression
-    batch_words : int
-        The words of a task.
-    """
-    wanted = np.ones((part.words.counts.shape[0], 1), bool)
-    width = part.samples.n_samples * core.shape[1]
-    return _lift(_samples_block, [part], core, rules, wanted, np.zeros_like(wanted, int), width, batch_words)
-
-
 def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
     """Return the columns of `word_differences`: what is measured, and the numbers of the parts, the second -1 for none.
 
@@ -150,13 +128,12 @@ def _lift(
 ) -> da.Array:
     n_words, n_core = judged.shape[0], core.shape[0]
     rows = batches(n_words, batch_words)
-    counts = [group.rechunk((rows, -1)) for part in parts for group in (*part.groups, *part.transposed)]
+    counts = [group.rechunk((rows, -1)) for part in parts for group in part.groups]
     totals = [np.concatenate([part.words[side] for part in parts], axis=1) for side in (0, 1)]
     of_block = [
         _PartOfBlock(
             len(part.groups),
-            len(part.transposed),
-            part.core or Totals(*(side[:n_core].sum(axis=1, keepdims=True) for side in part.words)),
+            Totals(*(side[:n_core].sum(axis=1, keepdims=True) for side in part.words)),
             part.samples,
         )
         for part in parts
@@ -190,14 +167,12 @@ def _solved(
 ) -> list[Iterator[tuple[int, Floats]]]:
     """Return an iterator over the words of each part that are judged, and their vectors in all samples."""
     core, core_gram, *groups = arrays
-    solved, first, start = [], 0, 0
+    solved, first = [], 0
     for place, part in enumerate(parts):
-        middle, last = start + part.n_groups, start + part.n_groups + part.n_transposed
         own = slice(first, first + part.n_groups)
         solved.append(
             blocks.sample_vectors(
-                groups[start:middle],
-                groups[middle:last] or None,
+                groups[own],
                 Totals(pairs[:, own], counts[:, own]),
                 part.core,
                 part.samples,
@@ -208,7 +183,7 @@ def _solved(
                 sizes=sizes[:, place],
             )
         )
-        first, start = own.stop, last
+        first = own.stop
     return solved
 
 

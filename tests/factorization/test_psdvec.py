@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from distembed.factorization import blocks
 from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.linalg.operators import row_blocks
 from tests.references import psdvec as plain
 
@@ -268,6 +269,20 @@ def test_the_objective_from_the_residual_is_the_weighted_squared_error(n, seed):
     w, g = np.minimum(np.sqrt(counts), 1.5) / 1.5, plain.smoothed_pmi(counts, totals, u, 0.02)
     np.testing.assert_allclose(found[0], (w * (g - vectors @ vectors.T) ** 2).sum(), rtol=1e-4, atol=1e-5)
     assert target.has_sorted_indices
+
+
+def test_the_objective_of_given_vectors_is_that_of_the_fit():
+    model, totals = exact().fit(COUNTS, WORD_COUNTS), COUNTS.sum(1).astype(float)
+    vectors, counts = da.from_array(np.asarray(model.vectors_)), chunked(COUNTS, (30, 30, 30))
+    found, weighting = objective_of(counts, WORD_COUNTS, totals, vectors, exact())
+    assert found == pytest.approx(model.objective_[-1], rel=1e-5)
+    assert weighting.scale == model.weight_scale_
+
+
+def test_pairs_between_are_rows_and_columns():
+    rows, columns = np.array([1, 2, 30, 59]), np.array([0, 7, 58])
+    found = pairs_between(chunked(COUNTS, (30, 30, 30)), rows, columns).compute()
+    np.testing.assert_array_equal(found.toarray(), COUNTS[np.ix_(rows, columns)])
 
 
 def test_words_without_counts_get_zero_vectors_and_disturb_nobody():

@@ -83,9 +83,6 @@ REFUSED = {
     COMPARISON + 'path = "year"\n': "parts: path and metadata both say what the parts are: give one of them",
     COMPARISON
     + 'bins = ["1900"]\nevery = 10\n': "parts: bins and every both divide the dates: give one of them",
-    '[job]\nworkspace = "w"\n[counts]\npath = "c.parquet"\n[evaluation]\nbootstrap = 9\n': (
-        r"bootstrap draws documents again, and a job that starts from counts\.path has none: leave it out"
-    ),
 }
 
 
@@ -213,7 +210,7 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "source", "left_out", "otherwise"),
     [
-        (PSDVecSection, de.PSDVec, {"checkpoint"}, {"core_vectors": None, "update": "scratch"}),
+        (PSDVecSection, de.PSDVec, {"checkpoint"}, {"core_vectors": None}),
         (
             ImputationSection,
             de.LatentSemanticImputation,

@@ -48,10 +48,6 @@ class PSDVecSection(Section):
     batch_words: int = OPTION
     ridge: float | tuple[float, ...] = OPTION
     bands: tuple[int, ...] | None = OPTION
-    update: Literal["scratch", "warm", "frozen"] = "scratch"
-    """What becomes of the vectors that the workspace has when its counts change: "scratch" solves all anew, "warm"
-    starts from them and stops when the objective falls no more, "frozen" leaves them and solves only new words.
-    """
     core_vectors: InputPath | None = None
     """Finished vectors of core words: a file in any format, or a workspace. They stay as they are, and all other words
     are solved against them.
@@ -60,16 +56,7 @@ class PSDVecSection(Section):
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the estimator, as they are written in JSON."""
-        return self.model_dump(mode="json", exclude={"update", "core_vectors"})
-
-    @model_validator(mode="after")
-    def _one_start(self) -> Self:
-        if self.core_vectors is not None and self.update != "scratch":
-            raise ValueError(
-                f'update = "{self.update}" starts from the vectors of the workspace, and core_vectors names others: '
-                "leave one out"
-            )
-        return self
+        return self.model_dump(mode="json", exclude={"core_vectors"})
 
     @model_validator(mode="after")
     def _a_ridge_for_each_band(self) -> Self:
@@ -232,8 +219,6 @@ class EvaluationSection(Section):
     """Whether the mean vector is subtracted before the evaluation."""
     n_components_removed: int = Field(default=0, ge=0)
     """How many of the first principal components are removed before the evaluation."""
-    bootstrap: int = Field(default=0, ge=0)
-    """How often documents are drawn again, with replacement, for intervals of scores and of neighbors in the report."""
 
 
 class PSDVecMatricesSection(WordMatricesSection):
@@ -274,15 +259,6 @@ class PSDVecJob(CountsJob, CountingJob):
             raise ValueError(
                 f"views.{counted[0]} counts a text, and a job that starts from counts.path has none: leave it out, or "
                 'give method = "vectors"'
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _documents_are_drawn_of_a_text(self) -> Self:
-        if self.counts is not None and self.evaluation.bootstrap:
-            raise ValueError(
-                "evaluation.bootstrap draws documents again, and a job that starts from counts.path has none: leave it "
-                "out"
             )
         return self
 

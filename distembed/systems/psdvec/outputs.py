@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.job.outputs import ArrayOutput, FileOutput, FilesOutput, TableOutput
+from distembed.job.outputs import ArrayOutput, FilesOutput, TableOutput
 
 PMI = ArrayOutput(
     "pmi",
@@ -77,45 +77,4 @@ EIGENVALUES = TableOutput(
 )
 OBJECTIVE = TableOutput(
     "objective", "The error after each round of the factorization.", columns=("weighted_squared_error",)
-)
-PREVIOUS_SOURCE = ArrayOutput(
-    "previous_source",
-    "The digest of the vectors that were there before, of which the workspace keeps a copy.",
-    dims=("byte",),
-    dtype="uint8",
-)
-PREVIOUS_WORDS = TableOutput(
-    "previous_words", "The words of the vectors that were there before.", columns=("word", "count")
-)
-PREVIOUS_VECTORS = ArrayOutput(
-    "previous_vectors",
-    "The vectors that were there before; row i is row i of previous_words.parquet.",
-    dims=("word", "component"),
-)
-DRIFT = TableOutput(
-    "drift",
-    "How far each word moved that had a vector before: its cosine with it, after the rotation that brings both sets "
-    "nearest, and the share of its nearest words that is the same.",
-    columns=("word", "count", "cosine", "neighbors_kept"),
-)
-BOOTSTRAP_RUNS = FilesOutput(
-    "bootstrap_runs",
-    "The co-occurrences of each partition by group of documents, as sorted runs.",
-    temporary=True,
-)
-BOOTSTRAP_COUNTS = ArrayOutput(
-    "bootstrap_counts",
-    "How often two words stand near each other in each group of documents: those of the first group first.",
-    dims=("group_word", "context_word"),
-    dtype="int32 or float32",
-    units="occurrences",
-)
-BOOTSTRAP = FileOutput(
-    "bootstrap.json",
-    "The scores of the vectors of [psdvec], with their intervals over draws of documents.",
-)
-BOOTSTRAP_NEIGHBORS = TableOutput(
-    "bootstrap_neighbors",
-    "The neighbors of the words of the report, with intervals over draws of documents.",
-    columns=("word", "neighbor", "cosine", "low", "high", "share_of_draws"),
 )

@@ -66,22 +66,11 @@ from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_word
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
-from distembed.systems.psdvec.bootstrap import bootstrap_stages
+from distembed.systems.psdvec.given_core import LEARNED, check_given_vectors, store_given_core
 from distembed.systems.psdvec.job import PSDVecJob
 from distembed.systems.psdvec.presets import PRESETS
 from distembed.systems.psdvec.sizes import PSDVecSizes, psdvec_sizes, vectors_stage
 from distembed.systems.psdvec.text_views import view_stages, width_of
-from distembed.systems.psdvec.update import (
-    DRIFT_STAGE,
-    PREVIOUS,
-    PREVIOUS_STAGE,
-    check_given_vectors,
-    known_vectors,
-    solved_vectors,
-    starts_from_vectors,
-    store_frozen,
-    warm_start,
-)
 from distembed.weighting.costs import pmi_cost
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
@@ -125,6 +114,14 @@ NONCORE = "noncore"
 
 JOINED = "joined"
 """The stage that joins the vectors of a job with views."""
+
+
+def solved_vectors(workspace: Workspace) -> da.Array:
+    """Return the vectors of all words as core and regression gave them, before views or spelling are added, lazily."""
+    core = outputs.CORE_VECTORS.read(workspace)
+    if len(core) == corpus_outputs.VOCABULARY.read(workspace).num_rows:
+        return core
+    return da.concatenate([core, outputs.NONCORE_VECTORS.read(workspace)])
 
 
 def solves_noncore_first(job: PSDVecJob) -> bool:
@@ -248,14 +245,11 @@ NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight", "bat
 
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return the options of the factorization that its core depends on."""
-    options, section = job.psdvec.options, job.psdvec
-    chosen = {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
-    if section.update != "scratch":
-        return {**chosen, "update": section.update}
-    if section.core_vectors is not None:
-        return {**chosen, "psdvec": options, "core_vectors": section.core_vectors}
-    return chosen
+    """Return the options of the factorization that its core depends on; a given core takes all words, with a ridge."""
+    options = job.psdvec.options
+    if job.psdvec.core_vectors is not None:
+        return {"psdvec": options, "core_vectors": job.psdvec.core_vectors}
+    return {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
 
 
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
@@ -292,13 +286,13 @@ def plan_core(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
     kept = memory.kept_in_process(resources.process_memory, resources.n_workers)
     pair_bytes = stored_pair_bytes(counting_options(job))
     cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
-    if starts_from_vectors(job):
+    if job.psdvec.core_vectors is not None:
         cost = with_known_vectors(cost, sizes.corpus.n_words, job.psdvec.n_components)
     return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
-    """Solve the core words jointly, from the start or from the vectors before; or take vectors that are there."""
+    """Solve the core words jointly; or take the vectors that the job names, and solve all other words against them."""
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     vocabulary, row_totals = vocabulary_of(ctx.workspace), marginals(counts).rows
     word_counts = vocabulary.counts.astype(float)
@@ -311,13 +305,9 @@ def run_core(ctx: Context) -> dict[str, Any]:
         core_counts = core_counts.persist()
     model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
     ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
-    known = known_vectors(ctx, vocabulary, n_core)
-    if known is not None and ctx.job.psdvec.update != "warm":
-        return store_frozen(ctx, psdvec_of(ctx), counts, core_counts, row_totals, known)
-    words, start = (word_counts[:n_core], row_totals[:n_core]), None
-    if known is not None:
-        start = warm_start(psdvec_of(ctx), core_counts, *words, known)
-    model.fit_core(core_counts, *words, start=start)
+    if ctx.job.psdvec.core_vectors is not None:
+        return store_given_core(ctx, psdvec_of(ctx), counts, core_counts, row_totals)
+    model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
     ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
     ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": model.eigenvalues_}))
     ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": model.objective_}))
@@ -372,10 +362,6 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         vectors = _with_spelling(ctx, vectors)
     ctx.store(outputs.VECTORS, vectors)
     return facts
-
-
-LEARNED = ("noncore_cutoff", "noncore_scale", "total_count")
-"""What the estimator learns with the noncore words for words that come later, as strings."""
 
 
 def run_noncore(ctx: Context) -> dict[str, Any]:
@@ -434,7 +420,7 @@ def plan_evaluation(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
 
 def evaluation_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return the sets, and how they are judged."""
-    return {"evaluation": job.evaluation.model_dump(mode="json", exclude={"bootstrap"})}
+    return {"evaluation": job.evaluation.model_dump(mode="json")}
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
@@ -470,14 +456,12 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     )
     made_of = (*joined, SUBWORDS) if job.subwords.enabled else joined
     text = (TOKENS, VOCABULARY, PARTIAL_COUNTS, COOCCURRENCE)
-    is_updated = job.psdvec.update != "scratch"
     return (
-        *((PREVIOUS_STAGE,) if is_updated else ()),
         *(text if job.counts is None else (GIVEN_VOCABULARY, GIVEN_PARTS, GIVEN_COUNTS)),
         *kept_stages(job, KEPT_PMI),
         StageSpec(
             "core",
-            ("cooccurrence", "vocabulary", *((PREVIOUS,) if is_updated else ())),
+            ("cooccurrence", "vocabulary"),
             core_parameters,
             run_core,
             plan_core,
@@ -487,12 +471,10 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         *_joining_stages(job, solved),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
-        *((DRIFT_STAGE,) if is_updated else ()),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
             "evaluation", ("vectors",), evaluation_parameters, run_evaluation, plan_evaluation, check_sets
         ),
-        *bootstrap_stages(job),
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -13,7 +11,6 @@ import numpy as np
 from distembed.display import MAX_ROWS, plural
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute, map_blocks
-from distembed.factorization.drift import COMPARED_NEIGHBORS, COMPARED_WORDS
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.job.word_vectors import SUBWORDS
@@ -30,7 +27,7 @@ from distembed.stages.words import (
     words_shown,
 )
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec import outputs, stages, update
+from distembed.systems.psdvec import outputs, stages
 from distembed.systems.psdvec.job import FileView, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
@@ -117,9 +114,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.neighbor_table(neighbors(job, workspace, vectors)),
         *_map(vectors, drawn),
         report.score_sections(shown_scores(workspace, EVALUATION)),
-        *_error_bars(job, workspace),
         *_views(job, workspace, vectors),
-        *drift_sections(job, workspace),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
         report.zipf_curve(counts),
@@ -128,38 +123,6 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.parameter_table(job.model_dump(mode="json")),
         report.source_table(workspace),
     ]
-
-
-def _error_bars(job: PSDVecJob, workspace: Workspace) -> list[report.Section]:
-    """Show the intervals of scores and of neighbors over draws of documents, if the job asks for draws."""
-    if not job.evaluation.bootstrap:
-        return []
-    scores = json.loads(workspace.read_bytes(outputs.BOOTSTRAP.name))
-    near = outputs.BOOTSTRAP_NEIGHBORS.read(workspace).to_pylist()
-    caption = (
-        f"95 % of {plural(job.evaluation.bootstrap, 'draw')} of documents with replacement; the vectors are those of "
-        "[psdvec], solved against its core, before views and spelling are joined. Share of draws: how often it is that "
-        "near. What changes from draw to draw is no finding (Antoniak and Mimno 2018)."
-    )
-    formats = dict.fromkeys(("value", "cosine"), report.three_decimals)
-    shown = [_with_interval(row) for row in scores if row["low"] is not None]
-    parts = [report.table("Scores", shown, formats=formats)] if shown else []
-    rows = [_with_interval(row) for row in near]
-    parts.append(
-        report.first_rows(rows, partial(_neighbor_bars, formats=formats, caption=caption), n_shown=20)
-    )
-    return [report.group("Error bars", parts)]
-
-
-def _with_interval(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with its ends as an interval."""
-    rest = {name: value for name, value in row.items() if name not in ("low", "high")}
-    return {**rest, "interval": (row["low"], row["high"])}
-
-
-def _neighbor_bars(rows: Sequence[Any], *, formats: Any, caption: str) -> report.Section:
-    shares = {"share_of_draws": "{:.0%}".format}
-    return report.table("Neighbors", rows, formats=formats | shares, caption=caption)
 
 
 def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
@@ -220,28 +183,6 @@ def _parts(job: PSDVecJob, workspace: Workspace) -> tuple[list[da.Array], list[n
     parts = stages.parts_of(job, workspace)
     bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
     return parts, np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
-
-
-MOVED_WORDS = 20
-"""Words that the report names which moved most."""
-
-
-def drift_sections(job: PSDVecJob, workspace: Workspace) -> list[report.Section]:
-    """Show how far words moved since the vectors before, and those that moved most, where a job starts from them."""
-    facts = workspace.stages()[update.DRIFT].facts if job.psdvec.update != "scratch" else {}
-    if not facts.get("n_shared"):
-        return []
-    table = outputs.DRIFT.read(workspace)
-    moved = table.sort_by([("cosine", "ascending"), ("count", "descending")])[:MOVED_WORDS].to_pylist()
-    kept = facts["neighbors_kept"]
-    caption = (
-        f"{facts['n_shared']:,} words had a vector before, {facts['n_new']:,} are new, {facts['n_gone']:,} are gone. "
-        f"Of the {COMPARED_NEIGHBORS} nearest words of the most frequent {COMPARED_WORDS:,}, {kept:.1%} "
-        f"are the same. The objective was {facts['objective_before']:.6g} on the counts before and is "
-        f"{facts['objective']:.6g} now. The words that moved most come first: the cosine is that with the vector "
-        "before, after the rotation that brings both sets nearest."
-    )
-    return [report.table("Words that moved", moved, caption=caption)]
 
 
 def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:

@@ -1,0 +1,81 @@
+"""A psdvec job whose core vectors are given: they stay, and all other words are solved against them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import distembed as de
+from tests.commands import run, succeed
+
+
+def vectors_of(workspace: de.Workspace) -> pd.DataFrame:
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    return pd.DataFrame(workspace.array("vectors").compute(), index=words)
+
+
+def test_finished_core_vectors_stay_and_other_words_are_solved(tiny: Path) -> None:
+    first = vectors_of(de.Workspace.open(str(tiny / "w")))
+    core = first.index[:20]
+    de.WordVectors(list(core), first.loc[core].to_numpy(np.float32)).save(tiny / "core.safetensors")
+    found = ("--set", "psdvec.core_vectors=core.safetensors", "--workspace", tiny / "given")
+    succeed("run", tiny / "job.toml", *found)
+    given = vectors_of(de.Workspace.open(str(tiny / "given")))
+    pd.testing.assert_frame_equal(given.loc[core], first.loc[core], check_exact=True)
+    assert (np.linalg.norm(given.drop(index=core), axis=1) > 0).all()
+    assert "nothing to do" in succeed("run", tiny / "job.toml", *found).output
+    done = run("run", tiny / "job.toml", *found, "--set", "psdvec.n_components=3", "--replace")
+    assert done.exit_code == 2
+    assert "have 4 components and psdvec.n_components is 3" in done.output
+    de.WordVectors([f"no {word}" for word in core], first.loc[core].to_numpy(np.float32)).save(
+        tiny / "other.safetensors"
+    )
+    done = run(
+        "run", tiny / "job.toml", *found, "--set", "psdvec.core_vectors=other.safetensors", "--replace"
+    )
+    assert (
+        "other.safetensors have none of the words of the core: are they of one language, and written"
+        in done.output
+    )
+
+
+def test_finished_core_vectors_are_those_of_the_split(tiny: Path) -> None:
+    """With the vectors of a core that was solved before, the other words get those of the job that solved both."""
+    settings = ("--set", "psdvec.n_core=20", "--until", "vectors")
+    succeed("run", tiny / "job.toml", "--workspace", tiny / "split", *settings)
+    split = vectors_of(de.Workspace.open(str(tiny / "split")))
+    de.WordVectors(list(split.index[:20]), split[:20].to_numpy(np.float32)).save(tiny / "core.safetensors")
+    given = ("--set", "psdvec.core_vectors=core.safetensors", "--until", "vectors")
+    succeed("run", tiny / "job.toml", "--workspace", tiny / "given", *given)
+    found = vectors_of(de.Workspace.open(str(tiny / "given")))
+    np.testing.assert_allclose(found, split, atol=1e-5)
+
+
+def test_words_are_solved_anew_when_the_regression_or_the_given_vectors_change(tiny: Path) -> None:
+    """The words beside the given core are solved in the stage `core`, whose parameters hold all that it depends on."""
+    first = vectors_of(de.Workspace.open(str(tiny / "w")))
+    core = first.index[::2]
+
+    def save(factor: float) -> None:
+        vectors = factor * first.loc[core].to_numpy(np.float32)
+        de.WordVectors(list(core), vectors).save(tiny / "core.safetensors")
+
+    def solved(folder: str, *settings: str) -> str:
+        chosen = [
+            word for one in ("psdvec.core_vectors=core.safetensors", *settings) for word in ("--set", one)
+        ]
+        succeed("run", tiny / "job.toml", "--workspace", tiny / folder, "--until", "vectors", *chosen)
+        return de.Workspace.open(str(tiny / folder)).describe("vectors").digest
+
+    save(1.0)
+    before = solved("given")
+    for number, settings in enumerate(
+        (("psdvec.ridge=50",), ("psdvec.uniform_weight=0.7",), ("psdvec.ridge=[2,50]", "psdvec.bands=[5,15]"))
+    ):
+        again, fresh = solved("given", *settings), solved(f"fresh{number}", *settings)
+        assert again == fresh != before, settings
+        before = again
+    save(0.5)
+    assert solved("given") == solved("fresh") != before
