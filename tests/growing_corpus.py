@@ -29,7 +29,7 @@ window = 3
 [psdvec]
 n_components = 4
 n_iter = 1
-solver = "dense"
+first_passes = 4
 [evaluation]
 sets = []
 [report]

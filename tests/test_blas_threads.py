@@ -157,7 +157,6 @@ def whitened() -> None:
 WORK = {
     "LSA": lambda: de.LSA(K).fit_transform(TABLE),
     "PSDVec": lambda: de.PSDVec(D // 2, n_core=N // 2, first_passes=2).fit(TABLE, TOTALS),
-    "PSDVec dense": lambda: de.PSDVec(D // 2, n_core=N // 2, solver="dense").fit(TABLE, TOTALS),
     "PSDVec of later words": lambda: later_words(TABLE),
     "NMF": lambda: de.NMF(K, n_iter=3).fit_transform(TABLE),
     "SemanticNMF": lambda: de.SemanticNMF(K, n_iter=3).fit(TABLE, np.log1p(COUNTS + COUNTS.T)),

@@ -101,7 +101,7 @@ CHECKED = [
     OneMatrixSemanticNMF(2),
     de.SphericalKMeans(2),
     de.LocalityPreservingProjection(1, n_neighbors=3),
-    OneMatrixPSDVec(1, n_iter=1, solver="dense"),
+    OneMatrixPSDVec(1, n_iter=1, first_passes=2),
     OneMatrixImputation(min_degree=2),
     OneMatrixEmbedding(1, n_neighbors=3, max_iter=2),
 ]
@@ -402,7 +402,7 @@ SEEDED = [
     de.SemanticNMF(2, init="random", n_iter=1),
     de.SphericalKMeans(4, n_iter=1),
     de.LocalityPreservingProjection(2, n_neighbors=4, solver="eigen", svd_components=4),
-    de.PSDVec(2, n_iter=1, block_size=2, first_passes=1),
+    de.PSDVec(4, n_iter=1, first_passes=1),
     de.FeaturePreservingEmbedding(2, n_neighbors=4, init="random", max_iter=1),
 ]
 

@@ -53,7 +53,6 @@ from distembed.execution import (
     whole,
 )
 from distembed.factorization.row_lifts import each
-from distembed.linalg.eigen import dense_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
     row_blocks,
@@ -403,9 +402,7 @@ def threads_of_decompositions(function):
 
 X = np.random.default_rng(0).normal(size=(40, 6))
 Y = np.where(np.arange(40)[:, None] < 30, X[:, :3], np.nan)
-SYMMETRIC = SparsePlusLowRank(row_blocks(csr_array(X @ X.T), values_per_block=400))
 DECOMPOSING = {
-    "dense_eigenpairs": lambda: dense_eigenpairs(SYMMETRIC, 3),
     "LSA": lambda: LSA(2).fit(csr_array(np.abs(X))),
     "PSDVec": lambda: PSDVec(2, n_core=20, first_passes=2).fit(np.abs(X @ X.T) + 1, np.ones(40)),
     "linear_map": lambda: linear_map(X, Y),

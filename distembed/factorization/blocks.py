@@ -8,7 +8,6 @@ smoothing; `G = log(kappa) + D` the smoothed PMI and `W` the weights, both only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numba
@@ -186,27 +185,15 @@ def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:
 
 
 def solve_words(
-    pairs: Pairs,
-    core: Floats,
-    core_gram: Floats,
-    ridge: Floats,
-    *,
-    background_weight: float,
-    uniform_weight: float,
-    prior: Floats | None = None,
+    pairs: Pairs, core: Floats, core_gram: Floats, ridge: Floats, *, uniform_weight: float
 ) -> Floats:
     """Return the ridge solutions of one block of noncore words against fixed core vectors.
 
     ``v_i = (V1ᵀ diag(w) V1 + mu_i I)^-1 V1ᵀ diag(w) g`` with ``w = w_ij + w_ji`` and g the weighted mean
-    of the two targets; core words without a count have weight `background_weight` b and target 0, so that
-    ``V1ᵀ diag(w) V1 = b V1ᵀV1 + sum (w_j - b) v_j v_jᵀ`` runs over the support only (PSDVec, section 2).
+    of the two targets; core words without a count have weight 0, so that ``V1ᵀ diag(w) V1 = sum w_j v_j v_jᵀ``
+    runs over the support only (PSDVec, section 2).
     `uniform_weight` a adds to each order of each pair what the core's first iterate (G + W∘G)/2 has beside W:
     ``2 a V1ᵀV1`` on the left, and ``a (g_ij + g_ji)`` of the support on the right.
-
-    With a `prior` s_i the ridge draws v_i towards s_i and not towards zero, ``mu_i ‖v_i - s_i‖²``: the posterior
-    mean of v_i if s_i is the mean of its prior. Then ``v_i = p_i + d_i``, where ``p_i = mu_i B^-1 s_i`` is the
-    solution of a word without pairs, B being what the systems of all words share, and d_i is the solution for the
-    targets that p_i leaves over.
 
     Parameters
     ----------
@@ -217,86 +204,64 @@ def solve_words(
         V1ᵀV1.
     ridge : (words,) float64
         mu_i.
-    background_weight : float
-        The weight of target 0 where a word has no count with a core word.
     uniform_weight : float
         The weight that each order of every pair has in addition to its own.
-    prior : (words, d) array, optional
-        s_i, default zero.
 
     Returns
     -------
     (words, d) float32
-        Zero for a word without any count, and s_i where there is a prior.
+        Zero for a word without any count.
     """
-    weights = pairs.weights + pairs.backward_weights - np.float32(background_weight)
+    weights = pairs.weights + pairs.backward_weights
     moment = (pairs.weights + uniform_weight) * pairs.targets
     moment += (pairs.backward_weights + uniform_weight) * pairs.backward_targets
-    everywhere = (background_weight + 2 * uniform_weight) * core_gram
-    if prior is None:
-        return _solutions(pairs, core, everywhere, ridge, weights, moment)
-    shared = _without_pairs(prior, everywhere, ridge)
-    lonely = np.diff(pairs.support.indptr) == 0
-    shared[lonely] = prior[lonely]
-    moment -= weights * sampled_product(pairs.support, shared, core)
-    return shared + _solutions(pairs, core, everywhere, ridge, weights, moment)
-
-
-def _without_pairs(prior: Floats, everywhere: Floats, ridge: Floats) -> Floats:
-    """Return p, ``mu_i (E + mu_i I)^-1 s_i`` of each word, float32; zero where mu_i is zero."""
-    out = np.zeros(prior.shape, np.float32)
-    for mu in np.unique(ridge[ridge > 0]):
-        rows = ridge == mu
-        out[rows] = mu * np.linalg.solve(everywhere + mu * np.identity(len(everywhere)), prior[rows].T).T
-    return out
-
-
-def _solutions(
-    pairs: Pairs, core: Floats, everywhere: Floats, ridge: Floats, weights: Floats, moment: Floats
-) -> Floats:
-    """Return ``(E + mu_i I + sum w_j v_j v_jᵀ)^-1 sum m_j v_j`` of each word, zero without pairs."""
+    roots = np.sqrt(weights)
+    right = moment / roots.astype(np.float64)
     out = np.zeros((len(ridge), core.shape[1]), np.float32)
     sizes = np.diff(pairs.support.indptr)
-    positive = sizes > 0
-    positive[np.searchsorted(pairs.support.indptr, np.flatnonzero(weights <= 0), side="right") - 1] = False
     for mu in np.unique(ridge):
-        base = everywhere + mu * np.identity(len(everywhere))
-        left = (ridge == mu) & (sizes > 0)
-        root = _inverse_root(base)
-        if root is not None:
-            few = left & positive & (sizes < core.shape[1])
-            if np.count_nonzero(few) * core.shape[1] <= core.shape[0]:
-                few[:] = False  # core @ root would cost more than it saves
-            many = left & positive & ~few
-            try:
-                out[few] = _from_few_pairs(pairs, few, core, weights, moment, root)
-                out[many] = _from_many_pairs(pairs, many, core, weights, moment, base)
-                left &= ~positive
-            except np.linalg.LinAlgError:
-                pass  # some system is singular to the precision of the core: all go one by one
-        out[left] = _one_by_one(pairs, left, core, weights, moment, base)
+        base = 2 * uniform_weight * core_gram + mu * np.identity(len(core_gram))
+        own = (ridge == mu) & (sizes > 0)
+        few = own & (sizes < core.shape[1])
+        if np.count_nonzero(few) * core.shape[1] <= core.shape[0]:
+            few[:] = False  # core @ root would cost more than it saves
+        many = own & ~few
+        try:
+            # The upper triangular T with T Tᵀ the inverse of the base.
+            root = solve_triangular(np.linalg.cholesky(base), np.identity(len(base)), lower=True).T
+            out[few] = _from_few_pairs(pairs, few, core, roots, right, root)
+            out[many] = _from_many_pairs(pairs, many, core, roots, right, base)
+        except np.linalg.LinAlgError:
+            # Some system is singular (ridge 0), or to the precision of the core.
+            out[own] = _one_by_one(pairs, own, core, weights, moment, base)
     return out
 
 
 def _one_by_one(
     pairs: Pairs, words: NDArray[np.bool_], core: Floats, weights: Floats, moment: Floats, base: Floats
 ) -> Floats:
-    """Return ``(B + sum w_j v_j v_jᵀ)^-1 sum m_j v_j`` of each word, whatever its weights and B are."""
-    rows_of_word = _gather(core, pairs, words)
-    return np.array(
-        [
-            positive_solution(base + weighted_gram(rows, weights[own]), rows.T @ moment[own])
-            for own, rows in zip(_spans(pairs, words), rows_of_word, strict=True)
-        ]
-    ).reshape(-1, core.shape[1])
+    """Return ``(B + sum w_j v_j v_jᵀ)^-1 sum m_j v_j`` of each word; of a singular system by least squares."""
+    out = np.empty((np.count_nonzero(words), core.shape[1]))
+    for number, word in enumerate(np.flatnonzero(words)):
+        own = slice(*pairs.support.indptr[word : word + 2])
+        # Clipped, NumPy gathers faster, and lets other threads run.
+        rows = np.take(core, pairs.support.indices[own], axis=0, mode="clip")
+        half = rows * np.sqrt(weights[own]).astype(rows.dtype)[:, None]
+        normal, right = base + (half.T @ half).astype(np.float64), rows.T @ moment[own]
+        try:
+            # NumPy's factorization lets other threads run, SciPy's does not.
+            factor = np.linalg.cholesky(normal)
+            out[number] = lapack.dpotrs(factor.T, right.astype(np.float64)[:, None])[0][:, 0]
+        except np.linalg.LinAlgError:
+            out[number] = np.linalg.lstsq(normal, right, rcond=None)[0]
+    return out
 
 
 def _from_many_pairs(
-    pairs: Pairs, words: NDArray[np.bool_], core: Floats, weights: Floats, moment: Floats, base: Floats
+    pairs: Pairs, words: NDArray[np.bool_], core: Floats, roots: Floats, right: Floats, base: Floats
 ) -> Floats:
-    """Return the same from each word's d × d system, for positive weights and a positive definite B."""
+    """Return the same from each word's d × d system, for a positive definite B."""
     out = np.empty((np.count_nonzero(words), core.shape[1]), core.dtype)
-    roots, right = _roots_and_right(weights, moment)
     _solve_many(
         pairs.support.indptr, pairs.support.indices, np.flatnonzero(words), core, roots, right, base, out
     )
@@ -304,7 +269,7 @@ def _from_many_pairs(
 
 
 def _from_few_pairs(
-    pairs: Pairs, words: NDArray[np.bool_], core: Floats, weights: Floats, moment: Floats, root: Floats
+    pairs: Pairs, words: NDArray[np.bool_], core: Floats, roots: Floats, right: Floats, root: Floats
 ) -> Floats:
     """Return the same from systems of the words' own pairs, n × n for n < d, with the root T of B^-1.
 
@@ -315,7 +280,6 @@ def _from_few_pairs(
         return np.empty((0, core.shape[1]), core.dtype)
     whitened = core @ root.astype(core.dtype)
     out = np.empty((np.count_nonzero(words), whitened.shape[1]), whitened.dtype)
-    roots, right = _roots_and_right(weights, moment)
     _solve_few(
         pairs.support.indptr, pairs.support.indices, np.flatnonzero(words), whitened, roots, right, out
     )
@@ -381,57 +345,3 @@ def _solve_factored(factor, right):  # type: ignore[no-untyped-def]
         for k in range(j):
             solution[k] -= factor[j, k] * solution[j]
     return solution
-
-
-def _roots_and_right(weights: Floats, moment: Floats) -> tuple[Floats, Floats]:
-    """Return ``sqrt(w_j)``, 1 where a weight is not positive, and ``m_j / sqrt(w_j)``."""
-    roots = np.sqrt(weights, where=weights > 0, out=np.ones_like(weights))
-    return roots, moment / roots.astype(np.float64)
-
-
-def _spans(pairs: Pairs, words: NDArray[np.bool_]) -> list[slice]:
-    bounds = pairs.support.indptr
-    return [slice(bounds[i], bounds[i + 1]) for i in np.flatnonzero(words)]
-
-
-def _gather(vectors: Floats, pairs: Pairs, words: NDArray[np.bool_]) -> Iterator[Floats]:
-    """Yield the vectors that each chosen word has pairs with, all in one buffer."""
-    spans = _spans(pairs, words)
-    room = np.empty(
-        (max((own.stop - own.start for own in spans), default=0), vectors.shape[1]), vectors.dtype
-    )
-    for own in spans:
-        rows = room[: own.stop - own.start]
-        # Into a buffer and clipped, NumPy gathers four times faster, and lets other threads run.
-        np.take(vectors, pairs.support.indices[own], axis=0, out=rows, mode="clip")
-        yield rows
-
-
-def _inverse_root(matrix: Floats) -> Floats | None:
-    """Return the upper triangular T with ``T Tᵀ`` the inverse of a positive definite matrix, None of another."""
-    try:
-        factor = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return None
-    return solve_triangular(factor, np.identity(len(matrix)), lower=True).T
-
-
-def weighted_gram(rows: Floats, weights: Floats) -> Floats:
-    """Return ``sum w_j v_j v_jᵀ`` (d × d, float64) of vectors in the rows.
-
-    Multiplied in the dtype of the rows; with no negative weight as PᵀP, which BLAS makes at half the price.
-    """
-    if weights.min() >= 0:
-        half = rows * np.sqrt(weights).astype(rows.dtype)[:, None]
-        return (half.T @ half).astype(np.float64)
-    return (rows.T @ (rows * weights.astype(rows.dtype)[:, None])).astype(np.float64)
-
-
-def positive_solution(normal: Floats, right: Floats) -> Floats:
-    """Solve a positive definite system by Cholesky; a singular one (ridge 0) by least squares."""
-    try:
-        # NumPy's factorization lets other threads run, SciPy's does not.
-        factor = np.linalg.cholesky(normal)
-    except np.linalg.LinAlgError:
-        return np.linalg.lstsq(normal, right, rcond=None)[0]
-    return lapack.dpotrs(factor.T, right.astype(np.float64)[:, None])[0][:, 0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, overload
 
 import dask.array as da
 import numpy as np
@@ -38,7 +38,6 @@ from distembed.factorization.psdvec_inputs import (
     check_counted,
     check_length,
     check_pairs,
-    check_prior,
     check_square,
     ridge_of_words,
 )
@@ -50,7 +49,6 @@ from distembed.options import (
     NonNegativeInt,
     PositiveInt,
     RandomState,
-    UnitInterval,
     check_options,
 )
 from distembed.typing import InMemory, MatrixLike, VectorLike, refuse_collection
@@ -77,33 +75,24 @@ class PSDVec(BaseEstimator):
     n_iter : int
         Number of rounds T; round t has rank ``d + T - t``.
     ridge : float or sequence of float
-        Strength mu of the ridge that pulls the vectors of noncore words towards zero, or towards their prior; a
-        sequence gives one value for each of `bands`.
+        Strength mu of the ridge that pulls the vectors of noncore words towards zero; a sequence gives one value
+        for each of `bands`.
     bands : sequence of int, optional
         Sizes of the frequency bands of noncore words; the last takes all that are left (the paper: 55,000,
         50,000, 50,000 with ridge 2, 4, 8).
-    background_weight : float
-        Weight of target 0 where a noncore word has no count with a core word (the authors' program: 0.001).
     uniform_weight : float
         Weight that each order of every pair of a noncore and a core word has in addition to its own, as in the core's
         first iterate (G + W∘G)/2; pairs without a count have target 0 there. The paper has 0, which leaves the length
         and direction of a rare word, whose weights are few and small, to the ridge.
-    weight_cutoff : "halving", "exact_quantile", "none", None or float
-        The weight above which all weights are equal: the authors' rule ("halving"), the smallest of the largest
-        0.02 % of the weights, no cut-off, or a number. See `distembed.weighting.pmi.weight_cutoff`.
-    core_ridge : float
-        Eigenvalues are multiplied by ``1 / (1 + core_ridge)`` in every round.
-    solver : "krylov" or "dense"
-        "krylov" holds no n × n array; "dense" forms such arrays and serves as a cross-check for small n.
+    weight_cutoff : "halving", "none" or float
+        The weight above which all weights are equal: by the authors' rule ("halving"), no cut-off, or a number. See
+        `distembed.weighting.pmi.weight_cutoff`.
     n_passes : int
         Number of matrix products for the Krylov basis of each later round, which starts from the vectors of the round
         before.
     first_passes : int
-        Number of matrix products for the Krylov basis of the first round, which starts from random vectors. Later
-        rounds do not make up for what this round misses.
-    block_size : int, optional
-        Number of random vectors that the first round starts from; by default half of the rank. Smaller blocks with more
-        passes find more.
+        Number of matrix products for the Krylov basis of the first round, which starts from random vectors, half as
+        many as its rank. Later rounds do not make up for what this round misses.
     random_state : int, None, Generator or RandomState
         Seed of the random vectors.
     batch_words : int
@@ -163,14 +152,10 @@ class PSDVec(BaseEstimator):
         n_iter: PositiveInt = 4,
         ridge: NonNegativeFloat | Sequence[NonNegativeFloat] = 2.0,
         bands: Sequence[NonNegativeInt] | None = None,
-        background_weight: UnitInterval = 0.0,
         uniform_weight: NonNegativeFloat = 0.1,
         weight_cutoff: CutoffRule = "halving",
-        core_ridge: NonNegativeFloat = 0.0,
-        solver: Literal["krylov", "dense"] = "krylov",
         n_passes: PositiveInt = 2,
         first_passes: PositiveInt = 16,
-        block_size: PositiveInt | None = None,
         random_state: RandomState = 0,
         batch_words: PositiveInt = 1000,
         checkpoint: Checkpoint = persist,
@@ -181,14 +166,10 @@ class PSDVec(BaseEstimator):
         self.n_iter = n_iter
         self.ridge = ridge
         self.bands = bands
-        self.background_weight = background_weight
         self.uniform_weight = uniform_weight
         self.weight_cutoff = weight_cutoff
-        self.core_ridge = core_ridge
-        self.solver = solver
         self.n_passes = n_passes
         self.first_passes = first_passes
-        self.block_size = block_size
         self.random_state = random_state
         self.batch_words = batch_words
         self.checkpoint = checkpoint
@@ -370,7 +351,6 @@ class PSDVec(BaseEstimator):
         core_counts: VectorLike | None = ...,
         core_row_totals: VectorLike | None = ...,
         ridge: float | VectorLike | None = ...,
-        prior: Floats | da.Array | None = ...,
     ) -> da.Array: ...
 
     @overload
@@ -384,7 +364,6 @@ class PSDVec(BaseEstimator):
         core_counts: VectorLike | None = ...,
         core_row_totals: VectorLike | None = ...,
         ridge: float | VectorLike | None = ...,
-        prior: Floats | da.Array | None = ...,
     ) -> Float32s: ...
 
     def transform(
@@ -397,7 +376,6 @@ class PSDVec(BaseEstimator):
         core_counts: VectorLike | None = None,
         core_row_totals: VectorLike | None = None,
         ridge: float | VectorLike | None = None,
-        prior: Floats | da.Array | None = None,
     ) -> Float32s | da.Array:
         """Solve new words against the fixed core, of the same or another corpus.
 
@@ -421,14 +399,11 @@ class PSDVec(BaseEstimator):
             Default those of the fit.
         ridge : float or (m,) array, optional
             Default the estimator's, the last band's (of the rarest words) where it has bands.
-        prior : (m, d) array, optional
-            Vectors that the ridge draws the words towards, as in `fit_noncore`; default zero.
 
         Returns
         -------
         (m, d) float32
-            A Dask array where `new_rows` is one. A word without any count with a core word is zero, and its
-            prior where there is one, whatever `background_weight` is.
+            A Dask array where `new_rows` is one. A word without any count with a core word is zero.
 
         Raises
         ------
@@ -459,20 +434,13 @@ class PSDVec(BaseEstimator):
             if new_row_totals is None
             else check_length(new_row_totals, m, "new_row_totals"),
             np.broadcast_to(np.asarray(np.ravel(self.ridge)[-1] if ridge is None else ridge, float), (m,)),
-            check_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
         )
         with one_blas_thread():
             core = count_in_corpus(self._core(), core_counts, core_row_totals)
             return like_input(self._solve_words(words, core, weighting), new_rows)
 
     def fit_noncore(
-        self,
-        rows: MatrixLike,
-        columns: MatrixLike,
-        word_counts: VectorLike,
-        row_totals: VectorLike,
-        *,
-        prior: Floats | da.Array | None = None,
+        self, rows: MatrixLike, columns: MatrixLike, word_counts: VectorLike, row_totals: VectorLike
     ) -> da.Array:
         """Return vectors of the noncore words, by the ridge of their band (noncore mode): the second step of `fit`.
 
@@ -480,10 +448,6 @@ class PSDVec(BaseEstimator):
         ----------
         rows, columns : Dask arrays, sparse matrices or arrays (m, n_core), (n_core, m)
         word_counts, row_totals : (m,) arrays
-        prior : Dask array or array (m, d), optional
-            Row i is s_i, the expected vector of word i before its counts are seen, such as
-            `distembed.SubwordMap.transform` of it: the ridge is ``mu ‖v_i - s_i‖²``, so that v_i is the mean of the
-            posterior, and s_i itself where the word has no count with a core word. Default zero.
 
         Returns
         -------
@@ -510,7 +474,6 @@ class PSDVec(BaseEstimator):
             check_length(word_counts, m, "word_counts"),
             check_length(row_totals, m, "row_totals"),
             ridge_of_words(self.ridge, self.bands, m),
-            check_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
         )
         return self._learn_noncore(words)
 

@@ -21,7 +21,7 @@ from distembed.factorization.psdvec_costs import CoreOptions, Round, rounds_of
 from distembed.factorization.psdvec_inputs import check_length
 from distembed.linalg.chunks import batches
 from distembed.linalg.csr import column_range
-from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
+from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
     column_powers,
@@ -268,32 +268,22 @@ def _round(
     kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
     constant = float(np.log(options.smoothing)) / 2 if before is None else 0.0
     matrix = SparsePlusLowRank(kept, factor=before, constant=constant)
-    found = _eigenpairs(matrix, one, before, options, seed, keep)
-    # Beside the huge negative eigenvalue of the constant, a positive one this small is its rounding error.
-    noise = np.finfo(np.float32).eps * abs(constant) * kept.shape[0]
-    values = np.where(found.values > noise, found.values, 0)
-    lengths = np.sqrt(values / (1 + options.core_ridge))
-    return found.vectors * lengths.astype(np.float32)
-
-
-def _eigenpairs(
-    matrix: SparsePlusLowRank, one: Round, before: da.Array | None, options: Any, seed: int, keep: Checkpoint
-) -> Eigenpairs:
-    if options.solver == "dense":
-        return dense_eigenpairs(matrix, one.rank)
     # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
     # from the start, it takes no precision from the others.
     ones = da.ones((sum(matrix.row_chunks), 1), chunks=(matrix.row_chunks, (1,)), dtype=np.float32)
-    start = ones if before is None else da.concatenate([ones, before], axis=1).rechunk({1: -1})
-    return largest_eigenpairs(
+    found = largest_eigenpairs(
         matrix,
         one.rank,
-        start=start,
+        start=ones if before is None else da.concatenate([ones, before], axis=1).rechunk({1: -1}),
         block_size=one.block_size,
         n_passes=one.n_passes,
         random_state=seed,
         checkpoint=keep,
     )
+    # Beside the huge negative eigenvalue of the constant, a positive one this small is its rounding error.
+    noise = np.finfo(np.float32).eps * abs(constant) * kept.shape[0]
+    lengths = np.sqrt(np.where(found.values > noise, found.values, 0))
+    return found.vectors * lengths.astype(np.float32)
 
 
 def _objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
@@ -344,8 +334,6 @@ class NewWords(NamedTuple):
     """Their occurrences, and the bigrams with the word on the left. Shape (m,), float64."""
     ridge: Floats
     """The ridge of each word. Shape (m,), float64."""
-    prior: da.Array | None = None
-    """The vectors that the ridge draws them towards; zero where there is none. Dask array (m, d)."""
 
 
 class CoreWords(NamedTuple):
@@ -383,8 +371,7 @@ def noncore_weighting(words: NewWords, smoothing: float, rule: CutoffRule) -> Pa
 def noncore_vectors(words: NewWords, core: CoreWords, weighting: PairWeighting, options: Any) -> da.Array:
     """Return the vectors (m, d) of new words, float32, lazily, in batches of words.
 
-    Each is a ridge regression against the core vectors, drawn towards its row of the prior, or towards zero.
-    `options` is the estimator.
+    Each is a ridge regression against the core vectors. `options` is the estimator.
     """
     forward = words.rows.rechunk((batches(words.rows.shape[0], options.batch_words), -1))
     backward = transpose_row_blocks(words.columns).rechunk(forward.chunks)
@@ -399,15 +386,13 @@ def noncore_vectors(words: NewWords, core: CoreWords, weighting: PairWeighting, 
         vectors,
         gram(vectors, vectors),
         da.from_array(words.ridge[:, None], chunks=(rows, 1)),
-        *(() if words.prior is None else (words.prior.rechunk((rows, -1)),)),
         chunks=(rows, (vectors.shape[1],)),
         meta=np.empty((0, 0), np.float32),
-        background_weight=options.background_weight,
         uniform_weight=options.uniform_weight,
     )
 
 
-def _words_block(*arrays: Any, weighting: PairWeighting, **options: float) -> Any:
-    core, core_gram, ridge, *prior = arrays[4:]
+def _words_block(*arrays: Any, weighting: PairWeighting, uniform_weight: float) -> Any:
+    core, core_gram, ridge = arrays[4:]
     pairs = _weigh(weighting, *arrays[:4])
-    return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], prior=next(iter(prior), None), **options)
+    return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], uniform_weight=uniform_weight)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, WORKER_BYTES, Cost
 from distembed.linalg.chunks import VALUES_PER_BLOCK
-from distembed.linalg.costs import DENSE_COPIES, KrylovBasis, krylov_basis
+from distembed.linalg.costs import KrylovBasis, krylov_basis
 
 
 class CoreOptions(NamedTuple):
@@ -17,10 +17,8 @@ class CoreOptions(NamedTuple):
 
     n_components: int
     n_iter: int
-    solver: Literal["krylov", "dense"]
     n_passes: int
     first_passes: int
-    block_size: int | None
 
     @classmethod
     def of(cls, options: Any) -> CoreOptions:
@@ -46,7 +44,7 @@ class Round(NamedTuple):
 def rounds_of(options: CoreOptions, n_core: int) -> list[Round]:
     """Return the rounds: the first starts from the constant vector, each later one from the vectors before it, too."""
     ranks = [min(n_core, options.n_components + options.n_iter - t) for t in range(1, options.n_iter + 1)]
-    first = Round(ranks[0], 1, options.block_size or -(-ranks[0] // 2), options.first_passes)
+    first = Round(ranks[0], 1, -(-ranks[0] // 2), options.first_passes)
     return [first, *(Round(rank, before + 1, None, options.n_passes) for before, rank in pairwise(ranks))]
 
 
@@ -75,18 +73,17 @@ class CoreMemory(NamedTuple):
 
     States stay in memory where there is room for them beside the tasks: on disk each block of a state costs some
     milliseconds, more than the work itself on twenty thousand words. The bases come first, since every pass reads all
-    that are before it. `dense_bytes` are those of the dense solver in the process that decomposes.
+    that are before it.
     """
 
     task_bytes: int
     basis_bytes: int
     later_basis_bytes: int
     state_bytes: int
-    dense_bytes: int = 0
 
     def kept_in_process(self, limit: int, n_threads: int) -> Kept:
         """Return which intermediate arrays fit the memory of one process of so many threads."""
-        return self._kept(limit - WORKER_BYTES - self.dense_bytes - n_threads * self.task_bytes)
+        return self._kept(limit - WORKER_BYTES - n_threads * self.task_bytes)
 
     def kept_in_cluster(self, limits: Sequence[int]) -> Kept:
         """Return the same for worker processes of one thread; above half of its limit Dask would soon spill."""
@@ -107,21 +104,16 @@ def core_memory(options: CoreOptions, n_core: int, n_pairs: int, block_memory: i
 
     The first round holds the counts, their transpose, one sparse matrix on the pairs of both orders, and its basis and
     products, the later ones the counts and three such matrices, with the transpose while those are made, and smaller
-    bases. The dense solver has no bases, but matrices of all pairs of words, of which a task reads the identity whole
-    and makes a product.
+    bases.
     """
     first, *_ = rounds_of(options, n_core)
-    vectors, is_dense = 4 * n_core * first.rank, options.solver == "dense"
-    widest = vectors if is_dense else max(vectors, 4 * n_core * first.basis(n_core).columns)
+    vectors, basis = 4 * n_core * first.rank, first.basis(n_core)
+    widest = max(vectors, 4 * n_core * basis.columns)
     task_bytes = int(SCRATCH_FACTOR * min(block_memory // 8 * 2, PAIR_BYTES * n_pairs)) + 3 * widest
-    first_bases = 0 if is_dense else first.basis(n_core).kept_bytes()
-    later_bases = 2 * vectors if is_dense else 2 * vectors * (1 + options.n_passes)
+    later_bases = 2 * vectors * (1 + options.n_passes)
     counts, both_orders = PAIR_BYTES * n_pairs, 2 * PAIR_BYTES * n_pairs
-    states = max(2 * counts + both_orders + first_bases, 2 * counts + 3 * both_orders + later_bases)
-    square = 8 * n_core**2 if is_dense else 0
-    return CoreMemory(
-        task_bytes + 2 * square, first_bases, later_bases, states, dense_bytes=(DENSE_COPIES - 2) * square
-    )
+    states = max(2 * counts + both_orders + basis.kept_bytes(), 2 * counts + 3 * both_orders + later_bases)
+    return CoreMemory(task_bytes, basis.kept_bytes(), later_bases, states)
 
 
 def core_block_values(block_memory: int) -> int:
@@ -140,9 +132,8 @@ def core_cost(
     options: CoreOptions, sizes: CoreSizes, kept: Kept, *, block_memory: int, stored_pair_bytes: float
 ) -> Cost:
     """Return what core mode takes where some states are kept in memory, and a stored pair takes so many bytes."""
-    rounds, is_dense = rounds_of(options, sizes.n_core), options.solver == "dense"
-    bases = [] if is_dense else [one.basis(sizes.n_core) for one in rounds]
-    passes = len(rounds) if is_dense else sum(basis.most_passes for basis in bases)
+    bases = [one.basis(sizes.n_core) for one in rounds_of(options, sizes.n_core)]
+    passes = sum(basis.most_passes for basis in bases)
     memory = core_memory(options, sizes.n_core, sizes.n_pairs, block_memory)
     counts, one_matrix = (
         int(stored_pair_bytes * sizes.n_among),
@@ -154,7 +145,7 @@ def core_cost(
         counts + (0 if kept == Kept.ALL else (passes + 3 * options.n_iter) * one_matrix),
         _written_bytes(options, sizes.n_core, memory, kept, counts, one_matrix),
         memory.task_bytes,
-        memory.kept_bytes(kept) + memory.dense_bytes + max((one.ritz_bytes() for one in bases), default=0),
+        memory.kept_bytes(kept) + max(one.ritz_bytes() for one in bases),
         together=n_blocks,
     )
 

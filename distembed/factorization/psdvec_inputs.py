@@ -1,4 +1,4 @@
-"""Checks of the arguments of `PSDVec`: counts with the totals of their words, the ridge of each word, and priors."""
+"""Checks of the arguments of `PSDVec`: counts with the totals of their words, and the ridge of each word."""
 
 from __future__ import annotations
 
@@ -98,25 +98,6 @@ def check_pairs(
             f"for new words and {n_core} core words give m × {n_core} and {n_core} × m"
         )
     return row_blocks(rows), row_blocks(columns)
-
-
-def check_prior(prior: Any, m: int, n_components: int, *, estimator: Any) -> da.Array | None:
-    """Return the prior vectors of m words as row blocks; None where there are none.
-
-    Raises
-    ------
-    ValueError
-        If they are not (m, n_components), or one is NaN or infinite.
-    """
-    if prior is None:
-        return None
-    refuse_collection(prior, "prior")
-    shape = np.shape(prior)
-    if shape != (m, n_components):
-        raise ValueError(
-            f"prior has shape {shape}; give one row of {n_components} numbers for each of the {m} words"
-        )
-    return da.asarray(check_matrix(prior, name="prior", estimator=estimator, sparse=False))
 
 
 def ridge_of_words(ridge: float | Sequence[float], bands: Sequence[int] | None, m: int) -> Floats:

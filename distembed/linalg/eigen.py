@@ -278,25 +278,6 @@ def _filter(
     return now
 
 
-def dense_eigenpairs(matrix: SymmetricMatrix, k: int, *, dtype: Any = np.float64) -> Eigenpairs:
-    """Find the algebraically largest eigenpairs by forming the matrix: the cross-check for small n.
-
-    Equivalent to ``scipy.linalg.eigh(A, subset_by_index=(n - k, n - 1))``. Memory is `DENSE_COPIES` times 8 n² bytes.
-
-    Returns
-    -------
-    Eigenpairs
-    """
-    n = sum(matrix.row_chunks)
-    with one_blas_thread():
-        dense = compute(matrix.apply(dense_blocks(np.eye(n, dtype=dtype), matrix.row_chunks)))
-        values, vectors = np.linalg.eigh((dense + dense.T) / 2)
-        values, vectors = values[::-1][:k], fix_signs(vectors[:, ::-1][:, :k])
-        residuals = np.linalg.norm(dense @ vectors - vectors * values, axis=0)
-    chunked = dense_blocks(vectors.astype(np.float32), matrix.row_chunks)
-    return Eigenpairs(values, chunked, residuals, 1)
-
-
 def fix_signs(vectors: Floats) -> Floats:
     """Return vectors with the sign that makes the sum of the cubes of each column positive."""
     return vectors * np.where((vectors**3).sum(axis=0) < 0, -1, 1)

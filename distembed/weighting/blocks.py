@@ -114,14 +114,6 @@ def count_at_least(block: object, thresholds: Floats) -> NDArray[np.int64]:
     return (len(roots) - np.searchsorted(roots, thresholds, side="left")).astype(np.int64)
 
 
-def largest_values(values: Floats, size: int) -> Floats:
-    """Return the `size` largest values in falling order, padded with -inf, float64."""
-    padded = np.full(size, -np.inf)
-    kept = np.sort(values.astype(np.float64))[::-1][:size]
-    padded[: len(kept)] = kept
-    return padded
-
-
 def as_same_kind(result: csr_array, like: object) -> csr_array | NDArray[np.float32]:
     """Return a block dense where `like` is dense, sparse otherwise."""
     return result if issparse(like) else result.toarray()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.execution import blockwise, compute, map_blocks, summed, whole
-from distembed.linalg.csr import canonical_csr, row_sums
+from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import empty_csr, of_each_row, whole_rows
 from distembed.options import PositiveFloat
 from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
@@ -23,7 +23,7 @@ from distembed.weighting import blocks
 from distembed.weighting.documents import check_counts
 
 Floats = NDArray[np.floating]
-CutoffRule = Literal["halving", "exact_quantile", "none"] | PositiveFloat | None
+CutoffRule = Literal["halving", "none"] | PositiveFloat
 
 CUTOFF_SHARE = 0.0002
 """Share of the non-zero weights that has to reach a cut-off point (PSDVec's program)."""
@@ -321,11 +321,10 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
     Parameters
     ----------
     counts : Dask array (n, m) of row blocks
-    rule : "halving", "exact_quantile", "none", None or float
+    rule : "halving", "none" or float
         "halving" (the authors' program): halve from the square root of `corner` while at least 10 and take
         the first value that at least 0.02 % of the non-zeros reach, else the square root itself.
-        "exact_quantile": the smallest of the largest 0.02 % of the weights. "none" or None: no cut-off.
-        A number: itself.
+        "none": no cut-off. A number: itself.
     corner : float
         The count of the most frequent left word with the most frequent right word.
 
@@ -339,17 +338,13 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
     ValueError
         If the rule is unknown or a number not above zero.
     """
-    if rule in (None, "none"):
+    if rule == "none":
         return np.inf
     if isinstance(rule, int | float) and rule > 0:
         return float(rule)
     if rule == "halving":
         return _halved_cutoff(counts, float(np.sqrt(corner)))
-    if rule == "exact_quantile":
-        return _quantile_cutoff(counts)
-    raise ValueError(
-        f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", "none" or a number above 0'
-    )
+    raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "none" or a number above 0')
 
 
 def largest_count(counts: da.Array) -> float:
@@ -375,17 +370,6 @@ def _halved_cutoff(counts: da.Array, start: float) -> float:
     return next(hits, start)
 
 
-def _quantile_cutoff(counts: da.Array) -> float:
-    stored = int(
-        compute(_per_block(counts, blocks.count_at_least, 1, np.int64, thresholds=np.zeros(1)).sum())
-    )
-    if not stored:
-        return np.inf
-    size = int(np.ceil(CUTOFF_SHARE * stored))
-    largest = compute(_per_block(counts, _block_largest, size, np.float64, size=size))
-    return float(np.sqrt(blocks.largest_values(largest.ravel(), size)[-1]))
-
-
 def _per_block(counts: da.Array, function: Any, width: int, dtype: Any, **options: Any) -> da.Array:
     """Return one row of `width` numbers for each row block."""
     chunks = ((1,) * counts.numblocks[0], (width,))
@@ -404,10 +388,6 @@ def _block_maximum(block: Any) -> float:
 
 def _block_corner(block: Any) -> float:
     return float(block[0, 0])
-
-
-def _block_largest(block: Any, *, size: int) -> Floats:
-    return blocks.largest_values(canonical_csr(block).data, size)
 
 
 def _lazy_column_sums(counts: da.Array) -> da.Array:

@@ -88,7 +88,6 @@ PSDVEC: dict[str, Any] = {
     "n_core": 40,
     "n_iter": 3,
     "first_passes": 4,
-    "block_size": 4,
     "batch_words": 8,
 }
 """An estimator of which every option below changes one."""
@@ -100,14 +99,10 @@ PSDVEC_OPTIONS: dict[str, Any] = {
     "n_iter": 2,
     "ridge": 1.0,
     "bands": [5, 10, 10],
-    "background_weight": 0.5,
     "uniform_weight": 0.0,
     "weight_cutoff": "none",
-    "core_ridge": 0.1,
-    "solver": "dense",
     "n_passes": 3,
     "first_passes": 5,
-    "block_size": 5,
     "random_state": 1,
     "batch_words": 3,
 }
@@ -241,10 +236,8 @@ PLANNED: dict[str, Planned] = {
             "n_components",
             "n_core",
             "n_iter",
-            "solver",
             "n_passes",
             "first_passes",
-            "block_size",
             "batch_words",
         ),
     ),
@@ -485,15 +478,6 @@ def test_a_fit_takes_what_its_cost_says(name: str) -> None:
     assert peak <= planned < 3 * peak
     if name == "PSDVec":
         assert peak > 5 * 8 * DENSE_WORDS**2
-
-
-def test_the_cost_of_the_dense_solver_grows_with_the_square_of_the_words() -> None:
-    """At 20,000 words one matrix alone has 3.2 GB, which no plan had a term for."""
-    options = CoreOptions.of(de.PSDVec(100, solver="dense"))
-    cost = core_cost(
-        options, CoreSizes(20_000, 10**6, 10**6, 10**6), Kept.NONE, block_memory=2**26, stored_pair_bytes=1.8
-    )
-    assert cost.peak_bytes(1) > 6 * 3.2e9
 
 
 def test_the_core_counts_the_eigenproblem_within_its_basis():

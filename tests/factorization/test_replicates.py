@@ -53,9 +53,7 @@ def solved_alone(groups, totals, core, weights):
     facing = totals.pairs.sum(axis=1) * words.sum() / totals.counts.sum()
     found = blocks.weigh_pairs(counts, counts, pairs, share, facing, everywhere, weighting=RULES.weighting)
     ridge = np.full(N_WORDS, RULES.ridge)
-    return blocks.solve_words(
-        found, core, core.T @ core, ridge, background_weight=0, uniform_weight=RULES.uniform_weight
-    )
+    return blocks.solve_words(found, core, core.T @ core, ridge, uniform_weight=RULES.uniform_weight)
 
 
 @pytest.fixture

@@ -21,8 +21,6 @@ from distembed.storage.workspace import Workspace
 from tests.commands import run
 
 IDLE = [
-    ("psdvec", ["psdvec.solver='dense'"], ["psdvec.n_passes=3", "psdvec.first_passes=3", "psdvec.block_size=3"]),
-    ("psdvec", ["psdvec.solver='dense'"], ["psdvec.random_state=3"]),
     ("psdvec", ["psdvec.n_iter=1"], ["psdvec.n_passes=3"]),
     ("psdvec", [], ["join.n_components=2", "matrices.disk='1GiB'", "matrices.metric='euclidean'"]),
     ("psdvec", [], ["subwords.min_n=2", "subwords.weight=1", "subwords.random_state=3", "counting.seed=3"]),

@@ -149,18 +149,6 @@ def test_the_memory_of_the_machine_is_that_of_its_control_group(
     assert heaps.memory_of_machine() == machine
 
 
-def test_a_dense_solver_that_cannot_fit_is_refused_before_it_runs(tmp_path: Path) -> None:
-    """No plan had a term for its matrices of all pairs of words."""
-    words = [f"w{number:04d}".translate(str.maketrans("0123456789", "abcdefghij")) for number in range(2500)]
-    (tmp_path / "a.txt").write_text(" ".join(words) + "\n")
-    (tmp_path / "job.toml").write_text(
-        '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[vocabulary]\nmin_count = 1\n'
-        '[psdvec]\nn_components = 20\nsolver = "dense"\n[resources]\nworkers = 1\nmemory_limit = "800MiB"\n'
-    )
-    with pytest.raises(MemoryError, match=r"a task of stage core .*: lower resources.block_memory"):
-        run_stages(load_job(tmp_path / "job.toml"))
-    krylov = load_job(tmp_path / "job.toml", settings=('psdvec.solver="krylov"',))
-    assert plan_job(krylov).stages["core"].peak_bytes(1) < 100 * MIB
 
 
 def test_too_many_tasks_are_those_of_all_stages_together(english: Job) -> None:

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from distembed.linalg import blocks, eigen
-from distembed.linalg.eigen import dense_eigenpairs, filtered_eigenpairs, largest_eigenpairs
+from distembed.linalg.eigen import filtered_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks
 from tests.checkpoints import Kept
 
@@ -120,13 +120,6 @@ def test_what_a_basis_adds_is_computed_once_for_its_lengths_and_itself(monkeypat
     assert len([n_rows for n_rows in removed if n_rows]) == 2 * 2 * len(
         matrix.row_chunks
     )  # two passes, twice each
-
-
-def test_dense_solver_agrees():
-    matrix, dense = matrix_of(constant=-5.0)
-    found = dense_eigenpairs(matrix, 4)
-    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:4], rtol=1e-5)
-    assert found.residuals.max() < 1e-4
 
 
 @pytest.mark.parametrize("k", [0, 121])

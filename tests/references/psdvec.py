@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from distembed.execution import compute
+from distembed.linalg.eigen import Eigenpairs, fix_signs
+from distembed.linalg.operators import dense_blocks
+
+
+def dense_eigenpairs(matrix, k, **_options):
+    """Return what `largest_eigenpairs` looks for, from the whole matrix."""
+    dense = compute(matrix.apply(dense_blocks(np.eye(sum(matrix.row_chunks)), matrix.row_chunks)))
+    values, vectors = np.linalg.eigh((dense + dense.T) / 2)
+    values, vectors = values[::-1][:k], fix_signs(vectors[:, ::-1][:, :k])
+    residuals = np.linalg.norm(dense @ vectors - vectors * values, axis=0)
+    return Eigenpairs(values, dense_blocks(vectors.astype(np.float32), matrix.row_chunks), residuals, 1)
+
 
 def smoothed_pmi(counts, row_totals, unigram, kappa):
     conditional = (1 - kappa) * counts / np.maximum(row_totals, 1e-300)[:, None] + kappa * unigram
@@ -54,18 +67,18 @@ def noncore(
     background=0.0,
     uniform=0.0,
     kappa=0.02,
-    prior=None,
 ):
     """Return vectors of words with counts rows (m × c, word left) and columns (c × m).
 
-    The ridge draws each word towards its row of `prior` (m × d); one without counts is that row.
+    `background` is the weight of target 0 where a word has no count with a core word: 0.001 in the program, 0 in the
+    paper.
     """
     cutoff = halved_cutoff(columns)
     w21, w12 = np.minimum(np.sqrt(rows), cutoff), np.minimum(np.sqrt(columns.T), cutoff)
     scale = max(w21.max(), w12.max()) or 1
     w21, w12 = w21 / scale, w12 / scale
     g21, g12 = smoothed_pmi(rows, totals, core_u, kappa), smoothed_pmi(columns, core_totals, u, kappa).T
-    out = np.zeros((len(rows), core_vectors.shape[1])) if prior is None else np.array(prior, float)
+    out = np.zeros((len(rows), core_vectors.shape[1]))
     for i in range(len(rows)):
         w = w12[i] + w21[i]
         seen = w > 0
@@ -74,5 +87,5 @@ def noncore(
         w = np.where(seen, w, background) + 2 * uniform
         normal = core_vectors.T @ (w[:, None] * core_vectors) + ridge * np.eye(core_vectors.shape[1])
         if seen.any():
-            out[i] = np.linalg.solve(normal, core_vectors.T @ right + ridge * out[i])
+            out[i] = np.linalg.solve(normal, core_vectors.T @ right)
     return out

@@ -172,7 +172,7 @@ def test_evaluate_prints_a_table(finished: tuple[Path, str, str], job: Path, tmp
 
 def test_the_options_of_the_job_are_those_of_the_estimator(job: Path, copy: Path) -> None:
     """Each of them moves the vectors far more than the tolerance."""
-    options = {"weight_cutoff": 2.0, "core_ridge": 0.5, "background_weight": 0.1, "solver": "dense"}
+    options = {"weight_cutoff": 2.0, "uniform_weight": 0.3, "ridge": 5.0}
     settings = tuple(f"psdvec.{name}={value}" for name, value in options.items())
     run_stages(load_job(job, workspace=str(copy), settings=settings), until="vectors")
     workspace = de.Workspace.open(str(copy))
@@ -193,7 +193,7 @@ def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
                 "psdvec.n_core=50", "psdvec.bands=[50,50,50]")  # fmt: skip
     paper = load_job(JOBS / "psdvec_paper.toml", workspace=str(tmp_path / "w"), settings=settings)
     options = paper.psdvec
-    assert (options.uniform_weight, options.background_weight, options.smoothing) == (0.0, 0.0, 0.02)
+    assert (options.uniform_weight, options.smoothing) == (0.0, 0.02)
     assert tuple(plan_job(paper).stages) == (*run_stages(paper, until="vectors").ran, "evaluation")
     assert de.Workspace.open(str(tmp_path / "w")).array("vectors").shape[0] > 150
 

@@ -47,7 +47,7 @@ min_count = 1
 [psdvec]
 n_components = 3
 n_iter = 1
-solver = "dense"
+first_passes = 4
 [resources]
 workers = 1
 """

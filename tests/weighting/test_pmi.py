@@ -95,7 +95,6 @@ OF_COUNTS = {
     "smoothed_pmi": lambda counts, words: pmi.smoothed_pmi(counts, words).excess,
     "marginals": lambda counts, words: np.vstack(pmi.marginals(counts)),
     "halving": lambda counts, words: pmi.weight_cutoff(counts, "halving", corner=300.0),
-    "exact_quantile": lambda counts, words: pmi.weight_cutoff(counts, "exact_quantile", corner=300.0),
     "largest_count": lambda counts, words: pmi.largest_count(counts),
     "corner_count": lambda counts, words: pmi.corner_count(counts),
     "hal_space": lambda counts, words: hal_space(counts, counts),
@@ -126,20 +125,10 @@ def test_halved_cutoff_equals_the_plain_rule(chunks):
     assert 10 <= found < 300
 
 
-@pytest.mark.parametrize("chunks", CHUNKINGS)
-def test_quantile_cutoff_is_reached_by_exactly_its_share(chunks):
-    counts = np.arange(1.0, 901, dtype=np.float32).reshape(30, 30)
-    found = pmi.weight_cutoff(lifted(counts, chunks), "exact_quantile", corner=1.0)
-    assert found == pytest.approx(np.sqrt(900))
-
-
 def test_cutoff_without_a_corner_or_counts_is_none():
     empty = lifted(np.zeros((30, 30), np.float32), (30,))
     assert pmi.weight_cutoff(empty, "halving", corner=0.0) == np.inf
-    assert pmi.weight_cutoff(empty, "exact_quantile", corner=0.0) == np.inf
-    assert (
-        pmi.weight_cutoff(empty, None, corner=0.0) == pmi.weight_cutoff(empty, "none", corner=0.0) == np.inf
-    )
+    assert pmi.weight_cutoff(empty, "none", corner=1.0) == np.inf
     for rule in ("half", 0, -2.5):
         with pytest.raises(ValueError, match=f"weight_cutoff is {rule!r}"):
             pmi.weight_cutoff(empty, rule, corner=0.0)

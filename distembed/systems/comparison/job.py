@@ -97,19 +97,14 @@ class PartCountingSection(Section):
 
 @section_of(
     PSDVec,
-    exclude=dict.fromkeys(
-        ("bands", "background_weight", "batch_words"), "the words of all parts are solved in the same way"
-    )
+    exclude=dict.fromkeys(("bands", "batch_words"), "the words of all parts are solved in the same way")
     | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
     defaults={"smoothing": 0.1},
 )
 class CoreSection(Section):
     """`[psdvec]`: the core, learned from all text, and the regression of each part's words against it."""
 
-    effects = (
-        Only(("n_passes", "first_passes", "block_size", "random_state"), "solver", ("krylov",)),
-        Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),
-    )
+    effects = (Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),)
 
     n_components: int = OPTION
     n_core: int | None = OPTION

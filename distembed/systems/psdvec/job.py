@@ -34,10 +34,7 @@ from distembed.vectors.ngram_blocks import check_lengths
 class PSDVecSection(Section):
     """`[psdvec]`: the factorization (`distembed.PSDVec`)."""
 
-    effects = (
-        Only(("n_passes", "first_passes", "block_size", "random_state"), "solver", ("krylov",)),
-        Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),
-    )
+    effects = (Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),)
 
     n_components: int = OPTION
     n_core: int | None = OPTION
@@ -162,7 +159,7 @@ class PPMIView(CountedView):
 @section_of(
     PSDVec,
     exclude=dict.fromkeys(
-        ("n_core", "ridge", "bands", "background_weight", "uniform_weight", "batch_words"),
+        ("n_core", "ridge", "bands", "uniform_weight", "batch_words"),
         "all words of a view are core words",
     )
     | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},

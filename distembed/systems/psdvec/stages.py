@@ -241,7 +241,7 @@ def run_subwords(ctx: Context) -> dict[str, Any]:
 # --- counts -> vectors -----------------------------------------------------------------------------------------
 
 
-NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight", "batch_words"}
+NONCORE_OPTIONS = {"ridge", "bands", "uniform_weight", "batch_words"}
 
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:
