@@ -54,7 +54,6 @@ from distembed.execution import (
 )
 from distembed.factorization.row_lifts import each
 from distembed.linalg.operators import (
-    SparsePlusLowRank,
     row_blocks,
     sparse_times,
     times_matrix,

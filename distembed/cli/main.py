@@ -98,7 +98,6 @@ COMMANDS = {
         "explore": ("pages", "Write a page with a map, a search and exact neighbors."),
         "explain": ("explain", "Print why a result is so, with passages of the corpus."),
         "export": ("export", "Write a table of a finished job to a file for other tools."),
-        "join": ("joining", "Join the word vectors of several files or jobs into one file."),
         "infer": ("inference", "Write what a finished job says of new files."),
         "encode": ("texts", "Write a vector for every text."),
         "search": ("texts", "Print the texts that are nearest to QUERY."),

@@ -10,7 +10,6 @@ lacks: it has no part in the mean, and stays zero. The joined rows are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,48 +58,6 @@ def join(*blocks: Floats, weights: Sequence[float]) -> NDArray[np.float32]:
         joined[:, first : first + block.shape[1]] = weight * centered_directions(block, mean)
         first += block.shape[1]
     return joined
-
-
-def common_products(*blocks: Floats) -> Float64s:
-    """Return [U_1, U_2, ...]ᵀ [U_1, U_2, ...] of the words that no view lacks, (1, d, d), of all V_j and all m_j."""
-    half = len(blocks) // 2
-    directions = [centered_directions(*each) for each in zip(blocks[:half], blocks[half:], strict=True)]
-    common = np.logical_and.reduce([_is_present(part) for part in directions])
-    side = np.concatenate([part[common] for part in directions], axis=1)
-    return (side.T @ side)[None]
-
-
-def matched_weights(products: Float64s, widths: Sequence[int]) -> Float64s:
-    r"""Return weights by which each view matches the others best, the largest of them 1, (views,).
-
-    .. math:: w_j^2 = \arg\min_a \sum_{k \ne j} \|G_k - a\,G_j\|_F^2
-                    = \operatorname{mean}_{k \ne j} \frac{\langle G_k, G_j\rangle}{\langle G_j, G_j\rangle},
-              \qquad \langle G_k, G_j\rangle = \|U_k^\top U_j\|_F^2
-
-    Parameters
-    ----------
-    products : (d, d) float64
-        The sum of the `common_products` of all blocks.
-    widths : sequence of int
-        d_j.
-
-    Raises
-    ------
-    ValueError
-        If a view has nothing in common with the others.
-    """
-    bounds = list(pairwise(np.cumsum([0, *widths]).tolist()))
-    agreement = np.array(
-        [[np.sum(products[i:j, k:m] ** 2) for k, m in bounds] for i, j in bounds], dtype=np.float64
-    )
-    own = np.diag(agreement)
-    squares = (agreement.sum(axis=1) - own) / np.where(own > 0, own, 1)
-    if not (squares > 0).all():
-        raise ValueError(
-            f"view {1 + int(np.argmin(squares))} has no directions in common with the others in the words that all "
-            "views have, so that no weight can be learned: give weights, or leave that view out"
-        )
-    return np.asarray(np.sqrt(squares / squares.max()))
 
 
 def _is_present(block: Floats) -> Any:

@@ -11,20 +11,13 @@ DIRECTION_COPIES = 3
 """Float64 copies of the block of a view at once: its centered rows, divided by their lengths, and weighted."""
 
 PRODUCT_COPIES = 3
-"""Float64 copies of all columns of a block that is multiplied by itself: apart, the common rows of it, and together."""
+"""Float64 copies of all columns of a block that is multiplied by itself, at most."""
 
 EIGEN_COPIES = DENSE_COPIES - 2
 """Square matrices of the eigenproblem that are there at once, of a matrix that is symmetric as it is made."""
 
 
-def join_cost(
-    widths: Sequence[int],
-    n_rows: int,
-    n_blocks: int,
-    *,
-    n_components: int | None = None,
-    learned: bool = False,
-) -> Cost:
+def join_cost(widths: Sequence[int], n_rows: int, n_blocks: int, *, n_components: int | None = None) -> Cost:
     """Return what storing the `joined_rows` of views takes, read from float32 arrays on disk.
 
     Parameters
@@ -35,12 +28,11 @@ def join_cost(
         The rows of the views, and the row blocks in which they are read and stored.
     n_components : int, optional
         The principal axes on which the joined rows are stored, by default the rows as they are.
-    learned : bool
-        Whether the weights are learned.
     """
     stored = _pass_cost(widths, n_rows, n_blocks, n_written=n_components or sum(widths))
-    products = _products_cost(widths, n_rows, n_blocks)
-    return add_costs([*[products] * (learned + (n_components is not None)), stored])
+    if n_components is None:
+        return stored
+    return add_costs([_products_cost(widths, n_rows, n_blocks), stored])
 
 
 def _pass_cost(widths: Sequence[int], n_rows: int, n_blocks: int, *, n_written: int) -> Cost:

@@ -82,59 +82,6 @@ def joined_rows(
     )
 
 
-def learned_weights(
-    parts: Sequence[DenseMatrix], *, means: Sequence[Floats] | None = None
-) -> NDArray[np.float64]:
-    r"""Return weights for `joined_rows` that are learned without labels, from how far the views agree.
-
-    .. math:: w_j^2 = \arg\min_a \sum_{k \ne j} \|G_k - a\,G_j\|_F^2, \qquad G_j = U_j U_j^\top
-
-    U_j are the directions of view j, of the words that no view lacks, and G_j their cosines. Bollegala (2022) learns
-    the weights of a concatenation by the pairwise inner-product loss ``‖G - sum_j w_j² G_j‖_F`` to the inner products
-    G of an ideal embedding, and matches spectra: one weight for a source, ``w_j² = sum_i λ_i μ_i / sum_i μ_i²`` over
-    its components, or one for each component, ``w_ji² = λ_i / μ_i``, with λ the eigenvalues of G and μ those of G_j.
-    In the program beside the paper (LivNLP/meta-concat) both come, for each source by itself, from the counts that it
-    is made of: the spectrum of its matrix, and what is left of it without an estimated noise. Here vectors are all
-    there is, so that this is another method by the same loss: the other views stand for the ideal embedding, and the
-    loss of each view is minimized itself, ``w_j² = <G, G_j> / <G_j, G_j>``, since a spectrum cannot tell noise from
-    what others confirm. The weight of a view is small where the others do not confirm its cosines, and where these are
-    large. Two views confirm each other alike: there ``w_1² ‖G_1‖_F = w_2² ‖G_2‖_F``, so that their cosines spread
-    alike.
-
-    Parameters
-    ----------
-    parts, means
-        As in `joined_rows`.
-
-    Returns
-    -------
-    float64 array (views,)
-        The largest is 1.
-
-    Raises
-    ------
-    ValueError
-        As in `joined_rows`, or if no word has a row in all views, or a view agrees with none.
-
-    References
-    ----------
-    Bollegala, Learning meta word embeddings by unsupervised weighted concatenation of source embeddings, IJCAI 2022.
-    """
-    views = _checked(parts)
-    widths = [view.shape[1] for view in views]
-    chunks = ((1,) * views[0].numblocks[0], (sum(widths),), (sum(widths),))
-    products = map_blocks(
-        blocks.common_products,
-        *views,
-        *_means(views, means),
-        chunks=chunks,
-        new_axis=2,
-        dtype=np.float64,
-        meta=np.empty((0, 0, 0)),
-    )
-    return blocks.matched_weights(compute(sum_over_blocks(products)), widths)
-
-
 def principal_axes(rows: da.Array, n_components: int) -> NDArray[np.float64]:
     """Return the directions in which rows are longest, as columns, those of the largest sums of squares first.
 

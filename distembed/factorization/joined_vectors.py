@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import dask.array as da
 import numpy as np
@@ -18,7 +18,6 @@ from distembed.factorization.joined_rows import (
     check_views,
     check_weights,
     joined_rows,
-    learned_weights,
     principal_axes,
     projected_rows,
     view_mean,
@@ -26,24 +25,14 @@ from distembed.factorization.joined_rows import (
 from distembed.linalg.chunks import BLOCK_MEMORY, batches, row_chunk
 from distembed.vectors import WordVectors
 
-Weights = Sequence[float] | Literal["learned"]
-"""One number for each view, or how they are found."""
-
 JoinedWords = Literal["intersection", "union"]
 """The words that all views have, or those that any of them has."""
-
-
-class Joined(NamedTuple):
-    """Joined vectors, and the weights that the views have in them."""
-
-    vectors: WordVectors
-    weights: tuple[float, ...]
 
 
 def join_vectors(
     views: Sequence[WordVectors | str | Path],
     *,
-    weights: Weights | None = None,
+    weights: Sequence[float] | None = None,
     words: JoinedWords = "intersection",
     n_components: int | None = None,
 ) -> WordVectors:
@@ -60,14 +49,8 @@ def join_vectors(
     ----------
     views : sequence of WordVectors, str or Path
         Two or more, of two components or more each; a path is loaded as by `WordVectors.load`.
-    weights : sequence of float, or "learned", optional
-        w, above 0, one for each view; by default 1 for each. "learned" finds them without labels, by the pairwise
-        inner-product loss that Bollegala (2022) uses, here to the other views, on the words that all views have:
-
-        .. math:: w_j^2 = \operatorname{mean}_{k \ne j}
-                  \frac{\langle G_k, G_j \rangle}{\langle G_j, G_j \rangle}
-
-        with G the matrix of all cosines in a view; the largest is 1. `joined_rows.learned_weights` says more.
+    weights : sequence of float, optional
+        w, above 0, one for each view; by default 1 for each.
     words : {"intersection", "union"}
         The words that all views have, in the order of the first; or also those that some views lack, in the order in
         which the views bring them. Where a view lacks a word, its part of the row is zero.
@@ -87,10 +70,6 @@ def join_vectors(
     TypeError
         If a view is neither word vectors nor a path.
 
-    References
-    ----------
-    Bollegala, Learning meta word embeddings by unsupervised weighted concatenation of source embeddings, IJCAI 2022.
-
     Examples
     --------
     >>> import distembed as de
@@ -106,41 +85,16 @@ def join_vectors(
     """
     if isinstance(views, str | Path | WordVectors):
         raise TypeError(f"views is one {type(views).__name__}: give a list of two or more")
-    _given_weights(weights, len(views))
+    chosen = check_weights([1.0] * len(views) if weights is None else weights, len(views))
     loaded = [_loaded(view, number) for number, view in enumerate(views, 1)]
-    return join_weighted(loaded, weights=weights, words=words, n_components=n_components).vectors
-
-
-def join_weighted(
-    views: Sequence[WordVectors],
-    *,
-    weights: Weights | None = None,
-    words: JoinedWords = "intersection",
-    n_components: int | None = None,
-) -> Joined:
-    """Return the result of `join_vectors`, and with it the weights, which may have been learned."""
-    check_views([view.vectors for view in views])
-    given = _given_weights(weights, len(views))
-    common = _joined_words(views, words)
-    chunks = batches(len(common), row_chunk(len(common), 4 * max(map(_width, views)), BLOCK_MEMORY))
-    parts = [_aligned(view, common, chunks) for view in views]
-    means = compute([view_mean(part) for part in parts])
-    chosen = given or tuple(learned_weights(parts, means=means).tolist())
-    rows = joined_rows(parts, chosen, means=means)
+    check_views([view.vectors for view in loaded])
+    common = _joined_words(loaded, words)
+    chunks = batches(len(common), row_chunk(len(common), 4 * max(map(_width, loaded)), BLOCK_MEMORY))
+    parts = [_aligned(view, common, chunks) for view in loaded]
+    rows = joined_rows(parts, chosen, means=compute([view_mean(part) for part in parts]))
     if n_components is not None:
         rows = projected_rows(rows, principal_axes(rows, n_components))
-    return Joined(WordVectors(common, _filled(rows)), chosen)
-
-
-def _given_weights(weights: Weights | None, n_views: int) -> tuple[float, ...] | None:
-    """Return the weight of each view, None where they are to be learned."""
-    if weights is None:
-        return (1.0,) * n_views
-    if not isinstance(weights, str):
-        return check_weights(weights, n_views)
-    if weights != "learned":
-        raise ValueError(f'weights is {weights!r}: give a number above 0 for each view, or "learned"')
-    return None
+    return WordVectors(common, _filled(rows))
 
 
 def _loaded(view: WordVectors | str | Path, number: int) -> WordVectors:

@@ -21,11 +21,11 @@ from distembed.factorization import join_blocks
 from distembed.factorization.join_costs import join_cost
 from distembed.factorization.joined_rows import (
     joined_rows,
-    learned_weights,
     principal_axes,
     projected_rows,
     view_mean,
 )
+from distembed.linalg.blocks import self_gram
 from tests.references import joining as reference
 
 WIDTHS = (5, 3, 4)
@@ -107,7 +107,6 @@ def test_row_blocks_change_nothing(chunks):
     np.testing.assert_allclose(
         joined_rows(parts, (1, 2, 3)).compute(), joined_rows(whole, (1, 2, 3)).compute(), atol=1e-6
     )
-    np.testing.assert_allclose(learned_weights(parts), learned_weights(whole), rtol=1e-12)
 
 
 def test_views_in_other_blocks_and_in_memory_are_joined_in_the_blocks_of_the_first():
@@ -121,9 +120,9 @@ def test_views_in_other_blocks_and_in_memory_are_joined_in_the_blocks_of_the_fir
 def test_one_thread_and_threads_and_processes_give_equal_bits(cluster):
     def bits():
         parts = in_blocks(views_of(n=200), 23)
-        joined = joined_rows(parts, learned_weights(parts))
+        joined = joined_rows(parts, (1, 0.5, 2))
         axes = principal_axes(joined, 4)
-        found = [learned_weights(parts), joined.compute(), axes, projected_rows(joined, axes).compute()]
+        found = [joined.compute(), axes, projected_rows(joined, axes).compute()]
         return [each.tobytes() for each in found]
 
     with dask.config.set(scheduler="synchronous"):
@@ -154,34 +153,6 @@ def test_nothing_is_read_before_it_is_asked_for():
 
     lazy = [da.from_delayed(dask.delayed(read)(), (8, d), np.float32) for d in WIDTHS]
     assert joined_rows(lazy, (1, 1, 1)).shape == (8, 12)
-
-
-# --- weights that are learned
-
-
-@pytest.mark.parametrize("widths", [(5, 3), (5, 3, 4)])
-def test_learned_weights_are_the_least_squares_of_the_cosines(widths):
-    views = views_of(widths=widths)
-    found = learned_weights(in_blocks(views, 11))
-    np.testing.assert_allclose(found, reference.learned_weights(views), rtol=1e-6)
-    assert found.max() == 1
-
-
-def test_a_view_that_the_others_do_not_confirm_has_a_small_weight():
-    views = views_of(n=300)
-    views.append(np.random.default_rng(1).normal(size=(300, 4)).astype(np.float32))
-    *confirmed, noise = learned_weights(views)
-    assert noise < 0.5 * min(confirmed)
-
-
-def test_weights_do_not_depend_on_rotations_and_scales_of_a_view():
-    views = views_of(missing=False)
-    turned = [
-        views[0],
-        9 * views[1] @ np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0],
-        views[2],
-    ]
-    np.testing.assert_allclose(learned_weights(turned), learned_weights(views), rtol=1e-5)
 
 
 # --- fewer components
@@ -236,13 +207,6 @@ def test_more_components_than_there_are_are_refused(n_components):
         principal_axes(joined, n_components)
 
 
-def test_views_without_a_common_row_have_no_learned_weights():
-    views = views_of()
-    views[0][::2], views[1][1::2] = 0, 0
-    with pytest.raises(ValueError, match="view 1 has no directions in common with the others"):
-        learned_weights(views)
-
-
 # --- costs
 
 
@@ -263,8 +227,8 @@ def test_a_task_takes_no_more_than_its_cost(widths):
     join_blocks.join(*blocks, weights=weights)  # compiles the loops
     cost = join_cost(widths, 20_000, 10)
     assert 0.5 < traced(join_blocks.join, *blocks, weights=weights) / cost.task_bytes <= 1
-    learning = join_cost(widths, 20_000, 10, learned=True)
-    assert 0.4 < traced(join_blocks.common_products, *blocks) / learning.task_bytes <= 1
+    projecting = join_cost(widths, 20_000, 10, n_components=10)
+    assert traced(self_gram, join_blocks.join(*blocks, weights=weights)) / projecting.task_bytes <= 1
 
 
 LARGER = """
@@ -330,5 +294,3 @@ def test_the_cost_says_what_is_written_and_read():
     joined = joined_rows(parts, (1, 1, 1))
     assert fewer.written_bytes == projected_rows(joined, principal_axes(joined, 4)).nbytes
     assert (fewer.graphs, fewer.read_bytes) == (2, 2 * plain.read_bytes)
-    learned = join_cost(WIDTHS, 50, 5, n_components=4, learned=True)
-    assert (learned.graphs, learned.read_bytes) == (3, 3 * plain.read_bytes)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import distembed as de
 from distembed.factorization import joined_vectors
-from distembed.factorization.joined_vectors import join_weighted
 from distembed.vectors.word_vectors import WordVectors
 from tests.references import joining as reference
 
@@ -55,12 +54,11 @@ def test_words_are_matched_whatever_their_order_and_number(data, n_views):
 
 def test_many_row_blocks_are_one(monkeypatch):
     views = [a_view(1), a_view(2, WORDS[5:], d=3)]
-    options = {"words": "union", "weights": "learned", "n_components": 4}
-    whole = join_weighted(views, **options)
+    options = {"words": "union", "weights": [1, 0.5], "n_components": 4}
+    whole = de.join_vectors(views, **options)
     monkeypatch.setattr(joined_vectors, "row_chunk", lambda *_: 7)
-    parts = join_weighted(views, **options)
-    np.testing.assert_allclose(parts.vectors.vectors, whole.vectors.vectors, atol=1e-5)
-    np.testing.assert_allclose(parts.weights, whole.weights, rtol=1e-12)
+    parts = de.join_vectors(views, **options)
+    np.testing.assert_allclose(parts.vectors, whole.vectors, atol=1e-5)
 
 
 def test_a_cosine_is_the_mean_of_the_cosines_in_the_views():
@@ -71,21 +69,6 @@ def test_a_cosine_is_the_mean_of_the_cosines_in_the_views():
         parts = [view.similarity(first, second) for view in centered]
         expected = np.average(parts, weights=weights**2)
         assert joined.similarity(first, second) == pytest.approx(expected, abs=1e-6)
-
-
-def test_weights_are_learned_from_the_words_that_all_views_have():
-    views = [a_view(1), a_view(2, WORDS[5:], d=3), a_view(3, WORDS[:-4], d=6)]
-    found = join_weighted(views, weights="learned", words="union")
-    every = list(dict.fromkeys(word for view in views for word in view.words))
-    aligned = [
-        np.array([view[word] if word in view else np.zeros(view.vectors.shape[1]) for word in every])
-        for view in views
-    ]
-    np.testing.assert_allclose(found.weights, reference.learned_weights(aligned), rtol=1e-6)
-    assert_joined(found.vectors, views, found.weights, every)
-    np.testing.assert_array_equal(
-        de.join_vectors(views, weights="learned", words="union").vectors, found.vectors.vectors
-    )
 
 
 def test_fewer_components_keep_the_nearest_inner_products():
@@ -151,7 +134,6 @@ UPPER = WordVectors([word.upper() for word in B.words], B.vectors)
         ([A, B], {"weights": [1, 0]}, "the weight of view 2 is 0"),
         ([A, B], {"weights": [np.nan, 1]}, "the weight of view 1 is nan"),
         ([A, B], {"weights": [1, -1]}, "the weight of view 2 is -1"),
-        ([A, B], {"weights": "learnt"}, "weights is 'learnt': give a number above 0 for each view, or"),
         ([A, B], {"words": "all"}, 'words is \'all\': give "intersection" or "union"'),
         ([A, B], {"n_components": 8}, "n_components is 8, .* 30 x 7: give 1 to 7"),
         ([A, B], {"n_components": 0}, "n_components is 0"),

@@ -33,19 +33,6 @@ def join(views, weights, words):
     }
 
 
-def learned_weights(views):
-    """Return the weights of views, arrays of the same rows, by least squares on the full matrices of cosines."""
-    units = [np.array([*directions(dict(enumerate(view))).values()]) for view in views]
-    common = np.all([np.any(unit, axis=1) for unit in units], axis=0)
-    cosines = [unit[common] @ unit[common].T for unit in units]
-    squares = []
-    for j, mine in enumerate(cosines):
-        others = np.concatenate([cosine.ravel() for k, cosine in enumerate(cosines) if k != j])
-        repeated = np.tile(mine.ravel(), len(cosines) - 1)
-        squares.append(np.linalg.lstsq(repeated[:, None], others, rcond=None)[0][0])
-    return np.sqrt(np.array(squares) / max(squares))
-
-
 def nearest_of_rank(rows, rank):
     """Return the matrix of a rank that is nearest to the inner products of rows."""
     left, values, _ = np.linalg.svd(np.asarray(rows, float), full_matrices=False)
