@@ -100,7 +100,6 @@ COMMANDS = {
         "export": ("export", "Write a table of a finished job to a file for other tools."),
         "infer": ("inference", "Write what a finished job says of new files."),
         "encode": ("texts", "Write a vector for every text."),
-        "search": ("texts", "Print the texts that are nearest to QUERY."),
     },
     "Check them": {
         "verify": ("jobs", "Check that every block of a job holds its digest."),

@@ -6,8 +6,6 @@ Letters: ``p`` is the share of a word among all tokens, ``a`` the constant of sm
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -16,13 +14,6 @@ LEAST_EIGENVALUE = 1e-6
 """The share of the largest eigenvalue below which a direction counts as one without any words: far above the rounding
 of unit rows, whose square is 4e-15 for float32, and 8e-8 for float16 or for a file with three decimals.
 """
-
-
-class Best(NamedTuple):
-    """The rows with the largest cosines, the largest first: cosines float64 (n,), rows int64 (n,)."""
-
-    cosines: NDArray[np.float64]
-    rows: NDArray[np.int64]
 
 
 def zipf_counts(n_words: int) -> NDArray[np.float64]:
@@ -130,21 +121,7 @@ def mean_rows(
     return means, n_known, n
 
 
-def cosines(rows: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the cosine of each row (n, d) with a query (d,), float64; 0 for a zero row or query."""
-    exact, target = rows.astype(np.float64), query.astype(np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact)) * np.sqrt(target @ target)
-    products = np.einsum("ij,j->i", exact, target)
-    return np.divide(products, lengths, out=np.zeros(len(rows)), where=lengths > 0)
-
-
 def pair_cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the cosine of each row (n, d) with the same row of another block, float64; 0 for a zero row."""
     left, right = unit_rows(first), unit_rows(second)
     return np.asarray(np.einsum("ij,ij->i", left, right))
-
-
-def best(scores: NDArray[np.float64], rows: NDArray[np.int64], n: int) -> Best:
-    """Return the n largest scores with their rows, the largest first, those of equal scores in rising order."""
-    order = np.lexsort((rows, -scores))[:n]
-    return Best(scores[order], rows[order])

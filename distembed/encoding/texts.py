@@ -7,13 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.corpus.partitions import read_batches
-from distembed.corpus.streams import Batch, Partition, Progress
-from distembed.encoding import blocks
+from distembed.corpus.streams import Batch, Partition
 from distembed.encoding.encoder import EncodedTexts, TextEncoder
-from distembed.execution import compute, delayed
 
 SNIPPET_CHARACTERS = 160
 """Characters of the beginning of a text that are kept beside its vector: two lines of a terminal."""
@@ -31,18 +28,7 @@ class TextRows(NamedTuple):
     encoded: EncodedTexts
 
 
-class FoundText(NamedTuple):
-    """A text that a search has found: its cosine with the query, its id, its title and its beginning."""
-
-    cosine: float
-    id: str
-    title: str
-    snippet: str
-
-
-def encode_texts(
-    encoder: TextEncoder, partition: Partition, progress: Progress | None = None
-) -> Iterator[TextRows]:
+def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[TextRows]:
     """Yield the texts of a partition in their order, with their vectors; a few MiB are in memory.
 
     Raises
@@ -53,7 +39,7 @@ def encode_texts(
     stream = encoder.stream(url=partition.url, errors=partition.errors)
     most = max(1, HELD_VALUES // encoder.n_features_out_)
     held: list[list[str | None]] = [[] for _ in HEADS]
-    for batch in small_batches(read_batches(partition, progress), most):
+    for batch in small_batches(read_batches(partition), most):
         extend_heads(held, batch)
         encoded = stream.add(batch)
         n = len(encoded.n_known)
@@ -98,59 +84,3 @@ def snippets_of(batch: Batch) -> list[str]:
         batch.data[start:stop].tobytes() for start, stop in zip(batch.starts.tolist(), stops, strict=True)
     )
     return [piece.decode("utf-8", "ignore")[:SNIPPET_CHARACTERS] for piece in pieces]
-
-
-def query_vector(encoder: TextEncoder, query: str) -> NDArray[np.float32]:
-    """Return the vector (d,) of a text to search for.
-
-    Raises
-    ------
-    ValueError
-        If none of its words is known.
-    """
-    encoded = encoder.encode([query])
-    if not encoded.n_known[0]:
-        raise ValueError(f"the query {query!r:.80} has no known word: choose words of the vocabulary")
-    return np.asarray(encoded.vectors[0])
-
-
-def nearest(rows: Iterable[TextRows], query: NDArray[np.float32], n: int) -> list[FoundText]:
-    """Return the n texts with the largest cosine to a query, the nearest first; texts without words are left out."""
-    found: list[FoundText] = []
-    for some in rows:
-        cosines = blocks.cosines(some.encoded.vectors, query)
-        places = np.flatnonzero(some.encoded.n_known)
-        top = blocks.best(cosines[places], places, n)
-        heads = some.heads.take(pa.array(top.rows)).to_pylist()
-        found += [
-            FoundText(float(cosine), head["id"], head["title"] or "", head["snippet"])
-            for cosine, head in zip(top.cosines, heads, strict=True)
-        ]
-        found = sorted(found, key=lambda text: -text.cosine)[:n]
-    return found
-
-
-def search_texts(
-    encoder: TextEncoder, partitions: Iterable[Partition], query: str, n: int
-) -> list[FoundText]:
-    """Return the n texts of files that are nearest to a query, encoded as they are read, a task per partition.
-
-    Among equal cosines the text that is read first comes first.
-
-    Raises
-    ------
-    ValueError
-        If the query has no known word.
-    CorpusError
-        If a file cannot be read.
-    """
-    vector = query_vector(encoder, query)
-    tasks = [delayed(_nearest_of)(encoder, partition, vector, n) for partition in partitions]
-    found = [text for part in compute(tasks, scheduler="threads") for text in part]
-    return sorted(found, key=lambda text: -text.cosine)[:n]
-
-
-def _nearest_of(
-    encoder: TextEncoder, partition: Partition, vector: NDArray[np.float32], n: int
-) -> list[FoundText]:
-    return nearest(encode_texts(encoder, partition), vector, n)

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from distembed.encoding.texts import FoundText
 from distembed.evaluation.scoring import Score
 from distembed.urls import public
 
@@ -58,12 +57,6 @@ def neighbor_line(word: str, found: Iterable[tuple[str, float]], *, origin: str 
     """Return a word, where its vector comes from, and its neighbors with their similarities as one line."""
     neighbors = ", ".join(f"{shown(other)} {cosine:.3f}" for other, cosine in found)
     return f"{shown(word)}{f' ({shown(origin)})' if origin else ''}: {neighbors}"
-
-
-def found_text(text: FoundText) -> str:
-    """Return a text that a search has found as one line: its cosine, its title or else its id, and its beginning."""
-    beginning = " ".join(text.snippet.split())
-    return f"{text.cosine:.3f}  {shown(text.title or text.id)}  {shown(beginning)}"
 
 
 def safe_scores(scores: Iterable[Score]) -> list[Score]:

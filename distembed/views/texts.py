@@ -1,4 +1,4 @@
-"""Text vectors at the command line: an encoder from a workspace, texts to a file of vectors, the texts nearest to one.
+"""Text vectors at the command line: an encoder from a workspace, and texts to a file of vectors.
 
 The vectors of a partition are written by one task into a workspace beside the target, which keeps what a killed
 run has finished. When all are there they are joined into the target, and the workspace is removed.
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from distembed.corpus import Corpus, Partition, Tokenizer
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.display import plural
-from distembed.encoding.encoder import EncodedTexts, TextEncoder, rows_in_words, without_words
-from distembed.encoding.texts import FoundText, TextRows, encode_texts, nearest, query_vector
+from distembed.encoding.encoder import TextEncoder, rows_in_words, without_words
+from distembed.encoding.texts import TextRows, encode_texts
 from distembed.files import naming_a_full_disk
 from distembed.formats.names import unknown_format
 from distembed.formats.parquet import ParquetFile
@@ -41,9 +41,6 @@ from distembed.views.export import TABLE_FORMATS, table_format, write_table, wri
 
 UNFINISHED = ".unfinished"
 """The end of the name of the workspace that holds what is done of a file of text vectors."""
-
-ENCODER_KEY = b"distembed.encoder"
-"""The key of the digest of the encoder in the metadata of a Parquet file of text vectors."""
 
 VECTOR = "vector"
 COUNTED = ("n_tokens", "n_known")
@@ -146,7 +143,6 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     """
     ending = _ending(target)
     check_folder(target, str(Path(url_to_fs(target)[1]).absolute()))
-    digest = encoder_digest(encoder)
     scratch = f"{target}{UNFINISHED}"
     with (
         naming_a_full_disk(target),
@@ -155,7 +151,7 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
         stage = workspace.stage(
             "texts",
             parameters={
-                "encoder": digest,
+                "encoder": encoder_digest(encoder),
                 "partitions": [public(repr(each)) for each in corpus.partitions],
                 "files": _stamped(corpus),
             },
@@ -173,7 +169,7 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
             *np.sum([[part.summary[name] for name in Summary._fields] for part in parts], axis=0).tolist()
         )
         reporter.close()
-        table = _joined(parts, total, encoder.n_features_out_, digest) if total.n_texts else None
+        table = _joined(parts, total, encoder.n_features_out_) if total.n_texts else None
         if table is not None and ending == "zarr":
             write_zarr(target, table, names="id")
         elif table is not None:
@@ -236,9 +232,9 @@ def _batch(rows: TextRows, schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch([*rows.heads.columns, *map(pa.array, counts), lists], schema=schema)
 
 
-def _joined(parts: Sequence[FileItem], total: Summary, n_components: int, digest: str) -> Table:
+def _joined(parts: Sequence[FileItem], total: Summary, n_components: int) -> Table:
     """Return the table of all texts, read from the parts as it is written."""
-    schema = pa.schema(_heads(), metadata={ENCODER_KEY: digest.encode()})
+    schema = pa.schema(_heads())
     pieces = (piece for part in parts for path in part.paths for piece in _pieces(path, schema))
     contents = f"{plural(total.n_texts, 'text')} x {plural(n_components, 'component')}"
     return Table(schema, Numbers(VECTOR, n_components, as_lists=True), total.n_texts, pieces, contents)
@@ -257,40 +253,3 @@ def vectors_of(batch: pa.RecordBatch) -> NDArray[np.float32]:
     """Return the vectors (rows, d) of a record batch of texts, whose lists may be of fixed or of variable size."""
     values = batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False)
     return np.asarray(values).reshape(batch.num_rows, len(values) // max(1, batch.num_rows))
-
-
-# --- the nearest texts ---------------------------------------------------------------------------------------
-
-
-def is_encoded(path: str) -> bool:
-    """Return whether a file is one that `encode_files` has written as Parquet."""
-    if not path.endswith(".parquet"):
-        return False
-    with opened(path, "rb") as file:
-        return ENCODER_KEY in (pq.read_schema(file).metadata or {})
-
-
-def search_encoded(encoder: TextEncoder, paths: Sequence[str], query: str, n: int) -> list[FoundText]:
-    """Return the n texts nearest to a query in files that `encode_files` has written, a row group at a time.
-
-    Raises
-    ------
-    ValueError
-        If the query has no known word, or a file was made by another encoder.
-    """
-    vector, digest = query_vector(encoder, query), encoder_digest(encoder).encode()
-    for path in paths:
-        with opened(path, "rb") as file:
-            if pq.read_schema(file).metadata[ENCODER_KEY] != digest:
-                raise ValueError(
-                    f"{path} was encoded by other vectors, or with other options, than the query would be: give the "
-                    "workspace and the options it was encoded with, or encode it again"
-                )
-    schema = pa.schema(_heads())
-    return nearest((_rows(piece) for path in paths for piece in _pieces(path, schema)), vector, n)
-
-
-def _rows(piece: Piece) -> TextRows:
-    counts = (piece.columns[name].to_numpy() for name in COUNTED)
-    assert piece.numbers is not None
-    return TextRows(piece.columns, EncodedTexts(piece.numbers, *counts))

@@ -1,4 +1,4 @@
-"""`distembed encode` and `distembed search`: files of texts to vectors, stopped and resumed, and the nearest texts."""
+"""`distembed encode`: files of texts to vectors, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from distembed.views import texts
 from tests.commands import run, succeed
 
 LINES = ["the city and its music", "", "ÄÖ qqqq 77", "music of the island, music", "war " * 200, "the state"]
-QUERY = "music of a city"
 
 
 @pytest.fixture(scope="module")
@@ -109,21 +108,6 @@ def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path
     assert np.array_equal(vectors[[0, 5, -2, -1]], encoder.transform(["the city", "music", long, "war"]))
 
 
-def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, tmp_path):
-    encoded = tmp_path / "v.parquet"
-    run("encode", workspace, lines, "--to", encoded)
-    found = succeed("search", workspace, encoded, QUERY, "-n", "2")
-    assert run("search", workspace, lines, QUERY, "-n", "2").output == found.output
-    encoder = texts.open_encoder(parse_source(str(workspace)))
-    whole = [line for line in LINES if line and "qqqq" not in line]
-    vectors = encoder.transform([*whole, QUERY]).astype(float)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    order = np.argsort(-(vectors[:-1] @ vectors[-1]))[:2]
-    shown = [line.split("  ") for line in found.output.splitlines()]
-    assert [line[2] for line in shown] == [whole[place][:160].strip() for place in order]
-    assert [float(line[0]) for line in shown] == pytest.approx((vectors[:-1] @ vectors[-1])[order], abs=6e-4)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -136,20 +120,12 @@ def test_search_finds_the_same_in_texts_and_in_their_vectors(workspace, lines, t
         (("encode", "{w}", "{lines}", "--to", "v.npy", "--a", "-1"), "a is -1.0; give a number above 0"),
         (("encode", "{w}", "{lines}", "--to", "v.npy", "--unknown", "subwords"), "no table of n-grams"),
         (("encode", "{w}", "none.parquet", "--to", "v.npy"), "there is no text in none.parquet"),
-        (("search", "{w}", "{lines}", "qqqq"), "the query 'qqqq' has no known word"),
-        (
-            ("search", "{w}", "{encoded}", "city", "--whitening", "half"),
-            "was encoded by other vectors, or with other",
-        ),
     ],
 )
 def test_one_sentence_says_what_is_wrong(workspace, lines, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
-    encoded = tmp_path / "v.parquet"
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), "none.parquet")
-    if "{encoded}" in words:
-        run("encode", workspace, lines, "--to", encoded)
-    done = run(*(word.format(w=workspace, lines=lines, encoded=encoded) for word in words))
+    done = run(*(word.format(w=workspace, lines=lines) for word in words))
     assert done.exit_code == (2 if "detected" in message else 1)
     assert message in done.output
     assert done.output.count("\n") == 1
