@@ -30,7 +30,7 @@ from distembed.views.static_model import export_static
 )
 @target(
     "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
-    ".safetensors .fasttext.bin (fastText's own); for counts and PMI .parquet .csv .tsv .npz (SciPy) .bin (GloVe's "
+    ".safetensors; for counts and PMI .parquet .csv .tsv .npz (SciPy) .bin (GloVe's "
     "cooccurrence.bin, with vocab.txt). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
     "sentence-transformers and model2vec."
 )
@@ -38,7 +38,7 @@ from distembed.views.static_model import export_static
     "--format",
     metavar="NAME",
     help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, "
-    "safetensors, fasttext; of counts parquet, csv, tsv, npz, glove.",
+    "safetensors; of counts parquet, csv, tsv, npz, glove.",
 )
 @click.option(
     "--space",
@@ -60,15 +60,6 @@ from distembed.views.static_model import export_static
     "--max-words",
     type=click.IntRange(min=1),
     help="Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
-)
-@click.option(
-    "--buckets",
-    type=click.IntRange(min=1),
-    help="Learn vectors of character n-grams from the word vectors, in N buckets that n-grams share (.safetensors, "
-    "fastText): 20000 are as large as 20,000 words. Takes minutes for 80,000 words.",
-)
-@click.option(
-    "--half", is_flag=True, help="Write float16 in place of float32 (.safetensors): half the bytes."
 )
 @click.option(
     "--smallest-count",

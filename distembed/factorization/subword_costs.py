@@ -18,9 +18,9 @@ NAME_BYTES = 100
 
 
 def ngram_rows(model: SubwordMap, n_words: int) -> int:
-    """Return how many n-grams or buckets will have a vector."""
+    """Return how many n-grams will have a vector."""
     rows = DISTINCT_PER_WORD * n_words * max(1, (model.max_n - model.min_n + 1) / LENGTHS) / model.min_words
-    return int(rows if model.buckets is None else min(rows, model.buckets))
+    return int(rows)
 
 
 def table_bytes(model: SubwordMap, n_words: int, n_components: int) -> int:

@@ -51,11 +51,9 @@ from distembed.vectors.ngram_blocks import (
     add_spelling,
     averaging_rows,
     check_lengths,
-    hash_buckets,
     number_slices,
     occurrences_in_words,
     pack_words,
-    places,
     unpack,
     word_ngrams,
 )
@@ -66,18 +64,14 @@ Float64s = NDArray[np.float64]
 
 
 class WordNgrams(NamedTuple):
-    """The n-grams, or buckets of n-grams, of words, and which words hold them."""
+    """The n-grams of words, and which words hold them."""
 
     averaging: sp.csr_array
     """A: each row averages the n-grams of a word. A csr_array (n_words, rows), float32."""
     n_words: NDArray[np.int64]
-    """In how many words each n-gram or bucket occurs. Int64 (rows,)."""
-    ngrams: tuple[str, ...] | None
+    """In how many words each n-gram occurs. Int64 (rows,)."""
+    ngrams: tuple[str, ...]
     """The n-gram of each row."""
-    buckets: NDArray[np.int64] | None
-    """The bucket of each row, rising. Int64 (rows,) or None."""
-    n_collisions: int
-    """Distinct n-grams of the words less the buckets that they share."""
 
 
 class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -94,11 +88,8 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Number of characters of the shortest n-grams.
     max_n : int
         Number of characters of the longest n-grams.
-    buckets : int, optional
-        The number of buckets into which n-grams are hashed, as in fastText (2,000,000 there); n-grams of one bucket
-        share a vector. None: every n-gram has its own.
     min_words : int
-        Smallest number of words that must hold an n-gram, or a bucket, to give it a vector.
+        Smallest number of words that must hold an n-gram to give it a vector.
     regularization : float or sequence of float
         Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero. A
         sequence has one value for each component.
@@ -120,17 +111,13 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     Attributes
     ----------
     vectors_ : (rows, d) float32
-        The vectors of the n-grams, or of the buckets that occur. A Dask array if `vectors` was one.
+        The vectors of the n-grams. A Dask array if `vectors` was one.
     mean_ : (d,) float32
         m, the vector of a string of which no n-gram is known.
-    ngrams_ : tuple of str or None
+    ngrams_ : tuple of str
         The n-gram of each row, in the order of their first occurrence.
-    buckets_ : (rows,) int64 or None
-        The bucket of each row.
     n_words_ : (rows,) int64
-        In how many words each n-gram or bucket occurs.
-    n_collisions_ : int
-        Number of distinct n-grams less the number of buckets that they fill; 0 without buckets.
+        In how many words each n-gram occurs.
     residuals_ : (d,) float64
         The residual of each column, measured at the end.
     converged_ : bool
@@ -158,7 +145,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         min_n: PositiveInt = 3,
         max_n: PositiveInt = 6,
         *,
-        buckets: PositiveInt | None = None,
         min_words: PositiveInt = 2,
         regularization: PositiveFloat | Sequence[PositiveFloat] = 0.1,
         half_evidence: NonNegativeFloat = 0.0,
@@ -170,7 +156,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     ) -> None:
         self.min_n = min_n
         self.max_n = max_n
-        self.buckets = buckets
         self.min_words = min_words
         self.regularization = regularization
         self.half_evidence = half_evidence
@@ -240,12 +225,9 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         weights = self._weights(evidence, len(words))
         ridges = self._ridges(matrix.shape[1])
-        found = find_ngrams(
-            words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words, n_buckets=self.buckets
-        )
-        self.ngrams_, self.buckets_, self.n_words_ = found.ngrams, found.buckets, found.n_words
-        self.n_collisions_ = found.n_collisions
-        self._form: dict[str, Any] = {"min_n": self.min_n, "max_n": self.max_n, "n_buckets": self.buckets}
+        found = find_ngrams(words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words)
+        self.ngrams_, self.n_words_ = found.ngrams, found.n_words
+        self._lengths = {"min_n": self.min_n, "max_n": self.max_n}
         self._table: SubwordTable | None = None
         columns = _column_blocks(matrix)
         with one_blas_thread():
@@ -310,9 +292,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @property
     def _as_table(self) -> Callable[[NDArray[np.float32]], SubwordTable]:
-        return partial(
-            SubwordTable, mean=self.mean_, ngrams=self.ngrams_, buckets=self.buckets_, **self._form
-        )
+        return partial(SubwordTable, mean=self.mean_, ngrams=self.ngrams_, **self._lengths)
 
     @property
     def _n_features_out(self) -> int:
@@ -437,10 +417,8 @@ def with_spelling(vectors: da.Array, composed: da.Array, center: Floats, *, weig
     )
 
 
-def find_ngrams(
-    words: Sequence[str], *, min_n: int, max_n: int, min_words: int = 2, n_buckets: int | None = None
-) -> WordNgrams:
-    """Return the n-grams that stand in enough words, or their buckets, and the matrix that averages them.
+def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int = 2) -> WordNgrams:
+    """Return the n-grams that stand in enough words, and the matrix that averages them.
 
     Parameters
     ----------
@@ -449,28 +427,17 @@ def find_ngrams(
     min_n, max_n : int
         The characters of the shortest and of the longest n-grams.
     min_words : int
-        The number of words in which an n-gram, or a bucket, has to stand.
-    n_buckets : int, optional
-        The number of buckets, if n-grams are hashed.
+        The number of words in which an n-gram has to stand.
     """
     packed = pack_words(words)
     slices = word_ngrams(packed, min_n, max_n)
     numbered = number_slices(packed, slices)
-    ids, occupied, n_collisions = numbered.ids.astype(np.int64), None, 0
-    if n_buckets is not None:
-        hashed = hash_buckets(packed, slices, n_buckets)
-        occupied = np.unique(hashed)
-        ids, n_collisions = places(hashed, occupied), len(numbered.first) - len(occupied)
-    n_ids = len(numbered.first) - n_collisions
-    n_words = occurrences_in_words(ids, slices.offsets, n_ids)
+    n_words = occurrences_in_words(numbered.ids, slices.offsets, len(numbered.first))
     kept = np.flatnonzero(n_words >= min_words)
-    column = np.full(n_ids + 1, -1, np.int64)
+    column = np.full(len(numbered.first), -1, np.int64)
     column[kept] = np.arange(len(kept))
-    averaging = averaging_rows(slices.offsets, column[ids], len(kept))
-    names = None if occupied is not None else tuple(unpack(packed, slices, numbered.first[kept]))
-    return WordNgrams(
-        averaging, n_words[kept], names, None if occupied is None else occupied[kept], n_collisions
-    )
+    averaging = averaging_rows(slices.offsets, column[numbered.ids], len(kept))
+    return WordNgrams(averaging, n_words[kept], tuple(unpack(packed, slices, numbered.first[kept])))
 
 
 def _compose(words: NDArray[Any], *, table: SubwordTable) -> NDArray[np.float32]:

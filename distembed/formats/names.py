@@ -37,7 +37,6 @@ VECTOR_FORMATS: dict[str, VectorFormat] = {
     ".safetensors": "safetensors",
 }
 """The formats of word vectors by the extensions of their files."""
-FASTTEXT_SUFFIX = ".fasttext.bin"
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".npz", ".xlsx", ".xlsm")
 WORKBOOK_SUFFIXES = (".xls", ".xlsb", ".ods", ".numbers")
@@ -79,6 +78,4 @@ def unknown_format(name: str, ends: Sequence[str], *, more: str = "") -> FormatE
 
 def vector_format(name: str) -> VectorFormat | None:
     """Return the format of word vectors that the name of a file says; None for an unknown extension."""
-    if without_compression(name).lower().endswith(FASTTEXT_SUFFIX):
-        return "fasttext"
     return VECTOR_FORMATS.get(suffix_of(name))

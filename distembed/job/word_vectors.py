@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
-
 from distembed.execution import compute
 from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.storage.workspace import Workspace
@@ -25,15 +22,9 @@ SUBWORD_MEAN = ArrayOutput(
 )
 NGRAMS = TableOutput(
     "ngrams",
-    "The n-grams, or their buckets in the column `bucket`, and how many words hold each.",
+    "The n-grams, and how many words hold each.",
     columns=("ngram", "n_words"),
 )
-
-
-def ngram_table(ngrams: tuple[str, ...] | None, buckets: np.ndarray | None, n_words: np.ndarray) -> pa.Table:
-    """Return the table of n-grams: of each row the n-gram or the bucket, and in how many words it occurs."""
-    names = {"ngram": pa.array(ngrams, pa.string())} if buckets is None else {"bucket": buckets}
-    return pa.table({**names, "n_words": n_words})
 
 
 def read_subwords(workspace: Workspace) -> SubwordTable:
@@ -46,15 +37,12 @@ def read_subwords(workspace: Workspace) -> SubwordTable:
     """
     options = workspace.stages()[SUBWORDS].parameters[SUBWORDS]
     rows = NGRAMS.read(workspace)
-    is_hashed = "bucket" in rows.column_names
     return SubwordTable(
         compute(SUBWORD_VECTORS.read(workspace)).T,
         compute(SUBWORD_MEAN.read(workspace)),
         min_n=options["min_n"],
         max_n=options["max_n"],
-        ngrams=None if is_hashed else tuple(rows["ngram"].to_pylist()),
-        n_buckets=options["buckets"],
-        buckets=np.asarray(rows["bucket"]) if is_hashed else None,
+        ngrams=tuple(rows["ngram"].to_pylist()),
     )
 
 

@@ -14,10 +14,11 @@ parquet            columns `word` (string) and `vector` (list of float32)
 safetensors        `vectors` float32 (n, d); `words` uint8, the UTF-8 bytes of all words joined; `offsets`
                    int64 (n + 1,): word i is `words[offsets[i]:offsets[i + 1]]`; with a table of n-grams further
                    tensors, which `distembed.vectors.safetensors` lists
-fasttext           fastText's own models (`.fasttext.bin`), with their buckets of n-grams: `distembed.vectors.fasttext`
+fasttext           fastText's own models, read alone, with their buckets of n-grams: `distembed.vectors.fasttext`
 =================  ===========================================================================================
 
-With a table of character n-grams (`SubwordTable`) every string has a vector; only the last two formats keep the table.
+With a table of character n-grams (`SubwordTable`) every string has a vector; of the formats that are written only
+safetensors keeps the table.
 
 Text and binary may be compressed (.gz, .bz2, .xz, .zst by the name's end). A path may be any fsspec URL.
 

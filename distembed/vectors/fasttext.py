@@ -5,10 +5,6 @@ fastText composes all vectors when it answers. With the n-grams :math:`g_w` of `
 .. math:: \frac{x_w + \sum_{g \in g_w} z'_g}{|g_w| + 1} \text{ for its words,} \qquad
           \frac{1}{|g_w|} \sum_{g \in g_w} z'_g \text{ for other strings.}
 
-A `SubwordTable` with mean m and rows z is written as z' = z + m, in every bucket, which gives an unknown string exactly
-its composed vector, and the word vectors v as :math:`x_w = (|g_w| + 1) v_w - \sum_g z'_g`, which gives a known word
-exactly its own. The matrix of the output layer, which only training uses, has no rows.
-
 Layout, little-endian: int32 magic and version; twelve int32 and one float64 of options; int32 entries, words and
 labels, int64 tokens and pruned n-grams; for each entry its UTF-8 bytes, a zero byte, int64 count and int8 type; one
 byte, whether the matrix is quantized; int64 rows and columns, and the rows as float32, first those of the words, then
@@ -19,8 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +42,6 @@ VERSION, OLDEST_VERSION = 12, 11
 END_OF_SENTENCE = "</s>"
 """The one word that fastText gives no n-grams."""
 
-DEFAULT_BUCKETS = 2_000_000
-"""The number of buckets of fastText's own models."""
-
 _ARGUMENTS = struct.Struct("<12id")
 _SIZES = struct.Struct("<3i2q")
 _ENTRY = struct.Struct("<qb")
@@ -75,71 +67,11 @@ class _Options(NamedTuple):
     sample: float = 1e-4
 
 
-# ----------------------------------------------------------------------------------------------------- writing
-
-
-def write_fasttext(
-    file: IO[bytes], words: list[str], vectors: NDArray[np.float32], subwords: SubwordTable | None
-) -> None:
-    """Write words, vectors and n-grams as a model of fastText; n-grams that are not hashed yet are hashed.
-
-    The counts of the words, which only training and pruning use, are their ranks from the end. Vectors that fastText
-    composes are not divided by their length, also where the table says so.
-    """
-    table = None if subwords is None else replace(_hash_table(subwords), normalized=False)
-    file.write(MAGIC + struct.pack("<i", VERSION) + _ARGUMENTS.pack(*_options(vectors, table)))
-    n = len(words)
-    file.write(_SIZES.pack(n, n, 0, n * (n + 1) // 2, -1))
-    for rank, word in enumerate(words):
-        file.write(word.encode() + b"\0" + _ENTRY.pack(n - rank, _WORD))
-    n_buckets = 0 if table is None else table.n_buckets or 0
-    file.write(b"\0" + _SHAPE.pack(n + n_buckets, vectors.shape[1]))
-    for block_words, block in row_blocks(words, vectors):
-        file.write(np.ascontiguousarray(_input_rows(block_words, block, table), "<f4").data)
-    for rows in [] if table is None else _bucket_blocks(table):
-        file.write(np.ascontiguousarray(rows, "<f4").data)
-    file.write(b"\0" + _SHAPE.pack(0, vectors.shape[1]))
-
-
-def _hash_table(table: SubwordTable) -> SubwordTable:
-    return table if table.ngrams is None else table.hashed(DEFAULT_BUCKETS)
-
-
-def _options(vectors: NDArray[np.float32], table: SubwordTable | None) -> _Options:
-    if table is None:
-        return _Options(vectors.shape[1])
-    return _Options(vectors.shape[1], bucket=table.n_buckets or 0, min_n=table.min_n, max_n=table.max_n)
-
-
-def _input_rows(
-    words: list[str], vectors: NDArray[np.float32], table: SubwordTable | None
-) -> NDArray[np.floating]:
-    """Return the rows x that fastText averages with those of the n-grams into the vectors of words."""
-    if table is None:
-        return vectors
-    n_ngrams = _n_ngrams(words, table)
-    return (n_ngrams + 1) * vectors - n_ngrams * table.compose(words)
-
-
 def _n_ngrams(words: list[str], table: SubwordTable) -> NDArray[np.float64]:
     """Return the number of n-grams that fastText gives each word, as a column (n, 1)."""
     counts = table.n_ngrams(words)
     counts[[row for row, word in enumerate(words) if word == END_OF_SENTENCE]] = 0
     return counts[:, None].astype(np.float64)
-
-
-def _bucket_blocks(table: SubwordTable) -> Iterator[NDArray[np.float32]]:
-    """Yield the rows of all buckets, some at a time; a bucket without an n-gram has the mean vector."""
-    n_buckets, step = table.n_buckets or 0, max(1, BLOCK_VALUES // len(table.mean))
-    places = np.arange(n_buckets) if table.buckets is None else table.buckets
-    for first in range(0, n_buckets, step):
-        block = np.tile(table.mean, (min(step, n_buckets - first), 1))
-        start, stop = np.searchsorted(places, [first, first + len(block)])
-        block[places[start:stop] - first] += table.vectors[start:stop]
-        yield block
-
-
-# ----------------------------------------------------------------------------------------------------- reading
 
 
 class _Bytes:

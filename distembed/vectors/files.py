@@ -25,7 +25,7 @@ from distembed.formats.names import VectorFormat, compression_of, suffix_of, vec
 from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
 from distembed.formats.streams import Stream, reading, writing
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
-from distembed.vectors.fasttext import read_fasttext, write_fasttext
+from distembed.vectors.fasttext import read_fasttext
 from distembed.vectors.rows import (
     Block,
     Source,
@@ -40,9 +40,6 @@ from distembed.vectors.rows import (
 from distembed.vectors.safetensors import read_safetensors, write_safetensors
 from distembed.vectors.subwords import SubwordTable
 from distembed.vectors.word2vec import read_binary, read_text, write_binary, write_glove, write_word2vec
-
-SUBWORD_FORMATS: tuple[VectorFormat, ...] = ("safetensors", "fasttext")
-"""The formats that keep the table of n-grams."""
 
 HEAD_BYTES = 1 << 16  # looked at to recognize a format
 _LARGEST_NUMBER_DIGITS = 18  # of a header: more do not fit 64 bits
@@ -194,7 +191,6 @@ def write_vectors(
     subwords: SubwordTable | None = None,
     format: VectorFormat | None = None,  # noqa: A002
     space: str | None = None,
-    half: bool = False,
 ) -> None:
     """Write words and vectors to a file or fsspec URL; a local file appears complete or not at all.
 
@@ -207,43 +203,33 @@ def write_vectors(
     vectors : float32 array (n, d)
         Finite values.
     subwords : SubwordTable, optional
-        The n-grams from which other strings are composed; "safetensors" and "fasttext" keep them, the other formats
-        leave them out.
+        The n-grams from which other strings are composed; "safetensors" keeps them, the other formats leave them out.
     format : str, optional
         By default it follows the extension: .txt .vec .w2v word2vec text, .bin word2vec binary, .glove,
-        .parquet, .safetensors, .fasttext.bin.
+        .parquet, .safetensors.
     space : str, optional
         The character written in place of spaces, tabs and line ends inside words (text and binary).
-    half : bool
-        Write float16 in place of float32 (safetensors): half the bytes, and three digits.
 
     Raises
     ------
     ValueError
-        If the name does not determine the format, a word or half precision cannot be written in it, or `space`
-        would make two words equal.
+        If the name does not determine the format, a word cannot be written in it, or `space` would make two words
+        equal.
     """
     name = str(path)
     chosen = format or vector_format(name)
-    if chosen is None or chosen == "auto" or chosen not in get_args(VectorFormat):
+    if chosen not in WRITTEN_FORMATS:
         raise ValueError(
-            f"the format of {name} cannot be detected from its name: end it in .txt, .bin, .glove, .parquet, "
-            f".safetensors or .fasttext.bin, or give the format, one of {', '.join(get_args(VectorFormat)[1:])}"
+            f"the format of {name} cannot be detected from its name: end it in .txt, .bin, .glove, .parquet or "
+            f".safetensors, or give the format, one of {', '.join(WRITTEN_FORMATS)}"
         )
     if chosen in ("parquet", "safetensors") and compression_of(name):
         raise ValueError(
             f"{name}: {chosen} files are not compressed as a whole; leave out {Path(name).suffix}"
         )
-    if half and chosen != "safetensors":
-        raise ValueError(f"{name}: {chosen} has no half precision; leave out half, or save as .safetensors")
     _check_unicode(words, name)
     if chosen == "safetensors":
-        write_safetensors(name, words, vectors, subwords, half=half)
-        return
-    if chosen == "fasttext":
-        _check_fasttext_words(words, name)
-        with writing(name) as file:
-            write_fasttext(file, words, vectors, subwords)
+        write_safetensors(name, words, vectors, subwords)
         return
     if chosen != "parquet":
         words = _write_words(words, chosen, space)
@@ -268,15 +254,6 @@ def _write_words(words: list[str], chosen: str, space: str | None) -> list[str]:
                 "give another space=, or save as .parquet or .safetensors"
             )
     return written
-
-
-def _check_fasttext_words(words: list[str], name: str) -> None:
-    bad = next((word for word in words if not word or "\0" in word), None)
-    if bad is not None:
-        raise ValueError(
-            f"{name}: the word {bad!r} cannot be written for fastText, which ends words at zero bytes; replace or "
-            "remove it, or save as .safetensors"
-        )
 
 
 def _check_unicode(words: list[str], name: str) -> None:
@@ -363,3 +340,6 @@ _WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]]
     "word2vec-binary": write_binary,
     "parquet": _write_parquet,
 }
+
+WRITTEN_FORMATS: tuple[str, ...] = (*_WRITERS, "safetensors")
+"""The formats that vectors are written in; of these "safetensors" alone keeps the table of n-grams."""

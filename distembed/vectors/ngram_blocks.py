@@ -111,11 +111,6 @@ def hash_buckets(packed: Packed, slices: Slices, n_buckets: int) -> Int64s:
     return _fill_buckets(packed.data, slices.starts, slices.stops, n_buckets)
 
 
-def hash_strings(strings: Packed, n_buckets: int) -> Int64s:
-    """Return the bucket of each string, int64 (n,), as `hash_buckets` does for slices."""
-    return _fill_buckets(strings.data, strings.offsets[:-1], strings.offsets[1:], n_buckets)
-
-
 def number_slices(packed: Packed, slices: Slices) -> Numbered:
     """Return a number for each slice, the same for equal bytes."""
     return Numbered(*_number(packed.data, slices.starts, slices.stops, _slots(len(slices.starts))))
@@ -131,14 +126,6 @@ def table_slots(table: Packed) -> Int32s:
 def find_slices(packed: Packed, slices: Slices, table: Packed, slots: Int32s) -> Int64s:
     """Return the row of each slice among the strings of a table, int64 (n_slices,); -1 where it is none of them."""
     return _find(packed.data, slices.starts, slices.stops, table.data, table.offsets, slots)
-
-
-def places(values: Int64s, rising: Int64s) -> Int64s:
-    """Return the place of each value among rising ones, int64; -1 where it is none of them."""
-    found = np.searchsorted(rising, values)
-    inside = found < len(rising)
-    inside[inside] = rising[found[inside]] == values[inside]
-    return np.where(inside, found, -1)
 
 
 def occurrences_in_words(ids: NDArray[np.integer], offsets: Int64s, n_ids: int) -> Int64s:

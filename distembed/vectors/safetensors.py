@@ -1,17 +1,18 @@
 """The safetensors format: vectors, words as UTF-8 bytes with the offsets at which they begin, and n-grams.
 
 =====================  ==========================================================================================
-`vectors`              float32 or float16 (n, d)
+`vectors`              float32 (n, d)
 `words`, `offsets`     uint8, the UTF-8 bytes of all words joined; int64 (n + 1,): word i is
                        `words[offsets[i]:offsets[i + 1]]`
 `subword_options`      int64 (4,): min_n, max_n, number of buckets (0: rows are named), and 1 where composed
                        vectors are divided by their lengths; this and the rest only with a table of n-grams
 `subword_mean`         float32 (d,)
-`subword_vectors`      float32 or float16 (rows, d)
+`subword_vectors`      float32 (rows, d)
 `ngrams`,              the n-gram of each row, as the words are
 `ngram_offsets`
-`subword_buckets`      int64 (rows,), rising: the bucket of each row, where not all buckets have one
 =====================  ==========================================================================================
+
+Values of float16 are read, too.
 """
 
 from __future__ import annotations
@@ -92,7 +93,6 @@ def _table(name: str, tensors: dict[str, NDArray[Any]]) -> SubwordTable:
             max_n,
             ngrams=ngrams,
             n_buckets=n_buckets or None,
-            buckets=tensors.get("subword_buckets"),
             normalized=bool(normalized),
         )
     except (KeyError, ValueError) as error:
@@ -114,26 +114,13 @@ def write_safetensors(
     words: list[str],
     vectors: NDArray[np.float32],
     subwords: SubwordTable | None,
-    *,
-    half: bool,
 ) -> None:
     """Write the tensors `vectors`, `words` and `offsets`, and those of the table of n-grams."""
     joined, offsets = _join(words)
     tensors: dict[str, NDArray[Any]] = {"vectors": vectors, "words": joined, "offsets": offsets}
     if subwords is not None:
         tensors |= _table_tensors(subwords)
-    if half:
-        tensors |= {
-            key: _half(name, tensors[key]) for key in ("vectors", "subword_vectors") if key in tensors
-        }
     _save(name, {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()})
-
-
-def _half(name: str, values: NDArray[Any]) -> NDArray[np.float16]:
-    largest = float(np.abs(values).max(initial=0))
-    if largest > float(np.finfo(np.float16).max):
-        raise ValueError(f"{name}: the value {largest:.3g} is too large for half precision; leave out half")
-    return values.astype(np.float16)
 
 
 def _join(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -150,8 +137,6 @@ def _table_tensors(table: SubwordTable) -> dict[str, NDArray[Any]]:
         "subword_mean": table.mean,
         "subword_vectors": table.vectors,
     }
-    if table.buckets is not None:
-        tensors["subword_buckets"] = table.buckets
     if table.ngrams is not None:
         tensors["ngrams"], tensors["ngram_offsets"] = _join(table.ngrams)
     return tensors

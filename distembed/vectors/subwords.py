@@ -38,11 +38,9 @@ class SubwordTable:
     min_n, max_n : int
         The characters of the shortest and of the longest n-grams.
     ngrams : tuple of str, optional
-        The n-gram of each row. Without it rows belong to buckets.
+        The n-gram of each row. Without it row i belongs to bucket i.
     n_buckets : int, optional
         The number of buckets into which n-grams are hashed, by FNV-1a as in fastText.
-    buckets : int64 array (rows,), optional
-        The bucket of each row, rising, where some buckets have no row; by default row i belongs to bucket i.
     normalized : bool
         Whether composed vectors are divided by their lengths.
 
@@ -68,13 +66,11 @@ class SubwordTable:
     max_n: int = 6
     ngrams: tuple[str, ...] | None = None
     n_buckets: int | None = None
-    buckets: NDArray[np.int64] | None = None
     normalized: bool = False
 
     def __post_init__(self) -> None:
-        for name, dtype in (("vectors", np.float32), ("mean", np.float32), ("buckets", np.int64)):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, np.ascontiguousarray(value, dtype))
+        for name in ("vectors", "mean"):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.float32))
         blocks.check_lengths(self.min_n, self.max_n)
         self._check_shapes()
         self._check_rows()
@@ -223,31 +219,6 @@ class SubwordTable:
         """
         return replace(self, mean=np.zeros_like(self.mean))
 
-    def hashed(self, n_buckets: int) -> SubwordTable:
-        """Return the table with n-grams hashed into buckets, in which those that meet share the mean of their vectors.
-
-        Only the buckets that hold an n-gram have a row: there are ``len(table) - len(hashed)`` fewer rows.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
-        >>> buckets = table.hashed(100)
-        >>> buckets.compose(["ab", "xyz"]).tolist()
-        [[3.0, 3.0], [1.0, 1.0]]
-        >>> len(table.hashed(1))  # the two n-grams share a bucket
-        1
-        """
-        if self.ngrams is None:
-            return self
-        found = blocks.hash_strings(blocks.pack(self.ngrams), n_buckets)
-        order = np.argsort(found, kind="stable")
-        buckets, first = np.unique(found[order], return_index=True)
-        sums = np.add.reduceat(self.vectors[order], first, axis=0, dtype=np.float64)
-        sizes = np.diff([*first, len(found)])
-        means = (sums / sizes[:, None]).astype(np.float32)
-        return replace(self, vectors=means, ngrams=None, n_buckets=n_buckets, buckets=buckets)
-
     def _batches(self, words: Sequence[str]) -> Iterator[tuple[int, sp.csr_array]]:
         refuse_collection(words, "words")
         if isinstance(words, str):
@@ -261,8 +232,7 @@ class SubwordTable:
         """Return the row of each n-gram, -1 where it has none."""
         if self.n_buckets is None:
             return blocks.find_slices(packed, slices, self._packed, self._slots)
-        found = blocks.hash_buckets(packed, slices, self.n_buckets)
-        return found if self.buckets is None else blocks.places(found, self.buckets)
+        return blocks.hash_buckets(packed, slices, self.n_buckets)
 
     @cached_property
     def _packed(self) -> blocks.Packed:
@@ -286,21 +256,13 @@ class SubwordTable:
             raise ValueError("give ngrams, the n-gram of each row, or n_buckets, and not both")
 
     def _check_rows(self) -> None:
-        names = self.ngrams if self.buckets is None else self.buckets
-        n_rows = self.n_buckets if names is None else len(names)
+        n_rows = self.n_buckets if self.ngrams is None else len(self.ngrams)
         if n_rows != len(self):
             raise ValueError(
                 f"there are {len(self)} vectors for {n_rows} n-grams or buckets: give one for each"
             )
         if self.ngrams is not None and len(set(self.ngrams)) < len(self.ngrams):
             raise ValueError("an n-gram occurs twice: give each n-gram once")
-        if self.buckets is not None and not _rises_below(self.buckets, self.n_buckets or 0):
-            raise ValueError(f"buckets are not rising numbers from 0 to {self.n_buckets} - 1: sort them")
-
-
-def _rises_below(values: NDArray[np.int64], stop: int) -> bool:
-    inside = not values.size or (values[0] >= 0 and values[-1] < stop)
-    return bool(inside and np.all(np.diff(values) > 0))
 
 
 def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:

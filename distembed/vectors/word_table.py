@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol, Self, cast, overload
+from typing import Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
-from distembed.extras import optional
 from distembed.formats.names import VectorFormat
-from distembed.typing import DenseInMemory, VectorLike, refuse_collection
+from distembed.typing import DenseInMemory, refuse_collection
 from distembed.vectors.files import read_vectors, write_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
@@ -27,19 +26,6 @@ class UnknownWordError(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-class Keyed(Protocol):
-    """What is read of gensim's `KeyedVectors`."""
-
-    index_to_key: Sequence[str]
-    vectors: NDArray[np.float32]
-
-
-class KeyedModel(Protocol):
-    """A gensim model, whose `wv` are its word vectors."""
-
-    wv: Keyed
 
 
 class WordTable:
@@ -121,22 +107,19 @@ class WordTable:
         *,
         format: VectorFormat | None = None,  # noqa: A002
         space: str | None = None,
-        half: bool = False,
     ) -> None:
         """Save in the format that the extension determines; see `distembed.vectors`.
 
-        The table of n-grams is kept by .safetensors and .fasttext.bin, and left out of the other formats.
+        The table of n-grams is kept by .safetensors, and left out of the other formats.
 
         Parameters
         ----------
         path : str or Path
             The file, or an fsspec URL; text and binary files are compressed by their extension.
         format : str, optional
-            One of the formats of `load`; by default that of the extension.
+            One of the formats of `load` but for "fasttext"; by default that of the extension.
         space : str, optional
             What stands in text and binary files in place of the spaces of a word; by default such words are refused.
-        half : bool
-            Whether values are written as float16 in place of float32, which .safetensors alone has.
 
         Examples
         --------
@@ -159,56 +142,7 @@ class WordTable:
             subwords=self._subwords,
             format=format,
             space=space,
-            half=half,
         )
-
-    @classmethod
-    def from_gensim(cls, keyed: Keyed | KeyedModel) -> Self:
-        """Return the words and vectors of a gensim `KeyedVectors`, or of a model that has one as its `wv`.
-
-        Parameters
-        ----------
-        keyed : gensim.models.KeyedVectors
-            Or a model of gensim with the attribute `wv`.
-
-        Returns
-        -------
-        WordVectors
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> from gensim.models import KeyedVectors
-        >>> keyed = KeyedVectors(2)
-        >>> keyed.add_vectors(["king", "queen"], [[1.0, 0.1], [0.9, 0.2]])
-        >>> de.WordVectors.from_gensim(keyed)
-        WordVectors(2 words, 2 components: 'king', 'queen')
-        """
-        return cls(*_read_keyed_vectors(keyed))
-
-    def to_gensim(self, *, counts: VectorLike | None = None) -> Keyed:
-        """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
-
-        Parameters
-        ----------
-        counts : array (n,), optional
-            The occurrences of the words.
-
-        Returns
-        -------
-        gensim.models.KeyedVectors
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
-        >>> keyed = vectors.to_gensim(counts=[70, 30, 20])
-        >>> keyed.index_to_key, int(keyed.get_vecattr("queen", "count"))
-        (['king', 'queen', 'pear'], 30)
-        >>> keyed.doesnt_match(["king", "queen", "pear"])
-        'pear'
-        """
-        return _make_keyed_vectors(list(self._words), self._vectors, counts)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -342,7 +276,8 @@ class WordTable:
         if isinstance(words, str):
             return int(self.index([words], ignore_case=ignore_case)[0])
         if ignore_case:
-            return np.array([self._lowered.get(word.lower(), -1) for word in words], dtype=np.int64)
+            found = (self._rows.get(word, self._lowered.get(word.lower(), -1)) for word in words)
+            return np.fromiter(found, np.int64)
         return np.array([self._rows.get(word, -1) for word in words], dtype=np.int64)
 
     @cached_property
@@ -479,58 +414,3 @@ def row_norms(words: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.
 def norms_of(block: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the length of each row, float64 (n,)."""
     return np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
-
-
-def _read_keyed_vectors(keyed: Keyed | KeyedModel) -> tuple[list[str], NDArray[np.float32]]:
-    """Return the words and vectors of a gensim model, or of its `wv`.
-
-    Raises
-    ------
-    TypeError
-        If the object is no gensim `KeyedVectors`, or a key is no word.
-    """
-    keyed = getattr(keyed, "wv", keyed)
-    words, vectors = getattr(keyed, "index_to_key", None), getattr(keyed, "vectors", None)
-    if words is None or vectors is None:
-        raise TypeError(
-            f"{type(keyed).__name__} is no gensim KeyedVectors: give a KeyedVectors, or a model with one as its wv"
-        )
-    wrong = next((row for row, word in enumerate(words) if not isinstance(word, str)), None)
-    if wrong is not None:
-        raise TypeError(
-            f"the key of row {wrong} is {words[wrong]!r}, of type {type(words[wrong]).__name__}: word vectors have "
-            "words; give WordVectors(map(str, keyed.index_to_key), keyed.vectors)"
-        )
-    return list(words), np.asarray(vectors, dtype=np.float32)
-
-
-def _make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: VectorLike | None) -> Keyed:
-    """Return a gensim `KeyedVectors` of words and a copy of their vectors.
-
-    Parameters
-    ----------
-    words : list of str
-        n words.
-    vectors : float32 array (n, d)
-    counts : array (n,), optional
-        Occurrences of each word; gensim keeps them as its attribute "count".
-
-    Raises
-    ------
-    ImportError
-        If gensim is not installed.
-    ValueError
-        If there is not one whole number per word.
-    """
-    models = optional("gensim.models", user="KeyedVectors", extra="demo")
-    keyed = models.KeyedVectors(vectors.shape[1], dtype=np.float32)
-    keyed.add_vectors(words, vectors)
-    if counts is not None:
-        numbers = np.asarray(counts)
-        if numbers.shape != (len(words),) or not np.issubdtype(numbers.dtype, np.integer):
-            raise ValueError(
-                f"counts are {numbers.dtype} of shape {numbers.shape}; give one whole number for each of the "
-                f"{len(words)} words"
-            )
-        keyed.expandos["count"] = numbers.astype(np.int64)
-    return cast(Keyed, keyed)

@@ -17,9 +17,7 @@ import pyarrow.parquet as pq
 import zarr
 from numpy.typing import NDArray
 
-from distembed.factorization.subwords import SubwordMap
 from distembed.files import partial_name
-from distembed.formats.names import VectorFormat as Format
 from distembed.formats.names import compression_of, suffix_of, vector_format
 from distembed.formats.streams import writing
 from distembed.job.model import Job
@@ -36,7 +34,7 @@ from distembed.job.tables import (
 )
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.vectors.files import SUBWORD_FORMATS
+from distembed.vectors.files import WRITTEN_FORMATS
 from distembed.views.export_cells import ARRAYS, prepare_cells
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
@@ -238,9 +236,7 @@ def _chunks(
         yield labels, np.concatenate(held)
 
 
-VECTOR_FORMATS: tuple[str, ...] = tuple(
-    name for name in get_args(Format) if name not in ("auto", *TABLE_FORMATS)
-)
+VECTOR_FORMATS: tuple[str, ...] = tuple(name for name in WRITTEN_FORMATS if name not in TABLE_FORMATS)
 """The formats that hold words and vectors, and nothing else."""
 
 
@@ -260,11 +256,6 @@ class ExportOptions(NamedTuple):
     max_words : int, optional
         Keep only the first words. The others are composed by those who read the file, where there is a table of
         n-grams and the format keeps it.
-    buckets : int, optional
-        Learn vectors of character n-grams from all the words, in so many buckets that n-grams share, in place of the
-        table that is there. A table of 20,000 buckets is as large as 20,000 words.
-    half : bool
-        Write float16 in place of float32 ("safetensors").
     smallest_count : int, optional
         Leave out cells of counts or PMI, and words, that were counted less often.
     """
@@ -273,8 +264,6 @@ class ExportOptions(NamedTuple):
     format: str | None = None
     space: str | None = None
     max_words: int | None = None
-    buckets: int | None = None
-    half: bool = False
     smallest_count: int | None = None
 
 
@@ -330,7 +319,7 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     what, chosen = _choice(job, tables, target, options)
     if chosen in VECTOR_FORMATS:
         return export_vectors(read_vectors(workspace), target, options._replace(format=chosen))
-    _refuse_options(options, ("space", "max_words", "buckets", "half"), chosen)
+    _refuse_options(options, ("space", "max_words"), chosen)
     with ExitStack() as reading:
         reading.enter_context(workspace.of_one_run())
         table = _then_closed(tables[what](job, workspace), reading)
@@ -351,7 +340,7 @@ def _then_closed(table: Table, reading: ExitStack) -> Table:
 def _export_cells(job: Job, workspace: Workspace, target: str, options: ExportOptions) -> str:
     """Write a sparse table of a finished job, its words and its manifest, and return in words what was written."""
     chosen = str(options.format or suffix_of(target).removeprefix("."))
-    _refuse_options(options, ("max_words", "buckets", "half"), chosen)
+    _refuse_options(options, ("max_words",), chosen)
     assert options.what is not None
     with ExitStack() as reading:
         reading.enter_context(workspace.of_one_run())
@@ -380,42 +369,33 @@ def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) ->
     ValueError
         If the format cannot be detected, or does not do what the options ask.
     """
-    whole = vectors if options.buckets is None else _with_buckets(vectors, options.buckets)
-    kept = whole if options.max_words is None else whole.head(options.max_words)
+    kept = vectors if options.max_words is None else vectors.head(options.max_words)
     chosen = options.format or vector_format(target) or table_format(target)
-    if chosen in TABLE_FORMATS and chosen not in get_args(Format):
-        _refuse_options(options, ("space", "half"), chosen)
+    if chosen in TABLE_FORMATS and chosen not in WRITTEN_FORMATS:
+        _refuse_options(options, ("space",), chosen)
         write_table(target, vectors_table(kept), format=chosen)
     else:
-        kept.save(target, format=chosen, space=options.space, half=options.half)  # type: ignore[arg-type]
+        kept.save(target, format=chosen, space=options.space)  # type: ignore[arg-type]
     size = f"{len(kept):,} words x {kept.vectors.shape[1]} dimensions in {target}"
     if kept.subwords is None:
         return size
-    if chosen not in SUBWORD_FORMATS:
+    if chosen != "safetensors":
         return (
-            f"{size}; {kept.subwords.contents} are left out, which {' and '.join(SUBWORD_FORMATS)} files hold: "
-            "unknown words have no vector there"
+            f"{size}; {kept.subwords.contents} are left out, which safetensors files hold: unknown words have no "
+            "vector there"
         )
-    return f"{size}, with {kept.subwords.contents} for other words{_loss(whole, kept)}"
+    return f"{size}, with {kept.subwords.contents} for other words{_loss(vectors, kept)}"
 
 
 def _refuse_options(options: ExportOptions, names: Sequence[str], format: str) -> None:  # noqa: A002
     """Raise ValueError for an option of word vectors that a table does not have."""
     for name in names:
         value = getattr(options, name)
-        if value not in (None, False):
+        if value is not None:
             raise ValueError(
                 f"{name} is {value!r}, but {format} keeps words and numbers as they are: leave it out, or "
                 f"choose one of the formats {', '.join(VECTOR_FORMATS)}"
             )
-
-
-def _with_buckets(vectors: WordVectors, n_buckets: int) -> WordVectors:
-    """Return word vectors with a table of n-grams in buckets that is learned from them."""
-    min_n, max_n = (3, 6) if vectors.subwords is None else (vectors.subwords.min_n, vectors.subwords.max_n)
-    model = SubwordMap(min_n, max_n, buckets=n_buckets, validation_fraction=0.0)
-    table = model.fit(vectors.words, vectors.vectors).table_
-    return WordVectors(vectors.words, vectors.vectors, subwords=table)
 
 
 def _loss(vectors: WordVectors, kept: WordVectors) -> str:
@@ -437,8 +417,8 @@ def _choice(
     chosen = options.format or table_format(target) or vector_format(target)
     if chosen not in (*TABLE_FORMATS, *VECTOR_FORMATS):
         raise ValueError(
-            f"the format of {target} cannot be detected from its name: end it in .parquet, .csv, .tsv or .npy "
-            "(word vectors also .txt, .bin, .glove, .safetensors or .fasttext.bin), or give --format, "
+            f"the format of {target} cannot be detected from its name: end it in .parquet, .csv, .tsv or "
+            ".npy (word vectors also .txt, .bin, .glove or .safetensors), or give --format, "
             f"one of {', '.join((*TABLE_FORMATS, *VECTOR_FORMATS))}"
         )
     name = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))

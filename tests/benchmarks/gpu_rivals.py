@@ -169,8 +169,9 @@ def word_vectors(words: list[str], spelled: Spelling, rows: NDArray[np.float32])
     own, trained = rows[: len(words)], rows[len(words) :]
     if not len(trained):
         return WordVectors(words, own)
-    hashed = {"n_buckets": N_BUCKETS, "buckets": spelled.buckets}
-    table = SubwordTable(trained, np.zeros(rows.shape[1]), MIN_N, MAX_N, **hashed)
+    buckets = np.zeros((N_BUCKETS, rows.shape[1]), np.float32)
+    buckets[spelled.buckets] = trained
+    table = SubwordTable(buckets, np.zeros(rows.shape[1]), MIN_N, MAX_N, n_buckets=N_BUCKETS)
     n_ngrams = np.diff(spelled.starts)[:, None]
     return WordVectors(words, (own + n_ngrams * table.compose(words)) / (n_ngrams + 1), subwords=table)
 

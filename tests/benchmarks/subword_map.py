@@ -3,8 +3,7 @@
 ``python -m tests.benchmarks.subword_map WORDS --n-words 80000 --n-components 300`` takes the first words of a file
 (one a line, what follows a blank is passed over), makes up vectors for them of what the beginnings and the ends of
 words share and of noise, and fits them in a process of its own, from Zarr to Zarr, with so many ``--workers``.
-``--buckets N`` hashes the n-grams. ``--compare K`` solves K columns by SciPy's conjugate gradients on one core, to the
-same residual, and times all by them.
+``--compare K`` solves K columns by SciPy's conjugate gradients on one core, to the same residual, and times all by them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def made_up_vectors(words: list[str], n_components: int, folder: Path) -> str:
     return place
 
 
-def fit(words: list[str], vectors: str, folder: Path, n_workers: int, buckets: int | None) -> None:
+def fit(words: list[str], vectors: str, folder: Path, n_workers: int) -> None:
     """Fit the map, and print its time, its processor time and the peak of this process."""
 
     def stored(name, make):
@@ -47,19 +46,18 @@ def fit(words: list[str], vectors: str, folder: Path, n_workers: int, buckets: i
     with dask.config.set(scheduler="threads", num_workers=n_workers):
         small = SubwordMap().fit(["ab", "abc", "abcd"], np.eye(3))  # compiled before the clock starts
         small.transform(["a"])
-        found = spent(SubwordMap(buckets=buckets, checkpoint=stored).fit, words, da.from_zarr(vectors))
+        found = spent(SubwordMap(checkpoint=stored).fit, words, da.from_zarr(vectors))
     model = found.result
     tell(
         f"fit: {found}, peak {peak_bytes() / 2**20:.0f} MiB, {model.vectors_.shape[0]:,} rows, "
-        f"{model.n_collisions_:,} collisions, residual {model.residuals_.max():.1e}, held-out share "
-        f"{model.validation_score_:.3f}"
+        f"residual {model.residuals_.max():.1e}, held-out share {model.validation_score_:.3f}"
     )
     tell(f"compose all: {spent(model.table_.compose, words)}")
 
 
-def planned(n_words: int, n_components: int, n_workers: int, buckets: int | None) -> float:
+def planned(n_words: int, n_components: int, n_workers: int) -> float:
     """Return the bytes that `distembed plan` has for the stage with so many threads."""
-    options = SimpleNamespace(enabled=True, min_n=3, max_n=6, buckets=buckets)
+    options = SimpleNamespace(enabled=True, min_n=3, max_n=6)
     job = SimpleNamespace(psdvec=SimpleNamespace(n_components=n_components, n_core=None), subwords=options)
     plan = plan_subwords(job, SimpleNamespace(corpus=SimpleNamespace(n_words=n_words)))
     return WORKER_BYTES + plan.peak_bytes(n_workers)
@@ -82,16 +80,15 @@ def solve_plainly(words: list[str], vectors: str, n_columns: int) -> None:
 
 
 def main(
-    words: Path, *, n_words: int = 80_000, n_components: int = 300, workers: int = 2,
-    buckets: int | None = None, compare: int = 0,
-) -> None:  # fmt: skip
+    words: Path, *, n_words: int = 80_000, n_components: int = 300, workers: int = 2, compare: int = 0
+) -> None:
     with open_text(words) as lines:
         first = [line.split()[0] for line in islice(lines, n_words)]
     with tempfile.TemporaryDirectory() as name:
         vectors = made_up_vectors(first, n_components, Path(name))
-        n_bytes = planned(len(first), n_components, workers, buckets)
+        n_bytes = planned(len(first), n_components, workers)
         tell(f"{len(first):,} words x {n_components}: planned peak {n_bytes / 2**20:.0f} MiB")
-        alone(fit, first, vectors, Path(name), workers, buckets)
+        alone(fit, first, vectors, Path(name), workers)
         if compare:
             solve_plainly(first, vectors, compare)
 

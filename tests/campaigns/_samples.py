@@ -64,6 +64,14 @@ def _saved(name: str, folder: Path, subwords: bool = False) -> bytes:
     return (folder / name).read_bytes()
 
 
+def _fasttext_model(folder: Path) -> bytes:
+    from gensim.models import fasttext
+
+    model = fasttext.FastText([WORDS], vector_size=4, min_count=1, bucket=3, epochs=1, seed=1, workers=1)
+    fasttext.save_facebook_model(model, str(folder / "grams.fasttext.bin"))
+    return (folder / "grams.fasttext.bin").read_bytes()
+
+
 # ---- how each kind is read ------------------------------------------------------------------------------------
 
 
@@ -157,8 +165,8 @@ def vector_files(folder: Path) -> Iterable[tuple[str, Sample]]:
     """Yield vectors in every format of the field."""
     for name in ("v.txt", "v.bin", "v.glove", "v.parquet", "v.safetensors", "v.txt.gz"):
         yield name, Sample(_saved(name, folder), de.WordVectors.load)
-    for name in ("grams.safetensors", "grams.fasttext.bin"):
-        yield name, Sample(_saved(name, folder, subwords=True), de.WordVectors.load)
+    yield "grams.safetensors", Sample(_saved("grams.safetensors", folder, subwords=True), de.WordVectors.load)
+    yield "grams.fasttext.bin", Sample(_fasttext_model(folder), de.WordVectors.load)
 
 
 def tables() -> Iterable[tuple[str, Sample]]:

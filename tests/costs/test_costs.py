@@ -284,7 +284,6 @@ PLANNED: dict[str, Planned] = {
         {
             "min_n": 2,
             "max_n": 4,
-            "buckets": 10,
             "min_words": 3,
             "regularization": 1.0,
             "half_evidence": 2.0,
@@ -293,7 +292,7 @@ PLANNED: dict[str, Planned] = {
             "validation_fraction": 0.0,
             "random_state": 1,
         },
-        ("min_n", "max_n", "buckets", "min_words", "validation_fraction"),
+        ("min_n", "max_n", "min_words", "validation_fraction"),
     ),
 }
 

@@ -79,9 +79,7 @@ def test_fewer_components_keep_the_nearest_inner_products():
     assert low.words == full.words
 
 
-@pytest.mark.parametrize(
-    "name", ["v.txt", "v.vec.gz", "v.bin", "v.glove", "v.parquet", "v.safetensors", "v.fasttext.bin"]
-)
+@pytest.mark.parametrize("name", ["v.txt", "v.vec.gz", "v.bin", "v.glove", "v.parquet", "v.safetensors"])
 def test_files_of_every_format_are_joined_and_written(tmp_path, name):
     views = [a_view(1), a_view(2, d=3)]
     path = tmp_path / name

@@ -28,12 +28,12 @@ def planted(d=5, seed=0, noise=0.1):
     return (rows + noise * random.normal(size=rows.shape) + 1).astype(np.float32)
 
 
-def learned_by_reference(words, vectors, weights, lam, min_n, max_n, key=lambda one: one):
-    """Return (rows, Z, m) of the plain regression on the n-grams or buckets of two words or more."""
-    sets = [{key(one) for one in reference.ngrams(word, min_n, max_n)} for word in words]
-    rows = {one: None for word in words for one in map(key, reference.ngrams(word, min_n, max_n))}
+def learned_by_reference(words, vectors, weights, lam, min_n, max_n):
+    """Return (rows, Z, m) of the plain regression on the n-grams of two words or more."""
+    sets = [set(reference.ngrams(word, min_n, max_n)) for word in words]
+    rows = {one: None for word in words for one in reference.ngrams(word, min_n, max_n)}
     rows = {one: row for row, one in enumerate(one for one in rows if sum(one in s for s in sets) > 1)}
-    A = reference.averaging(words, rows, min_n, max_n, key)
+    A = reference.averaging(words, rows, min_n, max_n)
     return rows, *reference.ridge(A, vectors.astype(np.float64), weights, lam)
 
 
@@ -54,27 +54,12 @@ def test_the_map_is_the_ridge_regression(min_n, max_n, evidence):
     np.testing.assert_allclose(model.transform(strings), mean + A @ Z, atol=2e-4)
 
 
-@pytest.mark.parametrize("change", [{"min_n": 2}, {"max_n": 4}, {"buckets": 7}])
+@pytest.mark.parametrize("change", [{"min_n": 2}, {"max_n": 4}])
 def test_what_was_learned_stays_as_it_was_learned(change):
     """The vectors of some n-grams are none of others, whichever parameter is set before the next fit."""
     model, other = (SubwordMap(3, 5, **EXACT).fit(WORDS, planted()) for _ in range(2))
     model.set_params(**change)
     np.testing.assert_array_equal(model.transform(["walken"]), other.transform(["walken"]))
-
-
-@pytest.mark.parametrize("n_buckets", [1, 7, 100_000])
-def test_hashed_ngrams_share_vectors(n_buckets):
-    vectors = planted()
-    model = SubwordMap(buckets=n_buckets, **EXACT).fit(WORDS, vectors)
-    rows, Z, mean = learned_by_reference(
-        WORDS, vectors, np.ones(len(WORDS)), 0.1, 3, 6, key=lambda one: reference.fnv1a(one) % n_buckets
-    )
-    order = [rows[bucket] for bucket in model.buckets_.tolist()]
-    np.testing.assert_allclose(model.vectors_, Z[order], atol=2e-4)
-    A = reference.averaging(["walken"], rows, 3, 6, key=lambda one: reference.fnv1a(one) % n_buckets)
-    np.testing.assert_allclose(model.transform(["walken"]), mean + A @ Z, atol=2e-4)
-    distinct = {one for word in WORDS for one in reference.ngrams(word, 3, 6)}
-    assert model.n_collisions_ == len(distinct) - len({reference.fnv1a(one) % n_buckets for one in distinct})
 
 
 def test_ngrams_of_few_words_have_no_vector():
@@ -189,7 +174,6 @@ def test_bad_input_is_refused(words, vectors, evidence, message):
     ("options", "message"),
     [
         ({"min_n": 4, "max_n": 3}, "min_n is 4 and max_n is 3"),
-        ({"buckets": 0}, "buckets is 0"),
         ({"regularization": 0.0}, "regularization is 0.0"),
         ({"regularization": [0.1, 0.1, 0.1]}, "regularization has 3 values for vectors of"),
         ({"regularization": [0.1, -1.0]}, "regularization"),
@@ -208,9 +192,9 @@ def test_words_are_strings():
 
 def test_what_holds_of_scikit_learns_promises():
     """`check_estimator` fits numbers; what it checks beside is here."""
-    model = SubwordMap(2, 5, buckets=10, regularization=0.5)
+    model = SubwordMap(2, 5, min_words=3, regularization=0.5)
     assert clone(model).get_params() == model.get_params()
-    assert repr(model) == "SubwordMap(buckets=10, max_n=5, min_n=2, regularization=0.5)"
+    assert repr(model) == "SubwordMap(max_n=5, min_n=2, min_words=3, regularization=0.5)"
     with pytest.raises(NotFittedError):
         model.transform(["a"])
     fitted = model.fit(WORDS, planted())

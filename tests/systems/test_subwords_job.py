@@ -86,14 +86,6 @@ def test_without_subwords_the_vectors_are_as_before(
     assert read_vectors(after).subwords is None
 
 
-def test_hashed_ngrams_are_stored_by_their_buckets(job: Path, own: Path) -> None:
-    finish(job, own, *ON, "--set", "subwords.buckets=500")
-    table = read_vectors(de.Workspace.open(str(own))).subwords
-    assert table is not None
-    assert (table.n_buckets, table.ngrams) == (500, None)
-    assert de.Workspace.open(str(own)).stages()["subwords"].facts["n_collisions"] > 0
-
-
 def test_a_core_of_all_words_has_no_noncore_vectors(job: Path, own: Path) -> None:
     """Where `n_core` is the size of the vocabulary its stage stores nothing, and the rest goes on."""
     workspace = de.Workspace.open(str(own))

@@ -104,23 +104,13 @@ def test_fewer_and_more_rows_keep_the_table(stringy):
     assert np.array_equal(more.vectors[-1], stringy["runs"])
 
 
-def hashed(vectors, n_buckets):
-    return WordVectors(vectors.words, vectors.vectors, subwords=vectors.subwords.hashed(n_buckets))
-
-
-def test_n_grams_that_meet_in_a_bucket_share_their_mean(stringy):
-    one = stringy.subwords.hashed(1)
-    assert len(one) == 1
-    assert np.allclose(one.vectors[0], stringy.subwords.vectors.mean(axis=0))
-    many = stringy.subwords.hashed(1 << 30)
-    assert len(many) == 12
-    assert np.allclose(many.compose(UNKNOWN), stringy.subwords.compose(UNKNOWN), atol=1e-6)
-
-
 @pytest.mark.parametrize("place", ["memory://v.safetensors", "v.safetensors"])
 @pytest.mark.parametrize("n_buckets", [None, 40])
 def test_safetensors_there_and_back(tmp_path, stringy, place, n_buckets):
-    vectors = (hashed(stringy, n_buckets) if n_buckets else stringy).normalized()
+    rows = np.random.default_rng(3).normal(size=(40, stringy.vectors.shape[1]))
+    hashed = SubwordTable(rows, stringy.subwords.mean, n_buckets=40)
+    table = hashed if n_buckets else stringy.subwords
+    vectors = WordVectors(stringy.words, stringy.vectors, subwords=table).normalized()
     path = place if place.startswith("memory") else tmp_path / place
     vectors.save(path)
     read = WordVectors.load(path, max_words=3)
@@ -169,18 +159,6 @@ def test_table_of_another_program_in_half_precision(tmp_path, stringy):
     read = WordVectors.load(tmp_path / "v.safetensors")
     assert isinstance(read.subwords, SubwordTable)
     assert np.allclose(read["runs"], stringy["runs"], atol=1e-2)
-
-
-def test_half_precision_halves_the_file(tmp_path, stringy):
-    for half in (False, True):
-        stringy.save(tmp_path / f"{half}.safetensors", half=half)
-    read = WordVectors.load(tmp_path / "True.safetensors")
-    assert load_file(tmp_path / "True.safetensors")["subword_vectors"].dtype == np.float16
-    assert np.allclose(read[["king", *UNKNOWN]], stringy[["king", *UNKNOWN]], atol=1e-2)
-    with pytest.raises(ValueError, match=r"v\.txt: word2vec has no half precision"):
-        stringy.save(tmp_path / "v.txt", half=True)
-    with pytest.raises(ValueError, match=r"the value 1e\+06 is too large for half precision"):
-        WordVectors(["a"], [[-1e6]]).save(tmp_path / "v.safetensors", half=True)
 
 
 def test_composed_vectors_beside_the_words_own(stringy):

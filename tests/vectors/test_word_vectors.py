@@ -107,3 +107,10 @@ def test_restriction_keeps_the_order_of_rows(vectors):
     assert vectors.restricted(["-", "nobody", "Queen"]).words == ("Queen", "-")
     with pytest.raises(ValueError, match="none of the words given is known"):
         vectors.restricted(["nobody"])
+
+
+def test_a_word_is_looked_up_as_it_is_written_before_its_case_is_ignored():
+    vectors = WordVectors(["us", "US", "Paris"], np.eye(3))
+    assert vectors.index("US", ignore_case=True) == 1
+    assert vectors.index(["us", "Us", "paris", "Rome"], ignore_case=True).tolist() == [0, 0, 2, -1]
+    assert vectors.index([], ignore_case=True).dtype == np.int64

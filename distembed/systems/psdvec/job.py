@@ -90,7 +90,6 @@ class SubwordsSection(Section):
     """
     min_n: int = OPTION
     max_n: int = OPTION
-    buckets: int | None = OPTION
     regularization: float = OPTION
     """Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero. The
     components of a view may have another.

@@ -46,7 +46,6 @@ from distembed.job.word_vectors import (
     SUBWORD_VECTORS,
     SUBWORDS,
     WEIGHT,
-    ngram_table,
     read_subwords,
 )
 from distembed.linalg.chunks import balanced_chunks
@@ -228,11 +227,11 @@ def run_subwords(ctx: Context) -> dict[str, Any]:
     model = subword_map(ctx.job, kept_as(ctx, {"subwords/components": SUBWORD_VECTORS}))
     model.fit(list(vocabulary.words), unspelled_vectors(ctx), vocabulary.counts)
     ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
-    ctx.store_table(NGRAMS, ngram_table(model.ngrams_, model.buckets_, model.n_words_))
+    ngrams = {"ngram": pa.array(model.ngrams_, pa.string()), "n_words": model.n_words_}
+    ctx.store_table(NGRAMS, pa.table(ngrams))
     score = model.validation_score_
     return {
         "n_ngrams": len(model.n_words_),
-        "n_collisions": model.n_collisions_,
         "explained": None if math.isnan(score) else score,
         "residual": float(model.residuals_.max()),
     }

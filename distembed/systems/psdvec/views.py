@@ -93,10 +93,9 @@ def _subword_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the report says of the n-grams; nothing where none were learned."""
     if not facts:
         return {}
-    explained, collisions = facts["explained"], facts["n_collisions"]
+    explained = facts["explained"]
     return {
         "n-grams with a vector": facts["n_ngrams"],
-        **({"n-grams that share a bucket with another": collisions} if collisions else {}),
         **({} if explained is None else {"variance of held-out words in their n-grams": f"{explained:.1%}"}),
     }
 
