@@ -3,7 +3,8 @@
 ``python -m tests.benchmarks.subword_map WORDS --n-words 80000 --n-components 300`` takes the first words of a file
 (one a line, what follows a blank is passed over), makes up vectors for them of what the beginnings and the ends of
 words share and of noise, and fits them in a process of its own, from Zarr to Zarr, with so many ``--workers``.
-``--compare K`` solves K columns by SciPy's conjugate gradients on one core, to the same residual, and times all by them.
+``--compare K`` solves K columns by SciPy's conjugate gradients on one core, to the same residual, and times all by
+them.
 """
 
 from __future__ import annotations
