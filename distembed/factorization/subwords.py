@@ -227,7 +227,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         ridges = self._ridges(matrix.shape[1])
         found = find_ngrams(words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words)
         self.ngrams_, self.n_words_ = found.ngrams, found.n_words
-        self._lengths = {"min_n": self.min_n, "max_n": self.max_n}
+        self._lengths = self.min_n, self.max_n
         self._table: SubwordTable | None = None
         columns = _column_blocks(matrix)
         with one_blas_thread():
@@ -292,7 +292,8 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @property
     def _as_table(self) -> Callable[[NDArray[np.float32]], SubwordTable]:
-        return partial(SubwordTable, mean=self.mean_, ngrams=self.ngrams_, **self._lengths)
+        min_n, max_n = self._lengths
+        return partial(SubwordTable, mean=self.mean_, min_n=min_n, max_n=max_n, ngrams=self.ngrams_)
 
     @property
     def _n_features_out(self) -> int:
