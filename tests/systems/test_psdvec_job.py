@@ -172,7 +172,7 @@ def test_evaluate_prints_a_table(finished: tuple[Path, str, str], job: Path, tmp
 
 def test_the_options_of_the_job_are_those_of_the_estimator(job: Path, copy: Path) -> None:
     """Each of them moves the vectors far more than the tolerance."""
-    options = {"weight_cutoff": 2.0, "uniform_weight": 0.3, "ridge": 5.0}
+    options = {"weight_cutoff": 2.0, "uniform_weight": 0.3}
     settings = tuple(f"psdvec.{name}={value}" for name, value in options.items())
     run_stages(load_job(job, workspace=str(copy), settings=settings), until="vectors")
     workspace = de.Workspace.open(str(copy))
