@@ -149,8 +149,6 @@ def test_the_memory_of_the_machine_is_that_of_its_control_group(
     assert heaps.memory_of_machine() == machine
 
 
-
-
 def test_too_many_tasks_are_those_of_all_stages_together(english: Job) -> None:
     """Two stages of 70,000 tasks each passed a limit that each of them alone was held against."""
 
