@@ -135,15 +135,7 @@ def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
         found = text_fields(records) if records else _layout_of(path, file)
     elif "name_column" in known and records:
         column = next((name for name in records if not _are_numbers(records[name])), None)
-        # A table whose rows are days is one of prices, and so is one with a row for each name and day.
-        dates = next((name for name in records if _are_dates(records[name])), None)
-        if (
-            dates
-            and column
-            and (len(set(records[dates])) == 1 or len(set(records[column])) < len(records[column]))
-        ):
-            column = dates
-        is_prices = column is not None and column == dates
+        is_prices = column is not None and _are_dates(records[column])  # a table whose rows are days
         found = {"name_column": column, "transform": "return_correlation" if is_prices else None}
     else:
         found = {}

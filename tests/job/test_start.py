@@ -115,11 +115,6 @@ def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
     )
     found = settings_for({"name_column", "transform"}, str(tmp_path / "prices.csv"))
     assert found == {"name_column": "Datum", "transform": "return_correlation"}
-    (tmp_path / "long.csv").write_text(
-        "firm,day,price\nFord,2023-01-03,7\nFord,2023-01-04,8\nApple,2023-01-03,50\n"
-    )
-    found = settings_for({"name_column", "transform"}, str(tmp_path / "long.csv"))
-    assert found == {"name_column": "day", "transform": "return_correlation"}
 
 
 def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path: Path) -> None:
