@@ -40,7 +40,11 @@ class Plan(NamedTuple):
 
     def table(self) -> str:
         """Return the plan as lines of text."""
-        head, n_threads = f"{shown(self.job.job.title)}\n{self.sizes}\n", self.job.resources.n_workers
+        head, resources = f"{shown(self.job.job.title)}\n{self.sizes}\n", self.job.resources
+        n_threads, has = resources.n_workers, memory_of_machine()
+        share = (
+            f" of at most {format_bytes(memory_share(1))}, {MEMORY_SHARE:.0%} of the {format_bytes(has)} here"
+        )
         width = max(14, *(len(name) + 1 for name in self.stages))
         rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak per task':>14}"]
         rows += [
@@ -52,18 +56,14 @@ class Plan(NamedTuple):
             head
             + "\n".join([*rows, *self._kept()])
             + (
-                f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most {self._limit()}; "
-                f"{n_threads} threads of one process: {format_bytes(self.process_bytes(n_threads))}"
+                f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most "
+                f"{format_bytes(resources.process_memory)}; "
+                f"{plural(n_threads, 'thread')} of one process: {format_bytes(self.process_bytes(n_threads))}"
+                f"{share if resources.memory_limit is None else ''}"
                 f"\nthe first run on a machine compiles its kernels, and a process then takes up to "
                 f"{format_bytes(COMPILING_BYTES)} more"
             )
         )
-
-    def _limit(self) -> str:
-        """Return the memory of a worker process, and what it is a share of where the job does not say it."""
-        resources, has = self.job.resources, memory_of_machine()
-        share = f" ({MEMORY_SHARE:.0%} of the {format_bytes(has)} here, for {plural(resources.n_workers, 'worker')})"
-        return format_bytes(resources.process_memory) + (share if resources.memory_limit is None else "")
 
     def _kept(self) -> list[str]:
         """Return a sentence for each matrix that the job keeps beside its results."""
@@ -136,7 +136,11 @@ class Plan(NamedTuple):
         ]
 
     def _outgrows(self, stage: Cost) -> bool:
-        return stage.peak_bytes(1) + WORKER_BYTES > self.job.resources.process_memory
+        """Return whether a task needs more than the job allows; without a limit, the threads more than the machine."""
+        resources = self.job.resources
+        if resources.memory_limit is None:
+            return stage.peak_bytes(resources.n_workers) + WORKER_BYTES > memory_share(1)
+        return stage.peak_bytes(1) + WORKER_BYTES > resources.memory_limit
 
     def _kept_costs(self, stages: Collection[str] | None) -> list[Cost]:
         """Return the costs of those of these stages whose matrices `matrices.keep` asks for, by the same names."""
@@ -166,14 +170,20 @@ class Plan(NamedTuple):
         return self._too_large(*largest) + rest
 
     def _too_large(self, name: str, stage: Cost) -> str:
-        peak, resources = stage.peak_bytes(1), self.job.resources
-        n_fitting = memory_share(1) // (peak + WORKER_BYTES)
-        other = f'resources.memory_limit = "{-(-(peak + WORKER_BYTES) // MIB)}MiB"'
-        if resources.memory_limit is None and n_fitting:
-            other = f"resources.workers = {n_fitting}"
+        resources, n_threads = self.job.resources, 1
+        limit = format_bytes(resources.process_memory)
+        other = f'resources.memory_limit = "{-(-(stage.peak_bytes(1) + WORKER_BYTES) // MIB)}MiB"'
+        if resources.memory_limit is None:
+            n_threads = resources.n_workers
+            limit = f"{format_bytes(memory_share(1))}, {MEMORY_SHARE:.0%} of the memory here"
+            fitting = (
+                n for n in range(1, n_threads) if stage.peak_bytes(n) + WORKER_BYTES <= memory_share(1)
+            )
+            other = f"resources.workers = {n}" if (n := max(fitting, default=0)) else other
+        what = "a task" if n_threads == 1 else f"{n_threads} tasks at once"
         return (
-            f"a task of stage {name} would need {format_bytes(peak)} beside the {format_bytes(WORKER_BYTES)} of a "
-            f"worker, over the limit of {self._limit()}: lower resources.block_memory (it is "
+            f"{what} of stage {name} would need {format_bytes(stage.peak_bytes(n_threads))} beside the "
+            f"{format_bytes(WORKER_BYTES)} of a worker, over the limit of {limit}: lower resources.block_memory (it is "
             f"{format_bytes(resources.block_memory)}), or set {other}"
         )
 

@@ -221,11 +221,13 @@ class Workers:
             return
         address, limit = min(small.items(), key=itemgetter(1))
         others = f" (and {len(small) - 1} more)" if len(small) > 1 else ""
+        remedy = f"end that worker or start it with dask worker --memory-limit {-(-needed // 2**20)}MiB"
+        if self.client is not None and self.client.cluster is not None:
+            remedy = "take fewer workers, or the threads of one process, which share more"
         raise MemoryError(
             f"stage {stage}: worker {address}{others} has a memory limit of {format_bytes(limit)}, and one task "
-            f"beside the libraries needs {format_bytes(needed)}: end that worker or start it with dask worker "
-            f"--memory-limit {-(-needed // 2**20)}MiB, or lower resources.block_memory, and give the same command "
-            "again: what is finished is kept"
+            f"beside the libraries needs {format_bytes(needed)}: {remedy}, or lower resources.block_memory, and give "
+            "the same command again: what is finished is kept"
         )
 
     def memory(self) -> tuple[int, int]:

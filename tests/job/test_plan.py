@@ -118,11 +118,16 @@ def test_without_a_limit_the_workers_share_the_memory_of_the_machine(
     monkeypatch.setattr(plan_module, "memory_of_machine", lambda: 8 << 30)
     job = load_job(job_file, settings=("resources.workers=3",))
     assert job.resources.process_memory == 2 << 30
-    stage = Cost(1, 0, 0, 2048 * MIB)
-    assert "of at most 2.0 GiB (75% of the 8.0 GiB here, for 3 workers)" in planned(job, stage).table()
-    with pytest.raises(MemoryError, match=r"or set resources\.workers = 2$"):
+    stage = Cost(3, 0, 0, 2048 * MIB, 1024 * MIB)
+    assert (
+        "each worker process: 3.5 GiB of at most 2.0 GiB; 3 threads of one process: 7.5 GiB of at most 6.0 GiB, 75%"
+        in (planned(job, stage).table())
+    )
+    with pytest.raises(MemoryError, match=r"^3 tasks at once of stage core .*or set resources\.workers = 2$"):
         planned(job, stage).check()
-    planned(load_job(job_file, settings=("resources.workers=2",)), stage).check()
+    planned(
+        load_job(job_file, settings=("resources.workers=2",)), stage
+    ).check()  # what they share counts once
     planned(job, stage).check(memory=False)  # as on a cluster, whose workers have limits of their own
     with pytest.raises(MemoryError, match=r'or set resources\.memory_limit = "10740MiB"$'):
         planned(job, Cost(1, 0, 0, 10240 * MIB)).check()
