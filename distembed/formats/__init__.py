@@ -1,1 +1,1 @@
-"""Opening files of any format: compression, encoding, delimiters, Parquet, Zarr, and what is no text."""
+"""Opening files of any format: compression, encoding, delimiters, Parquet, and what is no text."""

@@ -12,20 +12,30 @@ from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from zarr.core.sync import sync
+from zarr.storage import FsspecStore, LocalStore
 
-from distembed.formats.zarr_stores import zarr_store
 from distembed.storage.files import Folder
+from distembed.urls import check_regular, url_to_fs
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
+
+
+class _FileStore(LocalStore):
+    """A local store that reads no pipe, socket or device in place of a file."""
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+        check_regular(self.root / key)
+        return await super().get(key, prototype, byte_range)
 
 
 def zarr_store_in(folder: Folder, name: str, *, read_only: bool) -> Any:
     """Return the Zarr store in a folder of a workspace."""
     if folder.is_local:
         path = folder.inside(name) if read_only else folder.writable(name, folder=True)
-        return zarr_store(path, read_only=read_only)
-    return zarr_store(folder.path(name), read_only=read_only)
+        return _FileStore(path, read_only=read_only)
+    filesystem, path = url_to_fs(folder.path(name), asynchronous=True)
+    return FsspecStore.from_mapper(filesystem.get_mapper(path), read_only=read_only)
 
 
 class _OwnThreadLoop(asyncio.SelectorEventLoop):
