@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import shutil
 import tempfile
 import tracemalloc
@@ -28,7 +29,6 @@ from distembed.storage import files as storage_files
 from distembed.storage.files import Folder
 from distembed.storage.zarr_stores import zarr_store_in
 from tests.references.checksums import crc32c
-from tests.stages.test_matrices import pickled_array
 from tests.storage.examples import META, dense_array, store_all, write_item
 
 OUTSIDE = (
@@ -280,6 +280,32 @@ def stored(home: Path) -> Path:
     with Workspace.create(home / "ws", owner="stranger") as workspace, dask.config.set(scheduler="sync"):
         store_all(workspace).commit()
     return home / "ws/arrays.zarr"
+
+
+class Payload:
+    """What runs where it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.place),))
+
+
+def pickled_array(place: Path, shape: list[int], payload: Path) -> None:
+    """Write an array of Zarr's second format whose chunk is unpickled by numcodecs before 0.16.6."""
+    filters = [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 5}]
+    head = {
+        "zarr_format": 2,
+        "dtype": "|O",
+        "compressor": None,
+        "fill_value": None,
+        "order": "C",
+        "filters": filters,
+    }
+    place.mkdir()
+    (place / ".zarray").write_text(json.dumps({**head, "shape": shape, "chunks": shape}))
+    (place / ".".join("0" * len(shape))).write_bytes(pickle.dumps(Payload(payload)))
 
 
 def test_no_block_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
