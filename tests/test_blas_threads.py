@@ -26,9 +26,6 @@ from threadpoolctl import threadpool_limits
 import distembed as de
 from distembed.evaluation.contexts import similarity_terms
 from distembed.evaluation.imputation import (
-    hold_out,
-    kernel_ridge,
-    linear_map,
     nearest_mean,
     neighbor_label_accuracy,
     recovery,
@@ -36,6 +33,7 @@ from distembed.evaluation.imputation import (
 from distembed.evaluation.sentence_files import ClassifiedTexts, SentencePairs
 from distembed.evaluation.sparse_space import nearest_words
 from distembed.evaluation.transfer import score_retrieval
+from distembed.manifold.regressions import KernelRidge, LinearRidge
 
 N, D, K = 300, 120, 30
 """Rows, columns and components of which OpenBLAS gives each product to all its threads."""
@@ -130,13 +128,9 @@ def features_of_new_rows() -> None:
     model.predict(np.tile(X, (4, 1)) + 0.1)
 
 
-def imputed_later(**options: str) -> None:
+def imputed_later(**options: Any) -> None:
     model = de.LatentSemanticImputation(**options).fit(X, KNOWN)
     model.infer(X[:50] + 0.1, X, KNOWN)
-
-
-def hidden() -> None:
-    de.LatentSemanticImputation().fit(X, KNOWN).hidden_fold(X, KNOWN, np.arange(30))
 
 
 def evaluated() -> None:
@@ -170,14 +164,10 @@ WORK = {
         K, n_neighbors=10, solver="eigen"
     ).fit_transform(X),
     "imputation": imputed_later,
-    "imputation by a map": lambda: imputed_later(method="linear_map"),
-    "imputation by a kernel": lambda: imputed_later(method="linear_map", kernel="rbf"),
-    "imputation by choice": lambda: imputed_later(method="auto"),
-    "hidden names": hidden,
+    "imputation of residuals": lambda: imputed_later(regressor=LinearRidge()),
+    "imputation of residuals of a kernel": lambda: imputed_later(regressor=KernelRidge()),
     "recovery": lambda: recovery(X[: N // 2], np.arange(N // 2), X[:, ::-1], labels=["a", "b"] * (N // 2)),
     "nearest_mean": lambda: nearest_mean(X, KNOWN),
-    "linear_map": lambda: linear_map(X, KNOWN),
-    "kernel_ridge": lambda: kernel_ridge(X, KNOWN),
     "neighbor_label_accuracy": lambda: neighbor_label_accuracy(X, ["a", "b"] * (N // 2)),
     "score_retrieval": lambda: score_retrieval(X, X, np.arange(N)),
     "nearest_words": lambda: nearest_words(da.from_array(X, chunks=(N // 2, -1)), NAMES, NAMES),
@@ -201,7 +191,6 @@ WORK = {
         de.TextEncoder(VECTORS, weighting="mean"),
         [ClassifiedTexts("c", ["a", "b"] * (N // 2), SENTENCES, None)],
     ),
-    "hold_out": lambda: hold_out(X, X[:, ::-1], {"map": linear_map}, seeds=[0]),
     "explain_similarity": lambda: de.explain_similarity(VECTORS, "w1", "w2"),
     "similarity_terms": lambda: similarity_terms(X[:100], X[100:200], X),
 }
@@ -228,8 +217,8 @@ COMPUTED_LATER = {
     "LocalityPreservingProjection": lambda: (
         de.LocalityPreservingProjection(K, n_neighbors=10).fit(ROWS).transform(ROWS)
     ),
-    "imputation by a map": lambda: (
-        de.LatentSemanticImputation(method="linear_map").fit(ROWS, da.from_array(KNOWN)).vectors_
+    "imputation of residuals": lambda: (
+        de.LatentSemanticImputation(regressor=LinearRidge()).fit(ROWS, da.from_array(KNOWN)).vectors_
     ),
 }
 

@@ -34,7 +34,6 @@ from distembed import (
 )
 from distembed.corpus import Tokenizer, Vocabulary, read_corpus
 from distembed.counting.documents import count_document_terms
-from distembed.evaluation.imputation import kernel_ridge, linear_map
 from distembed.execution import (
     BlockFunction,
     aligned,
@@ -60,6 +59,7 @@ from distembed.linalg.operators import (
     transpose_row_blocks,
 )
 from distembed.manifold import propagation
+from distembed.manifold.regressions import KernelRidge, LinearRidge
 from distembed.neighbors.graphs import RowBlocks, affinity_rows
 from distembed.weighting.documents import select_pairs
 from distembed.weighting.pmi import ppmi
@@ -404,9 +404,8 @@ Y = np.where(np.arange(40)[:, None] < 30, X[:, :3], np.nan)
 DECOMPOSING = {
     "LSA": lambda: LSA(2).fit(csr_array(np.abs(X))),
     "PSDVec": lambda: PSDVec(2, n_core=20, first_passes=2).fit(np.abs(X @ X.T) + 1, np.ones(40)),
-    "linear_map": lambda: linear_map(X, Y),
-    "kernel_ridge": lambda: kernel_ridge(X, Y),
-    "LatentSemanticImputation": lambda: LatentSemanticImputation(method="linear_map").fit(X, Y),
+    "LinearRidge": lambda: LatentSemanticImputation(min_degree=4, regressor=LinearRidge()).fit(X, Y),
+    "KernelRidge": lambda: LatentSemanticImputation(min_degree=4, regressor=KernelRidge()).fit(X, Y),
     "LocalityPreservingProjection": lambda: LocalityPreservingProjection(
         2, n_neighbors=4, solver="eigen"
     ).fit(X),

@@ -1,7 +1,7 @@
 """The quality of imputed vectors: known vectors that are hidden and then imputed, and the labels of neighbors.
 
-Is a hidden vector recovered, and better than by methods that do not know the graph? `BASELINES` are those methods.
-`hold_out` does it in draws; `recovery` and `compare_methods` in folds, name by name, for the report of every job.
+Is a hidden vector recovered, and better than by methods that do not know the graph? `recovery` and `compare_methods`
+say so name by name, for the report of every job.
 """
 
 from __future__ import annotations
@@ -11,129 +11,43 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
-from sklearn.linear_model import RidgeCV
 from sklearn.metrics import pairwise_distances
 
-from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
 from distembed.execution import one_blas_thread
-from distembed.linalg.blocks import ROUNDED, directions, row_cosines
-from distembed.neighbors.blocks import typical_square
+from distembed.linalg.blocks import directions, row_cosines
 
 Floats: TypeAlias = NDArray[np.float64]
-Method: TypeAlias = Callable[[Floats, Floats], Any]
+Imputer: TypeAlias = Callable[[Floats, Floats], Floats]
 """Takes X (n, d) and Y (n, s) with rows of NaN; returns Y with those rows filled in."""
 
-RIDGES = tuple(10.0 ** np.arange(-4, 4))
-"""Ridges tried, in units of the kernel's mean diagonal; the leave-one-out error chooses."""
-
-
-# ---- hidden vectors ---------------------------------------------------------------------------------------
-
-
-class HoldOutScore(NamedTuple):
-    """How near a method came to the vectors hidden from it, in one draw."""
-
-    method: str
-    seed: int
-    n_hidden: int
-    cosine: float  # mean over hidden rows of the cosine to the truth
-    median_rank: (
-        float  # of the truth among all known vectors by cosine to what was found; 1 is best, ties half
-    )
-    reciprocal_rank: float  # mean of 1 / rank
-
-
-def hold_out(
-    X: ArrayLike,
-    Y: ArrayLike,
-    methods: Mapping[str, Method],
-    *,
-    share: float = 0.2,
-    seeds: Iterable[int] = range(10),
-) -> list[HoldOutScore]:
-    """Hide a share of the known rows of Y, let each method fill them in, and compare with the truth.
-
-    Every method sees the same rows hidden. Rows of Y that are NaN to begin with stay: a method may use their
-    rows of X. A row that a method leaves at zero or fills with values that are not finite has no direction: its
-    cosine is 0 and it ranks all known vectors alike, the truth in the middle.
-
-    Parameters
-    ----------
-    X : shape (n, d), finite
-    Y : shape (n, s), rows known or NaN throughout
-    methods : dict
-        The methods by name, each a function of X and Y.
-    share : of the known rows, in (0, 1)
-    seeds : a draw each
-
-    Raises
-    ------
-    ValueError
-        If the share leaves nothing hidden or nothing known.
-    """
-    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(Y[:, 0]))
-    n_hidden = round(share * known.size)
-    if not 0 < n_hidden < known.size:
-        raise ValueError(
-            f"share = {share} of {known.size} known rows hides {n_hidden}: hide some and leave some"
-        )
-    scores = []
-    for seed in seeds:
-        hidden = np.sort(np.random.default_rng(seed).permutation(known)[:n_hidden])
-        for name, method in methods.items():
-            found = _fill_in(method, X, Y, hidden)
-            scores.append(HoldOutScore(name, seed, n_hidden, *_compare(found, hidden, known, Y)))
-    return scores
-
-
-def _fill_in(method: Method, X: Floats, Y: Floats, hidden: NDArray[np.int64]) -> Floats:
-    masked = Y.copy()
-    masked[hidden] = np.nan
-    return np.asarray(method(X, masked), dtype=np.float64)[hidden]
-
-
-def _compare(
-    found: Floats, hidden: NDArray[np.int64], known: NDArray[np.int64], Y: Floats
-) -> tuple[float, float, float]:
-    """Return the mean cosine to the truth, its median rank and mean reciprocal rank."""
-    truth = np.searchsorted(known, hidden)
-    with one_blas_thread():
-        cosines = directions(found) @ directions(Y[known]).T
-    ranks = blocks.tied_ranks(cosines, truth)
-    cosine = float(cosines[np.arange(hidden.size), truth].mean())
-    return cosine, float(np.median(ranks)), float((1 / ranks).mean())
-
-
-def mean_scores(scores: Iterable[HoldOutScore]) -> list[dict[str, Any]]:
-    """Return a row for each method: means over draws, and the standard deviation of the cosine."""
-    groups: dict[str, list[HoldOutScore]] = {}
-    for score in scores:
-        groups.setdefault(score.method, []).append(score)
-    return [
-        {
-            "method": method,
-            "draws": len(group),
-            "hidden": group[0].n_hidden,
-            "cosine": float(np.mean([score.cosine for score in group])),
-            "deviation": float(np.std([score.cosine for score in group])),
-            "median_rank": float(np.mean([score.median_rank for score in group])),
-            "reciprocal_rank": float(np.mean([score.reciprocal_rank for score in group])),
-        }
-        for method, group in groups.items()
-    ]
-
-
-# ---- hidden vectors in folds, name by name --------------------------------------------------------------------
+# ---- hidden vectors, name by name --------------------------------------------------------------------
 
 QUERIES_AT_ONCE = 256
 """Rows whose distances to all others are held at a time."""
 
 LABEL_NEIGHBORS = 10
 """Nearest known names whose label is compared with that of a hidden one."""
+
+
+def hold_out_folds(known: ArrayLike, *, n_folds: int, max_names: int, seed: int) -> list[NDArray[np.int64]]:
+    """Return the rows to hide in each fold: known rows in random order, each in at most one fold.
+
+    Parameters
+    ----------
+    known : row numbers of the known names
+    n_folds : at most so many folds; one name is hidden in each where there are fewer names
+    max_names : names hidden in all folds together
+    seed : of the order
+
+    Returns
+    -------
+    Sorted row numbers, int64, one array per fold.
+    """
+    rows = np.asarray(known, dtype=np.int64)
+    order = np.random.default_rng(seed).permutation(rows)[:max_names]
+    return [np.sort(fold) for fold in np.array_split(order, min(n_folds, order.size))]
 
 
 class Recovery(NamedTuple):
@@ -344,90 +258,11 @@ def nearest_one(X: Floats, Y: Floats) -> Floats:
     return nearest_mean(X, Y, k=1)
 
 
-def linear_map(X: Floats, Y: Floats) -> Floats:
-    """Impute by a least-squares map of X with a ridge chosen by the leave-one-out error."""
-    known, out = ~np.isnan(Y[:, 0]), Y.copy()
-    spread = X[known].var(axis=0).sum()  # the mean diagonal of the centered kernel
-    if spread <= ROUNDED**2 * (X[known].mean(axis=0) ** 2).sum():  # known rows that are all equal give no map
-        return mean_vector(X, Y)
-    with one_blas_thread():
-        model = RidgeCV(alphas=np.array(RIDGES) * spread).fit(X[known], Y[known])
-        out[~known] = model.predict(X[~known])
-    return out
-
-
 def mean_vector(X: Floats, Y: Floats) -> Floats:  # noqa: ARG001 - a method takes both
     """Impute the mean of the known vectors, whatever the row of X."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     out[~known] = Y[known].mean(axis=0)
     return out
-
-
-def kernel_ridge(X: Floats, Y: Floats) -> Floats:
-    """Impute by a map of X with the kernel exp(-‖x - z‖² / scale), its ridge chosen by the leave-one-out error.
-
-    The scale is the median of the squared distances of known rows, or where most of them are equal, of those that
-    are not.
-    """
-    known, out = ~np.isnan(Y[:, 0]), Y.copy()
-    with one_blas_thread():
-        squares = pairwise_distances(X, X[known], metric="sqeuclidean")
-        scale = typical_square(squares[known], X[known], X[known])
-        out[~known] = _ridge_map(np.exp(-squares / scale), known, Y)
-    return out
-
-
-def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
-    """Return the unknown rows by kernel ridge regression with an intercept.
-
-    Parameters
-    ----------
-    kernel : shape (n, p), of all rows with the known ones
-    known : bool array (n,)
-        Whether the vector of a row is known.
-    Y : array (n, s)
-        The vectors; unknown rows are NaN.
-    """
-    mean = Y[known].mean(axis=0)
-    # centered in the feature space on the known rows: the intercept is then their mean
-    kernel = kernel - kernel[known].mean(axis=0)
-    kernel = kernel - kernel.mean(axis=1, keepdims=True)
-    inside, targets = kernel[known], Y[known] - mean
-    unit = inside.trace() / len(inside) or 1.0  # 0 where all known rows are equal
-    values, basis = eigh(inside)
-    coordinates = basis.T @ targets
-    found = (_leave_one_out(values, basis, coordinates, ridge * unit) for ridge in RIDGES)
-    dual = min(found, key=lambda pair: pair[0])[1]
-    result: Floats = kernel[~known] @ dual + mean
-    return result
-
-
-def _leave_one_out(values: Floats, basis: Floats, coordinates: Floats, ridge: float) -> tuple[float, Floats]:
-    """Return the squared leave-one-out error of a ridge, and its dual solution (K + ridge I)^-1 Y.
-
-    The eigenvalues and eigenvectors of K serve every ridge. With C = (K + ridge I)^-1 and K centered, the hat matrix
-    with its intercept is 11'/p + I - ridge C, and the error of row i is its residual over 1 - hat_ii: no row has to be
-    left out for it.
-
-    Parameters
-    ----------
-    values, basis : (p,) and (p, p) of the kernel K
-    coordinates : (p, s), the centered vectors Y in the basis
-    ridge : float
-    """
-    inverse = 1 / (np.maximum(values, 0.0) + ridge)
-    dual = basis @ (inverse[:, None] * coordinates)
-    freedom = ridge * (basis**2 @ inverse) - 1 / len(values)
-    return float(((ridge * dual / freedom[:, None]) ** 2).sum()), dual
-
-
-BASELINES: Mapping[str, Method] = {
-    "mean of 8 nearest": nearest_mean,
-    "kernel ridge": kernel_ridge,
-    "linear map": linear_map,
-    "nearest": nearest_one,
-}
-"""Methods that look only at known rows."""
 
 
 # ---- labels of neighbors: Table 1 of Yao, Yu & Xiao (KDD 2019) -----------------------------------------------

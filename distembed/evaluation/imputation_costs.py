@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from distembed.costs import Cost
 from distembed.evaluation.costs import ranking_bytes
-from distembed.evaluation.imputation import (
-    NEIGHBOR_COUNTS,
-    QUERIES_AT_ONCE,
-    RIDGES,
-    Method,
-    kernel_ridge,
-    linear_map,
-)
+from distembed.evaluation.imputation import NEIGHBOR_COUNTS, QUERIES_AT_ONCE
 
-ROW_COPIES, LINEAR_COPIES = 4, 7
-"""Float64 copies of the rows of both tables that a method holds, and the fit of a linear map."""
-
-KERNEL_COPIES, DISTANCE_COPIES = 6, 2
-"""Copies of the kernel of known rows with all, and of the distances of hidden rows to known ones with their order."""
+ROW_COPIES, DISTANCE_COPIES = 4, 2
+"""Float64 copies of the rows of both tables that a method holds, and of the distances of hidden rows to known ones with
+their order."""
 
 LABEL_COPIES = 6
 """Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
@@ -29,23 +20,16 @@ NAME_BYTES = 64
 """Bytes of a name in the table of what a method found: the name, its fold, and four numbers."""
 
 
-def baseline_cost(method: Method, n_fitted: int, n_hidden: int, *, n_columns: int, n_components: int) -> Cost:
+def baseline_cost(n_fitted: int, n_hidden: int, *, n_columns: int, n_components: int) -> Cost:
     """Return what a method without a graph takes, of which the vectors of the hidden names are kept.
 
     Parameters
     ----------
-    method : a function of `distembed.evaluation.imputation`
     n_fitted, n_hidden : names with a known vector, and names to find
     n_columns, n_components : of the table, and of the vectors
     """
     rows = (n_fitted + n_hidden) * (n_columns + n_components)
-    if method is kernel_ridge:
-        solutions = len(RIDGES) * n_fitted * n_components
-        held = ROW_COPIES * rows + KERNEL_COPIES * n_fitted * (n_fitted + n_hidden) + solutions
-    elif method is linear_map:
-        held = LINEAR_COPIES * rows
-    else:
-        held = ROW_COPIES * rows + DISTANCE_COPIES * n_fitted * n_hidden
+    held = ROW_COPIES * rows + DISTANCE_COPIES * n_fitted * n_hidden
     return Cost(1, 8 * rows, 4 * n_hidden * n_components, 0, 8 * held)
 
 

@@ -7,63 +7,38 @@ are those of the paper: the MST-kNN graph (algorithm 1), the weights (equation 2
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal, overload
 
 import dask.array as da
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist, prefixed
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.manifold.imputation_choice import (
-    LEAST_KNOWN,
-    Candidate,
-    HiddenFold,
-    Kernel,
-    best_candidate,
-    candidates_of,
-    fold_of,
-    fold_scores,
-    hold_out_folds,
-    kernels_of,
-    mean_scores,
-)
 from distembed.manifold.imputation_frames import aligned, in_frame, same_columns
-from distembed.manifold.imputation_maps import (
-    OPTIONS_OF_FIT,
-    fit_ridge_path,
-    infer_vectors,
-    rows_of_kernel,
-    with_departures,
-    with_mapped_rows,
-)
-from distembed.manifold.imputation_rows import sparse_rows, without_duplicates
 from distembed.manifold.imputation_systems import (
-    Solution,
     UnreachedRowsError,
     check_graph,
     filled,
-    imputed_rows,
+    held_csr,
     known_rows,
+    mixtures,
+    new_weights,
     reconstruction_weights,
     solve,
 )
-from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
+from distembed.manifold.regressions import fit_known, predictions, with_known
+from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
-from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.typing import DenseInMemory, DenseMatrix, Floats, Frame, SparseMatrix
-from distembed.validation import array_of, seed_of, training_matrix
+from distembed.validation import array_of, training_matrix
 
 Solver = Literal["krylov", "power"]
-Method = Literal["graph", "linear_map", "combined", "auto"]
 
-CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
-"""Number of folds of known rows that are hidden to choose a method, and the largest number of hidden rows."""
+OPTIONS_OF_FIT = ("metric", "min_degree", "weights", "floor")
+"""The options that say how the vector of a new row is found: those of the fit, whatever is set after it."""
 
 __all__ = ["LatentSemanticImputation", "UnreachedRowsError"]
 
@@ -90,35 +65,21 @@ class LatentSemanticImputation(BaseEstimator):
         the authors' program does.
     metric : "euclidean" or "cosine"
         The distance between rows of X.
-    lazy : bool
-        Whether "power" iterates with (W + I)/2, as the authors' program does; the limit is the same.
     floor : float
         The share of a row's smallest positive weight that is added to all its weights (the authors' epsilon).
     block_memory : int
         The memory of one task in bytes.
     checkpoint : Checkpoint
         Keeps the neighbor lists, tree searches, weights and solved columns, so that a job resumes.
-    method : "graph", "linear_map", "combined" or "auto"
-        "graph" is Latent Semantic Imputation; "linear_map" a ridge regression of the known vectors on their rows of X;
-        "combined" imputes the residuals of that map and adds them to it; "auto" hides some known rows and takes the
-        method that finds their vectors best, by the cosine after the mean of the known vectors is subtracted.
-    ridge : float, optional
-        The ridge of the map, in units of the mean squared length of a known row of X less the mean. By default, the
-        value that finds hidden known rows best.
-    kernel : "linear", "rbf" or "auto"
-        "linear": the map is linear in the rows of X. "rbf": a kernel ridge regression with the kernel exp(-‖x - z‖² /
-        scale), whose scale is the median squared distance of known rows that differ. "auto": the one of both that
-        finds hidden known rows best; with `method="auto"` it is chosen with the method.
-    random_state : int, None, Generator or RandomState
-        The seed of the known rows that are hidden for a choice, and of those that span the kernel's features. None and
-        a generator draw one for each fit; the checkpoint keeps it as "seed", so that a fit that resumes has the same.
+    regressor : scikit-learn regressor, optional
+        A clone of it is fitted to the known rows of X and Y, the graph imputes the residuals of its predictions, and a
+        vector is the sum of both. It must predict several targets, as `sklearn.linear_model.RidgeCV()` does.
 
     Attributes
     ----------
     vectors_ : shape (n, s), of the kind and dtype of Y, a frame for frames; known rows are Y's, bit for bit
-    graph_ : csr_array (n, n), distances from a row to those it is rebuilt from; a Dask array of CSR row blocks where
-        `set_graph` was given one of more than `block_memory`
-    weights_ : csr_array (n, n), float64, rows sum to one; a Dask array of CSR row blocks where the graph is one
+    graph_ : csr_array (n, n), distances from a row to those it is rebuilt from
+    weights_ : csr_array (n, n), float64, rows sum to one
     certificate_ : float64, shape (n,): optimality of each row's weights before the floor, see `blocks`
     n_iter_ : steps or sweeps done, the most of any column
     residual_ : largest over columns of ‖W_qp Y_p - (I - W_qq) Y_q‖₂ / ‖W_qp Y_p‖₂
@@ -126,10 +87,8 @@ class LatentSemanticImputation(BaseEstimator):
     history_ : shape (steps, 2), float64: how many steps were done, and the solver's own measure of them: "krylov" the
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
         step where there were more than `columns.RECORDED_STEPS`
-    seed_, options_ : the seed of the fit, and its options by which `infer` finds new rows
-    method_, ridge_, kernel_ : the method, and the ridge and kernel of its map; the graph has no map: 0 and "linear"
-    choice_ : the mean score of each `Candidate`, where one was chosen. The best one's is optimistic, since it was
-        chosen by it
+    options_ : the options of the fit by which `infer` finds new rows
+    regressor_ : the fitted regressor, where there is one
 
     Notes
     -----
@@ -171,14 +130,10 @@ class LatentSemanticImputation(BaseEstimator):
         max_iter: PositiveInt = 10_000,
         weights: Literal["simplex", "normalise_after"] = "simplex",
         metric: Metric = "euclidean",
-        lazy: bool = False,
         floor: PositiveFloat = 0.1,
         block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
-        method: Method = "graph",
-        ridge: PositiveFloat | None = None,
-        kernel: Kernel = "linear",
-        random_state: RandomState = 0,
+        regressor: Any = None,
     ) -> None:
         self.min_degree = min_degree
         self.solver = solver
@@ -186,14 +141,10 @@ class LatentSemanticImputation(BaseEstimator):
         self.max_iter = max_iter
         self.weights = weights
         self.metric = metric
-        self.lazy = lazy
         self.floor = floor
         self.block_memory = block_memory
         self.checkpoint = checkpoint
-        self.method = method
-        self.ridge = ridge
-        self.kernel = kernel
-        self.random_state = random_state
+        self.regressor = regressor
 
     def fit(
         self, X: DenseMatrix, Y: DenseMatrix, *, graph: SparseMatrix | da.Array | None = None
@@ -242,15 +193,13 @@ class LatentSemanticImputation(BaseEstimator):
         self._learn_weights(rows)
         return self.fit_vectors(Y, X)
 
-    def fit_graph(self, X: DenseMatrix, *, distances: da.Array | None = None) -> LatentSemanticImputation:
+    def fit_graph(self, X: DenseMatrix) -> LatentSemanticImputation:
         """Learn `graph_`, the MST-kNN graph of the rows of X: the first third of `fit`.
 
         Parameters
         ----------
         X : array (n, d)
             The rows.
-        distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory; it gives
-            the same graph, bit for bit, and saves computing the distances
 
         Examples
         --------
@@ -263,7 +212,7 @@ class LatentSemanticImputation(BaseEstimator):
         ([1, 2], [1.0, 2.0])
         """
         check_options(self)
-        self._learn_graph(self._domain_rows(self._training_matrix(X)), distances)
+        self._learn_graph(self._domain_rows(self._training_matrix(X)))
         return self
 
     def set_graph(self, graph: SparseMatrix | da.Array) -> LatentSemanticImputation:
@@ -272,8 +221,7 @@ class LatentSemanticImputation(BaseEstimator):
         Parameters
         ----------
         graph : sparse (n, n), or Dask array of sparse row blocks
-            Row i's stored entries are the rows that i is rebuilt from. A Dask array that takes more than
-            `block_memory` is read by row blocks, and `weights_` will be such an array.
+            Row i's stored entries are the rows that i is rebuilt from.
 
         Returns
         -------
@@ -291,7 +239,8 @@ class LatentSemanticImputation(BaseEstimator):
         >>> print(model.vectors_[1].round(1))
         [2. 1.]
         """
-        self.graph_ = without_duplicates(sparse_rows(graph, self.block_memory))
+        self.graph_ = held_csr(graph).copy()
+        self.graph_.sum_duplicates()
         return self
 
     def fit_weights(self, X: DenseMatrix) -> LatentSemanticImputation:
@@ -319,10 +268,6 @@ class LatentSemanticImputation(BaseEstimator):
     def _domain_rows(self, matrix: Any) -> da.Array:
         return domain_rows(matrix, metric=self.metric, block_memory=self.block_memory)
 
-    def _learn_graph(self, rows: da.Array, distances: da.Array | None = None) -> None:
-        with one_blas_thread():
-            self.graph_ = self._build_graph(rows, as_euclidean(distances, self.metric))
-
     def _learn_weights(self, rows: da.Array) -> None:
         check_graph(self.graph_, rows.shape[0])
         with one_blas_thread():
@@ -341,8 +286,7 @@ class LatentSemanticImputation(BaseEstimator):
         Parameters
         ----------
         weights : sparse (n, n), or Dask array of sparse row blocks
-            Rows sum to one. A Dask array that takes more than `block_memory` is read by row blocks, one at a time in
-            each task of `fit_vectors`.
+            Rows sum to one.
 
         Returns
         -------
@@ -361,7 +305,7 @@ class LatentSemanticImputation(BaseEstimator):
          [2. 1.]
          [4. 2.]]
         """
-        self.weights_ = sparse_rows(weights, self.block_memory)
+        self.weights_ = held_csr(weights)
         return self
 
     def fit_vectors(self, Y: DenseMatrix, X: DenseMatrix | None = None) -> LatentSemanticImputation:
@@ -372,7 +316,7 @@ class LatentSemanticImputation(BaseEstimator):
         Y : array (n, s)
             The vectors, as for `fit`.
         X : array (n, d), optional
-            The rows that `fit_weights` was given, which every `method` but "graph" reads.
+            The rows that `fit_weights` was given, which a `regressor` reads.
 
         Examples
         --------
@@ -388,39 +332,33 @@ class LatentSemanticImputation(BaseEstimator):
         check_is_fitted(self, "weights_")
         frames, Y = (X, Y), array_of(aligned(X, Y), "Y")
         known = known_rows(Y, self.weights_.shape[0])
-        if self.method != "graph" and X is None:
-            raise ValueError(f"method is {self.method!r}, which reads the rows of X: call fit_vectors(Y, X)")
-        self.seed_ = self._draw_seed()
         self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
         with one_blas_thread():
-            if self.method == "graph":
-                self.method_, self.ridge_, self.kernel_ = Candidate("graph", 0.0)
+            if self.regressor is None:
                 self._solve(Y, known)
+            elif X is None:
+                raise ValueError("the regressor reads the rows of X: call fit_vectors(Y, X)")
             else:
-                self._fit_by_choice(Y, known, X)
+                self._solve_residuals(Y, known, self._training_matrix(X))
         self.vectors_ = in_frame(self.vectors_, *frames)
         return self
 
-    def _draw_seed(self) -> int:
-        """Return the seed, or one that is drawn and kept by the checkpoint."""
-        seed = seed_of(self.random_state)
-        if isinstance(self.random_state, (int, np.integer)):
-            return seed
-        return int(compute(self.checkpoint("seed", lambda: da.from_array(np.array([seed]))))[0])
+    def _solve(self, Y: Any, known: Any) -> None:
+        names = ("solver", "tol", "max_iter", "block_memory", "checkpoint")
+        solved = solve(self.weights_, Y, known, **{name: getattr(self, name) for name in names})
+        self.vectors_ = filled(Y, solved.vectors, known)
+        self.n_iter_, self.residual_, self.converged_ = solved.n_iter, solved.residual, solved.converged
+        self.history_ = solved.history
 
-    def _map_rows(self, X: Any, known: Any) -> dict[str, da.Array]:
-        """Return by kernel what the map is linear in: the rows of X, or features of them."""
-        rows = self._domain_rows(self._training_matrix(X))
-        options: dict[str, Any] = {"seed": self.seed_, "checkpoint": self.checkpoint}
-        return {kernel: rows_of_kernel(rows, known, kernel, **options) for kernel in kernels_of(self.kernel)}
+    def _solve_residuals(self, Y: Any, known: Any, X: Any) -> None:
+        self.regressor_ = fit_known(self.regressor, X, Y, known)
+        base = self._predicted(X, Y.shape[1])
+        self._solve(_blocks(Y) - base, known)
+        vectors = with_known(Y, base + self.vectors_.rechunk(base.chunks), known)
+        self.vectors_ = vectors if isinstance(Y, da.Array) else compute(vectors)
 
-    def _fit_by_choice(self, Y: Any, known: Any, X: Any) -> None:
-        rows = self._map_rows(X, known)
-        self.method_, self.ridge_, self.kernel_ = self._choose(Y, known, rows)
-        if self.method_ == "graph":
-            self._solve(Y, known)
-        else:
-            self._map(Y, known, rows[self.kernel_])
+    def _predicted(self, X: Any, n_columns: int) -> da.Array:
+        return predictions(self.regressor_, X, n_columns, block_memory=self.block_memory)
 
     @overload
     def fit_transform(self, X: DenseMatrix, Y: da.Array) -> da.Array: ...
@@ -447,8 +385,8 @@ class LatentSemanticImputation(BaseEstimator):
         """Return the vectors of rows that `fit` has not seen, from the fitted ones; nothing is fitted again.
 
         A new row is rebuilt from its `min_degree` nearest rows of X, which have their vectors, with weights as `fit`
-        learns them. Its vector is the same mixture of theirs; "combined" adds the linear map of what the row differs
-        from the mixture of rows, and "linear_map" is the map alone, of the kernel `kernel_`.
+        learns them. Its vector is the same mixture of theirs; with a regressor that mixture of their residuals, added
+        to the prediction for the row.
 
         Parameters
         ----------
@@ -476,109 +414,55 @@ class LatentSemanticImputation(BaseEstimator):
         [[3.0]]
         """
         check_is_fitted(self, "vectors_")
-        if not hasattr(self, "seed_"):  # the vectors are those of a job
-            self.seed_ = self._draw_seed()
         matrix, given = self._training_matrix(X), (X_new, Y)
         known = known_rows(Y := array_of(aligned(X, Y), "Y"), matrix.shape[0])
         with one_blas_thread():
-            return in_frame(infer_vectors(self, same_columns(X_new, X), matrix, Y, known), *given)
+            if self.regressor is not None and not hasattr(
+                self, "regressor_"
+            ):  # the vectors are those of a job
+                self.regressor_ = fit_known(self.regressor, matrix, Y, known)
+            return in_frame(self._infer(same_columns(X_new, X), matrix), *given)
 
-    def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
+    def _infer(self, X_new: Any, X: Any) -> Any:
+        options = {name: getattr(self, name) for name in OPTIONS_OF_FIT} | getattr(self, "options_", {})
+        of_rows: dict[str, Any] = {"metric": options["metric"], "block_memory": self.block_memory}
+        rows = domain_rows(X, **of_rows)
+        X_new = _new_rows(X_new, rows)
+        weights = new_weights(
+            rows,
+            domain_rows(X_new, **of_rows),
+            options["min_degree"],
+            simplex=options["weights"] == "simplex",
+            floor=options["floor"],
+            block_memory=self.block_memory,
+        )
+        fitted = array_of(self.vectors_, "vectors_")
+        if self.regressor is None:
+            return mixtures(weights, fitted, self.block_memory).astype(fitted.dtype)
+        residuals = _blocks(fitted) - self._predicted(X, fitted.shape[1])
+        base = compute(self._predicted(X_new, fitted.shape[1]))
+        return (base + mixtures(weights, residuals, self.block_memory)).astype(fitted.dtype)
+
+    def _learn_graph(self, rows: da.Array) -> None:
         if self.min_degree >= (n := rows.shape[0]):
             raise ValueError(f"min_degree = {self.min_degree} needs more rows than the {n} of X: lower it")
         # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
-        options: dict[str, Any] = {"distances": distances, "block_memory": self.block_memory}
-        near = nearest_rows(rows, self.min_degree, **options, checkpoint=self.checkpoint)
-        tree = spanning_tree_of(rows, near, distances=distances, checkpoint=self.checkpoint)
-        return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
-
-    def _solution(self, Y: Any, known: Any, checkpoint: Checkpoint) -> Solution:
-        names = ("solver", "tol", "max_iter", "lazy", "block_memory")
-        options = {name: getattr(self, name) for name in names}
-        return solve(self.weights_, Y, known, **options, checkpoint=checkpoint)
-
-    def _solve(self, Y: Any, known: Any) -> None:
-        solved = self._solution(Y, known, self.checkpoint)
-        self.vectors_ = filled(Y, solved.vectors, known)
-        self.n_iter_, self.residual_, self.converged_ = solved.n_iter, solved.residual, solved.converged
-        self.history_ = solved.history
-
-    def _map(self, Y: Any, known: Any, rows: da.Array) -> None:
-        path = fit_ridge_path(rows, Y, known, block_memory=self.block_memory)
-        options: dict[str, Any] = {"block_memory": self.block_memory}
-        if self.method_ == "linear_map":
-            vectors = with_mapped_rows(Y, rows, known, path, self.ridge_, **options)
-            self.n_iter_, self.residual_, self.converged_ = 0, 0.0, True
-            self.history_ = np.empty((0, 2))
-        else:
-            self._solve(Y, known)
-            solved = self._solution(rows, known, prefixed(self.checkpoint, "table-"))
-            mixtures = filled(rows, solved.vectors, known)
-            vectors = with_departures(self.vectors_, rows, mixtures, path, self.ridge_, **options)
-        self.vectors_ = vectors if isinstance(Y, da.Array) else compute(vectors)
-
-    def _choose(self, Y: Any, known: Any, rows: dict[str, da.Array]) -> Candidate:
-        """Return the method, ridge and kernel to use: those given, or the best on known rows that are hidden."""
-        candidates = candidates_of(self.method, self.kernel, self.ridge)
-        if len(candidates) == 1:
-            return candidates[0]
-        if known.sum() < LEAST_KNOWN:
-            raise ValueError(
-                f"method is {self.method!r}, which is chosen on known rows that are hidden, but {known.sum()} rows of "
-                f'Y are known: choose method = "graph", or give at least {LEAST_KNOWN} known rows'
-            )
-        options = {"n_folds": CHOICE_FOLDS, "max_names": CHOICE_ROWS, "seed": self.seed_}
-        folds = hold_out_folds(np.flatnonzero(known), **options)
-        scores = [
-            fold_scores(
-                self._hidden_fold(rows, Y, known, hidden, prefixed(self.checkpoint, f"fold-{number}-")),
-                compute(Y[hidden]).astype(np.float64),
-                candidates,
-            )
-            for number, hidden in enumerate(folds)
-        ]
-        self.choice_ = mean_scores(scores)
-        return best_candidate(scores, candidates)
-
-    def hidden_fold(self, X: DenseMatrix, Y: DenseMatrix, hidden: NDArray[np.integer]) -> HiddenFold:
-        """Return what every method finds the vectors of known rows from, when they are hidden.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            The rows that `fit_weights` was given.
-        Y : array (n, s)
-            The vectors, as for `fit`.
-        hidden : int array (h,)
-            The rows to hide, sorted, which are known.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
-        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
-        >>> model = de.LatentSemanticImputation(min_degree=2, floor=1e-6).fit_graph(X).fit_weights(X)
-        >>> fold = model.hidden_fold(X, Y, np.array([2]))
-        >>> print(fold.graph.round(1), Y[2])  # the vector that is found for the third name, and its own
-        [[4. 2.]] [4. 2.]
-        """
-        check_options(self)
-        check_is_fitted(self, "weights_")
-        known = known_rows(Y, self.weights_.shape[0])
-        self.seed_ = self._draw_seed()
+        options: dict[str, Any] = {"block_memory": self.block_memory, "checkpoint": self.checkpoint}
+        near = nearest_rows(rows, self.min_degree, **options)
         with one_blas_thread():
-            return self._hidden_fold(self._map_rows(X, known), Y, known, hidden, self.checkpoint)
+            tree = spanning_tree_of(rows, near, checkpoint=self.checkpoint)
+            self.graph_ = spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 
-    def _hidden_fold(
-        self, rows: dict[str, da.Array], Y: Any, known: Any, hidden: Any, checkpoint: Checkpoint
-    ) -> HiddenFold:
-        kept = known.copy()
-        kept[hidden] = False
-        impute = partial(self._impute, kept, hidden)
-        options: dict[str, Any] = {"block_memory": self.block_memory}
-        paths = {kernel: fit_ridge_path(values, Y, kept, **options) for kernel, values in rows.items()}
-        return fold_of(impute, rows, Y, hidden, paths=paths, checkpoint=checkpoint)
 
-    def _impute(self, known: Any, rows: Any, values: Any) -> da.Array:
-        return imputed_rows(self._solution(values, known, persist), known, rows, values.dtype)
+def _blocks(array: Any) -> da.Array:
+    return array if isinstance(array, da.Array) else da.from_array(array)
+
+
+def _new_rows(X_new: Any, rows: da.Array) -> Any:
+    """Return new rows in the dtype of those of a fit, or raise ValueError where they have other columns."""
+    X_new = array_of(X_new, "X_new")
+    if X_new.ndim != 2 or X_new.shape[1] != rows.shape[1]:
+        raise ValueError(
+            f"X_new has the shape {X_new.shape}, but the rows of X have {rows.shape[1]} columns: give the same ones"
+        )
+    return X_new.astype(rows.dtype)

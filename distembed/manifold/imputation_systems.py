@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -20,22 +19,16 @@ from distembed.execution import (
     compute,
     delayed,
     delayed_blocks,
-    from_delayed,
     map_blocks,
+    persist,
     tell,
 )
 from distembed.linalg import columns
-from distembed.linalg.chunks import COLUMN_BLOCKS, column_chunk
+from distembed.linalg.chunks import COLUMN_BLOCKS, batches, column_chunk, row_chunk
 from distembed.linalg.csr import rows_of
-from distembed.linalg.operators import empty_csr
+from distembed.linalg.operators import row_blocks
 from distembed.manifold import imputation_blocks as blocks
-from distembed.manifold.imputation_rows import (
-    SparseRows,
-    UnknownRows,
-    carried_sums,
-    each_block,
-    unreached_rows,
-)
+from distembed.neighbors.search import search_lists
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
@@ -71,11 +64,18 @@ def known_rows(Y: Any, n_rows: int) -> Any:
     return known
 
 
-def check_graph(graph: SparseRows, n_rows: int) -> None:
+def held_csr(matrix: Any) -> sp.csr_array:
+    """Return a sparse matrix, or a Dask array of sparse blocks, as one matrix in memory."""
+    if isinstance(matrix, da.Array):
+        matrix = sp.vstack(compute(delayed_blocks(row_blocks(matrix)).ravel().tolist()), format="csr")
+    return sp.csr_array(matrix)
+
+
+def check_graph(graph: sp.csr_array, n_rows: int) -> None:
     """Raise ValueError for a graph that does not have n_rows rows, or has rows among their own neighbors."""
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
-    if any((block.indices == first + rows_of(block)).any() for first, block in each_block(graph)):
+    if (graph.indices == rows_of(graph)).any():
         raise ValueError("the graph has rows among their own neighbors: clear its diagonal")
 
 
@@ -84,46 +84,42 @@ def check_graph(graph: SparseRows, n_rows: int) -> None:
 
 def reconstruction_weights(
     rows: da.Array,
-    graph: SparseRows,
+    graph: sp.csr_array,
     *,
     simplex: bool,
     floor: float,
     block_memory: int,
     checkpoint: Checkpoint,
-) -> tuple[SparseRows, blocks.Float64s]:
+) -> tuple[sp.csr_array, blocks.Float64s]:
     """Return the weights that rebuild each row from its neighbors in the graph, and each row's certificate.
 
     Parameters
     ----------
     rows : what `domain_rows` returns, dense
-    graph : sparse (m, n), or Dask array of CSR row blocks
+    graph : sparse (m, n)
         Row i holds the neighbors of row i, at least one; m is n, or less where only the first rows are to be rebuilt.
     simplex : weights on the simplex, else non-negative least squares divided by its sum
     floor : float
         The share of the smallest positive weight that is added to all weights of a row.
     block_memory : int
         The memory of one task in bytes.
-    checkpoint : keeps them under "weights_by_column"; those of row blocks each under its number
+    checkpoint : keeps them under "weights_by_column"
 
     Returns
     -------
-    csr_array or Dask array, shape (m, n), float64, as the graph is, and float64 array, shape (m,)
+    csr_array, shape (m, n), float64, and float64 array, shape (m,)
     """
-    options: dict[str, Any] = {"simplex": simplex, "floor": floor, "block_memory": block_memory}
-    if isinstance(graph, sp.csr_array):
-        make = partial(_weights_of_block, rows, graph, 0, **options)
-        values = _kept_by_columns(checkpoint, "weights_by_column", make)
-        held = compute(values)
-        return _weighed(graph, held), _certificates(graph, held)
-    parts, certificates = [], []
-    for number, (first, block) in enumerate(each_block(graph)):
-        make = partial(_weights_of_block, rows, block, first, **options)
-        values = _kept_by_columns(checkpoint, f"weights_by_column_{number}", make)
-        certificates.append(_certificates(block, compute(values)))
-        weighed = delayed(_weighed)(delayed_blocks(graph)[number, 0], _one_block(values))
-        parts.append(from_delayed(weighed, block.shape, meta=empty_csr(np.float64)))
-        tell("row blocks", number + 1, graph.numblocks[0])
-    return da.concatenate(parts), np.concatenate(certificates)
+
+    def make() -> da.Array:
+        batches = _weight_batches(graph.indptr, rows.shape[1] * 8, block_memory)
+        weighed = [_batch_weights(rows, graph, *batch, simplex=simplex, floor=floor) for batch in batches]
+        return da.concatenate(weighed, axis=1)
+
+    values = compute(_kept_by_columns(checkpoint, "weights_by_column", make))
+    has_entries = np.diff(graph.indptr) > 0
+    certificates = np.zeros(graph.shape[0])
+    certificates[has_entries] = values[1, graph.indptr[:-1][has_entries]]
+    return sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape), certificates
 
 
 def _kept_by_columns(checkpoint: Checkpoint, name: str, make: Callable[[], da.Array]) -> da.Array:
@@ -137,31 +133,6 @@ def _kept_by_columns(checkpoint: Checkpoint, name: str, make: Callable[[], da.Ar
         return blockwise(np.transpose, "cr", array, "rc", name=step, dtype=array.dtype)
 
     return checkpoint(name, turned).T
-
-
-def _one_block(values: da.Array) -> Any:
-    return delayed_blocks(values.rechunk(-1)).item()
-
-
-def _weights_of_block(
-    rows: da.Array, graph: sp.csr_array, first_row: int, *, block_memory: int, **options: Any
-) -> da.Array:
-    """Return the weights and certificates of the rows of a block of the graph, shape (2, entries), lazily."""
-    batches = _weight_batches(graph.indptr, rows.shape[1] * 8, block_memory)
-    return da.concatenate(
-        [_batch_weights(rows, graph, *batch, first_row=first_row, **options) for batch in batches], axis=1
-    )
-
-
-def _weighed(graph: sp.csr_array, values: blocks.Float64s) -> sp.csr_array:
-    return sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape)
-
-
-def _certificates(graph: sp.csr_array, values: blocks.Float64s) -> blocks.Float64s:
-    has_entries = np.diff(graph.indptr) > 0
-    certificates = np.zeros(graph.shape[0])
-    certificates[has_entries] = values[1, graph.indptr[:-1][has_entries]]
-    return certificates
 
 
 def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
@@ -178,12 +149,12 @@ def _weight_batches(indptr: Any, row_bytes: int, block_memory: int) -> list[tupl
 
 
 def _batch_weights(
-    rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, first_row: int, simplex: bool, floor: float
+    rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, simplex: bool, floor: float
 ) -> da.Array:
-    """Return the weights and certificates of the rows start to stop of a block, shape (2, entries), lazily."""
+    """Return the weights and certificates of the rows start to stop, shape (2, entries), lazily."""
     indptr = graph.indptr[start : stop + 1].astype(np.int64)
     neighbors = graph.indices[indptr[0] : indptr[-1]]
-    own = first_row + np.arange(start, stop)
+    own = np.arange(start, stop)
     needed, places = np.unique(np.concatenate([own, neighbors]), return_inverse=True)
     return map_blocks(
         _weigh,
@@ -230,16 +201,7 @@ class Solution(NamedTuple):
     """The steps done, and the residual or move of that step. Shape (m, 2)."""
 
 
-def solve(
-    W: SparseRows,
-    Y: Any,
-    known: Any,
-    *,
-    solver: str,
-    lazy: bool,
-    block_memory: int,
-    **limits: Any,
-) -> Solution:
+def solve(W: sp.csr_array, Y: Any, known: Any, *, solver: str, block_memory: int, **limits: Any) -> Solution:
     """Solve for the unknown rows of Y by the solver that is asked for; `limits` are those of `solve_by_krylov`.
 
     Raises
@@ -247,14 +209,12 @@ def solve(
     UnreachedRowsError
         If unknown rows are joined to no known one.
     """
-    unreached = unreached_rows(W, known)
+    unreached = blocks.unreached_rows(W, known)
     if unreached.size:
         raise UnreachedRowsError(unreached)
     of_columns = in_columns(Y, int((~known).sum()), block_memory)
-    if solver == "krylov":
-        solved = solve_by_krylov(W, of_columns, known, **limits)
-    else:
-        solved = solve_by_power(W, of_columns, known, lazy=lazy, **limits)
+    method = solve_by_krylov if solver == "krylov" else solve_by_power
+    solved = method(W, of_columns, known, **limits)
     if not solved.converged:
         warnings.warn(
             f"{solver} did not reach tol = {limits['tol']} in {solved.n_iter} steps (residual "
@@ -263,12 +223,6 @@ def solve(
             stacklevel=3,
         )
     return solved
-
-
-def imputed_rows(solved: Solution, known: Any, rows: Any, dtype: Any) -> da.Array:
-    """Return some of the unknown rows of a solution, by their numbers among all rows, in one block."""
-    at = np.cumsum(~known)[rows] - 1
-    return solved.vectors[at].rechunk(-1).astype(dtype)
 
 
 def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
@@ -282,15 +236,12 @@ def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
     return column_chunk(n_columns, COLUMN_COPIES * 8 * n_unknown, block_memory)
 
 
-def _system(W: SparseRows, Y: da.Array, known: Any) -> tuple[Any, da.Array, da.Array]:
+def _system(W: sp.csr_array, Y: da.Array, known: Any) -> tuple[Any, da.Array, da.Array]:
     """Return W_qq, B = W_qp Y_p and the mean of the known vectors of (I - W_qq) Y_q = B."""
-    start, q = _by_columns(blocks.known_mean, 1, Y, known=known), int((~known).sum())
-    if isinstance(W, da.Array):
-        rows = delayed(UnknownRows(W, known))
-        return rows, _by_columns(carried_sums, q, rows, Y), start
     unknown = W[np.nonzero(~known)[0]]
     inside, carried = (delayed(unknown[:, np.nonzero(chosen)[0]]) for chosen in (~known, known))
-    return inside, _by_columns(blocks.carried_sums, q, carried, Y, known=known), start
+    sums = _by_columns(blocks.carried_sums, unknown.shape[0], carried, Y, known=known)
+    return inside, sums, _by_columns(blocks.known_mean, 1, Y, known=known)
 
 
 def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> da.Array:
@@ -311,7 +262,7 @@ def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> 
 
 
 def solve_by_krylov(
-    W: SparseRows, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
+    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
 ) -> Solution:
     """Solve the system by restarted BiCGSTAB, a task per block of columns; kept under "imputed_by_column"."""
     system = _system(W, Y, known)
@@ -343,7 +294,7 @@ def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
 
 
 def solve_by_power(
-    W: SparseRows, Y: da.Array, known: Any, *, tol: float, max_iter: int, lazy: bool, checkpoint: Checkpoint
+    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
 ) -> Solution:
     """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6); kept under "power_by_column_<sweeps>".
 
@@ -358,11 +309,11 @@ def solve_by_power(
 
     def sweep(n_sweeps: int) -> da.Array:
         """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""
-        before, options = state, {"n_sweeps": n_sweeps, "lazy": lazy}
+        before = state
         kept = _kept_by_columns(
             checkpoint,
             f"power_by_column_{done + n_sweeps}",
-            lambda: _by_columns(blocks.power_sweeps, q + 2 * n_sweeps, inside, B, before, **options),
+            lambda: _by_columns(blocks.power_sweeps, q + 2 * n_sweeps, inside, B, before, n_sweeps=n_sweeps),
         )
         # A checkpoint may come back in other blocks than it was given in; those of the system are needed.
         return kept.rechunk((-1, B.chunks[1]))
@@ -402,3 +353,42 @@ def _fill(Y: Any, solved: list[Any], *, known: Any) -> Any:
     out = Y.copy()
     out[~known] = solved[0]
     return out
+
+
+# --- new rows --------------------------------------------------------------------------------------------------
+
+
+def new_weights(
+    rows: da.Array, new: da.Array, min_degree: int, *, simplex: bool, floor: float, block_memory: int
+) -> sp.csr_array:
+    """Return the weights that rebuild each new row from its nearest rows of a fit, (m, n), rows sum to one.
+
+    Parameters
+    ----------
+    rows, new : what `domain_rows` returns, dense, (n, d) and (m, d)
+    min_degree : neighbors of a new row
+    simplex, floor, block_memory : see `reconstruction_weights`
+    """
+    m, n, k = new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
+    lists = compute(search_lists(new, np.full(m, -1), rows, np.arange(n), k=k, block_memory=block_memory))
+    near = np.sort(lists[:, 1].astype(np.int64), axis=1) + m
+    graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
+    options: dict[str, Any] = {"simplex": simplex, "floor": floor, "block_memory": block_memory}
+    weights, _ = reconstruction_weights(da.concatenate([new, rows]), graph, **options, checkpoint=persist)
+    return weights[:, m:]
+
+
+def mixtures(weights: sp.csr_array, values: Any, block_memory: int) -> blocks.Float64s:
+    """Return the mixtures of rows of an array by sparse weights, reading the rows that some of them need at a time."""
+    most = max(1, int(np.diff(weights.indptr).max()))
+    sizes = batches(weights.shape[0], row_chunk(weights.shape[0], 8 * most * values.shape[1], block_memory))
+    ends = np.cumsum(sizes)
+    return np.concatenate(
+        [_mixture(weights[end - size : end], values) for end, size in zip(ends, sizes, strict=True)]
+    )
+
+
+def _mixture(weights: sp.csr_array, values: Any) -> blocks.Float64s:
+    needed = np.unique(weights.indices)
+    of_needed = np.asarray(compute(values[needed]), np.float64)
+    return np.asarray(weights[:, needed] @ of_needed)

@@ -39,9 +39,6 @@ EXTRA_ROUNDINGS = 16
 LARGEST_FLOAT32 = 1e17
 # A squared distance below this share of the squared lengths has lost 3 of its 16 digits: measure it again.
 CANCELLED = 1e-3
-# Relative error of a distance of `distance_rows`: its rounding to float32, once more for a change of metric,
-# what `CANCELLED` leaves, and as much again.
-STORED_ERROR = 2.0**-22
 
 
 @njit(cache=True, nogil=True)
@@ -118,7 +115,7 @@ def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> NDArray[np.float32]:
     for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
         strip = slice(j, j + PRODUCT_COLUMNS)
         squares = accurate_squares(X, Z[strip])
-        with np.errstate(over="ignore"):  # past float32's range is infinite: `_scan_stored` measures those
+        with np.errstate(over="ignore"):  # past float32's range is infinite
             out[:, strip] = squares / 2 if cosine else np.sqrt(squares)
     return out
 
@@ -357,63 +354,6 @@ def nearest_in_both(
             column_limits[strip],
         )
     return lists, column_lists
-
-
-@njit(cache=True, nogil=True)
-def _scan_stored(
-    distances: NDArray[np.float32],
-    X: Floats,
-    Z: Floats,
-    row_groups: Int64s,
-    column_groups: Int64s,
-    lists: Float64s,
-) -> None:
-    """Measure every pair whose stored distance can still enter the row's list."""
-    last = lists.shape[2] - 1
-    limits = np.finfo(np.float32)
-    for i in range(distances.shape[0]):
-        limit = np.inf
-        for j in range(distances.shape[1]):
-            if distances[i, j] <= limit and row_groups[i] != column_groups[j]:
-                # At distance zero only a smaller row number could still enter, and columns come by number.
-                if lists[i, 0, last] == 0.0:
-                    break
-                insert(lists[i], squared_distance(X[i], Z[j]), np.float64(j))
-                limit = np.sqrt(lists[i, 0, last]) * (1.0 + STORED_ERROR) + np.sqrt(limits.tiny)
-                if limit > limits.max:
-                    limit = np.inf
-
-
-def nearest_in_distances(
-    X: Floats,
-    row_groups: Int64s,
-    Z: Floats,
-    column_groups: Int64s,
-    distances: NDArray[np.float32],
-    *,
-    k: int,
-) -> Float64s:
-    """Return the result of `nearest_in_tile` for all rows of Z, bit for bit, from stored distances.
-
-    They only rule pairs out, by their rounding bound; the pairs left are measured again in float64.
-
-    Parameters
-    ----------
-    X : array (n, d)
-        The rows.
-    row_groups : int64 array (r,)
-        The group of each row of X; pairs of one group are left out.
-    Z : array (c, d)
-        The rows among which neighbors are sought.
-    column_groups : int64 array (c,)
-        The group of each row of Z; pairs of one group are left out.
-    distances : float32 array, shape (r, c): Euclidean, each within `STORED_ERROR` of the truth
-    k : int
-        The number of neighbors.
-    """
-    lists = empty_lists(X.shape[0], k)
-    _scan_stored(distances, X, Z, row_groups, column_groups, lists)
-    return lists
 
 
 @njit(cache=True, nogil=True)

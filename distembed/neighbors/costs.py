@@ -163,14 +163,6 @@ def distances_bytes(n_rows: int) -> int:
     return 4 * n_rows**2
 
 
-def stored_search_cost(rows: RowSizes, *, block_memory: int) -> Cost:
-    """Return what a search takes that reads stored distances, beside its lists."""
-    chunk = distance_chunk(rows.n_rows, block_memory)
-    n_blocks = -(-rows.n_rows // chunk)
-    read = n_blocks * rows.n_bytes + distances_bytes(rows.n_rows)
-    return Cost(n_blocks, read, 0, chunk * distance_row_bytes(rows.n_rows))
-
-
 # --- graphs ----------------------------------------------------------------------------------------------------
 
 

@@ -159,8 +159,8 @@ def sparse_bounds(sizes: blocks.Int64s, block_memory: int) -> list[int]:
 def distance_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY) -> da.Array:
     """Return the distances between all rows of X as a lazy float32 Dask array, in blocks of whole rows, to be kept.
 
-    The same as `pairwise_distances` to float32's precision. Store it, by 4 n² bytes, and hand it to
-    `nearest_neighbors` and `spanning_tree_of`. Every task holds all rows of X. Dense rows only.
+    The same as `pairwise_distances` to float32's precision. Stored, it takes 4 n² bytes. Every task holds all rows of
+    X. Dense rows only.
     """
     rows = domain_rows(X, metric=metric, block_memory=block_memory)
     chunk = distance_chunk(rows.shape[0], block_memory)
@@ -191,64 +191,3 @@ def distance_row_bytes(n_rows: int) -> int:
 
 def _distance_rows(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> Any:
     return blocks.distance_rows(X[0], Z[0], cosine=cosine)
-
-
-def search_distances(
-    distances: da.Array,
-    rows: da.Array,
-    row_groups: blocks.Int64s,
-    columns: da.Array,
-    column_groups: Any,
-    *,
-    k: int,
-) -> da.Array:
-    """Return the result of `search_lists`, bit for bit, from the Euclidean distances of `rows` and all `columns`.
-
-    Parameters
-    ----------
-    distances : float32 Dask array, shape (rows, columns), in blocks of whole rows
-    rows, columns : what `domain_rows` returns, dense
-    row_groups : int64 array (r,)
-        The group of each row of X; pairs of one group are left out.
-    column_groups : int64 array (c,)
-        The group of each row of Z; pairs of one group are left out.
-    k : int
-        The number of neighbors.
-    """
-    grid = distances.chunks[0]
-    return blockwise(
-        _search_block,
-        "ick",
-        distances,
-        "ij",
-        rows.rechunk((grid, -1)),
-        "id",
-        da.from_array(row_groups, chunks=(grid,)),
-        "i",
-        columns.rechunk((-1, -1)),
-        "jd",
-        da.from_array(column_groups, chunks=-1),
-        "j",
-        k=k,
-        new_axes={"c": 2, "k": k},
-        align_arrays=False,
-        dtype=np.float64,
-        meta=np.empty((0, 0, 0)),
-    )
-
-
-def _search_block(
-    distances: Any, X: Any, groups: Any, Z: Any, column_groups: Any, *, k: int
-) -> blocks.Float64s:
-    return blocks.nearest_in_distances(X[0], groups, Z[0][0], column_groups[0], distances[0], k=k)
-
-
-def as_euclidean(distances: da.Array | None, metric: Metric) -> da.Array | None:
-    """Return stored distances of a metric as those of the rows of `domain_rows`, which are unit rows for cosine."""
-    if distances is None or metric == "euclidean":
-        return distances
-    return map_blocks(_chords, distances, dtype=np.float32, meta=np.empty((0, 0), np.float32))
-
-
-def _chords(distances: Any) -> Any:
-    return np.sqrt(2 * distances)

@@ -36,10 +36,8 @@ from distembed.linalg.operators import column_powers
 from distembed.neighbors import blocks, cosine_blocks
 from distembed.neighbors.distances import (
     Metric,
-    as_euclidean,
     dense_values,
     domain_rows,
-    search_distances,
 )
 from distembed.neighbors.sparse_candidates import MERGED_AT_ONCE, find_candidates
 
@@ -79,7 +77,6 @@ def nearest_neighbors(
     k: int,
     *,
     metric: Metric = "euclidean",
-    distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
     reread: bool = False,
@@ -94,7 +91,6 @@ def nearest_neighbors(
     X : array, shape (n, d): NumPy or Dask; SciPy sparse or CSR-chunked Dask for metric="cosine"
     k : neighbors wanted, less than n
     metric : "euclidean" or "cosine"
-    distances : what `distance_rows` gave for X, where it is kept: the same bits without the products
     block_memory : int
         The memory of one task in bytes.
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
@@ -111,7 +107,7 @@ def nearest_neighbors(
     options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "single": single}
     if reread and not sp.issparse(rows._meta) and not held_by_cluster(rows):
         rows, options = single_tasks(rows), {**options, "reread": True}
-    return nearest_rows(rows, k, metric=metric, distances=as_euclidean(distances, metric), **options)
+    return nearest_rows(rows, k, metric=metric, **options)
 
 
 class Products(NamedTuple):
@@ -130,7 +126,6 @@ def nearest_rows(
     k: int,
     *,
     metric: Metric = "euclidean",
-    distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
     reread: bool = False,
@@ -147,7 +142,6 @@ def nearest_rows(
         The number of neighbors.
     metric : str
         The distance between rows.
-    distances : Euclidean, of these very rows
     block_memory : int
         The memory of one task in bytes.
     checkpoint : Checkpoint
@@ -167,7 +161,7 @@ def nearest_rows(
     options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "products": products}
 
     def make() -> da.Array:
-        return search_lists(rows, ids, rows, ids, k=k, distances=distances, **options)
+        return search_lists(rows, ids, rows, ids, k=k, **options)
 
     with one_blas_thread():
         return Neighbors(checkpoint("neighbors", make), metric)
@@ -180,19 +174,16 @@ def search_lists(
     column_groups: blocks.Int64s,
     *,
     k: int,
-    distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
     products: Products = Products(),  # noqa: B008 - a frozen record
 ) -> da.Array:
     """Return the lists, shape (r, 2, k), of the k nearest `columns` of another group for each of `rows`.
 
-    Rows and columns are what `domain_rows` returns; sparse rows must have unit length. Their Euclidean distances, in
-    blocks of whole rows, are read where they are given. Of sparse rows the candidates are searched at once, and kept
-    by the checkpoint as "neighbor-candidates"; of dense rows in many blocks, the "neighbor-limits".
+    Rows and columns are what `domain_rows` returns; sparse rows must have unit length. Of sparse rows the candidates
+    are searched at once, and kept by the checkpoint as "neighbor-candidates"; of dense rows in many blocks, the
+    "neighbor-limits".
     """
-    if distances is not None:
-        return search_distances(distances, rows, row_groups, columns, column_groups, k=k)
     if not sp.issparse(rows._meta):
         return _search_dense(rows, row_groups, columns, column_groups, k, checkpoint, products)
     options = {"dense_values": dense_values(block_memory), "k": k + SPARE_CANDIDATES}

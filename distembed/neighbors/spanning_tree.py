@@ -27,7 +27,6 @@ def spanning_tree_of(
     rows: da.Array,
     neighbors: Neighbors,
     *,
-    distances: da.Array | None = None,
     checkpoint: Checkpoint = persist,
 ) -> SpanningTree:
     """Return the minimum spanning tree of rows under the metric of their neighbor lists, with Euclidean lengths.
@@ -44,8 +43,6 @@ def spanning_tree_of(
         The rows, as `domain_rows` returns them for the lists' metric.
     neighbors : Neighbors
         The nearest neighbors of the rows, any number of them.
-    distances : array (n, n), optional
-        The Euclidean distances of these very rows: the same tree without the products.
     checkpoint : Checkpoint
         Stores the intermediate arrays, so that a job can be resumed: each search under "tree_search_<number>".
 
@@ -68,7 +65,7 @@ def spanning_tree_of(
             wanted = _rows_to_search(found.unsure, groups)
             name = f"tree_search_{n_searches}"
             options: dict[str, Any] = {"k": lists.shape[2], "name": name, "checkpoint": checkpoint}
-            lists[wanted] = _search(rows, wanted, groups, distances, **options)
+            lists[wanted] = _search(rows, wanted, groups, **options)
             n_searches += 1
         groups = found.groups
     ends = np.sort(np.concatenate(edges), axis=1)
@@ -86,7 +83,6 @@ def _search(
     rows: da.Array,
     wanted: Int64s,
     groups: Int64s,
-    distances: da.Array | None,
     *,
     k: int,
     name: str,
@@ -96,8 +92,7 @@ def _search(
 
     def make() -> da.Array:
         subset = rows[wanted].rechunk((rows.chunks[0][0], -1))
-        kept = None if distances is None else distances[wanted]
-        return search_lists(subset, groups[wanted], rows, groups, k=k, distances=kept)
+        return search_lists(subset, groups[wanted], rows, groups, k=k)
 
     with one_blas_thread():
         return compute(checkpoint(name, make))

@@ -37,15 +37,12 @@ AN_ID = re.compile(
 )
 """How the names of columns end that number their rows."""
 
-SKEWED = 2.0
-"""Skewness above which the few largest rows of a column of positive numbers decide: that of an exponential one."""
 
-
-def advice_on(domain: Domain, *, may_log: bool) -> list[str]:
-    """Return a sentence on rows that outweigh the others, on columns of ids, and on skewed columns."""
+def advice_on(domain: Domain) -> list[str]:
+    """Return a sentence on rows that outweigh the others, and on columns of ids."""
     if len(domain.names) < LEAST_ROWS or len(domain.columns) < LEAST_COLUMNS:
         return []
-    return [*_of_rows(domain), *_of_ids(domain), *(_of_skewed(domain) if may_log else [])]
+    return [*_of_rows(domain), *_of_ids(domain)]
 
 
 def _of_rows(domain: Domain) -> list[str]:
@@ -96,27 +93,6 @@ def is_like_an_id(name: str, values: Floats) -> bool:
         return False
     runs_on = values.max() - values.min() < 2 * values.size
     return bool(runs_on or AN_ID.search(name))
-
-
-def _of_skewed(domain: Domain) -> list[str]:
-    found = [domain.columns[at] for at in np.flatnonzero(skewed_columns(domain.matrix)).tolist()]
-    if not found:
-        return []
-    return [
-        f'{plural(len(found), "column")} of few very large numbers ({some(found)}): domain.transform = "log" takes '
-        "their logarithm, so that the largest rows do not decide alone"
-    ]
-
-
-def skewed_columns(matrix: Floats) -> NDArray[np.bool_]:
-    """Return which columns hold no negative number and are skewed to the right."""
-    found = np.asarray(matrix.min(axis=0) >= 0)
-    positive = matrix[:, found].astype(np.float64)
-    centered = positive - positive.mean(axis=0)
-    spreads = centered.std(axis=0)
-    skewness = (centered**3).mean(axis=0) / np.where(spreads > 0, spreads, 1.0) ** 3
-    found[found] = (skewness > SKEWED) & ~((positive == 0) | (positive == 1)).all(axis=0)
-    return found
 
 
 def _quoted(name: str) -> str:

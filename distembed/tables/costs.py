@@ -28,10 +28,8 @@ def join_cost(
     """
     text = is_text(domain.path) and not holds_vectors(domain.path, domain.format)
     copies = TABLE_COPIES + (TEXT_COPIES if text else 0)
-    # Of tables side by side, the names that are in one only are read too.
-    beside = input_bytes if domain.also else 0
     others = others_cost(known, known_bytes).written_bytes
-    shared = copies * stored_bytes + beside + known_bytes + others
+    shared = copies * stored_bytes + known_bytes + others
     return Cost(1, input_bytes, stored_bytes + others, 0, shared)
 
 

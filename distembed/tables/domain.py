@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.display import plural
 from distembed.formats.cells import Decimal, NumberColumns, read_numbers, readings
 from distembed.formats.tables import (
     Floats,
@@ -19,14 +18,12 @@ from distembed.formats.tables import (
     no_column,
     read_table,
     refuse_twice,
-    some,
     texts_of,
 )
-from distembed.tables.advice import advice_on, skewed_columns
+from distembed.tables.advice import advice_on
 from distembed.tables.features import features_of, from_prices, key_and_problems
 from distembed.tables.known import Known, from_vectors, holds_vectors
-from distembed.tables.names import match_names, side_by_side
-from distembed.tables.one_hot import few_values, with_values
+from distembed.tables.names import match_names
 from distembed.tables.rows import (
     Domain,
     Scales,
@@ -40,14 +37,8 @@ from distembed.tables.rows import (
 from distembed.tables.sections import DomainSection, MatchingSection
 
 
-def read_domain(section: DomainSection, matching: MatchingSection | None = None) -> Domain:
+def read_domain(section: DomainSection) -> Domain:
     """Return the domain matrix of a job, a row per name.
-
-    Parameters
-    ----------
-    section : DomainSection
-    matching : MatchingSection, optional
-        How names of several tables are matched.
 
     Raises
     ------
@@ -55,21 +46,6 @@ def read_domain(section: DomainSection, matching: MatchingSection | None = None)
         If the table lacks a column, a name stands twice, or a cell holds no finite number, where the section does
         not say what is to become of it; all problems are named at once.
     """
-    first = _read_one(section)
-    if not section.also:
-        return first
-    further = [
-        _read_one(
-            DomainSection(path=path, max_words=section.max_words),
-            remedy=f"write {path} with decimal points and no signs between thousands",
-        )
-        for path in section.also
-    ]
-    return side_by_side(first, further, paths=section.also, matching=matching or MatchingSection())
-
-
-def _read_one(section: DomainSection, *, remedy: str = "set domain.decimal") -> Domain:
-    """Return what one table or vector file says of names; the remedy is for numbers that are misread."""
     if holds_vectors(section.path, section.format):
         lacking: list[str] = []
         domain = renamed(without_named(from_vectors(section), section.drop_rows, lacking), section)
@@ -77,45 +53,27 @@ def _read_one(section: DomainSection, *, remedy: str = "set domain.decimal") -> 
         return scaled(domain, standardize=True) if section.standardize else domain
     table = section.table()
     key, problems = key_and_problems(
-        table, section, [*section.columns, *section.one_hot, *filter(None, [section.label_column])]
+        table, section, [*section.columns, *filter(None, [section.label_column])]
     )
-    make = from_prices if section.transform == "return_correlation" else _from_features
-    made = without_named(make(section, table, key, problems, remedy=remedy), section.drop_rows, problems)
+    has_features = section.transform == "none"
+    make = _from_features if has_features else from_prices
+    made = without_named(make(section, table, key, problems), section.drop_rows, problems)
     domain = settled(renamed(made, section), section, key="domain", problems=problems)
     left_out = [each._replace(name=domain.spellings.get(each.name, each.name)) for each in domain.left_out]
     domain = domain._replace(left_out=left_out)
-    features = section.transform != "return_correlation"
-    standardizes = features if section.standardize is None else section.standardize
-    if not features:
-        return scaled(domain, standardize=True) if standardizes else domain
-    domain = domain._replace(notes=[*domain.notes, *advice_on(domain, may_log=section.transform == "none")])
-    logged = skewed_columns(domain.matrix) if section.transform == "log" else None
-    return _told(scaled(domain, standardize=standardizes, logged=logged, one_hot=section.one_hot))
+    if not has_features:
+        return scaled(domain, standardize=True) if section.standardize else domain
+    domain = domain._replace(notes=[*domain.notes, *advice_on(domain)])
+    return scaled(domain, standardize=section.standardize is not False)
 
 
-def _told(domain: Domain) -> Domain:
-    """Return a domain that says of which columns the logarithm was taken."""
-    logged = None if domain.scales is None else domain.scales.logged
-    if logged is None:
-        return domain
-    names = [domain.columns[at] for at in np.flatnonzero(logged).tolist()]
-    which = f"in {plural(len(names), 'column')}: {some(names)}" if names else "of no column: none is skewed"
-    return domain._replace(notes=[*domain.notes, f"the logarithm was taken {which}"])
-
-
-def _from_features(
-    section: DomainSection, table: Table, key: str, problems: list[str], *, remedy: str
-) -> Domain:
+def _from_features(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
     names = texts_of(table.columns[key])
     label = section.label_column
     labels = texts_of(table.columns[label]) if label in table.columns else [""] * len(names)
-    table, hot = with_values(table, section.one_hot, problems)
-    wanted = section.columns or [
-        name for name in table.columns if name not in (key, label, *section.drop, *hot)
-    ]
-    found = features_of(section, table, names, [*wanted, *hot], problems, remedy=remedy)
-    few = few_values(table, [name for name in wanted if name not in found.columns])
-    return found._replace(labels=labels, notes=[*found.notes, *few])
+    wanted = section.columns or [name for name in table.columns if name not in (key, label, *section.drop)]
+    found = features_of(section, table, names, wanted, problems, remedy="set domain.decimal")
+    return found._replace(labels=labels)
 
 
 def renamed(domain: Domain, section: DomainSection) -> Domain:
@@ -317,7 +275,6 @@ def _cells(
             "of names with domain.name_column"
         )
     names, wanted = texts_of(table.columns[key]), set(columns)
-    table, _ = with_values(table, section.one_hot, problems, only=columns)
     # A matrix is a column of the file, and each column of the matrix has its number in brackets.
     held = [name for name in table.columns if name in wanted or f"{name}[0]" in wanted]
     read = read_numbers(table, held, decimal=section.decimal, ties=decimal)

@@ -122,58 +122,23 @@ class Returns(NamedTuple):
     notes: list[str]
 
 
-def from_prices(
-    section: DomainSection, table: Table, key: str, problems: list[str], *, remedy: str
-) -> Domain:
+def from_prices(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
     """Return the correlations of the returns of all columns that have prices enough in the window of dates."""
-    table, key = _turned(section, table, key)
     dates = np.array(texts_of(table.columns[key]))
-    rows, notes = _rows_in_time(section, dates)
+    rows = _rows_in_time(section, dates)
     wanted = section.columns or [name for name in table.columns if name not in (key, *section.drop)]
-    series = features_of(section, table, dates.tolist(), wanted, problems, remedy=remedy)
+    series = features_of(section, table, dates.tolist(), wanted, problems, remedy="set domain.decimal")
     found = returns_of(series.matrix[rows], series.columns, max_missing=section.max_missing)
     if len(found.names) < 2:
         raise TableError(_too_few(section, len(found.names), dates[rows]))
     with one_blas_thread():
         matrix: NDArray[np.float64] = np.asarray(np.corrcoef(found.matrix, rowvar=False))
-    notes = [*series.notes, *notes, *found.notes]
+    notes = [*series.notes, *found.notes]
     return Domain(found.names, matrix, found.names, [""] * len(found.names), found.left_out, notes)
 
 
-def _turned(section: DomainSection, table: Table, key: str) -> tuple[Table, str]:
-    """Return a table of a name, a date and a price in each row turned to a column for each name, and its dates.
-
-    A table of another form is returned as it is.
-    """
-    texts = {name: texts_of(column) for name, column in table.columns.items() if name not in section.drop}
-    dates = next((name for name, values in texts.items() if all(map(YEAR_FIRST.match, values))), None)
-    rest = [name for name in texts if name != dates]
-    read = read_numbers(table, rest, decimal=section.decimal)
-    prices = [column for column in read.numbers if column.name in (section.columns or rest)]
-    if dates is None or len(set(texts[dates])) == len(texts[dates]) or len(read.texts) != 1:
-        return table, key
-    if len(prices) != 1:
-        listed = some(column.name for column in read.numbers)
-        raise TableError(
-            f"{section.path} has several rows of each date and the columns of numbers {listed}: name that of the "
-            "prices with domain.columns"
-        )
-    names = texts[read.texts[0]]
-    days, day = np.unique(texts[dates], return_inverse=True)
-    columns, column = np.unique(names, return_inverse=True)
-    if len(set(zip(day.tolist(), column.tolist(), strict=True))) < len(names):
-        raise TableError(f"{section.path} has two prices of a name on one date: keep one")
-    matrix = np.full((len(days), len(columns)), np.nan)
-    matrix[day, column] = prices[0].values
-    note = (
-        f"{section.path} has a row for each name and date: turned to a column for each of {read.texts[0]!r}"
-    )
-    held = {dates: days, **dict(zip(columns.tolist(), matrix.T, strict=True))}
-    return table._replace(columns=held, notes=[*table.notes, note]), dates
-
-
-def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the rows of the window from the oldest to the newest, and what to say of their order."""
+def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> NDArray[np.int64]:
+    """Return the rows of the window from the oldest to the newest."""
     for key in ("first", "last"):
         _refuse_other_dates(key, getattr(section, key))
     digits = np.array([re.sub(r"\D", "", date) for date in dates.tolist()])
@@ -187,20 +152,15 @@ def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> tuple[NDAr
             f"{section.path} has {prices[0]!r} where dates are looked for: name the column of dates with "
             "domain.name_column"
         )
-    if other and (section.first or section.last):
+    if other:
         raise TableError(
-            f"{section.path} has the date {other[0]!r}, and domain.first and domain.last choose dates that begin with "
-            "the year, such as 2020-01-31: write them so, or leave the two keys out"
+            f"{section.path} has the date {other[0]!r}: write dates with the year first, such as 2020-01-31"
         )
     if chosen.sum() < 3:
         raise TableError(
             f"{section.path} has {chosen.sum()} dates from {section.first} to {section.last}: returns need 3"
         )
-    rows = np.flatnonzero(chosen)
-    if not other:
-        return rows[np.argsort(digits[chosen], kind="stable")], []
-    note = f"dates such as {other[0]!r} do not begin with the year: the rows count as the oldest first"
-    return rows, [note]
+    return np.flatnonzero(chosen)[np.argsort(digits[chosen], kind="stable")]
 
 
 def _refuse_other_dates(key: str, bound: str | None) -> None:

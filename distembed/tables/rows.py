@@ -23,7 +23,6 @@ from distembed.formats.tables import (
 )
 from distembed.linalg.blocks import directions
 from distembed.neighbors.distances import Metric
-from distembed.tables.one_hot import evened_spreads
 from distembed.tables.sections import TableSection
 
 
@@ -43,13 +42,11 @@ class Scales(NamedTuple):
     means, spreads : the mean and the standard deviation that a column is centered and divided by; 0 and 1 where it is
         left as it is
     medians : of the columns as they were read
-    logged : (d,) bool, the columns of which the logarithm is taken, as log(1 + x / median); None for none
     """
 
     means: NDArray[np.float64]
     spreads: NDArray[np.float64]
     medians: NDArray[np.float64]
-    logged: NDArray[np.bool_] | None = None
 
 
 class Domain(NamedTuple):
@@ -273,44 +270,24 @@ def _without_columns(domain: Domain, missing: NDArray[np.bool_]) -> Domain:
     return domain._replace(matrix=domain.matrix[:, kept], columns=columns, notes=[*domain.notes, note])
 
 
-def scaled(
-    domain: Domain,
-    *,
-    standardize: bool,
-    logged: NDArray[np.bool_] | None = None,
-    one_hot: Sequence[str] = (),
-) -> Domain:
+def scaled(domain: Domain, *, standardize: bool) -> Domain:
     """Return a domain with its scales and, where it is to be standardized, columns of mean 0 and variance 1.
 
-    A constant column becomes zeros and says nothing. Of the columns that are `logged` the logarithm is taken before;
-    those of a text in `one_hot` have a common spread.
+    A constant column becomes zeros and says nothing.
     """
     d = domain.matrix.shape[1]
     medians = np.array([np.median(column) for column in domain.matrix.T], np.float64)
-    scales = Scales(np.zeros(d), np.ones(d), medians, logged)
-    matrix = with_logarithms(domain.matrix, scales)
-    if standardize:
-        spreads = evened_spreads(matrix.std(axis=0, dtype=np.float64), domain.columns, one_hot)
-        scales = scales._replace(means=matrix.mean(axis=0, dtype=np.float64), spreads=spreads)
-        matrix = on_scales(domain.matrix, scales)
-    return domain._replace(matrix=matrix, scales=scales)
-
-
-def with_logarithms(matrix: Floats, scales: Scales) -> Floats:
-    """Return a matrix with log(1 + x / median) in the columns of which the logarithm is taken; NaN for negative x."""
-    if scales.logged is None or not scales.logged.any():
-        return matrix
-    units = np.where(scales.medians > 0, scales.medians, 1.0)
-    found = matrix.copy()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found[:, scales.logged] = np.log1p(matrix / units)[:, scales.logged]
-    return found
+    if not standardize:
+        return domain._replace(scales=Scales(np.zeros(d), np.ones(d), medians))
+    matrix = domain.matrix
+    scales = Scales(matrix.mean(axis=0, dtype=np.float64), matrix.std(axis=0, dtype=np.float64), medians)
+    return domain._replace(matrix=on_scales(matrix, scales), scales=scales)
 
 
 def on_scales(matrix: Floats, scales: Scales) -> Floats:
     """Return rows less the means and divided by the spreads, in their dtype; zeros where a column has no spread."""
     has_spread = scales.spreads > 0
-    measured = with_logarithms(matrix, scales) - scales.means
+    measured = matrix - scales.means
     measured /= np.where(has_spread, scales.spreads, 1.0)
     measured[:, ~has_spread] = 0.0
     return measured.astype(matrix.dtype)
@@ -319,15 +296,12 @@ def on_scales(matrix: Floats, scales: Scales) -> Floats:
 def scales_table(domain: Domain) -> pa.Table:
     """Return the columns of a domain with their scales, a row per column."""
     assert domain.scales is not None
-    columns = {name: values for name, values in domain.scales._asdict().items() if values is not None}
-    return pa.table({"column": domain.columns, **columns})
+    return pa.table({"column": domain.columns, **domain.scales._asdict()})
 
 
 def scales_of(table: pa.Table) -> Scales:
     """Return the scales that `scales_table` wrote."""
-    logged = np.asarray(table["logged"], bool) if "logged" in table.column_names else None
-    means, spreads, medians = (np.asarray(table[name], np.float64) for name in Scales._fields[:3])
-    return Scales(means, spreads, medians, logged)
+    return Scales(*(np.asarray(table[name], np.float64) for name in Scales._fields))
 
 
 def column_shares(matrix: Floats, *, metric: Metric) -> NDArray[np.float64]:

@@ -58,11 +58,8 @@ class DomainSection(TableSection):
     effects = (
         Only(("names_from", "names_to", "names_label"), "names"),
         Only(("first", "last", "max_missing"), "transform", ("return_correlation",)),
-        Only(("one_hot",), "transform", ("none", "log")),
     )
 
-    also: tuple[InputPath, ...] = ()
-    """Further tables or vector files: names that stand in all of them are kept, with the columns of all."""
     format: Literal["auto", "vectors", "table"] = "auto"
     """What the file is; "auto" takes .bin, .vec, .safetensors and workspaces for vectors, text by its first line, and
     the others for tables.
@@ -71,12 +68,10 @@ class DomainSection(TableSection):
     """Read only the first so many vectors of a vector file."""
     columns: tuple[str, ...] = ()
     """The columns that are taken; by default all of numbers."""
-    transform: Literal["none", "log", "return_correlation"] = "none"
-    """"none": a row is a name and its columns are features. "log": the same, with the logarithm of columns of few very
-    large numbers. "return_correlation": a column is a name, and its rows are prices whose returns are correlated.
+    transform: Literal["none", "return_correlation"] = "none"
+    """"none": a row is a name and its columns are features. "return_correlation": a column is a name, and its rows are
+    the prices of a day, the date first; their returns are correlated.
     """
-    one_hot: tuple[str, ...] = ()
-    """Columns of text that become a column of 0 and 1 for each of their values."""
     drop_rows: tuple[str, ...] = ()
     """Names of the table that are left out, such as those of sums."""
     first: str | None = None

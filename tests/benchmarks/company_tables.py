@@ -47,13 +47,13 @@ def imputed_names(affinities: str | Path, vectors: str | Path, *, min_degree: in
     """Return words, their vectors, and which are imputed: those of a table of affinities that have no vector.
 
     Both files have a word and its numbers on a line, as `aff.txt` and `sub*.txt` of the authors' language model; the
-    degree of 5, eta = 1e-3 and the iteration with (W + I) / 2 are theirs too.
+    degree of 5 and eta = 1e-3 are theirs too.
     """
     domain, known = de.WordVectors.load(affinities), de.WordVectors.load(vectors)
     rows = known.index(domain.words)
     targets = np.where((rows >= 0)[:, None], known.vectors[rows].astype(np.float64), np.nan)
     model = de.LatentSemanticImputation(
-        min_degree=min_degree, weights="normalise_after", solver="power", tol=1e-3, lazy=True
+        min_degree=min_degree, weights="normalise_after", solver="power", tol=1e-3
     )
     new, found = np.flatnonzero(rows < 0), model.fit(domain.vectors, targets).vectors_
     words = [*known.words, *(domain.words[row] for row in new)]

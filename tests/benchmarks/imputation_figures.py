@@ -19,7 +19,7 @@ from distembed.manifold.imputation import LatentSemanticImputation
 from tests.benchmarks.company_tables import SPACES, authors_table, company_vectors, frequencies, read_prices
 from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 
-AUTHORS = {"weights": "normalise_after", "solver": "power", "tol": 1e-2, "lazy": True}
+AUTHORS = {"weights": "normalise_after", "solver": "power", "tol": 1e-2}
 """The options with which the estimator computes what the authors' program does."""
 
 SOLVERS = {"default": {}, "authors' options": AUTHORS}

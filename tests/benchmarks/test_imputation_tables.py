@@ -5,23 +5,16 @@ Run with `-m slow -s`. Each prints a table; nothing but its shape is asserted.
 
 from __future__ import annotations
 
-from itertools import islice
-
 import numpy as np
 import pytest
 
 import distembed as de
 from distembed.evaluation import imputation
-from distembed.evaluation import imputation as evaluation
 from distembed.formats.tables import read_columns
 from distembed.tables.rows import Domain
-from distembed.weighting.documents import tf_idf
 from tests.benchmarks.company_tables import SPACES, company_vectors, read_prices
-from tests.benchmarks.inputs import open_text
 
 pytestmark = pytest.mark.slow
-
-MEGABYTES_OF_TEXT = 20
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +29,6 @@ def imputed(X, Y, **options):
 def accuracies(vectors, labels):
     found = imputation.neighbor_label_accuracy(vectors, labels, n_neighbors=(1, *imputation.NEIGHBOR_COUNTS))
     return "  ".join(f"{value:.3f}" for value in found.values())
-
-
-def show(scores):
-    for row in evaluation.mean_scores(scores):
-        print(
-            f"{row['method']:<28}{row['hidden']:>5}  cosine {row['cosine']:.3f} +- {row['deviation']:.3f}  "
-            f"median rank {row['median_rank']:7.1f}  reciprocal rank {row['reciprocal_rank']:.3f}"
-        )
-
-
-def methods(**options):
-    return {
-        "imputation": lambda X, Y: imputed(X, Y, **options),
-        "imputation, normalise_after": lambda X, Y: imputed(X, Y, weights="normalise_after", **options),
-        **evaluation.BASELINES,
-    }
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -79,54 +56,6 @@ def test_sensitivity(shared, domain, space):
         print(f"{space} eta {tol:.0e}: {found}  sweeps {model.n_iter_}, residual {model.residual_:.1e}")
 
 
-@pytest.mark.parametrize("space", SPACES)
-def test_hidden_companies(shared, domain, space):
-    Y = company_vectors(shared / "data" / "lsi", domain, space)
-    print(f"\n{space}: 20 % of {(~np.isnan(Y[:, 0])).sum()} known names hidden, 10 draws")
-    show(evaluation.hold_out(domain.matrix, Y, methods()))
-
-
-@pytest.fixture(scope="module")
-def simple_words(shared, tmp_path_factory):
-    """Return LSA and PSDVec vectors of a part of Simple Wikipedia."""
-    text = tmp_path_factory.mktemp("text") / "simple.txt"
-    source = shared / "data" / "english" / "simplewiki2021-0.txt.xz"
-    with open_text(source) as lines:
-        text.write_text("".join(islice(lines, 2500 * MEGABYTES_OF_TEXT)), encoding="utf-8")
-    documents = de.read_corpus([str(text)], layout="blocks")
-    vocabulary = de.build_vocabulary(documents, min_count=20, max_size=15_000)
-    counts = de.count_cooccurrences(documents, vocabulary, window=5, direction="left")
-    psdvec = de.PSDVec(n_components=100, smoothing=0.1).fit(counts, vocabulary.counts)
-    terms = de.count_document_terms(documents, vocabulary)
-    lsa = de.LSA(n_components=100).fit(tf_idf(terms))
-    return list(vocabulary.words), {
-        "psdvec": np.asarray(psdvec.vectors_),
-        "lsa": np.asarray(lsa.components_).T,
-    }
-
-
-@pytest.fixture(scope="module")
-def glove(shared):
-    return de.WordVectors.load(shared / "data" / "embeddings" / "glove50_4k.txt.xz", max_words=4196)
-
-
-@pytest.mark.parametrize("space", ["psdvec", "lsa"])
-def test_hidden_words(glove, simple_words, space):
-    words, vectors = simple_words
-    rows = glove.index(words)
-    X = np.asarray(vectors[space], dtype=np.float64)
-    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
-    Y = glove.vectors[rows].astype(np.float64)
-    Y[rows < 0] = np.nan
-    keep = np.flatnonzero(rows >= 0)
-    print(
-        f"\n{space}: {len(words)} words of Simple Wikipedia, {keep.size} with a GloVe vector, a fifth hidden"
-    )
-    show(evaluation.hold_out(X[keep], Y[keep], methods(), seeds=range(10)))
-    print("the same with the words that have no vector as nodes of the graph")
-    show(evaluation.hold_out(X, Y, {"imputation": methods()["imputation"]}, seeds=range(3)))
-
-
 def test_domains_and_metrics(shared, domain):
     """Print Table 1 at k = 1, 5, 10 for other readings of the domain matrix than its plain rows."""
     correlations = domain.matrix
@@ -149,7 +78,7 @@ def test_domains_and_metrics(shared, domain):
 
 
 def test_columns_of_different_sizes(shared):
-    """Print sectors of neighbors and the hold-out of returns beside revenue and staff, raw and standardized."""
+    """Print sectors of neighbors of returns beside revenue and staff, raw and standardized."""
     folder = shared / "data" / "lsi"
     files = "sp500_close_2015_2018.csv.xz", "sp500_token.csv"
     prices, tokens = (read_columns(str(folder / file)) for file in files)
@@ -170,7 +99,6 @@ def test_columns_of_different_sizes(shared):
             others = np.setdiff1d(np.arange(len(X)), known)
             found = [same_label(vectors, np.array(labels), row, rest[rest != row]) for row in others]
             print(f"{name}: {np.mean(found):.3f} of the {what} neighbors of an imputed name have its sector")
-        show(evaluation.hold_out(matrix, Y, methods()))
 
 
 def same_label(vectors, labels, row, others):

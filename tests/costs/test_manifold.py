@@ -24,6 +24,7 @@ from distembed.manifold import (
     propagation,
 )
 from distembed.manifold.propagation import propagate_correspondences
+from distembed.manifold.regressions import LinearRidge
 from distembed.neighbors.costs import RowSizes, most_edges, search_cost
 from distembed.neighbors.graphs import joint_rows, neighbor_affinity
 from distembed.neighbors.graphs import row_sizes as neighbor_sizes
@@ -72,9 +73,7 @@ def n_rounds(sizes: Sizes) -> int:
 LSI_BASES: dict[str, dict[str, Any]] = {
     "graph": {"min_degree": 4},
     "power": {"min_degree": 4, "solver": "power", "tol": 1e-4},
-    "combined": {"min_degree": 4, "method": "combined"},
-    "kernel": {"min_degree": 4, "method": "linear_map", "kernel": "rbf", "ridge": 0.1},
-    "chosen": {"min_degree": 4, "method": "combined", "kernel": "auto"},
+    "residuals": {"min_degree": 4, "regressor": LinearRidge()},
 }
 LSI_OPTIONS: dict[str, Any] = {
     "min_degree": 6,
@@ -83,13 +82,9 @@ LSI_OPTIONS: dict[str, Any] = {
     "max_iter": 3,
     "weights": "normalise_after",
     "metric": "cosine",
-    "lazy": True,
     "floor": 0.5,
     "block_memory": 6000,
-    "method": "linear_map",
-    "ridge": 0.5,
-    "kernel": "rbf",
-    "random_state": 1,
+    "regressor": LinearRidge(),
 }
 
 
@@ -282,13 +277,7 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, dict[str, Any]], dict[str, Any], Call
 }
 LEFT_OUT = {
     ("projection", "eigen", "constant_column"): "refused",
-    ("imputation", "chosen", "kernel"): "the cost is that of the larger kernel, whichever is chosen",
-    ("imputation", "chosen", "random_state"): "other rows are hidden, and another kernel may be chosen",
-    (
-        "imputation",
-        "combined",
-        "random_state",
-    ): "other rows are hidden, between which there are more or fewer weights",
+    ("imputation", "residuals", "regressor"): "it has one",
 }
 CASES = [
     pytest.param(name, base, option, marks=[] if number % len(bases) == place else [pytest.mark.slow])
@@ -298,31 +287,6 @@ CASES = [
     if (name, base, option) not in LEFT_OUT
 ]
 """Each option of each base; one base of each option, in turn, is fast."""
-
-
-@pytest.mark.parametrize("base", LSI_BASES)
-def test_what_hidden_folds_keep_stays_at_or_below_their_cost(base: str) -> None:
-    """The features of a kernel are kept once, whatever the number of folds."""
-    options: dict[str, Any] = {"random_state": 0} | LSI_BASES[base]
-    table, vectors = RowSizes(120, 7, itemsize=4), RowSizes(120, 5, itemsize=4)
-    model = de.LatentSemanticImputation(**options).fit_graph(TABLE).fit_weights(TABLE)
-    known = np.flatnonzero(~np.isnan(VECTORS[:, 0]))
-
-    def run(recorder: Recorder) -> Sizes:
-        model.set_params(checkpoint=recorder).hidden_fold(TABLE, VECTORS, known[::7])
-        return recorder.sizes
-
-    sizes = recorded(run)
-    counted: dict[str, Any] = {"n_edges": model.graph_.nnz, "n_unknown": 50}
-    costs = [
-        imputation_costs.features_cost(model, table),
-        imputation_costs.fold_cost(model, table, vectors, 10, **counted),
-    ]
-    assert largest_task(sizes) <= max(cost.peak_bytes(1) for cost in costs)
-    assert sum(kept_arrays(sizes).values()) <= sum(cost.written_bytes for cost in costs)
-    assert (costs[0].written_bytes > 0) == (base in ("kernel", "chosen"))
-    hidden = imputation_costs.hidden_cost(model, vectors, 10, **counted)
-    assert hidden.written_bytes == sizes["vectors-hidden"]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -343,9 +307,8 @@ def test_what_is_recorded_stays_below_a_cost_that_changes_with_it(name: str, bas
 @pytest.mark.parametrize(
     ("name", "base", "sized"),
     [
-        ("imputation", "graph", {"min_degree", "solver", "metric", "block_memory", "method"}),
-        ("imputation", "power", {"tol", "max_iter", "lazy"}),
-        ("imputation", "combined", {"method", "ridge", "kernel"}),
+        ("imputation", "graph", {"min_degree", "solver", "metric", "block_memory", "regressor"}),
+        ("imputation", "power", {"tol", "max_iter"}),
         (
             "projection",
             "sparse",
@@ -468,11 +431,8 @@ def test_every_method_that_is_compared_is_counted() -> None:
     assert cost(printed_rounds=9).tasks > cost().tasks
 
 
-def test_hidden_folds_and_draws_cost_more_where_there_are_more() -> None:
+def test_draws_cost_more_where_there_are_more() -> None:
     table, vectors = RowSizes(1000, 20), RowSizes(1000, 30)
-    lsi = de.LatentSemanticImputation(method="combined")
-    folds = [imputation_costs.fold_cost(lsi, table, vectors, n_hidden) for n_hidden in (50, 60)]
-    assert folds[0].written_bytes < folds[1].written_bytes
     model, sets = de.FeaturePreservingEmbedding(propagate=True), [table, vectors]
     draws = [
         alignment_costs.methods_cost(model, sets, 5, n_edges=20_000, n_pairs=90, n_draws=n) for n in (0, 1, 3)

@@ -25,7 +25,6 @@ IDLE = [
     ("psdvec", [], ["join.n_components=2", "matrices.disk='1GiB'", "matrices.metric='euclidean'"]),
     ("psdvec", [], ["subwords.min_n=2", "subwords.weight=1", "subwords.random_state=3", "counting.seed=3"]),
     ("psdvec", ["views.a={method='ppmi'}"], ["views.a.regularization=0.1"]),
-    ("imputation", ["domain.transform='return_correlation'"], ["domain.one_hot=['c']"]),
     ("psdvec", ["corpus.paths=['a.jsonl.gz']"], ["corpus.delimiter=';'", "corpus.quotes='none'"]),
     ("psdvec", ["corpus.paths=['a.jsonl']"], ["corpus.redirects=true"]),
     ("psdvec", ["corpus.paths=['*.jsonl']"], ["corpus.layout='blocks'", "corpus.namespaces=[1]"]),
@@ -42,7 +41,7 @@ IDLE = [
         ["topics.init='random'", "topics.tol=0.1", "topics.graph_weight=2"],
     ),
     ("topics", ["topics.n_starts=1"], ["topics.choose='objective'"]),
-    ("imputation", [], ["imputation.ridge=0.5", "imputation.lazy=true", "domain.names_from='a'"]),
+    ("imputation", [], ["domain.names_from='a'"]),
     ("imputation", [], ["domain.max_missing=0.5", "domain.first='2001'"]),
     ("transfer", [], ["first.vectors='v.txt'", "features.drop=['a']", "evaluation.topic_share=0.3"]),
     ("transfer", ["features.path='f.csv'"], ["topics.n_topics=5", "topics.random_state=2"]),
@@ -186,7 +185,7 @@ WITH = {
     "psdvec": (
         "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "views.a={method='ppmi'}",
     ),
-    "imputation": ("known.min_count=2", "known.counts='c.csv'", "imputation.method='combined'", "domain.names='n'"),
+    "imputation": ("known.min_count=2", "known.counts='c.csv'", "imputation.method='residuals'", "domain.names='n'"),
     "transfer": (
         "features.path='f.csv'", "features.second='g.csv'", "alignment.propagate=false", "others.a.paths=['o.jsonl']",
     ),

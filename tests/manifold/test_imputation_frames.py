@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import RidgeCV
 
 import distembed as de
 
@@ -21,12 +22,12 @@ def frames():
     return X, pd.concat([Y, pd.DataFrame(1.0, index=["elsewhere"], columns=Y.columns, dtype=np.float32)])
 
 
-@pytest.mark.parametrize("method", ["graph", "combined"])
-def test_rows_are_matched_by_the_index(method):
+@pytest.mark.parametrize("regressor", [None, RidgeCV()])
+def test_rows_are_matched_by_the_index(regressor):
     """Frames were matched by the place of their rows: the wrong names, without a word."""
     X, Y = frames()
-    model = de.LatentSemanticImputation(min_degree=4, method=method, ridge=0.1).fit(X, Y)
-    plain = de.LatentSemanticImputation(min_degree=4, method=method, ridge=0.1)
+    model = de.LatentSemanticImputation(min_degree=4, regressor=regressor).fit(X, Y)
+    plain = de.LatentSemanticImputation(min_degree=4, regressor=regressor)
     plain.fit(X.to_numpy(), Y.reindex(X.index).to_numpy())
     assert model.vectors_.index.equals(X.index)
     assert model.vectors_.columns.equals(Y.columns)

@@ -1,10 +1,11 @@
-"""Rows that come after the fit: the plain method on the fitted vectors, by each method of the estimator."""
+"""Rows that come after the fit: the plain method on the fitted vectors, with and without a regressor."""
 
 from __future__ import annotations
 
 import dask.array as da
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 from sklearn.metrics import pairwise_distances
 
 from distembed.linalg.blocks import directions, row_cosines
@@ -12,7 +13,7 @@ from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.manifold.imputation_blocks import LEAST_FLOOR
 from tests.references import imputation as oracle
 
-from .test_imputation_maps import problem
+from .test_regressions import problem
 
 K = 4
 
@@ -48,33 +49,24 @@ def test_a_new_row_is_the_mixture_of_its_nearest_rows_vectors(metric):
     np.testing.assert_allclose(many, np.tile(found, (times, 1)), rtol=1e-6)
 
 
-def test_the_combination_adds_the_map_of_what_the_row_differs_from_its_mixture():
-    model, X, Y, new, _ = fitted(method="combined", ridge=0.1)
+def test_a_regressors_prediction_and_the_mixture_of_residuals_add_up():
+    model, X, Y, new, _ = fitted(regressor=Ridge())
     known = ~np.isnan(Y[:, 0])
-    A, T = X[known] - X[known].mean(axis=0), Y[known] - Y[known].mean(axis=0, dtype=np.float64)
-    unit = (A**2).sum(axis=1).mean()
-    slopes = np.linalg.solve(A.T @ A + 0.1 * unit * np.eye(A.shape[1]), A.T @ T)
-    expected = plain_mixtures(new, X, model.vectors_) + (new - plain_mixtures(new, X, X)) @ slopes
-    np.testing.assert_allclose(model.infer(new, X, Y), expected, rtol=1e-3, atol=1e-3)
+    plain = Ridge().fit(X[known], Y[known].astype(np.float64))
+    residuals = plain_mixtures(new, X, model.vectors_ - plain.predict(X))
+    np.testing.assert_allclose(model.infer(new, X, Y), plain.predict(new) + residuals, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_map_gives_a_row_of_the_fit_the_vector_of_the_fit(kernel):
-    model, X, Y, _, _ = fitted(method="linear_map", ridge=0.1, kernel=kernel)
-    unknown = np.isnan(Y[:, 0])
-    np.testing.assert_allclose(model.infer(X[unknown], X, Y), model.vectors_[unknown], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("method", ["graph", "combined"])
-def test_a_row_equal_to_one_of_the_fit_has_its_vector(method):
-    model, X, Y, _, _ = fitted(method=method, ridge=0.1, floor=1e-9)
+@pytest.mark.parametrize("regressor", [None, Ridge()])
+def test_a_row_equal_to_one_of_the_fit_has_its_vector(regressor):
+    model, X, Y, _, _ = fitted(regressor=regressor, floor=1e-9)
     np.testing.assert_allclose(model.infer(X, X, Y), model.vectors_, rtol=1e-3, atol=1e-3)
 
 
 def test_options_that_are_set_after_the_fit_change_nothing():
     model, X, Y, new, _ = fitted(metric="cosine")
     expected = model.infer(new, X, Y)
-    model.set_params(metric="euclidean", min_degree=2, weights="normalise_after", floor=0.5, kernel="rbf")
+    model.set_params(metric="euclidean", min_degree=2, weights="normalise_after", floor=0.5)
     np.testing.assert_array_equal(model.infer(new, X, Y), expected)
 
 
@@ -92,7 +84,7 @@ def test_a_row_left_out_is_found_about_as_a_fit_with_it_finds_it():
 
 
 def test_the_kind_the_blocks_and_the_memory_change_nothing():
-    model, X, Y, new, _ = fitted(method="combined", ridge=0.1)
+    model, X, Y, new, _ = fitted(regressor=Ridge())
     expected = model.infer(new, X, Y)
     small = model.set_params(block_memory=2**12)
     cut = small.infer(da.from_array(new, chunks=(4, 2)), da.from_array(X, chunks=(20, -1)), Y)

@@ -7,9 +7,6 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from sklearn.neighbors import NearestNeighbors
 
 from distembed.linalg import chunks
@@ -237,47 +234,6 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
 
 def tree_from(X, near, **options):
     return spanning_tree_of(distances.domain_rows(X, metric=near.metric), near, **options)
-
-
-def same_from_distances(X, k, *, metric="euclidean", block_memory=2**20):
-    """Compare neighbors and tree with those from kept distances, bit for bit; return the searches of the tree."""
-    kept = distances.distance_rows(X, metric=metric, block_memory=block_memory).persist()
-    plain, near = (nearest_neighbors(X, k, metric=metric, distances=given) for given in (None, kept))
-    assert near.lists.compute().tobytes() == plain.lists.compute().tobytes()
-    searches = Kept()
-    tree = tree_from(X, plain, checkpoint=searches)
-    again = tree_from(X, near, distances=distances.as_euclidean(kept, metric))
-    assert again.edges.tobytes() == tree.edges.tobytes()
-    assert again.lengths.tobytes() == tree.lengths.tobytes()
-    return searches.made
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_kept_distances_give_the_same_bits(metric, dtype):
-    same_from_distances(points(300, 17, dtype=dtype), 5, metric=metric, block_memory=40 * 300 * 56)
-    near_ties = 1e3 + np.random.default_rng(0).integers(0, 3, (200, 4)).astype(
-        dtype
-    )  # equal and cancelled distances
-    assert same_from_distances(near_ties, 2, metric=metric)
-    assert same_from_distances(clusters(20, 5).astype(dtype), 2, metric=metric, block_memory=7 * 100 * 56)
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e-42, 1e30, 1e45])
-def test_kept_distances_past_the_range_of_float32_are_measured(scale):
-    same_from_distances(scale * points(60), 3)
-
-
-@given(
-    st.integers(2, 12).flatmap(lambda n: hnp.arrays(np.float32, (n, 2), elements=st.floats(-3, 3, width=32))),
-    st.integers(1, 4),
-)
-def test_a_block_of_distances_gives_what_its_tile_gives(X, k):
-    groups = np.arange(len(X)) // 2
-    ids = np.arange(len(X))
-    kept = blocks.distance_rows(X, X, cosine=False)
-    plain = blocks.nearest_in_tile(X, groups, X, ids, groups, X.mean(axis=0, dtype=np.float64), k=k)
-    assert blocks.nearest_in_distances(X, groups, X, groups, kept, k=k).tobytes() == plain.tobytes()
 
 
 # --------------------------------------------------------------------------- sparse rows

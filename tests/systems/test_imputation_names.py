@@ -1,8 +1,7 @@
-"""What an imputation job exports, chooses and explains: names in both spellings, both kernels, and every method."""
+"""What an imputation job exports and chooses: names in both spellings, and the vectors of every method."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ import pytest
 
 import distembed as de
 from distembed.execution import compute
-from distembed.job.opening import open_job
+from distembed.manifold.regressions import LinearRidge, fit_known
 from distembed.systems.imputation import stages
+from distembed.systems.imputation.solving import REGRESSORS
 from distembed.tables.known import read_known
 from distembed.tables.sections import KnownSection
 from tests.commands import job_fixtures, run, run_once, succeed
-from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
+from tests.small_jobs.imputation import N_NAMES, write
 
 job, finished, copy = job_fixtures("imputation", write)
 
@@ -85,70 +85,68 @@ def test_neighbors_and_explain_take_the_names_of_the_table(renamed: Path) -> Non
 
 @pytest.fixture(scope="module")
 def best(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return the workspace of the job with the settings that `distembed new` writes, and what the run printed."""
-    return run_once(
-        tmp_path_factory, job, "--set", "imputation.method=auto", "--set", "imputation.kernel=auto"
+    """Return the workspace of the job with its method chosen, and what the run printed."""
+    return run_once(tmp_path_factory, job, "--set", "imputation.method=auto")
+
+
+def test_the_method_is_the_best_row_of_the_hold_out(best: tuple[Path, str], finished: Any) -> None:
+    workspace = de.Workspace.open(best[0])
+    rows = {row["method"]: row for row in workspace.table("hold_out").to_pylist()}
+    assert list(rows) == [stages.CHOSEN, *stages.METHODS.values(), stages.SHUFFLED, *stages.BASELINES]
+    paper = de.Workspace.open(finished[0]).table("hold_out").to_pylist()
+    assert [row["method"] for row in paper] == list(rows)[1:]
+    for row in paper:
+        assert rows[row["method"]]["centered_cosine"] == row["centered_cosine"]
+    own = {method: rows[row]["centered_cosine"] for method, row in stages.METHODS.items()}
+    method = max(own, key=lambda one: own[one])
+    assert workspace.stages()["hold_out"].facts["method"] == method
+    assert workspace.stages()["vectors"].facts["method"] == method
+    assert rows[stages.CHOSEN]["centered_cosine"] <= own[method]
+    gap = own[method] - own["graph"]
+    assert (
+        f"{stages.METHODS[method].capitalize()} finds them best, {gap:.3f} above imputation alone" in best[1]
     )
 
 
-def test_the_settings_of_a_new_job_choose_among_both_kernels(best: tuple[Path, str], finished: Any) -> None:
-    workspace = de.Workspace.open(best[0])
-    rows = {row["method"]: row for row in workspace.table("hold_out").to_pylist()}
-    assert list(rows)[:2] == [stages.CHOSEN, stages.IMPUTATION]
-    assert {"linear map", "kernel map", "imputation and kernel map"} <= {*rows}
-    assert stages.KERNEL not in rows  # the job's own kernel map stands there
-    paper = de.Workspace.open(finished[0]).table("hold_out").to_pylist()[0]
-    assert rows[stages.IMPUTATION]["centered_cosine"] == pytest.approx(paper["centered_cosine"])
-    tried = workspace.table("choice").to_pylist()
-    facts = workspace.stages()["vectors"].facts
-    winner = max(tried, key=lambda row: row["centered_cosine"])
-    assert all(facts[key] == winner[key] for key in ("method", "ridge", "kernel"))
-    own = {
-        name: row["centered_cosine"]
-        for name, row in rows.items()
-        if name in stages.ways_of(open_job(str(best[0])).imputation) and name != stages.CHOSEN
+def test_each_fold_takes_what_is_best_on_the_others(best: tuple[Path, str]) -> None:
+    names = de.Workspace.open(best[0]).table("hold_out_names").to_pylist()
+    cosines = {
+        (row, fold): [one["centered_cosine"] for one in names if (one["method"], one["fold"]) == (row, fold)]
+        for row in (stages.CHOSEN, *stages.METHODS.values())
+        for fold in (0, 1)
     }
-    name = max(own, key=lambda one: own[one])
-    gap = own[name] - own[stages.IMPUTATION]
-    assert f"{name.capitalize()} finds them best, {gap:.3f} above imputation alone" in best[1]
+    for fold in (0, 1):
+        other = max(stages.METHODS.values(), key=lambda row: np.mean(cosines[row, 1 - fold]))
+        assert cosines[stages.CHOSEN, fold] == cosines[other, fold]
 
 
-@pytest.mark.parametrize("method", ["linear_map", "combined"])
-def test_a_kernel_map_is_never_called_linear(job: Path, best: Any, tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize("method", ["ridge", "kernel_ridge", "residuals"])
+def test_the_vectors_of_each_method_are_those_of_its_estimator(
+    job: Path, best: Any, tmp_path: Path, method: str
+) -> None:
     workspace = tmp_path / "w"
     shutil.copytree(best[0], workspace)
-    settings = ("--set", f"imputation.method={method}", "--set", "imputation.kernel=rbf")
-    done = succeed("run", job, "--workspace", workspace, "--replace", *settings)
-    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
-    assert "a kernel map of the table" in done.output
-    for text in (done.output, page):
-        assert "linear map" not in text
-
-
-@pytest.mark.parametrize("method", ["linear_map", "combined"])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_vector_of_a_map_is_explained_by_known_names_and_columns(
-    job: Path, best: Any, tmp_path: Path, method: str, kernel: str
-) -> None:
-    workspace, found = tmp_path / "w", tmp_path / "why.json"
-    shutil.copytree(best[0], workspace)
-    settings = ("--set", f"imputation.method={method}", "--set", f"imputation.kernel={kernel}")
-    succeed("run", job, "--workspace", workspace, "--replace", "--until", "vectors", *settings)
-    succeed("explain", workspace, "name 33", "-n", N_KNOWN, "--json", found)
-    record = json.loads(found.read_text())
-    *weights, total = record["tables"]["known names"]
-    assert total["weight %"] == pytest.approx(100)
+    done = succeed("run", job, "--workspace", workspace, "--replace", "--set", f"imputation.method={method}")
+    assert f"The vectors are those of {stages.METHODS[method]}." in done.output
     opened = de.Workspace.open(workspace)
-    words = opened.table("vocabulary")["word"].to_pylist()
-    vectors = de.WordVectors(words, np.asarray(compute(opened.array("vectors"))))
-    summed = sum(row["weight %"] / 100 * vectors[row["known name"]].astype(float) for row in weights)
-    np.testing.assert_allclose(summed, vectors["name 33"], atol=1e-4)
-    assert record["difference"] < 1e-4
-    assert ("columns" in record["tables"]) == (kernel == "linear")
-    if kernel == "linear":
-        columns = {row["column"]: row["share %"] for row in record["tables"]["columns"]}
-        assert {*columns} == {"a", "b", "c"}
-        assert sum(columns.values()) == pytest.approx(100)
-    assert ("neighbors" in record["tables"]) == (method == "combined")
-    if method == "linear_map":
-        assert "linear map" in succeed("explain", workspace, "name 33").output or kernel == "rbf"
+    rows = opened.table("hold_out").to_pylist()
+    assert rows[0]["method"] == stages.METHODS[method]
+    assert {row["method"] for row in rows} == {*stages.METHODS.values(), stages.SHUFFLED, *stages.BASELINES}
+    X, Y = opened.array("domain").compute(), opened.array("known_vectors").compute()
+    known, vectors = ~np.isnan(Y[:, 0]), opened.array("vectors").compute()[:N_NAMES]
+    assert vectors[known].tobytes() == Y[known].tobytes()
+    if method == "residuals":
+        plain = de.LatentSemanticImputation(min_degree=4, regressor=LinearRidge()).fit(X, Y).vectors_
+    else:
+        plain = fit_known(REGRESSORS[method], X, Y, known).predict(X)
+    np.testing.assert_allclose(vectors[~known], plain[~known], rtol=1e-5)
+    assert ("No system of equations was solved" in done.output) == (method != "residuals")
+    # a later name that is a name of the table gets about its vector
+    (tmp_path / "new.csv").write_text((job.parent / "domain.csv").read_text().replace("name ", "later "))
+    succeed("infer", workspace, tmp_path / "new.csv", "--to", tmp_path / "all.parquet")
+    later = de.WordVectors.load(tmp_path / "all.parquet").vectors[-N_NAMES:]
+    if method != "residuals":
+        np.testing.assert_allclose(later, plain, rtol=1e-4, atol=1e-5)
+    refused = run("explain", workspace, "name 33")
+    assert refused.exit_code == 1
+    assert f"those of {stages.METHODS[method]}, which are no mixtures" in " ".join(refused.output.split())

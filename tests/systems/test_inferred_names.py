@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.manifold.regressions import LinearRidge
 from distembed.tables.domain import read_domain, read_new_rows
 from distembed.tables.rows import Scales
 from distembed.tables.sections import DomainSection
@@ -24,8 +25,7 @@ path = "domain.csv"
 path = "known.txt"
 [imputation]
 min_degree = 4
-method = "combined"
-ridge = 0.1
+method = "residuals"
 [evaluation]
 n_folds = 2
 [resources]
@@ -91,7 +91,7 @@ def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(
     mean, spread = numbers().mean(axis=0), numbers().std(axis=0)
     X, kept = (numbers() - mean) / spread, (new[[0, 2]] - mean) / spread
     Y = workspace.array("known_vectors").compute()
-    model = de.LatentSemanticImputation(min_degree=4, method="combined", ridge=0.1).fit(X, Y)
+    model = de.LatentSemanticImputation(min_degree=4, regressor=LinearRidge()).fit(X, Y)
     np.testing.assert_allclose(found.vectors[-2:], model.infer(kept, X, Y), rtol=1e-3, atol=1e-5)
 
 
@@ -150,9 +150,6 @@ def test_prices_and_lists_of_words_are_refused(finished: Path, tmp_path: Path) -
     output, code, _ = infer(finished, table, "--set", "domain.transform=return_correlation")
     assert code == 1
     assert "a new series changes the table" in output
-    output, code, _ = infer(finished, table, "--set", "domain.also=['more.csv']")
-    assert code == 1
-    assert "domain.also names further tables, and infer reads one" in output
     assert "2 files are given, and an imputation job reads one table" in infer(finished, table, table)[0]
     done = run("infer", finished, table, "--to", tmp_path / "o.csv", "--space", "_")
     assert "o.csv keeps spaces as they are: leave out --space" in done.output

@@ -1,4 +1,4 @@
-"""Rows and columns that would decide all distances are named, and what one can do of them works, also for new rows."""
+"""Rows and columns that would decide all distances are named, and what one can do of them works."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from distembed.formats.tables import TableError
 from distembed.tables.advice import is_like_an_id, outlying_rows
-from distembed.tables.domain import read_domain, read_new_rows
-from distembed.tables.rows import scales_of, scales_table
+from distembed.tables.domain import read_domain
 from distembed.tables.sections import DomainSection
 
 RNG = np.random.default_rng(0)
@@ -73,50 +72,3 @@ def test_a_column_of_ids_is_named(tmp_path: Path) -> None:
     assert not is_like_an_id("Employees", employees)
     assert is_like_an_id("Employees", np.arange(100.0, 150.0))
     assert not is_like_an_id("Customer ID", np.repeat(employees, 2))
-
-
-def test_logarithms_are_taken_of_skewed_columns_alone_and_of_new_rows_alike(tmp_path: Path) -> None:
-    plain = read_domain(section(tmp_path, companies()))
-    assert any(
-        "1 column of few very large numbers ('Revenue'): domain.transform" in note for note in plain.notes
-    )
-    of_section = section(tmp_path, companies(), transform="log")
-    found = read_domain(of_section)
-    assert "the logarithm was taken in 1 column: 'Revenue'" in found.notes
-    logs = np.log1p(SIZES.round(1) / np.median(SIZES.round(1)))
-    np.testing.assert_allclose(found.matrix[:, 0], (logs - logs.mean()) / logs.std(), rtol=1e-5)
-    assert np.abs(found.matrix[:, 1:].mean(axis=0)).max() < 1e-6
-    again = read_new_rows(of_section, found.columns, scales_of(scales_table(found)))
-    np.testing.assert_allclose(again.matrix, found.matrix, rtol=1e-5)
-
-
-def test_text_of_few_values_becomes_columns_of_an_even_weight(tmp_path: Path) -> None:
-    plain = read_domain(section(tmp_path, companies()))
-    assert 'domain.one_hot = ["Sector"] would take text of few values as features' in plain.notes
-    of_section = section(tmp_path, companies(), one_hot=("Sector",), label_column="Sector")
-    found = read_domain(of_section)
-    hot = ["Sector = Auto", "Sector = Bank", "Sector = Oil"]
-    assert found.columns == ["Revenue", "a", "b", *hot]
-    assert found.labels == KINDS.tolist()
-    values = found.matrix[:, 3:]
-    np.testing.assert_allclose(values.var(axis=0).sum(), 2, rtol=1e-5)  # as two standardized columns
-    steps = {round(float(np.ptp(column)), 5) for column in values.T}
-    assert len(steps) == 1  # a rare value weighs no more than a frequent one
-    new = companies().splitlines()
-    one = section(
-        tmp_path, "\n".join([new[0], "new,5.0,0,0,Oil", "newer,5.0,0,0,Rail"]) + "\n", one_hot=("Sector",)
-    )
-    rows = read_new_rows(one, found.columns, scales_of(scales_table(found)))
-    oil, none = rows.matrix[:, 3:]
-    np.testing.assert_allclose(oil[2] - none[2], steps.pop(), rtol=1e-4)
-    np.testing.assert_allclose(oil[:2], none[:2])
-
-
-def test_a_text_of_many_values_is_refused(tmp_path: Path) -> None:
-    rows = "\n".join(f"name {i},{i % 7},text {i}" for i in range(120))
-    with pytest.raises(
-        TableError, match=r"has 120 different values in the column 'what', of which domain\.one_hot"
-    ):
-        read_domain(section(tmp_path, f"name,a,what\n{rows}\n", one_hot=("what",)))
-    with pytest.raises(TableError, match="no column 'kind'"):
-        read_domain(section(tmp_path, f"name,a,what\n{rows}\n", one_hot=("kind",)))

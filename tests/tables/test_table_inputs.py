@@ -1,4 +1,4 @@
-"""A vector file as domain, several tables side by side, and names seen too rarely to count as known."""
+"""A vector file as domain, and names seen too rarely to count as known."""
 
 from __future__ import annotations
 
@@ -70,34 +70,6 @@ def test_a_key_of_tables_is_refused_for_vectors(
     vectors.save(tmp_path / "v.bin")
     with pytest.raises(TableError, match=rf"domain\.{next(iter(options))} says nothing"):
         read_domain(DomainSection(path=str(tmp_path / "v.bin"), **options))
-
-
-def test_tables_side_by_side_have_equal_shares(tmp_path: Path, vectors: de.WordVectors) -> None:
-    vectors.save(tmp_path / "v.bin")
-    table = tmp_path / "t.csv"
-    table.write_text("name,a,b\nFord,1,200\nShell,5,100\nUnknown,1,1\nGeneral Motors,2,700\n")
-    domain = read_domain(DomainSection(path=str(table), also=(str(tmp_path / "v.bin"),)))
-    assert domain.names == ["Ford", "Shell", "General Motors"]
-    parts = domain.matrix[:, :2], domain.matrix[:, 2:]
-    for part in parts:
-        assert part.var(axis=0).sum() == pytest.approx(1)
-    ratio = parts[1] / vectors.vectors[[1, 2, 0]]
-    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-5)
-    assert [(each.name, each.reason.split("/")[-1]) for each in domain.left_out] == [("Unknown", "v.bin")]
-    assert any("v.bin lacks 1 name of domain.path, left out ('Unknown')" in note for note in domain.notes)
-    assert any("of its own, 3 names more are not used" in note for note in domain.notes)
-
-
-def test_tables_without_a_common_name_are_refused(tmp_path: Path, vectors: de.WordVectors) -> None:
-    vectors.save(tmp_path / "v.bin")
-    table = tmp_path / "t.csv"
-    for first, message in (
-        ("x", r"v\.bin in domain\.also: no name of the table"),
-        ("Ford", "1 name of 2 in domain.path"),
-    ):
-        table.write_text(f"name,a\n{first},1\ny,2\n")
-        with pytest.raises(TableError, match=message):
-            read_domain(DomainSection(path=str(table), also=(str(tmp_path / "v.bin"),)))
 
 
 COUNTS = "index,Freq,Token\n0,50,general_motors\n1,7,ford\n2,39,shell\n3,40,bp\n"

@@ -21,7 +21,7 @@ from distembed.formats.cells import read_numbers, readings
 from distembed.formats.tables import Table, TableError, read_table, texts_of
 from distembed.tables.domain import join, read_domain
 from distembed.tables.known import Known, read_known
-from distembed.tables.names import NearMiss, _one_letter_apart, advice_on, match_names, near_misses
+from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
 from distembed.tables.rows import Domain, column_shares
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from distembed.vectors import WordVectors
@@ -143,8 +143,16 @@ def test_the_published_domain_matrix(shared: Path) -> None:
         ("name,a\nu,1\n", {"columns": ("b",)}, "no column 'b'"),
         ("name,a\nu,1\n", {"label_column": "b"}, "no column 'b'"),
         ("name\nu\nv\n", {}, "no column of numbers"),
-        ("date,X\n1,2\n2,3\n3,5\n", {"transform": "return_correlation"}, "for 1 names"),
-        ("date,X\n1,a\n2,b\n3,c\n", {"transform": "return_correlation"}, "no column of numbers"),
+        (
+            "date,X\n2020-01-01,2\n2020-01-02,3\n2020-01-03,5\n",
+            {"transform": "return_correlation"},
+            "for 1 names",
+        ),
+        (
+            "date,X\n2020-01-01,a\n2020-01-02,b\n2020-01-03,c\n",
+            {"transform": "return_correlation"},
+            "no column of numbers",
+        ),
         ("name,a\nu,1,2\n", {}, "not a table"),
     ],
 )
@@ -439,13 +447,12 @@ def misses(names: list[str], words: list[str], **options: bool) -> list[tuple[st
 
 
 def test_names_that_nearly_match_are_offered() -> None:
-    names = ["same", "Wells Fargo Inc.", "FORD", "Societe Generale", "Microsofft", "Nothing like it", "Wel"]
-    words = ["same", "Wells_Fargo", "Ford", "Société_Générale", "Microsoft", "Wal", "ford"]
+    names = ["same", "Wells Fargo Inc.", "FORD", "Societe Generale", "Nothing like it", "Wel"]
+    words = ["same", "Wells_Fargo", "Ford", "Société_Générale", "Wal", "ford"]
     assert misses(names, words) == [
         ("Wells Fargo Inc.", "Wells_Fargo", "punctuation, accents or legal form"),
         ("FORD", "Ford", "ignore_case"),
         ("Societe Generale", "Société_Générale", "punctuation, accents or legal form"),
-        ("Microsofft", "Microsoft", "one letter"),
     ]
     advice = advice_on([NearMiss(*miss) for miss in misses(names, words)])
     assert advice.startswith(
@@ -454,13 +461,6 @@ def test_names_that_nearly_match_are_offered() -> None:
     assert (
         misses(["Big Co", "same"], ["same", "Big_Co"], ignore_underscores=False)[0][2] == "ignore_underscores"
     )
-
-
-@given(st.text("abc", min_size=6, max_size=8), st.text("abc", min_size=6, max_size=8))
-def test_one_letter_is_found_where_the_edit_distance_is_one(name: str, word: str) -> None:
-    found = list(_one_letter_apart([name], [word]))
-    kept = [word[:i] + sign + word[j:] for i in range(9) for sign in ("a", "b", "c", "") for j in (i, i + 1)]
-    assert bool(found) == (name in kept)
 
 
 # ---- joining ----------------------------------------------------------------------------------------------
@@ -515,11 +515,3 @@ def test_the_mean_of_a_name_leaves_missing_cells_out(tmp_path: Path) -> None:
     text = "name,a,b\nu,1,\nu,3,4\nu,5,8\nv,1,2\n"
     domain = read_domain(DomainSection(path=write(tmp_path, text), duplicates="mean", standardize=False))
     np.testing.assert_array_equal(domain.matrix, [[3, 6], [1, 2]])
-
-
-@pytest.mark.parametrize(
-    ("name", "word", "n"), [("abcde", "abcdx", 0), ("abcdef", "abcdex", 1), ("abcdefg", "abcdex", 0)]
-)
-def test_short_spellings_that_differ_in_a_letter_are_not_offered(name: str, word: str, n: int) -> None:
-    assert len(set(_one_letter_apart([name], [word]))) == n
-    assert len(set(_one_letter_apart(["abcdef"], ["abcde"]))) == 0  # the shorter one has five letters

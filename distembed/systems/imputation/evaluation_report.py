@@ -8,20 +8,10 @@ import pyarrow.compute as pc
 
 from distembed.display import format_number, plural
 from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, judge
-from distembed.manifold.imputation_choice import LEAST_KNOWN
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
-from distembed.systems.imputation.job import ImputationJob, ImputationSection
-from distembed.systems.imputation.stages import (
-    CHOSEN,
-    IMPUTATION,
-    MAPS,
-    RIDGE,
-    SHUFFLED,
-    row_name,
-    too_few_to_choose,
-    ways_of,
-)
+from distembed.systems.imputation.job import ImputationJob
+from distembed.systems.imputation.stages import BASELINES, CHOSEN, METHODS, SHUFFLED, too_few_to_choose
 from distembed.views import report
 
 
@@ -59,7 +49,7 @@ def verdict(workspace: Workspace) -> str:
     )
 
 
-def hold_out(job: ImputationJob, workspace: Workspace) -> str:
+def hold_out(workspace: Workspace) -> str:
     """Return what came of hiding known names, and what to think of it, in words."""
     methods, facts = method_rows(workspace), workspace.stages()["hold_out"].facts
     if not methods:
@@ -67,65 +57,48 @@ def hold_out(job: ImputationJob, workspace: Workspace) -> str:
     figures = [
         f"{method} {report.three_decimals(row.centered_cosine)} and {row.median_rank:.0f}"
         for method, row in methods.items()
-        if method in (*ways_of(job.imputation), SHUFFLED, RIDGE)
+        if method not in BASELINES
     ]
     return (
         f"Hold-out: {plural(facts['n_hidden'], 'known name')} hidden in {plural(facts['n_folds'], 'fold')}; cosine to "
         "the true vector, after the mean of the known ones is taken off both, and its median rank among "
-        f"{facts['n_known']:,}: {'; '.join(figures)}. {verdict(workspace)}{_advice(job.imputation, methods)}"
+        f"{facts['n_known']:,}: {'; '.join(figures)}. {verdict(workspace)}{_advice(methods)}"
     )
 
 
 def chosen_method(job: ImputationJob, workspace: Workspace) -> str:
     """Return by which method the vectors were made, where the job does not say that it is the graph, in a sentence."""
-    facts = workspace.stages()["vectors"].facts
-    if facts["method"] == "graph":
-        n_known, is_auto = workspace.stages()["join"].facts["n_known"], job.imputation.method == "auto"
-        if is_auto and n_known < LEAST_KNOWN:
-            return f"{too_few_to_choose(n_known)}."
-        return "The vectors are those of imputation by the graph alone." if is_auto else ""
-    residuals = " with its residuals imputed" if facts["method"] == "combined" else ""
-    return f"The vectors are those of a {map_name(job, workspace)} of the table{residuals}, ridge {facts['ridge']:g}."
+    method, is_auto = workspace.stages()["vectors"].facts["method"], job.imputation.method == "auto"
+    if method != "graph":
+        return f"The vectors are those of {METHODS[method]}."
+    n_names = min(workspace.stages()["join"].facts["n_known"], job.evaluation.max_names)
+    if is_auto and n_names < JUDGED_NAMES:
+        return f"{too_few_to_choose(n_names)}."
+    return "The vectors are those of imputation by the graph alone." if is_auto else ""
 
 
-def map_name(job: ImputationJob, workspace: Workspace) -> str:
-    """Return what the map of the vectors is called."""
-    return MAPS[kernel_of(job, workspace)]
-
-
-def kernel_of(job: ImputationJob, workspace: Workspace) -> str:
-    """Return the kernel of the map of the vectors; a workspace of an older version has that of its job."""
-    return str(workspace.stages()["vectors"].facts.get("kernel", job.imputation.kernel))
-
-
-def _advice(options: ImputationSection, methods: Mapping[str, MethodRecovery]) -> str:
+def _advice(methods: Mapping[str, MethodRecovery]) -> str:
     """Return which method finds the hidden names best and by how much, and how a job takes it where it does not."""
     own = next(iter(methods.values()))
-    if own.names < JUDGED_NAMES:
-        return ""
-    tried = {name: way for name, way in ways_of(options).items() if name in methods and name != CHOSEN}
-    best = max((methods[name] for name in tried), key=lambda row: row.centered_cosine)
-    graph = methods[IMPUTATION]
+    best = max(METHODS, key=lambda method: methods[METHODS[method]].centered_cosine)
+    row, graph = methods[METHODS[best]], methods[METHODS["graph"]]
     if own.method == CHOSEN:
-        gap = f"{best.centered_cosine - graph.centered_cosine:.3f} above imputation alone"
+        gap = f"{row.centered_cosine - graph.centered_cosine:.3f} above imputation alone"
         found = (
             " Imputation alone finds them best"
-            if best is graph
-            else f" {best.method.capitalize()} finds them best, {gap}"
+            if best == "graph"
+            else f" {row.method.capitalize()} finds them best, {gap}"
         )
         return f"{found}; the choice has {report.three_decimals(own.centered_cosine)}."
-    if best.centered_cosine <= own.centered_cosine:
+    if row.centered_cosine <= own.centered_cosine:
         return ""
-    way = tried[best.method]
-    kernel = f' with imputation.kernel = "{way.kernel}"' if way.kernel != options.kernel else ""
     return (
-        f" {best.method.capitalize()} finds them better ({report.three_decimals(best.centered_cosine)} against "
-        f'{report.three_decimals(own.centered_cosine)}): imputation.method = "{way.method}"{kernel} takes it, "auto" '
-        "the best."
+        f" {row.method.capitalize()} finds them better ({report.three_decimals(row.centered_cosine)} against "
+        f'{report.three_decimals(own.centered_cosine)}): imputation.method = "{best}" takes it, "auto" the best.'
     )
 
 
-def hold_out_section(job: ImputationJob, workspace: Workspace) -> report.Section:
+def hold_out_section(workspace: Workspace) -> report.Section:
     """Show how well hidden names are found, beside the controls."""
     title = "Hidden names found again"
     rows = [
@@ -145,10 +118,9 @@ def hold_out_section(job: ImputationJob, workspace: Workspace) -> report.Section
     if not any(outputs.VOCABULARY.read(workspace)["label"].to_pylist()):
         rows = [{key: value for key, value in row.items() if "label" not in key} for row in rows]
     caption = (
-        f"{hold_out(job, workspace)} Rank 1 is best. The centered cosine is that of the differences from the mean of "
+        f"{hold_out(workspace)} Rank 1 is best. The centered cosine is that of the differences from the mean of "
         "the known vectors: a method that gives every name nearly this mean has a high plain cosine and ranks nothing. "
-        "The ridge of a map, and what is chosen, was chosen by the names of the other folds. Intervals are bootstrap "
-        "percentiles over names."
+        "Intervals are bootstrap percentiles over names."
     )
     formats = {name: report.three_decimals for name in rows[0] if name not in ("method", "median rank")}
     picture = report.interval_chart(
@@ -163,33 +135,8 @@ def hold_out_section(job: ImputationJob, workspace: Workspace) -> report.Section
     shown = [
         picture,
         report.table(title, rows, caption=caption, formats=formats),
-        _choice_curve(job, workspace),
     ]
     return report.group(title, shown)
-
-
-def _choice_curve(job: ImputationJob, workspace: Workspace) -> report.Section:
-    """Draw how well each ridge of each map finds the hidden names."""
-    tried = outputs.CHOICE.read(workspace).to_pylist()
-    (graph,) = (row["centered_cosine"] for row in tried if row["method"] == "graph")
-    curves: dict[str, dict[float, float]] = {}
-    for row in tried:
-        if row["method"] != "graph":
-            curve = curves.setdefault(row_name(row["method"], row.get("kernel", job.imputation.kernel)), {})
-            curve[row["ridge"]] = row["centered_cosine"]
-    ridges = sorted({ridge for curve in curves.values() for ridge in curve})
-    drawn = {
-        name: (sorted(curve), [curve[ridge] for ridge in sorted(curve)]) for name, curve in curves.items()
-    }
-    return report.line_chart(
-        {**drawn, IMPUTATION: ([ridges[0], ridges[-1]], [graph, graph])},
-        "Hidden names found again, by the ridge of the map",
-        xlabel="ridge, in units of the mean squared length of a row of the table",
-        ylabel="centered cosine",
-        x_scale="log",
-        dashed=[IMPUTATION],
-        caption="What this curve chooses is not judged by it: the table above takes the choice of the other folds.",
-    )
 
 
 DRAWN = "distance"

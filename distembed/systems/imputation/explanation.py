@@ -10,18 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import compute
 from distembed.job.stage import names_in_table, whole_sparse
-from distembed.manifold import imputation_blocks as blocks
-from distembed.manifold.imputation_maps import fit_ridge_path, rows_of_kernel
 from distembed.manifold.imputation_shares import known_shares, strongest_paths
-from distembed.neighbors.distances import domain_rows
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
-from distembed.systems.imputation.evaluation_report import kernel_of, map_name
-from distembed.systems.imputation.inference import columns_of
 from distembed.systems.imputation.job import ImputationJob
-from distembed.systems.imputation.solving import estimator_of
+from distembed.systems.imputation.stages import METHODS
 from distembed.views.explain import Asked, Explanation, TermTable, refuse_unknown
 
 
@@ -46,7 +41,7 @@ class _Names(NamedTuple):
         return cls(words, known, labels, weights, whole_sparse(outputs.GRAPH.read(workspace)))
 
 
-def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanation:
+def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanation:  # noqa: ARG001 - the same for every job
     """Explain the vector of an imputed name: the weights of known names that add up to it, its neighbors and columns.
 
     Raises
@@ -54,7 +49,7 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
     KeyError
         If the table has no such name.
     ValueError
-        If more than one name is asked for, or the name is not an imputed one.
+        If more than one name is asked for, the name is not an imputed one, or the vectors are not those of the graph.
     """
     if len(asked.names) != 1:
         raise ValueError(
@@ -62,9 +57,12 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
         )
     names = _Names.of(workspace)
     row = _imputed_row(asked.names[0], names, workspace)
-    if workspace.stages()["vectors"].facts["method"] != "graph":
-        with one_blas_thread():
-            return _explain_map(job, workspace, names, row, asked.n)
+    method = workspace.stages()["vectors"].facts["method"]
+    if method != "graph":
+        raise ValueError(
+            f"the vectors are those of {METHODS[method]}, which are no mixtures of known vectors along the graph: "
+            'explain takes those of imputation.method = "graph"'
+        )
     shares = known_shares(names.weights, names.known, row)
     return Explanation(
         f"{names.words[row]}: a mixture of {plural(int((shares > 0).sum()), 'known name')}",
@@ -147,99 +145,3 @@ def _neighbor_table(names: _Names, row: int) -> TermTable:
     ]
     caption = "The names that the name is rebuilt from in the table, their weights, which sum to one, and distances."
     return TermTable("neighbors", rows, {"weight": 3, "distance": 3}, caption)
-
-
-# --- maps --------------------------------------------------------------------------------------------------------
-
-
-def _explain_map(job: ImputationJob, workspace: Workspace, names: _Names, row: int, n: int) -> Explanation:
-    """Explain a vector of a map, or of a map and the mixture of neighbors."""
-    is_combined = workspace.stages()["vectors"].facts["method"] == "combined"
-    shares = known_shares(names.weights, names.known, row) if is_combined else np.zeros(len(names.words))
-    mapped = _map_weights(job, workspace, names.known, shares, row)
-    weights, name = shares + mapped.weights, map_name(job, workspace)
-    what = f"a {name} and a mixture of neighbors" if is_combined else f"a {name} of its row of the table"
-    tables = [_weight_table(names, weights, shares if is_combined else None, n), *_column_table(mapped, n)]
-    if is_combined:
-        tables.append(_neighbor_table(names, row))
-    difference = _difference(outputs.VECTORS.read(workspace), weights, row)
-    return Explanation(
-        f"{names.words[row]}: {what}",
-        [
-            "The imputed vector is the sum of the known vectors, each times its weight. The weights add up to one and "
-            "may be negative."
-        ],
-        {"name": names.words[row], "difference": difference},
-        tables,
-    )
-
-
-class _Mapped(NamedTuple):
-    """What a map gives a name.
-
-    Attributes
-    ----------
-    weights : (n,) of the known vectors, which the map adds up to, 0 of other names
-    columns : (d,) the share of each column in what the map adds to the mean or the mixture; none of a kernel map
-    names : names of the columns
-    """
-
-    weights: NDArray[np.float64]
-    columns: NDArray[np.float64]
-    names: list[str]
-
-
-def _map_weights(
-    job: ImputationJob, workspace: Workspace, known: NDArray[np.bool_], shares: NDArray[np.float64], row: int
-) -> _Mapped:
-    """Return the part of the map, which starts at the mixture of known rows, or without shares at their mean."""
-    model, facts = estimator_of(job), workspace.stages()["vectors"].facts
-    block_memory, kernel = job.resources.block_memory, kernel_of(job, workspace)
-    table = domain_rows(outputs.DOMAIN.read(workspace), metric=model.metric, block_memory=block_memory)
-    rows = rows_of_kernel(table, known, kernel, seed=0)
-    targets = outputs.KNOWN_VECTORS.read(workspace)
-    path = fit_ridge_path(rows, targets, known, block_memory=block_memory)
-    at = np.flatnonzero(known)
-    of_known, own = (np.asarray(one, np.float64) for one in compute((rows[at], rows[row])))
-    start = shares if shares.any() else known / known.sum()
-    departure = own - start[at] @ of_known
-    weights = np.where(shares.any(), 0.0, start)
-    weights[at] += blocks.known_weights(path, facts["ridge"], of_known, departure)
-    if kernel != "linear":
-        return _Mapped(weights, np.empty(0), [])
-    parts = departure[:, None] * blocks.map_weights(path, facts["ridge"])
-    whole = parts.sum(axis=0)
-    return _Mapped(
-        weights, parts @ whole / max(whole @ whole, np.finfo(float).tiny), columns_of(job, workspace)
-    )
-
-
-def _weight_table(
-    names: _Names, weights: NDArray[np.float64], shares: NDArray[np.float64] | None, n: int
-) -> TermTable:
-    """Return the known names of the largest weights, and of the graph's part where there is one."""
-    order = np.argsort(-np.abs(weights), kind="stable")[: min(n, int(names.known.sum()))]
-    rows: list[dict[str, Any]] = [
-        {
-            "known name": names.words[at],
-            **({"label": names.labels[at]} if any(names.labels) else {}),
-            "weight %": 100 * float(weights[at]),
-            **({} if shares is None else {"of the mixture %": 100 * float(shares[at])}),
-        }
-        for at in order.tolist()
-    ]
-    n_others = int(names.known.sum()) - len(order)
-    if n_others:
-        others = 100 * float(weights.sum() - weights[order].sum())
-        rows.append({"known name": f"{n_others:,} other known names", "weight %": others})
-    rows.append({"known name": "sum", "weight %": 100 * float(weights.sum())})
-    caption = "A negative weight means that the vector lies away from that of the known name."
-    return TermTable("known names", rows, {"weight %": 2, "of the mixture %": 2}, caption)
-
-
-def _column_table(mapped: _Mapped, n: int) -> list[TermTable]:
-    """Return the columns of the largest shares; nothing of a kernel map, which is no sum over columns."""
-    order = np.argsort(-np.abs(mapped.columns), kind="stable")[:n]
-    rows = [{"column": mapped.names[at], "share %": 100 * float(mapped.columns[at])} for at in order.tolist()]
-    caption = "How much of what the map adds comes from each column of the table; all shares add up to 100 %."
-    return [TermTable("columns", rows, {"share %": 2}, caption)] if rows else []

@@ -7,13 +7,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.execution import one_blas_thread
 from distembed.formats.tables import some
 from distembed.job.stage import read_vectors
 from distembed.job.tables import Numbers, Piece, Table
+from distembed.manifold.imputation_systems import known_rows
+from distembed.manifold.regressions import LinearRidge, fit_known
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
-from distembed.systems.imputation.solving import estimator_of
+from distembed.systems.imputation.solving import REGRESSORS, estimator_of
 from distembed.tables.domain import read_new_rows
 from distembed.tables.names import folding
 from distembed.tables.rows import Domain, Scales, scales_of
@@ -83,11 +86,6 @@ def _the_table(job: ImputationJob, new: NewFiles) -> str:
             f"domain.transform is {job.domain.transform!r}: the names are compared by prices on the same days, so that "
             "a new series changes the table. Add it to domain.path and run the job again"
         )
-    if job.domain.also:
-        raise ValueError(
-            "domain.also names further tables, and infer reads one: add the new names to all tables of the job and run "
-            "it again"
-        )
     if len(new.paths) != 1:
         raise ValueError(
             f"{len(new.paths)} files are given, and an imputation job reads one table of new names"
@@ -133,9 +131,11 @@ def _new_names(
 def _vectors(job: ImputationJob, workspace: Workspace, rows: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return the vectors of new rows, (m, s), from those that the job has imputed."""
     X, Y = outputs.DOMAIN.read(workspace), outputs.KNOWN_VECTORS.read(workspace)
-    facts = workspace.stages()["vectors"].facts
-    model = estimator_of(job)
+    method = workspace.stages()["vectors"].facts["method"]
+    if method in REGRESSORS:
+        with one_blas_thread():
+            model = fit_known(REGRESSORS[method], X, Y, known_rows(Y, X.shape[0]))
+            return np.asarray(model.predict(rows.astype(np.float64)), np.float32)
+    model = estimator_of(job).set_params(regressor=LinearRidge() if method == "residuals" else None)
     model.vectors_ = outputs.VECTORS.read(workspace)[: X.shape[0]]
-    model.method_, model.ridge_ = facts["method"], facts["ridge"]
-    model.kernel_ = facts.get("kernel", job.imputation.kernel)  # workspaces of before have that of the job
     return np.asarray(model.infer(rows, X, Y), np.float32)

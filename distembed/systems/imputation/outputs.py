@@ -52,11 +52,6 @@ WEIGHTS = ArrayOutput(
 CERTIFICATES = TableOutput(
     "certificates", "How far the weights of each name are from the best.", columns=("certificate",)
 )
-CHOICE = TableOutput(
-    "choice",
-    "The mean score of each method that was tried on hidden names.",
-    columns=("method", "ridge", "centered_cosine", "kernel"),
-)
 HOLD_OUT_NAMES = TableOutput(
     "hold_out_names",
     "How near each hidden name came to its vector, by each method.",

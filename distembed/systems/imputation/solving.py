@@ -8,24 +8,23 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 
 from distembed.costs import Cost, add_costs
 from distembed.evaluation.imputation import LabelAccuracy, label_accuracies
 from distembed.evaluation.imputation_costs import labels_cost
-from distembed.execution import compute, delayed, from_delayed
+from distembed.execution import compute, one_blas_thread
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
-from distembed.linalg.chunks import batches, row_chunk
-from distembed.linalg.operators import empty_csr
+from distembed.linalg.chunks import row_chunk
+from distembed.linalg.operators import row_blocks
 from distembed.manifold.imputation import LatentSemanticImputation
-from distembed.manifold.imputation_choice import kernels_of
-from distembed.manifold.imputation_costs import graph_cost, largest_cost, vectors_cost, weights_cost
-from distembed.manifold.imputation_rows import SparseRows, edge_chunk
-from distembed.neighbors.costs import RowSizes, distances_bytes
+from distembed.manifold.imputation_costs import graph_cost, regression_cost, vectors_cost, weights_cost
+from distembed.manifold.imputation_systems import known_rows
+from distembed.manifold.regressions import KernelRidge, LinearRidge, fit_known, predictions, with_known
+from distembed.neighbors.costs import RowSizes
 from distembed.neighbors.distances import Metric
-from distembed.stages.kept_matrices import DISTANCES, KeptRows
+from distembed.stages.kept_matrices import KeptRows
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
@@ -61,8 +60,8 @@ def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
         domain, vectors = (_size_of(counted.workspace, name) for name in ("domain", "known_vectors"))
         held = vectors.row_bytes * (facts["n_known"] + facts["n_unmatched_words"])
         return TableSizes(domain, vectors, recorded_bytes(join.parameters), facts["n_known"], held)
-    read = read_domain(job.domain, job.matching)
-    paths = [job.domain.path, *job.domain.also, job.known.path, *filter(None, [job.known.counts])]
+    read = read_domain(job.domain)
+    paths = [job.domain.path, job.known.path, *filter(None, [job.known.counts])]
     (n, d), width = read.matrix.shape, known_width(job.known)
     return TableSizes(
         RowSizes(n, d, itemsize=read.matrix.itemsize),
@@ -83,7 +82,7 @@ def _size_of(workspace: Workspace, name: str) -> RowSizes:
 def joined(job: ImputationJob) -> Joined:
     """Read both tables of a job and join them by name."""
     known = read_known(job.known, job.matching)
-    return join(read_domain(job.domain, job.matching), known, job.matching, min_count=job.known.min_count)
+    return join(read_domain(job.domain), known, job.matching, min_count=job.known.min_count)
 
 
 def advice_on_metric(domain: Domain, metric: Metric) -> str:
@@ -181,7 +180,7 @@ def _store_rows(ctx: Context, output: ArrayOutput, matrix: Any, block_memory: in
 
 GRAPH_OPTIONS = {"min_degree", "metric"}
 WEIGHT_OPTIONS = {"weights", "floor", "metric"}
-SOLVE_OPTIONS = {"solver", "tol", "max_iter", "lazy"}
+SOLVE_OPTIONS = {"solver", "tol", "max_iter"}
 
 
 KEPT_DISTANCES = KeptRows(
@@ -193,66 +192,27 @@ KEPT_DISTANCES = KeptRows(
 )
 
 
-def has_distances(job: ImputationJob) -> bool:
-    """Return whether a job has the stage of the distances: it keeps them, or where they fit `distance_disk`."""
-    return "distances" in job.matrices.keep or job.resources.distance_disk is not None
-
-
-def keeps_distances(job: ImputationJob, n_names: int) -> bool:
-    """Return whether the distances between all names, float32, are kept."""
-    return "distances" in job.matrices.keep or distances_bytes(n_names) <= (job.resources.distance_disk or 0)
-
-
-def distance_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return what is measured, and the disk that decides whether the distances are kept, where the job does not."""
-    disk = {} if "distances" in job.matrices.keep else {"distance_disk": job.resources.distance_disk}
-    return {**KEPT_DISTANCES.parameters(job), **disk}
-
-
-def plan_distances(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of the distances between all names, of nothing where they do not fit."""
-    if not keeps_distances(job, sizes.domain.n_rows):
-        return Cost(0, 0, 0, 0)
-    return KEPT_DISTANCES.plan(job, sizes)
-
-
-def run_distances(ctx: Context) -> dict[str, Any]:
-    """Store the distances between all names where they fit."""
-    if keeps_distances(ctx.job, outputs.DOMAIN.read(ctx.workspace).shape[0]):
-        KEPT_DISTANCES.run(ctx)
-    return {}
-
-
-DISTANCE_STAGE = KEPT_DISTANCES.stage_spec._replace(
-    parameters=distance_parameters, run=run_distances, plan=plan_distances
-)
-
-
 def imputation_of(ctx: Context) -> LatentSemanticImputation:
     """Return the estimator of a job, which stores its intermediate arrays in the stage."""
     return estimator_of(ctx.job).set_params(checkpoint=ctx.stage.checkpoint)
 
 
 def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
-    """Return the estimator of a job, which keeps its intermediate arrays in memory."""
-    return LatentSemanticImputation(**job.imputation.model_dump(), block_memory=job.resources.block_memory)
+    """Return the estimator of a job, without a regressor, which keeps its intermediate arrays in memory."""
+    options = job.imputation.model_dump(exclude={"method"})
+    return LatentSemanticImputation(**options, block_memory=job.resources.block_memory)
 
 
 def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of the quadratic stage: distances made by tiles, or read where they are kept."""
-    reads = keeps_distances(job, sizes.domain.n_rows)
-    return graph_cost(estimator_of(job), sizes.domain, reads_distances=reads)
+    """Return the plan of the quadratic stage: distances made by tiles."""
+    return graph_cost(estimator_of(job), sizes.domain)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
-    domain = outputs.DOMAIN.read(ctx.workspace)
-    reads = keeps_distances(ctx.job, domain.shape[0])
-    distances = DISTANCES.read(ctx.workspace) if reads else None
-    model = imputation_of(ctx).fit_graph(domain, distances=distances)
-    graph: sp.csr_array = model.graph_
-    _store_sparse(ctx, outputs.GRAPH, graph)
-    return {"n_edges": int(graph.nnz)}
+    model = imputation_of(ctx).fit_graph(outputs.DOMAIN.read(ctx.workspace))
+    ctx.store(outputs.GRAPH, row_blocks(model.graph_))
+    return {"n_edges": int(model.graph_.nnz)}
 
 
 def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
@@ -264,72 +224,59 @@ def run_weights(ctx: Context) -> dict[str, Any]:
     """Rebuild each name's row from those of its neighbors."""
     graph, domain = outputs.GRAPH.read(ctx.workspace), outputs.DOMAIN.read(ctx.workspace)
     model = imputation_of(ctx).set_graph(graph).fit_weights(domain)
-    _store_sparse(ctx, outputs.WEIGHTS, model.weights_)
+    ctx.store(outputs.WEIGHTS, row_blocks(model.weights_))
     ctx.store_table(outputs.CERTIFICATES, pa.table({"certificate": model.certificate_}))
     return {"worst_certificate": float(model.certificate_.max())}
 
 
-def map_options(job: ImputationJob) -> set[str]:
-    """Return the options of the linear map that are not at their defaults: with these a stage is as it was before."""
-    options = job.imputation
-    named = {"method", "ridge"} if options.method != "graph" else set()
-    return named | ({"kernel"} if options.kernel != "linear" else set())
-
-
-def vector_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the options of the solver, and the method and its map where it is not the graph alone."""
-    names = map_options(job) if job.imputation.method != "graph" else set()
-    options: dict[str, Any] = options_parameters({*SOLVE_OPTIONS, *names})(job)
-    return options
+REGRESSORS: dict[str, Any] = {"ridge": LinearRidge(), "kernel_ridge": KernelRidge()}
+"""The methods that know no graph."""
 
 
 def plan_vectors(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of the systems of equations and of the map: the largest, where the hold-out chooses."""
-    model = estimator_of(job)
-    if model.method == "auto":
-        model.set_params(method="combined")
-    model.set_params(ridge=model.ridge or 1.0)  # which is chosen before, and so is the kernel
-    ways = [
-        vectors_cost(model.set_params(kernel=kernel), sizes.domain, sizes.vectors)
-        for kernel in kernels_of(job.imputation.kernel)
-    ]
-    return add_costs([largest_cost(ways), others_cost(job.known, sizes.known_bytes)])
+    """Return the plan of the systems of equations or of a regression: of all, where the hold-out chooses."""
+    method, block_memory = job.imputation.method, job.resources.block_memory
+    costs = [others_cost(job.known, sizes.known_bytes)]
+    if method not in REGRESSORS:
+        model = estimator_of(job).set_params(regressor=None if method == "graph" else LinearRidge())
+        costs.append(vectors_cost(model, sizes.domain, sizes.vectors))
+    if method in (*REGRESSORS, "auto"):
+        options: dict[str, Any] = {"n_known": sizes.n_known, "kernel": method != "ridge"}
+        cost = regression_cost(sizes.domain, sizes.vectors, **options, block_memory=block_memory)
+        written = 0 if method == "auto" else sizes.vectors.n_bytes
+        costs.append(cost._replace(written_bytes=written))
+    return add_costs(costs)
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
-    """Solve for the missing vectors, and put those of words outside the table below."""
-    known = outputs.KNOWN_VECTORS.read(ctx.workspace)
-    model = imputation_of(ctx).set_weights(outputs.WEIGHTS.read(ctx.workspace))
-    if ctx.job.imputation.is_chosen:
-        chosen = ctx.workspace.stages()["hold_out"].facts
-        model.set_params(
-            method=chosen["method"], ridge=chosen["ridge"] or None, kernel=chosen.get("kernel", model.kernel)
-        )
-    model.fit_vectors(known, outputs.DOMAIN.read(ctx.workspace))
-    steps, measure = model.history_.T
+    """Find the missing vectors by the method of the job, and put those of words outside the table below."""
+    method = ctx.job.imputation.method
+    if method == "auto":
+        method = ctx.workspace.stages()["hold_out"].facts["method"]
+    X, known = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
+    if method in REGRESSORS:
+        vectors = regressed(REGRESSORS[method], X, known, block_memory=ctx.job.resources.block_memory)
+        facts, history = {"n_iter": 0, "residual": 0.0, "converged": True}, np.empty((0, 2))
+    else:
+        model = imputation_of(ctx).set_params(regressor=LinearRidge() if method == "residuals" else None)
+        model.set_weights(outputs.WEIGHTS.read(ctx.workspace)).fit_vectors(known, X)
+        vectors, history = model.vectors_, model.history_
+        facts = {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
+    steps, measure = history.T
     ctx.store_table(outputs.CONVERGENCE, pa.table({"step": steps.astype(np.int64), "measure": measure}))
-    parts = [model.vectors_.rechunk((known.chunks[0], -1))]
+    parts = [vectors.rechunk((known.chunks[0], -1))]
     if ctx.workspace.stages()["join"].facts["n_other"]:
         parts.append(outputs.OTHER_VECTORS.read(ctx.workspace))
     ctx.store(outputs.VECTORS, da.concatenate(parts))
-    facts = {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
-    return facts | {"method": model.method_, "ridge": model.ridge_, "kernel": model.kernel_}
+    return {**facts, "method": method}
 
 
-def _store_sparse(ctx: Context, output: ArrayOutput, matrix: SparseRows) -> None:
-    """Store a sparse matrix of names by names in row blocks, which those who find it too large read one at a time."""
-    if isinstance(matrix, sp.csr_array):
-        chunk = edge_chunk(matrix.shape[0], matrix.nnz, ctx.job.resources.block_memory)
-        bounds = range(0, matrix.shape[0], chunk)
-        parts = [delayed(matrix[start : start + chunk]) for start in bounds]
-        sizes = batches(matrix.shape[0], chunk)
-        empty = empty_csr(matrix.dtype)
-        made = [
-            from_delayed(part, (size, matrix.shape[1]), matrix.dtype, meta=empty)
-            for part, size in zip(parts, sizes, strict=True)
-        ]
-        matrix = da.concatenate(made)
-    ctx.store(output, matrix)
+def regressed(regressor: Any, X: da.Array, Y: da.Array, *, block_memory: int) -> da.Array:
+    """Return the vectors that a regression on the rows of a table finds, lazily; known ones as they are."""
+    known = known_rows(Y, X.shape[0])
+    with one_blas_thread():
+        model = fit_known(regressor, X, Y, known)
+    return with_known(Y, predictions(model, X, Y.shape[1], block_memory=block_memory), known)
 
 
 KNOWN, ALL, TABLE, SHUFFLED_LABELS = (

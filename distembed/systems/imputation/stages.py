@@ -3,64 +3,53 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from distembed.costs import Cost, add_costs
 from distembed.display import plural
-from distembed.evaluation import imputation as methods
 from distembed.evaluation.imputation import (
     JUDGED_NAMES,
-    Method,
+    Imputer,
     MethodRecovery,
     Recovery,
     compare_methods,
+    hold_out_folds,
+    mean_vector,
+    nearest_mean,
+    nearest_one,
     recovery,
 )
 from distembed.evaluation.imputation_costs import baseline_cost, recovery_cost
-from distembed.execution import compute, map_blocks, persist
+from distembed.execution import compute, map_blocks, one_blas_thread, persist
 from distembed.formats.tables import Floats
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
-from distembed.manifold.imputation_blocks import Float64s
-from distembed.manifold.imputation_choice import (
-    LEAST_KNOWN,
-    Candidate,
-    HiddenFold,
-    best_candidate,
-    candidates_of,
-    find_vectors,
-    fold_scores,
-    hold_out_folds,
-    kernels_of,
-    mean_scores,
-)
-from distembed.manifold.imputation_costs import features_cost, fold_cost, hidden_cost
-from distembed.manifold.imputation_maps import KERNEL_FEATURES
-from distembed.manifold.imputation_rows import SparseRows
+from distembed.manifold.imputation_costs import regression_cost, vectors_cost
+from distembed.manifold.regressions import LINEAR_ROWS, LinearRidge
+from distembed.stages.kept_matrices import kept_stages
 from distembed.systems.imputation import outputs
-from distembed.systems.imputation.job import HoldOutSection, ImputationJob, ImputationSection
-from distembed.systems.imputation.presets import PRESETS
+from distembed.systems.imputation.job import HoldOutSection, ImputationJob
 from distembed.systems.imputation.solving import (
-    DISTANCE_STAGE,
     GRAPH_OPTIONS,
     KEPT_DISTANCES,
+    REGRESSORS,
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
     TableSizes,
     estimator_of,
-    has_distances,
     has_labels,
     imputation_of,
     join_parameters,
     label_parameters,
-    map_options,
     options_parameters,
     plan_graph,
     plan_join,
@@ -73,291 +62,182 @@ from distembed.systems.imputation.solving import (
     run_vectors,
     run_weights,
     table_sizes,
-    vector_parameters,
 )
 
-IMPUTATION, CHOSEN = "imputation", "chosen on the other folds"
-MAPS = {"linear": "linear map", "rbf": "kernel map"}
-"""What the maps are called, by kernel."""
-
-
-class Way(NamedTuple):
-    """What a job can take: a method and a kernel, "auto" where they are chosen; the ridge always may be."""
-
-    method: str
-    kernel: str
-
-
-def row_name(method: str, kernel: str) -> str:
-    """Return the row of the hold-out in which a method with a kernel stands."""
-    if method == "graph":
-        return IMPUTATION
-    return MAPS[kernel] if method == "linear_map" else f"{IMPUTATION} and {MAPS[kernel]}"
-
-
-def own_row(options: ImputationSection) -> str:
-    """Return the row of the hold-out that the method of a job stands in."""
-    if options.method == "graph" or "auto" not in (options.method, options.kernel):
-        return row_name(options.method, options.kernel)
-    return CHOSEN
-
-
-def ways_of(options: ImputationSection) -> dict[str, Way]:
-    """Return what a job can take by the row of the hold-out; its own first.
-
-    Of each fold the ridge, and what is chosen, is chosen by the names of the other folds.
-    """
-    plain = [Way("graph", "linear")]
-    plain += [
-        Way(method, name) for name in kernels_of(options.kernel) for method in ("linear_map", "combined")
-    ]
-    ways = {row_name(*way): way for way in plain}
-    own = own_row(options)
-    chosen = Way(options.method if own == CHOSEN else "auto", options.kernel)
-    return dict(sorted({**ways, CHOSEN: chosen}.items(), key=lambda item: item[0] != own))
-
-
-SHUFFLED, KERNEL, RIDGE, NEAREST_8, NEAREST, MEAN = (
-    "shuffled table",
-    "kernel ridge",
-    "ridge by squared error",
-    "mean of the 8 nearest known",
-    "the nearest known",
-    "mean of the known vectors",
-)
-"""Controls: the graph of the table with its rows shuffled, and methods that know no graph."""
-
-BASELINES = {
-    KERNEL: "kernel_ridge",
-    RIDGE: "linear_map",
-    NEAREST_8: "nearest_mean",
-    NEAREST: "nearest_one",
-    MEAN: "mean_vector",
+METHODS = {
+    "graph": "imputation",
+    "ridge": "ridge",
+    "kernel_ridge": "kernel ridge",
+    "residuals": "ridge, residuals imputed",
 }
-"""The function of `distembed.evaluation.imputation` that each method which knows no graph is."""
+"""The row of the hold-out in which each method of a job stands; of equal scores the first is chosen."""
 
-KERNEL_NAMES = 2000
-"""Known names, at most, that kernel ridge is fitted to: it holds the kernel of all pairs of them."""
+CHOSEN = "chosen on the other folds"
+"""The row of `imputation.method = "auto"`, whose method for a fold is the best one of the other folds."""
+
+SHUFFLED = "shuffled table"
+"""A control: the graph of the table with its rows shuffled."""
+
+BASELINES: Mapping[str, Imputer] = {
+    "mean of the 8 nearest known": nearest_mean,
+    "the nearest known": nearest_one,
+    "mean of the known vectors": mean_vector,
+}
+"""Controls that know no graph."""
 
 
-def baselines_of(options: ImputationSection) -> dict[str, str]:
-    """Return the controls of a job: not the kernel ridge where the job's own maps are of the same kernel."""
-    return {name: way for name, way in BASELINES.items() if name != KERNEL or options.kernel == "linear"}
-
-
-LINEAR_NAMES = 20_000
-"""Known names, at most, that the other baselines of a fold are fitted to."""
-
-
-def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the options of the hold-out and of the solver, and by what it judges: once by the plain cosine."""
-    options = options_parameters({*SOLVE_OPTIONS, *map_options(job)})(job)
-    return {**options, **sections("evaluation")(job), "judged_by": "centered_cosine"}
+def own_row(job: ImputationJob) -> str:
+    """Return the row of the hold-out that the method of a job stands in."""
+    return METHODS.get(job.imputation.method, CHOSEN)
 
 
 def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
     """Return the plan of imputing hidden names: per fold what all methods do, and vectors on a shuffled graph."""
-    model, n_folds = estimator_of(job), job.evaluation.n_folds
+    model, n_folds, block_memory = estimator_of(job), job.evaluation.n_folds, job.resources.block_memory
     n, width = sizes.n_known, sizes.vectors.n_columns
     n_hidden = min(job.evaluation.max_names, n)
     of_fold = -(-n_hidden // n_folds)
-    fold = [
-        fold_cost(model, sizes.domain, sizes.vectors, of_fold),
-        hidden_cost(model, sizes.vectors, of_fold),
-    ]
-    baselines = baselines_of(job.imputation)
-    for name, method in baselines.items():
-        n_fitted = min(n, KERNEL_NAMES if name == KERNEL else LINEAR_NAMES)
-        widths = {"n_columns": sizes.domain.n_columns, "n_components": width}
-        fold.append(baseline_cost(getattr(methods, method), n_fitted, of_fold, **widths))
-    judged = recovery_cost(len(ways_of(job.imputation)) + 1 + len(baselines), n, n_hidden, width)
-    return add_costs([features_cost(model, sizes.domain), *(n_folds * fold), judged])
-
-
-class _Fold(NamedTuple):
-    """What is found for the names that are hidden in a fold.
-
-    Attributes
-    ----------
-    hidden : what the methods of a job find them from
-    baselines : (h, s) each, by name
-    scores : the centered cosine of each name, by candidate
-    """
-
-    hidden: HiddenFold
-    baselines: dict[str, Floats]
-    scores: dict[Candidate, Float64s]
+    graph, residuals = (
+        vectors_cost(model.set_params(regressor=one), sizes.domain, sizes.vectors)
+        for one in (None, LinearRidge())
+    )
+    fitted: dict[str, Any] = {"n_known": n, "block_memory": block_memory}
+    ridge, kernel = (
+        regression_cost(sizes.domain, sizes.vectors, kernel=one, **fitted) for one in (False, True)
+    )
+    found = [graph, graph, residuals, ridge, kernel]
+    baseline = baseline_cost(
+        min(n, LINEAR_ROWS), of_fold, n_columns=sizes.domain.n_columns, n_components=width
+    )
+    written = of_fold * sizes.vectors.row_bytes
+    fold = [*(cost._replace(written_bytes=written) for cost in found), *[baseline] * len(BASELINES)]
+    judged = recovery_cost(len(METHODS) + 2 + len(BASELINES), n, n_hidden, width)
+    return add_costs([*(n_folds * fold), judged])
 
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
     """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
     vocabulary, seed = outputs.VOCABULARY.read(ctx.workspace), ctx.job.evaluation.random_state
     known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
-    _check_choice(ctx.job, known.size)
     rows = _folds(ctx, known)
     folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
     hidden = np.concatenate([np.empty(0, np.int64), *rows])
+    fold = np.repeat(np.arange(len(rows)), [len(one) for one in rows])
     truth = compute(outputs.KNOWN_VECTORS.read(ctx.workspace)[known])
-    centers = [np.tile(fold.hidden.mean, (len(at), 1)) for fold, at in zip(folds, rows, strict=True)]
-    found = _found(ctx.job, folds)
+    means = [truth[~np.isin(known, one)].mean(axis=0, dtype=np.float64) for one in rows]
+    centers = [np.tile(mean, (len(one), 1)) for mean, one in zip(means, rows, strict=True)]
     scores = {
         method: recovery(
-            vectors,
+            np.concatenate([found[method] for found in folds]),
             np.searchsorted(known, hidden),
             truth,
             labels=vocabulary["label"].take(known).to_pylist(),
             centers=np.concatenate(centers),
         )
-        for method, vectors in found.items()
+        for method in sorted(folds[0] if folds else (), key=lambda row: row != own_row(ctx.job))
     }
-    ctx.store_table(outputs.HOLD_OUT_NAMES, _names_table(scores, vocabulary["word"].take(hidden), rows))
+    method = ctx.job.imputation.method
+    if method == "auto":
+        method = _best(scores, fold >= 0) if scores else "graph"
+        scores = {CHOSEN: _chosen(scores, fold), **scores} if scores else {}
+    ctx.store_table(outputs.HOLD_OUT_NAMES, _names_table(scores, vocabulary["word"].take(hidden), fold))
     summary = compare_methods(scores, n_known=known.size, seed=seed) if scores else []
     columns = {name: [getattr(row, name) for row in summary] for name in MethodRecovery._fields}
     ctx.store_table(outputs.HOLD_OUT, pa.table(columns))
-    facts = {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
-    return facts | _choice(ctx, [fold.scores for fold in folds])
+    counts = {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
+    return {**counts, "method": method}
 
 
 def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
     options: HoldOutSection = ctx.job.evaluation
-    if ctx.job.imputation.method == "auto" and known.size < LEAST_KNOWN:
-        ctx.reporter.note(f"hold_out: nothing is hidden: {too_few_to_choose(known.size)}")
-        return []
-    if min(known.size, options.max_names) < JUDGED_NAMES and not ctx.job.imputation.is_chosen:
-        ctx.reporter.note(
-            f"hold_out: nothing is hidden: fewer than {JUDGED_NAMES} names would judge the table"
-        )
+    if min(known.size, options.max_names) < JUDGED_NAMES:
+        why = f"fewer than {JUDGED_NAMES} names would judge the table"
+        if ctx.job.imputation.method == "auto":
+            why = too_few_to_choose(min(known.size, options.max_names))
+        ctx.reporter.note(f"hold_out: nothing is hidden: {why}")
         return []
     return hold_out_folds(
         known, n_folds=options.n_folds, max_names=options.max_names, seed=options.random_state
     )
 
 
-def too_few_to_choose(n_known: int) -> str:
-    """Return why the graph is taken where `imputation.method` is "auto" and few names are known."""
-    names = f"{plural(n_known, 'name')} with a known vector {'is' if n_known == 1 else 'are'}"
-    return f"{names} too few to choose a method by, which takes {LEAST_KNOWN}: the graph was taken"
+def too_few_to_choose(n_names: int) -> str:
+    """Return why the graph is taken where `imputation.method` is "auto" and few known names can be hidden."""
+    names = f"{plural(n_names, 'name')} with a known vector {'is' if n_names == 1 else 'are'}"
+    return f"{names} too few to choose a method by, which takes {JUDGED_NAMES}: the graph was taken"
 
 
-def _check_choice(job: ImputationJob, n_known: int) -> None:
-    """Raise ValueError where there are too few known names to choose a map by; "auto" then takes the graph."""
-    if job.imputation.method != "auto" and job.imputation.is_chosen and n_known < LEAST_KNOWN:
-        raise ValueError(
-            f"imputation.method is {job.imputation.method!r}, which is chosen on known names that are hidden, but "
-            f'{plural(n_known, "name")} matched a known vector: set imputation.method = "graph", or give at least '
-            f"{LEAST_KNOWN} known names"
-        )
+def _best(scores: Mapping[str, Recovery], names: NDArray[np.bool_]) -> str:
+    """Return the method with the largest mean centered cosine of some hidden names."""
+    return max(METHODS, key=lambda method: scores[METHODS[method]].centered_cosine[names].mean())
 
 
-def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, Any]:
-    """Store the mean score of every candidate, and return the one to take."""
-    means = mean_scores(scores) if scores else {}
-    candidates = _candidates(ctx.job.imputation)
-    best = best_candidate(scores, candidates) if scores else candidates[0]
-    columns = {
-        "method": pa.array([one.method for one in means], pa.string()),
-        "ridge": pa.array([one.ridge for one in means], pa.float64()),
-        "centered_cosine": pa.array(list(means.values()), pa.float64()),
-        "kernel": pa.array([one.kernel for one in means], pa.string()),
-    }
-    ctx.store_table(outputs.CHOICE, pa.table(columns))
-    return best._asdict()
+def _chosen(scores: Mapping[str, Recovery], fold: NDArray[np.int64]) -> Recovery:
+    """Return how near the hidden names of each fold come by the best method of the other folds."""
+    best = [METHODS[_best(scores, fold != number)] for number in range(int(fold.max()) + 1)]
+    parts = [[values[fold == number] for values in scores[row]] for number, row in enumerate(best)]
+    return Recovery(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _candidates(options: ImputationSection) -> list[Candidate]:
-    """Return what the job chooses among; one candidate where nothing is left to choose."""
-    return candidates_of(options.method, options.kernel, options.ridge)
-
-
-def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
-    """Return what every method finds for all hidden names, the job's own first, (names, s) each."""
-    if not folds:
-        return {}
-    own = own_row(job.imputation)
-    methods = {
-        name: np.concatenate(
-            [
-                find_vectors(fold.hidden, _candidate(job, way, folds, number, is_own=name == own))
-                for number, fold in enumerate(folds)
-            ]
-        )
-        for name, way in ways_of(job.imputation).items()
-    }
-    baselines = {
-        name: np.concatenate([fold.baselines[name] for fold in folds]) for name in folds[0].baselines
-    }
-    return {**methods, **baselines}
-
-
-def _candidate(job: ImputationJob, way: Way, folds: list[_Fold], number: int, *, is_own: bool) -> Candidate:
-    """Return what a way is in a fold: its ridge is the job's, or chosen by the names of the other folds."""
-    candidates = candidates_of(*way, job.imputation.ridge if is_own else None)
-    if len(candidates) == 1:
-        return candidates[0]
-    return best_candidate([fold.scores for other, fold in enumerate(folds) if other != number], candidates)
-
-
-def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
-    """Return what every method finds for the hidden names of a fold."""
+def _fold(
+    ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]
+) -> dict[str, Floats]:
+    """Return the vectors that every method finds for the hidden names of a fold, by its row."""
     hidden = folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
-    X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
-    order = np.arange(len(X))
+    weights = imputation_of(ctx).set_weights(outputs.WEIGHTS.read(ctx.workspace)).weights_
+    order = np.arange(weights.shape[0])
     order[known] = rng.permutation(known)
-    fitted = rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_NAMES]
-    keep, name = ctx.stage.checkpoint, f"fold-{number}"
-    # The features of the kernel are those of all known rows of the table, the same in every fold.
-    model = imputation_of(ctx).set_params(
-        checkpoint=lambda part, make: keep(part if part == KERNEL_FEATURES else f"{name}-{part}", make)
-    )
-    model.set_weights(outputs.WEIGHTS.read(ctx.workspace))
-    found = model.hidden_fold(X, Y, hidden)
-    make = partial(_rows_of_shuffled, ctx, model.weights_, order, hidden)
-    baselines = {SHUFFLED: keep(f"{name}-shuffled", make)}
-    for place, (baseline, method) in enumerate(baselines_of(ctx.job.imputation).items()):
-        of_names = fitted[:KERNEL_NAMES] if baseline == KERNEL else fitted
-        make = partial(_mapped_rows, ctx, getattr(methods, method), of_names, hidden)
-        baselines[baseline] = keep(f"{name}-baseline-{place}", make)
+    fitted = np.sort(rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_ROWS])
+    ways: dict[str, Callable[[], Floats]] = {
+        METHODS["graph"]: partial(_imputed, ctx, weights, hidden),
+        **{METHODS[name]: partial(_regressed, ctx, one, fitted, hidden) for name, one in REGRESSORS.items()},
+        METHODS["residuals"]: partial(_imputed, ctx, weights, hidden, regressor=LinearRidge()),
+        SHUFFLED: partial(_imputed, ctx, weights[order][:, order], hidden),
+        **{name: partial(_filled_in, ctx, one, fitted, hidden) for name, one in BASELINES.items()},
+    }
+    found = {
+        row: compute(ctx.stage.checkpoint(f"fold-{number}-{place}", partial(_one_block, way)))
+        for place, (row, way) in enumerate(ways.items())
+    }
     ctx.progress("folds")(number + 1, len(folds))
-    tried = [*candidates_of("auto", ctx.job.imputation.kernel), *_candidates(ctx.job.imputation)]
-    scores = fold_scores(found, compute(Y[hidden]).astype(np.float64), tried)
-    return _Fold(found, {method: compute(vectors) for method, vectors in baselines.items()}, scores)
+    return found
 
 
-def _rows_of_shuffled(
-    ctx: Context, weights: SparseRows, order: NDArray[np.int64], hidden: NDArray[np.int64]
-) -> da.Array:
-    """Return the vectors that imputation finds for hidden names on the table with its rows in another order.
+def _one_block(way: Callable[[], Floats]) -> da.Array:
+    return da.from_array(way(), chunks=-1)
 
-    Its graph is the graph, in that order. Weights in row blocks stay as they are: the vectors take the order back.
-    """
-    vectors = outputs.KNOWN_VECTORS.read(ctx.workspace)
+
+def _imputed(
+    ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64], *, regressor: Any = None
+) -> Floats:
+    """Return the vectors that imputation finds for hidden names."""
+    X, vectors = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     is_hidden = np.zeros((vectors.shape[0], 1), bool)
     is_hidden[hidden] = True
     mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
-    masked, rows = map_blocks(_hide, vectors, mask, dtype=vectors.dtype, chunks=vectors.chunks), hidden
-    if isinstance(weights, da.Array):
-        masked, rows = masked[np.argsort(order)], order[hidden]
-    else:
-        weights = weights[order][:, order]
-    model = (
-        imputation_of(ctx)
-        .set_params(checkpoint=persist, method="graph")
-        .set_weights(weights)
-        .fit_vectors(masked)
-    )
-    return da.from_array(compute(model.vectors_[rows]), chunks=-1)
+    masked = map_blocks(_hide, vectors, mask, dtype=vectors.dtype, chunks=vectors.chunks)
+    model = imputation_of(ctx).set_params(checkpoint=persist, regressor=regressor)
+    return compute(model.set_weights(weights).fit_vectors(masked, X).vectors_[hidden])
 
 
 def _hide(vectors: Floats, is_hidden: NDArray[np.bool_]) -> Floats:
     return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
 
 
-def _mapped_rows(
-    ctx: Context, method: Method, fitted: NDArray[np.int64], hidden: NDArray[np.int64]
-) -> da.Array:
-    """Return the vectors that a method without a graph finds for hidden names from others, in one block."""
+def _regressed(ctx: Context, regressor: Any, fitted: NDArray[np.int64], hidden: NDArray[np.int64]) -> Floats:
+    """Return the vectors that a regression on the rows of the table finds for hidden names."""
+    X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
+    rows, targets, new = (one.astype(np.float64) for one in compute((X[fitted], Y[fitted], X[hidden])))
+    with one_blas_thread():
+        return np.asarray(clone(regressor).fit(rows, targets).predict(new), np.float32)
+
+
+def _filled_in(
+    ctx: Context, imputer: Imputer, fitted: NDArray[np.int64], hidden: NDArray[np.int64]
+) -> Floats:
+    """Return the vectors that a control without a graph finds for hidden names."""
     rows = np.sort(np.concatenate([fitted, hidden]))
     X, Y = (
         compute(one.read(ctx.workspace)[rows]).astype(np.float64)
@@ -365,14 +245,11 @@ def _mapped_rows(
     )
     at = np.searchsorted(rows, hidden)
     Y[at] = np.nan
-    return da.from_array(method(X, Y)[at].astype(np.float32), chunks=-1)
+    return np.asarray(imputer(X, Y)[at], np.float32)
 
 
-def _names_table(
-    scores: Mapping[str, Recovery], words: pa.ChunkedArray, folds: list[NDArray[np.int64]]
-) -> pa.Table:
+def _names_table(scores: Mapping[str, Recovery], words: pa.ChunkedArray, fold: NDArray[np.int64]) -> pa.Table:
     """Return a row per hidden name and method: its fold, cosine, rank and the share of neighbors of its label."""
-    fold = np.repeat(np.arange(len(folds)), [len(hidden) for hidden in folds])
     columns: dict[str, list[Any]] = {name: [] for name in ("word", "fold", "method", *Recovery._fields)}
     for method, score in scores.items():
         columns["word"] += words.to_pylist()
@@ -388,21 +265,27 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
 
     The vectors wait for the hidden names where these choose the method.
     """
-    chosen = job.imputation.is_chosen
-    after = ("join", "weights", "hold_out") if chosen else ("join", "weights")
-    vectors = StageSpec("vectors", after, vector_parameters, run_vectors, plan_vectors)
-    hold_out = StageSpec("hold_out", ("join", "weights"), hold_out_parameters, run_hold_out, plan_hold_out)
+    is_chosen = job.imputation.method == "auto"
+    after = ("join", "weights", "hold_out") if is_chosen else ("join", "weights")
+    solving = options_parameters({*SOLVE_OPTIONS, "method"})
+    vectors = StageSpec("vectors", after, solving, run_vectors, plan_vectors)
+    hold_out = StageSpec(
+        "hold_out",
+        ("join", "weights"),
+        lambda job: {**solving(job), **sections("evaluation")(job)},
+        run_hold_out,
+        plan_hold_out,
+    )
     labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
-    searched = ("join", "distances") if has_distances(job) else ("join",)
     return (
         # Its plan reads the whole table, as it does itself.
         StageSpec("join", (), join_parameters, run_join, plan_join, counted_first_bytes=sys.maxsize),
-        *((DISTANCE_STAGE,) if has_distances(job) else ()),
-        StageSpec("graph", searched, options_parameters(GRAPH_OPTIONS), run_graph, plan_graph),
+        *kept_stages(job, KEPT_DISTANCES.stage_spec),
+        StageSpec("graph", ("join",), options_parameters(GRAPH_OPTIONS), run_graph, plan_graph),
         StageSpec(
             "weights", ("join", "graph"), options_parameters(WEIGHT_OPTIONS), run_weights, plan_weights
         ),
-        *((hold_out, vectors) if chosen else (vectors, hold_out)),
+        *((hold_out, vectors) if is_chosen else (vectors, hold_out)),
         *((labels,) if has_labels(job) else ()),
     )
 
@@ -422,6 +305,6 @@ SYSTEM = System(
         "hidden names, centered cosine",
         "distembed.systems.imputation.evaluation_report",
     ),
-    presets=PRESETS,
+    presets={"best": {"imputation": {"method": "auto"}}, "paper": {}},
     outputs=(*declared_in(outputs), KEPT_DISTANCES.output),
 )

@@ -25,6 +25,7 @@ from distembed.systems.imputation.evaluation_report import (
     verdict,
 )
 from distembed.systems.imputation.job import ImputationJob
+from distembed.systems.imputation.solving import REGRESSORS
 from distembed.systems.imputation.stages import stages
 from distembed.vectors import WordVectors
 from distembed.views import report
@@ -65,7 +66,7 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
         _counts(workspace),
         _convergence(workspace),
         chosen_method(job, workspace),
-        hold_out(job, workspace),
+        hold_out(workspace),
         near,
         lacking_line(job, workspace),
         report.ways_on(workspace, where, table="names", suffix="csv"),
@@ -125,7 +126,7 @@ def _replaced(n_names: int) -> str:
 
 def _convergence(workspace: Workspace) -> str:
     facts = workspace.stages()["vectors"].facts
-    if facts["method"] == "linear_map":
+    if facts["method"] in REGRESSORS:
         return "No system of equations was solved."
     end = "converged" if facts["converged"] else "did NOT converge: raise imputation.max_iter"
     steps = plural(facts["n_iter"], "step")
@@ -140,7 +141,7 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
     return [
         _nearest_section(job, workspace, vectors),
         *_maps(job, workspace, vectors),
-        hold_out_section(job, workspace),
+        hold_out_section(workspace),
         *label_sections(workspace),
         _join_section(workspace),
         *_reading_sections(workspace),

@@ -1,0 +1,212 @@
+"""Residuals of any regressor are imputed; the ridge regressions are chosen by the error of leaving one row out."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import KNeighborsRegressor
+
+from distembed.manifold import regressions
+from distembed.manifold.imputation import LatentSemanticImputation
+from distembed.manifold.regressions import (
+    RIDGES,
+    KernelRidge,
+    LinearRidge,
+    fit_known,
+    predictions,
+    with_known,
+)
+from tests.references import imputation as oracle
+
+
+def problem(*, n=90, d=4, s=6, n_known=40, seed=0, bend=1.0, slope=1.0):
+    """Return rows, vectors that are a linear and a bent map of them, most of them hidden, and all the vectors."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    truth = 3 + slope * X @ rng.standard_normal((d, s)) + bend * np.sin(2 * X @ rng.standard_normal((d, s)))
+    Y = truth.astype(np.float32)
+    Y[np.sort(rng.permutation(n)[n_known:])] = np.nan
+    return X, Y, truth
+
+
+def found_by(regressor, X, Y):
+    """Return the vectors that a regressor finds for the rows of Y that are not known."""
+    known = ~np.isnan(Y[:, 0])
+    return fit_known(regressor, X, Y, known).predict(X[~known])
+
+
+@pytest.mark.parametrize("d", [4, 70])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_regressor_is_fitted_to_known_rows_and_its_residuals_are_imputed(d, metric):
+    X, Y, _ = problem(d=d)
+    known = ~np.isnan(Y[:, 0])
+    model = LatentSemanticImputation(min_degree=4, regressor=RidgeCV(), metric=metric, tol=1e-10).fit(X, Y)
+    mapped = RidgeCV().fit(X[known], Y[known].astype(np.float64)).predict(X)
+    residuals = oracle.limit(model.weights_.toarray(), np.where(known[:, None], Y - mapped, np.nan))
+    np.testing.assert_allclose(model.vectors_, mapped + residuals, rtol=1e-4, atol=1e-5)
+    assert model.vectors_[known].tobytes() == Y[known].tobytes()
+    assert model.vectors_.dtype == Y.dtype
+
+
+def test_residuals_carry_what_a_linear_map_cannot_find():
+    X, Y, truth = problem(n=300, n_known=150, d=2, bend=0.5)
+    unknown = np.isnan(Y[:, 0])
+
+    def error(vectors):
+        return ((vectors - truth)[unknown] ** 2).mean()
+
+    combined = error(LatentSemanticImputation(regressor=RidgeCV()).fit(X, Y).vectors_)
+    assert combined < error(LatentSemanticImputation().fit(X, Y).vectors_)
+    assert combined < ((found_by(RidgeCV(), X, Y) - truth[unknown]) ** 2).mean()
+
+
+@pytest.mark.parametrize("regressor", [RidgeCV(), LinearRidge(), KernelRidge(), KNeighborsRegressor(3)])
+def test_the_kind_and_the_chunks_of_the_input_change_nothing(regressor):
+    X, Y, _ = problem()
+    model = LatentSemanticImputation(regressor=regressor, tol=1e-10)
+    plain = model.fit(X, Y).vectors_
+    lazy = model.fit(da.from_array(X, chunks=(17, 2)), da.from_array(Y, chunks=(31, 5))).vectors_
+    assert isinstance(lazy, da.Array)
+    assert lazy.compute().tobytes() == plain.tobytes()
+
+
+def test_a_vector_of_one_number_is_predicted_too():
+    X, Y, _ = problem(s=1)
+    found = LatentSemanticImputation(regressor=KNeighborsRegressor(3)).fit(X, Y).vectors_
+    assert found.shape == Y.shape
+    assert np.isfinite(found).all()
+
+
+def test_a_regressor_needs_the_rows():
+    X, Y, _ = problem()
+    model = LatentSemanticImputation(regressor=RidgeCV()).fit_graph(X).fit_weights(X)
+    with pytest.raises(ValueError, match="call fit_vectors"):
+        model.fit_vectors(Y)
+
+
+def test_the_linear_ridge_is_chosen_by_leaving_one_out():
+    X, Y, _ = problem(n_known=90)
+    centered = X - X.mean(axis=0)
+    unit = (centered**2).sum(axis=1).mean()
+    model = LinearRidge().fit(X, Y)
+    errors = {ridge: left_out_error(Ridge(alpha=ridge * unit), X, Y) for ridge in RIDGES}
+    best = Ridge(alpha=min(errors, key=errors.get) * unit).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), best.predict(X), rtol=1e-6)
+
+
+def left_out_error(model, X, Y):
+    errors = []
+    for row in range(len(X)):
+        others = np.arange(len(X)) != row
+        errors.append(model.fit(X[others], Y[others]).predict(X[[row]])[0] - Y[row])
+    return (np.array(errors) ** 2).sum()
+
+
+class PlainKernelRidge:
+    """Kernel ridge regression with an intercept and a given ridge, by a solver of linear systems."""
+
+    def __init__(self, scale, ridge):
+        self.scale, self.ridge = scale, ridge
+
+    def fit(self, X, Y):
+        self.rows, self.mean = X, Y.mean(axis=0)
+        kernel = self.kernel(X)
+        self.means = kernel.mean(axis=0)
+        self.dual = np.linalg.solve(self.centered(kernel) + self.ridge * np.eye(len(X)), Y - self.mean)
+        return self
+
+    def kernel(self, X):
+        return np.exp(-pairwise_distances(X, self.rows, metric="sqeuclidean") / self.scale)
+
+    def centered(self, kernel):
+        kernel = kernel - self.means
+        return kernel - kernel.mean(axis=1, keepdims=True)
+
+    def predict(self, X):
+        return self.centered(self.kernel(X)) @ self.dual + self.mean
+
+
+def test_the_ridge_of_the_kernel_is_chosen_by_leaving_one_out():
+    X, Y, truth = problem(n=60, n_known=40)
+    known = ~np.isnan(Y[:, 0])
+    squares = pairwise_distances(X[known], metric="sqeuclidean")
+    scale = np.median(squares)
+    kernel = PlainKernelRidge(scale, 0.0)
+    kernel.rows = X[known]
+    kernel.means = kernel.kernel(X[known]).mean(axis=0)
+    unit = np.trace(kernel.centered(kernel.kernel(X[known]))) / known.sum()
+    errors = {
+        ridge: left_out_error(PlainKernelRidge(scale, ridge * unit), X[known], truth[known])
+        for ridge in RIDGES
+    }
+    best = PlainKernelRidge(scale, min(errors, key=errors.get) * unit).fit(X[known], truth[known])
+    model = KernelRidge().fit(X[known], truth[known])
+    np.testing.assert_allclose(model.predict(X), best.predict(X), rtol=1e-6, atol=1e-6)
+
+
+def test_the_scale_of_the_kernel_is_that_of_rows_that_differ():
+    """In a table in which most rows are equal the median distance is 0, and nearness is still told apart."""
+    rows = np.repeat([[0.0, 0.1], [2.0, 0.1], [3.0, 0.1]], [45, 10, 5], axis=0)
+    assert KernelRidge().fit(rows, np.ones((60, 1))).scale_ == pytest.approx(4.0)
+    assert KernelRidge().fit(np.tile(rows[0], (4, 1)), np.ones((4, 1))).scale_ == 1.0
+
+
+@pytest.mark.parametrize("regressor", [LinearRidge(), KernelRidge()])
+@pytest.mark.parametrize("standardized", [False, True])
+def test_most_rows_of_a_table_may_be_equal(regressor, standardized):
+    """A category gets its own mean, although the median of the squared distances is 0, or rounding."""
+    rng, kinds = np.random.default_rng(0), np.repeat([0, 1, 2, 3], [45, 5, 5, 5])
+    X, means = np.eye(4)[kinds], rng.standard_normal((4, 5))
+    X = (X - X.mean(axis=0)) / X.std(axis=0) if standardized else X
+    Y = means[kinds]
+    Y[::3] = np.nan
+    np.testing.assert_allclose(found_by(regressor, X, Y), means[kinds][::3], atol=0.02)
+
+
+@pytest.mark.parametrize("regressor", [LinearRidge(), KernelRidge()])
+@pytest.mark.parametrize("d", [3, 30])
+def test_known_rows_that_are_all_equal_give_the_mean(regressor, d):
+    X, Y = np.tile(0.1 * np.arange(1, d + 1), (13, 1)), np.random.default_rng(0).standard_normal((13, 4))
+    X[-1], Y[-1] = 5.0, np.nan
+    np.testing.assert_allclose(found_by(regressor, X, Y)[0], Y[:-1].mean(axis=0))
+
+
+@pytest.mark.parametrize("regressor", [LinearRidge(), KernelRidge()])
+def test_a_regression_with_nothing_to_learn_is_the_mean(regressor):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((60, 80)), 3 + rng.standard_normal((60, 4))
+    Y[:20] = np.nan
+    assert np.abs(found_by(regressor, X, Y) - Y[20:].mean(axis=0)).max() < 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "regressor"), [("LINEAR_ROWS", LinearRidge()), ("KERNEL_ROWS", KernelRidge())]
+)
+def test_many_rows_are_drawn_and_the_draw_is_always_the_same(name, regressor, monkeypatch):
+    monkeypatch.setattr(regressions, name, 20)
+    X, _, truth = problem()
+    drawn = np.sort(np.random.default_rng(0).permutation(90)[:20])
+    few = type(regressor)().fit(X[drawn], truth[drawn]).predict(X)
+    assert regressor.fit(X, truth).predict(X).tobytes() == few.tobytes()
+
+
+def test_predictions_come_by_row_blocks_and_known_rows_stay(monkeypatch):
+    monkeypatch.setattr(regressions, "PREDICTED_ROWS", 7)
+    X, Y, truth = problem()
+    known = ~np.isnan(Y[:, 0])
+    model = KernelRidge().fit(X, truth)
+    found = predictions(model, X, 6, block_memory=6 * 8 * 10 * 20)
+    assert found.chunks[0][0] == 20
+    np.testing.assert_allclose(found.compute(), model.predict(X), rtol=1e-9)
+    whole = with_known(Y, found, known).compute()
+    assert whole[known].tobytes() == Y[known].tobytes()
+    np.testing.assert_array_equal(whole[~known], found.compute()[~known].astype(np.float32))
+
+
+def test_other_regressors_are_taken_as_they_are():
+    X, Y, truth = problem(bend=0.0)
+    found = LatentSemanticImputation(regressor=LinearRegression()).fit(X, Y).vectors_
+    np.testing.assert_allclose(found, truth, atol=1e-4)
