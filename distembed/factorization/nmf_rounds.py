@@ -272,7 +272,7 @@ MEMBERSHIP_FLOOR = 0.2
 
 def plain_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
     """Return the factors before the first round of NMF, made by `init`, see `Init`."""
-    Z, W = _start_factors(X, rank, init, seed, mean)
+    Z, W = _random_start(X, rank, seed, mean) if init == "random" else _kmeans_start(X, rank, seed)
     return Factors(Z, W, np.eye(rank), np.zeros_like(W), np.zeros((1, 1)))
 
 
@@ -288,10 +288,6 @@ def semantic_start(M: Array, plain: Callable[..., Factors], seed: tuple[int, ...
     factors = plain(seed)
     MW = compute(times(M, factors.words))
     return factors._replace(core=blocks.fit_core(factors.words, MW), carried=MW)
-
-
-def _start_factors(X: Array, rank: int, init: str, seed: tuple[int, ...], mean: float) -> tuple[Array, Array]:
-    return _random_start(X, rank, seed, mean) if init == "random" else _kmeans_start(X, rank, seed)
 
 
 def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
