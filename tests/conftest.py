@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from tests.commands import cluster, copy, finished, job, tiny, tiny_once
+from tests.compiled_once import compile_once
 
 __all__ = ["cluster", "copy", "finished", "job", "tiny", "tiny_once"]
 
@@ -34,6 +35,8 @@ forkserver.set_forkserver_preload(["tests.processes"])
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+compile_once()
 
 # What is imported and collected stays to the end: a search for unused objects in it takes a quarter of its time.
 gc.disable()

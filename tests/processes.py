@@ -24,6 +24,7 @@ import dask
 import numba
 
 import distembed as de
+from tests.compiled_once import compile_once
 
 CALM = {
     "distributed.admin.tick.interval": "1s",
@@ -34,6 +35,7 @@ CALM = {
 of that."""
 dask.config.set(CALM)  # of the forks
 
+compile_once()
 CONTEXT: Any = multiprocessing.get_context("forkserver")
 
 for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):

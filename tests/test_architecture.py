@@ -20,21 +20,6 @@ from scipy.sparse.csgraph import connected_components
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
-        ["-m", "ruff", "check", "distembed", "tests"],
-        ["-m", "ruff", "format", "--check", "distembed", "tests"],
-        ["-m", "mypy"],
-    ],
-    ids=["import-linter", "ruff", "format", "mypy"],
-)
-def test_rules(command: list[str]) -> None:
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-
-
 def test_help_loads_no_numerical_library() -> None:
     """`--help` answers at once: it imports neither numba nor scikit-learn."""
     program = (

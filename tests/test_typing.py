@@ -79,7 +79,7 @@ def test_a_signature_without_types_is_found() -> None:
 
 
 def test_the_package_says_that_its_types_can_be_read() -> None:
-    """`mypy` as `tests/test_architecture.py` runs it also checks a program of a user: `tests/typing/program.py`."""
+    """`mypy` also checks a program of a user: `tests/typing/program.py`."""
     assert (ROOT / "distembed/py.typed").exists()
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     assert settings["mypy"]["modules"] == ["tests.typing.program"]
