@@ -17,6 +17,7 @@ import dask
 import pytest
 from hypothesis import settings
 
+from tests.blank_figures import drawn, leave_figures_blank
 from tests.commands import cluster, copy, finished, job, tiny, tiny_once
 from tests.compiled_once import compile_once
 
@@ -37,6 +38,7 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 compile_once()
+leave_figures_blank()
 
 # What is imported and collected stays to the end: a search for unused objects in it takes a quarter of its time.
 gc.disable()
@@ -91,6 +93,13 @@ def pytest_sessionfinish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def drawn_figures() -> Iterator[None]:
+    """Draw the figures of reports, which the other tests leave blank."""
+    with drawn():
+        yield
 
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

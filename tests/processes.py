@@ -24,6 +24,7 @@ import dask
 import numba
 
 import distembed as de
+from tests.blank_figures import leave_figures_blank
 from tests.compiled_once import compile_once
 
 CALM = {
@@ -36,6 +37,7 @@ of that."""
 dask.config.set(CALM)  # of the forks
 
 compile_once()
+leave_figures_blank()
 CONTEXT: Any = multiprocessing.get_context("forkserver")
 
 for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):
