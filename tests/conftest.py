@@ -102,15 +102,13 @@ def drawn_figures() -> Iterator[None]:
         yield
 
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-
-
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Return the folder of real data beside the checkout, or skip where it is absent."""
-    if not SHARED.is_dir():
-        pytest.skip(f"needs the real data in {SHARED}, which is absent here")
-    return SHARED
+    """Return the folder that holds `data`, which $DISTEMBED_DATA names, and `reference`, or skip without it."""
+    data = Path(os.environ.get("DISTEMBED_DATA", "")).resolve()
+    if data.name != "data" or not data.is_dir():
+        pytest.skip("needs the real data: set DISTEMBED_DATA to a folder of the name data that holds it")
+    return data.parent
 
 
 @pytest.fixture(scope="session")
