@@ -95,7 +95,7 @@ SYSTEMS = {
             "recipes.lpp.n_component=5": (2, "recipes.lpp.n_component; did you mean n_components?"),
             "recipes.lsa.of=log_entrop": (2, "'log_entrop', which is not there; did you mean log_entropy?"),
             "recipes.lsa.n_components=5000": (1, "n_components is 5000 but the matrix is"),
-            "recipes.lsa.alpha=0.5": (2, "recipes.lsa: method 'lsa' has no alpha"),
+            "recipes.lsa.alpha=0.5": (2, "unknown key recipes.lsa.alpha; the keys here are of, method"),
             "recipes.lsa.of=lsa": (2, "recipes.lsa starts from itself"),
             "recipes.lsa.of=documents": (
                 2,
