@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import socket
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from distembed import urls
 from distembed.job import inputs
+from distembed.job.cluster import AllowedProtocols
 from distembed.job.load import load_job
 from distembed.job.model import JobError
 from distembed.job.opening import open_job
@@ -138,6 +140,15 @@ def test_a_protocol_is_opened_when_its_user_allows_it(
         run_job(source)
     monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "sftp, asynclocal")
     assert load_job(source).corpus.paths == ("asynclocal:///nowhere/a.txt",)  # type: ignore[attr-defined]
+
+
+def test_the_workers_of_a_cluster_open_what_its_user_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "sftp")
+    sent = pickle.dumps(AllowedProtocols())
+    monkeypatch.delenv(urls.PROTOCOLS_VARIABLE)
+    pickle.loads(sent).setup(None)
+    assert urls.is_allowed("sftp")
+    assert not urls.is_allowed("dask")
 
 
 # --- workspaces ------------------------------------------------------------------------------------------------
