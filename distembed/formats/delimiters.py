@@ -14,12 +14,10 @@ csv.field_size_limit(1 << 28)
 """A field may hold a book: Python's own limit is 128 KiB."""
 
 DELIMITERS = ",;\t|"
-QUOTED_BY_R = re.compile(r'"[^"\r\n]*"( "[^"\r\n]*")+\r?\n')
-"""A header as R's write.table writes it."""
 SNIFFED_LINES = 50
 """Lines from which the delimiter of a file is found."""
 UNNAMED = ("", "Unnamed: 0")
-"""What spreadsheet programs and R call the column of row numbers, and what pandas calls it when it reads theirs."""
+"""What spreadsheet programs call the column of row numbers, and what pandas calls it when it reads theirs."""
 
 SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\r?\n', re.IGNORECASE)
 
@@ -49,7 +47,7 @@ def delimiter_of(text: str, name: str) -> str:
     """Return the delimiter of a text file: that of its extension, or the best for its first lines."""
     if suffix_of(name) == ".tsv":
         return "\t"
-    return " " if QUOTED_BY_R.match(text) else best_delimiter(text)
+    return best_delimiter(text)
 
 
 def best_delimiter(sample: str) -> str:

@@ -12,7 +12,6 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from distembed.display import first_repeat, plural
 from distembed.files import damage_told, read_small, refuse_bomb
-from distembed.formats.delimiters import SNIFFED_LINES, delimiter_of, separated
+from distembed.formats.delimiters import delimiter_of, separated
 from distembed.formats.encodings import ONE_BYTE, decoded, guess_encoding
 from distembed.formats.heads import WORKBOOKS, sniffed
 from distembed.formats.names import WORKBOOK_SUFFIXES, suffix_of
@@ -34,8 +33,6 @@ from distembed.urls import opened
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
-ROW_NAMES = "row_names"
-"""The column without a header that R and others write first."""
 FIRST_LINE_BYTES = 12
 """No line `sep=;` is as long."""
 SHOWN = 3
@@ -190,16 +187,7 @@ def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table
     if found not in (",", "\t") and delimiter == "auto":
         notes = [*notes, f"{path}: the fields are separated by {found!r}"]
     sample = io.StringIO(text[: 1 << 20].decode(errors="ignore"), newline="")
-    rows = (row for row in csv.reader(sample, delimiter=found) if row)
-    head = next(rows, [])
-    below = list(islice(rows, SNIFFED_LINES))
-    is_quoted = text.lstrip().startswith(b'"')  # as R quotes
-    if is_quoted and below and all(len(row) == len(head) + 1 and row[-1] for row in below):
-        text, head = _with_row_names(text, found), [ROW_NAMES, *head]
-        notes = [
-            *notes,
-            f"{path}: the header has a field less than the rows: their first is called {ROW_NAMES!r}",
-        ]
+    head = next((row for row in csv.reader(sample, delimiter=found) if row), [])
     names = [name.strip() for name in head]
     refuse_twice(path, "column", names)
     uneven: list[Any] = []
@@ -212,12 +200,6 @@ def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table
     if uneven:
         raise TableError(_uneven(path, uneven))
     return Table(path, dict(zip(names, table.columns, strict=True)), notes, found)
-
-
-def _with_row_names(text: bytes, delimiter: str) -> bytes:
-    """Return a table whose header lacks the first field with one, as R's own reader takes it."""
-    start = len(text) - len(text.lstrip(b"\r\n"))
-    return text[:start] + f"{ROW_NAMES}{delimiter}".encode() + text[start:]
 
 
 def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
