@@ -25,7 +25,7 @@ def main(source: str, folder: str) -> None:
     names = list(dict.fromkeys([*strings, *(word for words in near.values() for word in words)]))
     groups = ["composed from its n-grams" if name in strings else "word of the vocabulary" for name in names]
     with figures_saved(folder, "svg", origin=source):
-        word_map(names, vectors.normalized()[names], title="Subwords", groups=groups, method="tsne")
+        word_map(names, vectors.normalized()[names], title="Subwords", groups=groups)
     for string, words in near.items():
         print(f"{string}: {', '.join(words)}")
 

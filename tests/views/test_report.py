@@ -82,7 +82,7 @@ def full_report() -> str:
         report.score_table(scores),
         report.neighbor_table({word: [(other, 0.5) for other in WORDS[:3]] for word in WORDS}),
         report.word_map(WORDS, vectors),
-        report.word_map(WORDS, vectors, title="t-SNE", method="tsne", groups=[len(w) for w in WORDS]),
+        report.word_map(WORDS, vectors, title="in groups", groups=[len(w) for w in WORDS]),
         report.stage_table([Stage("count", 61.5, 2**30, 2**20, 8), Stage("solve", 0.5, None, None, None)]),
         report.parameter_table(
             {"corpus": {"input": "a<b", "lower": True}, "ridge": [2.0, 4.0], "core": None}
@@ -397,7 +397,7 @@ def label_boxes(section: Section) -> tuple[list[str], np.ndarray]:
 def test_labels_do_not_overlap_and_the_first_words_keep_theirs() -> None:
     rng = np.random.default_rng(1)
     words = [f"word{i}" for i in range(500)]
-    shown, boxes = label_boxes(report.word_map(words, rng.normal(size=(500, 20)), max_words=500))
+    shown, boxes = label_boxes(report.word_map(words, rng.normal(size=(500, 20))))
     assert shown[0] == "word0"
     assert 35 < len(shown) < 500
     overlap = (boxes[:, None, :2] < boxes[None, :, 2:]).all(2) & (
@@ -473,10 +473,9 @@ LITTLE: dict[str, Any] = {
     "huge values": lambda: report.histogram([1e300, 1e-300], "t", xlabel="x"),
     "a stage of no time": lambda: report.stage_table([Stage("s", 0.0, 0, 0, 0)]),
     "one word on a map": lambda: report.word_map(["a"], [[1.0, 2.0, 3.0]]),
-    "one word, t-SNE": lambda: report.word_map(["a"], [[1.0, 2.0, 3.0]], method="tsne"),
     "one-dimensional vectors": lambda: report.word_map(["a", "b", "c"], [[1.0], [2.0], [3.0]]),
     "equal vectors": lambda: report.word_map(["a", "b", "c"], np.ones((3, 4))),
-    "equal vectors, t-SNE": lambda: report.word_map(list("abcdef"), np.ones((6, 4)), method="tsne"),
+    "few words": lambda: report.word_map(list("abcd"), np.eye(4)),
     "points on a vertical line": lambda: report.scatter_map([[0, 0], [0, 9]], "t", labels=["a", "b"]),
 }
 
@@ -573,8 +572,8 @@ def test_one_layout_is_computed_once_for_all_its_colorings(monkeypatch: pytest.M
     monkeypatch.setattr(maps, "plane", lambda *given: laid_out.append(plane(*given)) or laid_out[-1])
     vectors = np.random.default_rng(0).normal(size=(6, 3))
     drawings = {"by sound": list("aabbcc"), "plain": None}
-    by_sound, plain = report.word_maps(list("uvwxyz"), vectors, drawings, method="tsne")
+    by_sound, plain = report.word_maps(list("uvwxyz"), vectors, drawings)
     assert (by_sound.title, plain.title, len(laid_out)) == ("by sound", "plain", 1)
-    alone = report.word_map(list("uvwxyz"), vectors, title="by sound", groups=list("aabbcc"), method="tsne")
+    alone = report.word_map(list("uvwxyz"), vectors, title="by sound", groups=list("aabbcc"))
     assert by_sound == alone
     assert "Across" not in plain.html

@@ -262,7 +262,7 @@ def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> lis
     drawings = {"Map of known and imputed names": [table["origin"][row] for row in rows]}
     if any(table["label"]):
         drawings["The same map by label"] = [table["label"][row] or "none" for row in rows]
-    return report.word_maps(words, matrix, drawings, method="tsne", max_words=len(rows), noun="name")
+    return report.word_maps(words, matrix, drawings, noun="name")
 
 
 def _spread(rows: list[int], n_shown: int) -> list[int]:

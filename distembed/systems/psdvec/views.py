@@ -129,9 +129,7 @@ def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
     if not drawn:
         return []
     title, noun = "Map of frequent content words", "most frequent content word"
-    return [
-        report.word_map(drawn, vectors[drawn], title=title, method="tsne", max_words=len(drawn), noun=noun)
-    ]
+    return [report.word_map(drawn, vectors[drawn], title=title, noun=noun)]
 
 
 def _views(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:

@@ -494,7 +494,7 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
         drawings["The same map by label"] = [str(label) for label in classes[rows]]
     called = document_names(job, workspace, rows)
     titles = [called[row] for row in rows.tolist()]
-    return report.word_maps(titles, unit, drawings, method="tsne", max_words=len(rows), noun="document")
+    return report.word_maps(titles, unit, drawings, noun="document")
 
 
 def _loss_section(results: list[Result]) -> report.Section:

@@ -315,7 +315,7 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     every = "All" if job.others else "Both"
     titles = {f"{every} collections in one space, by {what}": tops, "The same map by collection": sides}
     points = np.concatenate(places)
-    return report.word_maps(rows, points, titles, method="tsne", max_words=len(rows), noun="document")
+    return report.word_maps(rows, points, titles, noun="document")
 
 
 def shown_values(job: TransferJob, workspace: Workspace) -> list[NDArray[Any]]:

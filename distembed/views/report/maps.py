@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,9 +23,6 @@ _MAX_FREE_POINTS = 400  # labels keep off this many points, each with so much ar
 _POINT_HALF = 2.0
 _KEY_COLUMNS = 2
 _MAX_KEY = 34  # characters of a name in the key
-
-MapMethod = Literal["tsne", "pca"]
-"""How vectors are laid on the plane: t-SNE keeps neighbors together, principal components keep large distances."""
 
 
 def scatter_map(
@@ -226,10 +223,7 @@ def word_map(
     *,
     title: str = "Map of frequent words",
     groups: Sequence[object] | None = None,
-    method: MapMethod = "pca",
-    max_words: int = 400,
     noun: str = "most frequent word",
-    seed: int = 0,
 ) -> Section:
     """Draw words on the plane by their vectors, the most frequent with their names.
 
@@ -238,28 +232,21 @@ def word_map(
     words
         Most frequent first.
     vectors
-        Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand.
+        Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand, others are laid
+        out by t-SNE, or where there are few by their first two principal components.
     title
         Title of the section.
     groups
         A group for each word, to color it by.
-    method
-        "pca", the first two principal components, or "tsne", which keeps neighbors together.
-    max_words
-        Words shown, from the first on.
     noun
         What a word is, in the caption.
-    seed
-        Seed of t-SNE.
 
     Raises
     ------
     ValueError
         If the numbers of words and of rows differ, or `vectors` is not two-dimensional.
     """
-    (drawn,) = word_maps(
-        words, vectors, {title: groups}, method=method, max_words=max_words, noun=noun, seed=seed
-    )
+    (drawn,) = word_maps(words, vectors, {title: groups}, noun=noun)
     return drawn
 
 
@@ -268,16 +255,13 @@ def word_maps(
     vectors: ArrayLike,
     drawings: Mapping[str, Sequence[object] | None],
     *,
-    method: MapMethod = "pca",
-    max_words: int = 400,
     noun: str = "most frequent word",
-    seed: int = 0,
 ) -> list[Section]:
     """Draw one layout of words several times, each time in the colors of other groups.
 
     Parameters
     ----------
-    words, vectors, method, max_words, noun, seed
+    words, vectors, noun
         As for `word_map`. The layout is computed once.
     drawings
         The title of each section, with a group for each word to color it by, or None.
@@ -292,9 +276,8 @@ def word_maps(
         raise ValueError(
             f"{len(words)} words came with vectors of shape {matrix.shape}; give one row for each word"
         )
-    matrix = matrix[:max_words]
     known = np.flatnonzero(np.isfinite(matrix).all(axis=1)).tolist()
-    points, axes_are = plane(matrix[known], method, seed)
+    points, axes_are = plane(matrix[known])
     return [
         scatter_map(
             points,
@@ -309,7 +292,7 @@ def word_maps(
     ]
 
 
-def plane(matrix: Floats, method: MapMethod, seed: int) -> tuple[Floats, tuple[str, str]]:
+def plane(matrix: Floats) -> tuple[Floats, tuple[str, str]]:
     """Project rows onto the plane; return the points and what the axes are, "" where they mean nothing."""
     n, d = matrix.shape
     if n < 2 or d == 2:
@@ -319,8 +302,8 @@ def plane(matrix: Floats, method: MapMethod, seed: int) -> tuple[Floats, tuple[s
     if not matrix.size or np.all(matrix == matrix[0]):
         return np.zeros((n, 2)), ("all vectors are equal", "all vectors are equal")
     with one_blas_thread():
-        if method == "tsne" and n >= 5 and d > 2:
-            model = TSNE(perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=seed, n_jobs=1)
+        if n >= 5 and d > 2:
+            model = TSNE(perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=0, n_jobs=1)
             return model.fit_transform(matrix).astype(np.float64), ("", "")
         return _principal_plane(matrix)
 

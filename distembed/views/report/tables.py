@@ -168,20 +168,18 @@ def score_table(scores: Iterable[Row], *, title: str = "Evaluation") -> Section:
 
 
 def neighbor_table(
-    neighbors: Mapping[str, Sequence[tuple[str, float]]],
-    *,
-    title: str = "Nearest words",
-    measure: str = "cosine",
+    neighbors: Mapping[str, Sequence[tuple[str, float]]], *, title: str = "Nearest words"
 ) -> Section:
-    """Show the nearest words of each word with their similarity, nearest first."""
+    """Show the nearest words of each word with their cosine, nearest first."""
     if not neighbors:
         return Section(title, paragraph("No words were asked for."))
     body = "\n".join(
         f'<tr><th scope="row">{marked(short(word))}</th><td class="near">{_nearest(near)}</td></tr>'
         for word, near in neighbors.items()
     )
-    said = f"Nearest first; the figure is the {escape(measure)} to the word at the left."
-    caption = f"<caption><span>{said}</span></caption>"
+    caption = (
+        "<caption><span>Nearest first; the figure is the cosine to the word at the left.</span></caption>"
+    )
     rows = f'<table class="folds">{caption}<tbody>{body}</tbody></table>'
     return Section(title, f'<div class="scroll" tabindex="0">{rows}</div>')
 
