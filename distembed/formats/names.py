@@ -66,12 +66,17 @@ def _extension(name: str) -> str:
 
 
 class FormatError(ValueError):
-    """A file is to be written, and the end of its name tells no format."""
+    """A file is to be written in a format that there is not, or that its name does not tell."""
 
 
-def unknown_format(name: str, ends: Sequence[str], *, more: str = "") -> FormatError:
-    """Return the error of a file whose name has none of the ends that tell a format; it names the nearest, or all."""
-    every = f"end it in {', '.join(ends[:-1])} or {ends[-1]}{more}"
+def unknown_format(
+    name: str, ends: Sequence[str], *, asked: str | None = None, formats: Sequence[str] = ()
+) -> FormatError:
+    """Return the error of a file, with the nearest end of a name that tells a format, or the nearest format."""
+    if asked is not None:
+        advice = did_you_mean(asked, formats, otherwise=f"choose {', '.join(formats)}")
+        return FormatError(f"there is no format {asked!r} to write {name} in; {advice}")
+    every = f"end it in {', '.join(ends[:-1])} or {ends[-1]}"
     advice = did_you_mean(suffix_of(name), ends, otherwise=every)
     return FormatError(f"the format of {name} cannot be detected from its name: {advice}")
 

@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 
 from distembed.files import damage_told
 from distembed.formats.heads import sniffed
-from distembed.formats.names import VectorFormat, compression_of, suffix_of, vector_format
+from distembed.formats.names import (
+    VectorFormat,
+    compression_of,
+    suffix_of,
+    unknown_format,
+    vector_format,
+)
 from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
 from distembed.formats.streams import Stream, reading, writing
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
@@ -219,10 +225,8 @@ def write_vectors(
     name = str(path)
     chosen = format or vector_format(name)
     if chosen not in WRITTEN_FORMATS:
-        raise ValueError(
-            f"the format of {name} cannot be detected from its name: end it in .txt, .bin, .glove, .parquet or "
-            f".safetensors, or give the format, one of {', '.join(WRITTEN_FORMATS)}"
-        )
+        ends = (".txt", ".bin", ".glove", ".parquet", ".safetensors")
+        raise unknown_format(name, ends, asked=format, formats=WRITTEN_FORMATS)
     if chosen in ("parquet", "safetensors") and compression_of(name):
         raise ValueError(
             f"{name}: {chosen} files are not compressed as a whole; leave out {Path(name).suffix}"

@@ -18,7 +18,7 @@ import zarr
 from numpy.typing import NDArray
 
 from distembed.files import partial_name
-from distembed.formats.names import compression_of, suffix_of, vector_format
+from distembed.formats.names import compression_of, suffix_of, unknown_format, vector_format
 from distembed.formats.streams import writing
 from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
@@ -415,12 +415,10 @@ def _choice(
 ) -> tuple[str, str]:
     """Return the name of the table that is written, and the format."""
     chosen = options.format or table_format(target) or vector_format(target)
-    if chosen not in (*TABLE_FORMATS, *VECTOR_FORMATS):
-        raise ValueError(
-            f"the format of {target} cannot be detected from its name: end it in .parquet, .csv, .tsv or "
-            ".npy (word vectors also .txt, .bin, .glove or .safetensors), or give --format, "
-            f"one of {', '.join((*TABLE_FORMATS, *VECTOR_FORMATS))}"
-        )
+    formats = (*TABLE_FORMATS, *VECTOR_FORMATS)
+    if chosen not in formats:
+        ends = (".parquet", ".csv", ".tsv", ".npy", ".txt", ".bin", ".glove", ".safetensors")
+        raise unknown_format(target, ends, asked=options.format, formats=formats)
     name = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
     if name not in tables:
         raise ValueError(

@@ -230,7 +230,6 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
             ("--what", "names", "--to", "x.csv"),
             "has no table of names: give --what documents or topics or shares or words",
         ),
-        (("--to", "x.xls"), "the format of x.xls cannot be detected from its name: end it in .parquet, .csv"),
         (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
         (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
         (

@@ -91,6 +91,30 @@ def test_vectors_and_neighbors_as_tables(file: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ("--to", "v.xls"),
+            "v.xls cannot be detected from its name: end it in .txt, .bin, .glove, .parquet or ",
+        ),
+        (("--to", "v.parqet"), "v.parqet cannot be detected from its name: did you mean .parquet?"),
+        (
+            ("--to", "v.txt", "--format", "word2vek"),
+            "there is no format 'word2vek' to write v.txt in; did you mean word",
+        ),
+    ],
+)
+def test_an_unknown_format_has_the_nearest_one(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    code, said = distembed("export", file, *options)
+    assert (code, sentence in said) == (2, True), said
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_the_loss_of_words_that_are_left_out_is_a_median() -> None:
     table = SubwordTable([[1.0, 0.0]], [0.0, 0.0], min_n=3, max_n=3, ngrams=("<ab",))
     angles = np.array([0, 0.1, 0.2, 3.0])
