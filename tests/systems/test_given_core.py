@@ -53,6 +53,17 @@ def test_finished_core_vectors_are_those_of_the_split(tiny: Path) -> None:
     np.testing.assert_allclose(found, split, atol=1e-5)
 
 
+def test_new_words_of_a_text_that_has_grown_are_solved_beside_the_vectors_of_a_workspace(tiny: Path) -> None:
+    before = vectors_of(de.Workspace.open(str(tiny / "w")))
+    lines = [f"word{i} novel word{i + 1} modern word{i + 2}" for i in range(30)]
+    (tiny / "text" / "b.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    given = ("--set", "psdvec.core_vectors=w", "--workspace", tiny / "grown", "--until", "vectors")
+    assert "core: 40 words known, 2 words new" in succeed("run", tiny / "job.toml", *given).output
+    after = vectors_of(de.Workspace.open(str(tiny / "grown")))
+    pd.testing.assert_frame_equal(after.loc[before.index], before, check_exact=True)
+    assert (np.linalg.norm(after.loc[["novel", "modern"]], axis=1) > 0).all()
+
+
 def test_words_are_solved_anew_when_the_regression_or_the_given_vectors_change(tiny: Path) -> None:
     """The words beside the given core are solved in the stage `core`, whose parameters hold all that it depends on."""
     first = vectors_of(de.Workspace.open(str(tiny / "w")))
