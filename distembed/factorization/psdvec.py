@@ -437,7 +437,7 @@ class PSDVec(BaseEstimator):
         )
         with one_blas_thread():
             core = count_in_corpus(self._core(), core_counts, core_row_totals)
-            return like_input(self._solve_words(words, core, weighting), new_rows)
+            return like_input(noncore_vectors(words, core, weighting, self), new_rows)
 
     def fit_noncore(
         self, rows: MatrixLike, columns: MatrixLike, word_counts: VectorLike, row_totals: VectorLike
@@ -490,11 +490,8 @@ class PSDVec(BaseEstimator):
             _, self.noncore_cutoff_, self.noncore_scale_ = weighting
             self.total_count_ = float(words.counts.sum() + self.core_counts_.sum())
             return self.checkpoint(
-                "noncore/vectors", partial(self._solve_words, words, self._core(), weighting)
+                "noncore/vectors", partial(noncore_vectors, words, self._core(), weighting, self)
             )
-
-    def _solve_words(self, words: NewWords, core: CoreWords, weighting: PairWeighting) -> da.Array:
-        return noncore_vectors(words, core, weighting, self)
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)

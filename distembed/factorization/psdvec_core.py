@@ -201,7 +201,12 @@ def factorize(
             vectors = keep(ROUND_VECTORS, partial(_round, sparse, one, vectors, options, seed, keep))
         if number == 1:
             # Not before: the first round's basis is the largest array of all, and does without them.
-            problem = _keep_problem(problem, options.checkpoint)
+            problem = CoreProblem(
+                *(
+                    options.checkpoint(f"core/{name}", partial(_given, array))
+                    for name, array in problem._asdict().items()
+                )
+            )
         sparse = _residual_of(problem, vectors)
         if number < len(planned):
             sparse = keep("residual", partial(_given, sparse))
@@ -248,14 +253,6 @@ def core_weighting(counts: da.Array, smoothing: float, rule: CutoffRule) -> Pair
     off = map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
     cutoff = weight_cutoff(counts, rule, corner=corner_count(counts))
     return weighting_of(smoothing, cutoff, largest_count(off))
-
-
-def _keep_problem(problem: CoreProblem, checkpoint: Checkpoint) -> CoreProblem:
-    kept = (
-        checkpoint(f"core/{name}", partial(_given, array))
-        for name, array in zip(CoreProblem._fields, problem, strict=True)
-    )
-    return CoreProblem(*kept)
 
 
 def _round(
