@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 import distembed as de
 from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Policy, known_cosines, row_table, word_rows
-from distembed.evaluation.words import answer_analogies, choice_credit
+from distembed.evaluation.scoring import Policy, known_cosines, row_table
+from distembed.evaluation.words import answer_analogies, choice_credits
 from distembed.evaluation.wordsets import AnalogySet, SynonymSet, find_word_sets, half_of
 from distembed.execution import one_blas_thread
 from distembed.weighting.pmi import ppmi
@@ -197,8 +197,8 @@ class Judge:
         scores: Scores = {half: {} for half in self.halves}
         for half, name, (asked, human) in self.others:
             if human is None:
-                credit = np.array([choice_credit(cleaned, one) for one in asked])
-                scores[half][name] = float(credit[credit >= 0].mean())
+                known, credit = choice_credits(cleaned, asked, Policy())
+                scores[half][name] = float(credit[known].mean())
             else:
                 scores[half][name] = float(blocks.spearman(known_cosines(cleaned, asked), human))
         for half in self.halves:
@@ -219,10 +219,9 @@ def _half(word_set: Any, half: str) -> Any:
 
 
 def _looked_up(space: Any, word_set: Any) -> tuple[Any, Any]:
-    """Return the rows of the known pairs and their human scores, or the rows of each question and None."""
+    """Return the rows of the known pairs and their human scores, or questions and None."""
     if isinstance(word_set, SynonymSet):
-        questions = zip(word_set.questions, word_set.options, strict=True)
-        return [word_rows(space, [word, *options], Policy()) for word, options in questions], None
+        return word_set, None
     rows = row_table(space, word_set.pairs, Policy())
     known = (rows >= 0).all(axis=1)
     return rows[known], word_set.scores[known]
