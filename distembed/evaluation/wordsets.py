@@ -39,9 +39,6 @@ FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10
 """Files that were passed over that are named."""
 
-PACKAGED_SETS = Path(__file__).parent / "sets"
-"""The folder of the sets that are part of the package: `deese.tsv`, antonyms."""
-
 SET_SUFFIXES = (".txt", ".csv", ".tsv")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import evaluate, evaluate_sets
 from distembed.evaluation.wordsets import (
-    PACKAGED_SETS,
     AntonymSet,
     AssociationSet,
     PrimingSet,
@@ -24,6 +24,7 @@ from distembed.evaluation.wordsets import (
     find_word_sets,
     read_word_set,
 )
+from distembed.job.model import locate
 from distembed.vectors import WordVectors
 from tests.references import priming as plain
 
@@ -222,7 +223,7 @@ def test_words_nearer_by_no_more_than_rounding_share_a_rank():
 
 
 def test_the_pairs_of_deese():
-    deese = read_word_set(PACKAGED_SETS / "deese.tsv")
+    deese = read_word_set(locate("{distembed}/evaluation/sets/deese.tsv", Path()))
     assert isinstance(deese, AntonymSet)
     assert len(set(deese.pairs)) == 39
     assert deese.pairs[0] == ("active", "passive")
