@@ -6,6 +6,7 @@ from .corpus.vocabulary import Vocabulary as Vocabulary
 from .corpus.vocabulary import build_vocabulary as build_vocabulary
 from .counting.cooccurrence import count_cooccurrences as count_cooccurrences
 from .counting.documents import count_document_terms as count_document_terms
+from .counting.tables import read_counts as read_counts
 from .encoding.encoder import TextEncoder as TextEncoder
 from .encoding.static import write_static_model as write_static_model
 from .evaluation.contexts import explain_similarity as explain_similarity

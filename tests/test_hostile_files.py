@@ -40,8 +40,6 @@ def archive(members: Mapping[str, bytes]) -> bytes:
 PARQUET = b"PAR1" + b"\x15\x04" * 20 + b"\x28\0\0\0PAR1"
 OPEN_HEADER = npy(b"{'descr': '<f4', 'shape': (3,\n")
 NO_CHARACTERS = npy(b"{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }\n", b"\xff\xff\xff\xff")
-CSR = npy(b"{'descr': '|S3', 'fortran_order': False, 'shape': (), }\n", b"csr")
-LARGE = npy(b"{'descr': '<i8', 'fortran_order': False, 'shape': (4294967296,), }\n", bytes(16))
 BOOK = {
     "[Content_Types].xml": b"<Types",
     "xl/workbook.xml": b"<workbook><sheets><sheet r:id=",
@@ -68,8 +66,6 @@ FILES = [
     ("t.xlsx", archive(BOOK), _samples.read_any_table),
     ("words.parquet", PARQUET, de.Vocabulary.load),
     ("c.parquet", PARQUET, _samples.read_counts),
-    ("c.npz", archive({"format.npy": OPEN_HEADER}), _samples.read_counts),
-    ("c.npz", archive({"format.npy": CSR, "shape.npy": LARGE}), _samples.read_counts),
     ("t.parquet", NO_TEXT, _samples.read_any_table),
     ("texts.parquet", PARQUET, _samples.read_records),
     ("v.parquet", PARQUET, de.WordVectors.load),
@@ -84,12 +80,6 @@ FILES = [
     ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_word_set),
     ("dump.xml", OPEN_PAGE, _samples.read_documents),
     ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),
-    (
-        "c.txt",
-        b"# 1 words, 7 occurrences\nWords:\nsea," + b"9" * 30 + b",-1\n\nBigrams:\n",
-        _samples.read_counts,
-    ),
-    ("c.txt", b"# " + b"9" * 5000 + b" words, 7 occurrences\nWords:\n", _samples.read_counts),
     ("stop.txt", b"\xe9t\xe9\n" * 40_000 + b"\x90\x81\n", read_stop_words),
     ("latin.txt", b"k\xfcste und meer\n" + b"see \xc3\xbc\n" * 9, _samples.read_documents),
 ]

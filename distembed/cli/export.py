@@ -30,15 +30,14 @@ from distembed.views.static_model import export_static
 )
 @target(
     "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
-    ".safetensors; for counts and PMI .parquet .csv .tsv .npz (SciPy) .bin (GloVe's "
-    "cooccurrence.bin, with vocab.txt). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
-    "sentence-transformers and model2vec."
+    ".safetensors; for counts and PMI .parquet .csv .tsv. Text may end in .gz .bz2 .xz. static:DIR is a model folder "
+    "for sentence-transformers and model2vec."
 )
 @click.option(
     "--format",
     metavar="NAME",
     help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, "
-    "safetensors; of counts parquet, csv, tsv, npz, glove.",
+    "safetensors; of counts parquet, csv, tsv.",
 )
 @click.option(
     "--space",
@@ -61,12 +60,6 @@ from distembed.views.static_model import export_static
     type=click.IntRange(min=1),
     help="Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
 )
-@click.option(
-    "--smallest-count",
-    type=click.IntRange(min=1),
-    metavar="K",
-    help="Of counts and PMI: leave out cells, and words, that were counted less than K times, and say how many.",
-)
 def export(
     source: str,
     target: str,
@@ -82,7 +75,7 @@ def export(
     imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
     topics: their words with weights. shares: the mean share of each topic by what is known of the documents. counts:
     how often each word stood near each other, as (word, context, count); pmi, document_terms and distances likewise,
-    where the job has them. Beside counts stand their words and a manifest.
+    where the job has them. Beside counts stand their words.
 
     --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """

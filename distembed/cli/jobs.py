@@ -32,10 +32,9 @@ from distembed.job.progress import (
 from distembed.job.record import plan_record, status_record
 from distembed.job.run import run_stages
 from distembed.job.state import standings, unread
-from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job, withdrawn_lines
+from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
-from distembed.stages.corpus_growth import planned_growth
 from distembed.storage import Workspace
 from distembed.urls import any_protocol
 
@@ -155,7 +154,7 @@ def plan(
         if not as_json:
             write("\n".join(filter(None, (nothing_left(found), lines.table()))))
         notes = [*check_inputs(job, found), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
-        notes += [*job.idle, *planned_losses(found, place), *planned_growth(job, found, place)]
+        notes += [*job.idle, *planned_losses(found, place)]
     if as_json:
         write(json.dumps(plan_record(lines, found, notes), indent=1))
     else:
@@ -309,6 +308,4 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     if problems:
         word = "fault" if len(problems) == 1 else "faults"
         fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
-    for line in withdrawn_lines(place):
-        write(line)
     write(f"digest {digest}")

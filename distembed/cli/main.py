@@ -88,8 +88,6 @@ COMMANDS = {
         "plan": ("jobs", "Print the tasks, bytes and peak memory of each stage."),
         "run": ("jobs", "Run a job, or finish one that was stopped."),
         "status": ("jobs", "Print which stages of a job are done, and how far others are."),
-        "withdraw": ("growing", "Make WORKSPACE again without some documents or files."),
-        "merge": ("growing", "Merge WORKSPACES that were counted apart into one."),
         "tune": ("tuning", "Compare every combination of some keys of a job."),
     },
     "Use its results": {

@@ -38,7 +38,6 @@ from distembed.corpus.mediawiki import page_spans
 from distembed.corpus.streams import Batch, Partition, Progress, Scanner
 from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
-from distembed.corpus.withdrawn import Withdrawal, withdrawn_numbers, without
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
 from distembed.formats.parquet import ParquetFile
@@ -129,26 +128,14 @@ def read_batches(partition: Partition, progress: Progress | None = None) -> Iter
             yield from READERS[partition.format](partition, progress)
 
 
-def _batches_left(
-    partition: Partition, progress: Progress, withdrawals: Sequence[Withdrawal]
-) -> Iterator[Batch]:
-    """Yield the batches of a partition without the documents that were withdrawn."""
-    batches = read_batches(partition, progress)
-    if not any(one.documents for one in withdrawals):
-        return batches
-    return without(batches, withdrawn_numbers(partition, read_batches(partition), withdrawals))
-
-
 def tokenize_partition(
     partition: Partition | Sequence[Partition],
     tokenizer: Tokenizer,
     target: str,
-    *,
-    withdrawals: Sequence[Withdrawal] = (),
 ) -> PartitionSummary:
     """Tokenize a partition, or several as one, into three files.
 
-    They appear at the prefix `target` when they are complete. Documents that were withdrawn are left out.
+    They appear at the prefix `target` when they are complete.
 
     Raises
     ------
@@ -183,7 +170,7 @@ def tokenize_partition(
         n_bytes_text = 0
         for one in bundle:
             words.begin(one.url)
-            for batch in _batches_left(one, progress, withdrawals):
+            for batch in read_batches(one, progress):
                 n_bytes_text += int((batch.stops - batch.starts).sum())
                 rows.add(one, batch, words)
                 if max(rows.n_documents, rows.n_words + words.n_words) > LARGEST_ID:

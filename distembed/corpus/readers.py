@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import takewhile
@@ -261,7 +261,6 @@ def read_corpus(
     bad_records: BadRecords = "error",
     scratch: str | Path | None = None,
     section: str = "",
-    without: Collection[str] = (),
 ) -> Corpus:
     r"""Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.
 
@@ -330,8 +329,6 @@ def read_corpus(
     section : str
         The section of a job file that the options come from: errors name its keys, and what is doubtful is only
         listed in `Corpus.notes`.
-    without : collection of str
-        URLs of files that are not read, although the paths name them.
 
     Returns
     -------
@@ -390,8 +387,7 @@ def read_corpus(
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
     further_columns(template)
-    found = find_files([paths] if isinstance(paths, str | Path) else list(paths))
-    files = tuple(file for file in found if file.url not in without)
+    files = tuple(find_files([paths] if isinstance(paths, str | Path) else list(paths)))
     encodings = encoding_patterns(encoding)
     partitions, refused = all_partitions(files, template, partition_bytes, encodings)
     notes = (*(f"left out: {record.reason}" for record in refused), *doubts(partitions, encodings))

@@ -1,8 +1,7 @@
 """Counting inside one block: token streams, pairs in buckets by row, sorted runs and their exact sums.
 
 A *stream* is an int32 array of vocabulary ids in text order with marks in it: `OUTSIDE`, a word that is not counted but
-keeps its place, `LOST`, one that keeps it also where words outside the vocabulary are removed, because earlier counts
-had it, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR
+keeps its place, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR
 form: `indptr` int64, `indices` int32 sorted within a row, `values` integer. Weights are integers too,
 multiples of 1/q, so sums are exact and the order of addition cannot show.
 
@@ -25,7 +24,6 @@ from numpy.typing import NDArray
 
 OUTSIDE = -1
 BORDER = -2
-LOST = -3
 
 LEFT, RIGHT, UPPER = 0, 1, 2
 """Which cell a pair counts in: (left word, right word), its transpose, or (smaller id, larger id)."""
@@ -106,14 +104,12 @@ class TokenRows(NamedTuple):
 
 
 class StreamRules(NamedTuple):
-    """The rules by which tokens become a stream: the word of each id, what is dropped, and the random keys."""
+    """The rules by which tokens become a stream: the word of each id, what is dropped, and the random key."""
 
     lookup: NDArray[np.int32]
     close: bool
     keep: NDArray[np.float64]  # of each id; empty: every token is kept
     drop_key: np.uint64
-    draw: int  # 0, or the largest window to draw
-    draw_key: np.uint64
     shift: NDArray[np.int32]  # what is added to the words of each document; empty: nothing
 
 
@@ -121,13 +117,12 @@ class Stream(NamedTuple):
     """A piece of a partition's stream, and the place where the next piece continues."""
 
     words: NDArray[np.int32]
-    reach: NDArray[np.int32]  # drawn window of each position; empty where none is drawn
     document: int  # of the last row
     position: int  # tokens seen in the partition
 
 
 @_jit
-def _translate(documents, offsets, ids, document, position, rules, words, reach):  # type: ignore[no-untyped-def]
+def _translate(documents, offsets, ids, document, position, rules, words):  # type: ignore[no-untyped-def]
     out = 0
     for row in range(len(documents)):
         if documents[row] != document:
@@ -149,8 +144,6 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
                     word = np.int32(OUTSIDE)
                 if word == OUTSIDE and rules.close:
                     continue
-                if rules.draw:
-                    reach[out] = 1 + np.int32(uniform(rules.draw_key, number) * rules.draw)
             words[out] = word + shift if word >= 0 else word
             out += 1
     return out, document, position
@@ -165,13 +158,12 @@ def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position:
     """
     size = int(rows.offsets[-1] - rows.offsets[0]) + len(rows.documents)
     words = np.empty(size, np.int32)
-    reach = np.zeros(size if rules.draw else 0, np.int32)
-    n, document, position = _translate(*rows, document, position, rules, words, reach)
-    return Stream(words[:n], reach[:n], document, position)
+    n, document, position = _translate(*rows, document, position, rules, words)
+    return Stream(words[:n], document, position)
 
 
 @_jit
-def _bucket_pairs(words, reach, window, cell, bits, free, keys):  # type: ignore[no-untyped-def]
+def _bucket_pairs(words, window, cell, bits, free, keys):  # type: ignore[no-untyped-def]
     """Put all pairs whose right word lies in words[window:] into the buckets that begin at `free`, which moves on.
 
     With no room for keys the pairs are only counted.
@@ -181,8 +173,7 @@ def _bucket_pairs(words, reach, window, cell, bits, free, keys):  # type: ignore
         right = np.int64(words[place])
         if right < 0:
             continue
-        limit = reach[place] if len(reach) else window
-        for before in range(limit):
+        for before in range(window):
             left = np.int64(words[place - 1 - before])
             if left == BORDER:
                 break
@@ -222,34 +213,29 @@ class PairCounter:
         LEFT, RIGHT or UPPER.
     n_pairs : int
         The largest number of pairs of a piece.
-    apart : bool
-        Whether each distance has columns of its own: those of distance d begin at (d - 1) * n_words.
     """
 
-    def __init__(
-        self, n_words: int, units: NDArray[np.int64], cell: int, n_pairs: int, *, apart: bool = False
-    ) -> None:
+    def __init__(self, n_words: int, units: NDArray[np.int64], cell: int, n_pairs: int) -> None:
         self._units, self._cell, self._bits = units, cell, _distance_bits(len(units))
-        self._n_words, self._step = n_words, n_words if apart else 0
+        self._n_words = n_words
         self._keys = np.empty(n_pairs, key_type(n_words, len(units)))
-        self._sums = _row_of_sums(n_words * len(units) if apart else n_words)
+        self._sums = _row_of_sums(n_words)
 
-    def count(self, words: NDArray[np.int32], reach: NDArray[np.int32], room: RunMemory | None = None) -> Run:
-        """Return the counts of the pairs whose right word lies in words[window:].
-
-        `reach` is empty, or the window drawn for each right word; the counts are put into the `room`, if there is one.
-        """
-        pairs = (words, reach, len(self._units), self._cell, self._bits)
+    def count(self, words: NDArray[np.int32], room: RunMemory | None = None) -> Run:
+        """Return the counts of the pairs whose right word lies in words[window:], in the `room` if there is one."""
+        pairs = (words, len(self._units), self._cell, self._bits)
         sizes = np.zeros(self._n_words, np.int64)
         _bucket_pairs(*pairs, sizes, self._keys[:0])
         starts = np.concatenate([[0], np.cumsum(sizes)])
         _bucket_pairs(*pairs, starts[:-1].copy(), self._keys)
         room = RunMemory() if room is None else room
-        indptr, rules = np.empty(len(starts), np.int64), (self._bits, self._units, self._step)
+        indptr = np.empty(len(starts), np.int64)
         for kind in (np.int32, np.int64):
             # Spare room is never touched and so takes no memory.
             indices, values = room.place(starts[-1], kind)
-            n, largest = _sum_buckets(starts, self._keys, *rules, self._sums, indptr, indices, values)
+            n, largest = _sum_buckets(
+                starts, self._keys, self._bits, self._units, self._sums, indptr, indices, values
+            )
             if largest <= np.iinfo(kind).max:
                 break
         return room.kept(Run(indptr, indices, values), n)
@@ -260,7 +246,7 @@ def _value_type(largest: int) -> type[np.signedinteger[Any]]:
 
 
 def _largest(values: NDArray[Any]) -> int:
-    return int(max(values.max(initial=0), -values.min(initial=0)))
+    return int(values.max(initial=0))
 
 
 class RunMemory:
@@ -358,7 +344,7 @@ def _drain(sums, indices, values, out):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _sum_buckets(starts, keys, bits, units, step, sums, indptr, indices, values):  # type: ignore[no-untyped-def]
+def _sum_buckets(starts, keys, bits, units, sums, indptr, indices, values):  # type: ignore[no-untyped-def]
     out, largest, distance = np.int64(0), np.int64(0), (np.int64(1) << bits) - 1
     for row in range(len(starts) - 1):
         indptr[row] = out
@@ -366,8 +352,7 @@ def _sum_buckets(starts, keys, bits, units, step, sums, indptr, indices, values)
             continue
         for entry in range(starts[row], starts[row + 1]):
             key = np.int64(keys[entry])
-            before = key & distance
-            _add(sums, (key >> bits) + before * step, units[before])
+            _add(sums, key >> bits, units[key & distance])
         out, of_row = _drain(sums, indices, values, out)
         largest = max(largest, of_row)
     indptr[len(starts) - 1] = out

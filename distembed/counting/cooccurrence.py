@@ -8,8 +8,7 @@ the three.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import dask.array as da
@@ -25,14 +24,11 @@ from distembed.counting.cooccurrence_options import (
     CooccurrenceOptions,
     Direction,
     DistanceWeighting,
-    Positions,
     check_bound,
     cooccurrence_row_blocks,
 )
-from distembed.counting.partial_counts import Counted, PartialCounts, ThreadMemory, count_partition
+from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import token_ranges, tokens_of
-from distembed.counting.renumbered import RenumberedCounts
-from distembed.counting.renumbering_blocks import select_entries
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -46,9 +42,7 @@ def count_cooccurrences(
     *,
     window: PositiveInt = 5,
     direction: Direction = "symmetric",
-    positions: Positions = "together",
     weighting: DistanceWeighting = "flat",
-    draw: NonNegativeInt | None = None,
     subsample: PositiveFloat | None = None,
     seed: NonNegativeInt = 0,
     oov: Literal["keep_position", "remove"] = "keep_position",
@@ -71,15 +65,9 @@ def count_cooccurrences(
         Largest distance of two words that are counted as a pair.
     direction : {"left", "right", "symmetric"}
         Side on which the word of a row stands: "left" or "right" of the word of the column, or "symmetric" for both.
-    positions : {"together", "apart"}
-        Whether all distances share the columns, or each has columns of its own, those of distance d from (d - 1) *
-        n_words on; "apart" needs direction="left" and weighting="flat".
     weighting : {"flat", "harmonic", "ramp", "dynamic"}
         Weight of distance d: "flat" 1; "harmonic" 1 / d; "ramp" window + 1 - d, as in HAL; "dynamic"
         (window + 1 - d) / window, which is what word2vec's random window gives on average.
-    draw : int, optional
-        Seed with which weighting="dynamic" draws the window of each right-hand word from 1..window, as word2vec does.
-        By default, pairs have the mean weight of such draws.
     subsample : float, optional
         Threshold t of word2vec's subsampling of frequent words: a token of a word with share f is kept with probability
         min(1, sqrt(t / f) + t / f), and otherwise treated as a word outside the vocabulary. The draw depends on `seed`,
@@ -99,10 +87,10 @@ def count_cooccurrences(
     Returns
     -------
     dask.array.Array
-        Shape (n_words, n_words), or (n_words, window * n_words) with positions="apart"; csr_array chunks of whole rows.
+        Shape (n_words, n_words); csr_array chunks of whole rows.
         Sums are exact multiples of 1/q, divided by q once at the end (window over 22 with harmonic weights: weights
-        rounded to 2**-28 first). Integers (int32 where no count can outgrow it, else int64) for "flat", "ramp" and
-        drawn windows, float32 for the others. Partitions are counted now, on the current scheduler; row blocks are
+        rounded to 2**-28 first). Integers (int32 where no count can outgrow it, else int64) for "flat" and "ramp",
+        float32 for the others. Partitions are counted now, on the current scheduler; row blocks are
         merged when they are computed.
 
     Raises
@@ -128,15 +116,11 @@ def count_cooccurrences(
     0.5
     """
     options = CooccurrenceOptions(
-        window=window, direction=direction, positions=positions, weighting=weighting, draw=draw,
-        subsample=subsample, seed=seed, oov=oov, block_memory=block_memory,
+        window=window, direction=direction, weighting=weighting, subsample=subsample, seed=seed, oov=oov,
+        block_memory=block_memory,
     )  # fmt: skip
     row_blocks = cooccurrence_row_blocks(
-        vocabulary.counts,
-        window=window,
-        direction=direction,
-        positions=positions,
-        block_memory=block_memory,
+        vocabulary.counts, window=window, direction=direction, block_memory=block_memory
     )
     tokens = tokens_of(docs)
     folder = scratch or Scratch("distembed-counting-")
@@ -166,7 +150,7 @@ def _count_partitions(
             boundaries,
             f"{folder}/part-{file:05d}.counts",
             number=number,
-            what=Counted(span),
+            span=span,
             memory=memory,
         )
         for file, (number, span) in enumerate(token_ranges(n_tokens))
@@ -183,8 +167,7 @@ _LARGEST_INT32 = 2**31 - 1
 
 def largest_cell(partials: Sequence[PartialCounts]) -> int:
     """Return the bound of a count over all partitions; raise OverflowError if it does not fit the exact sums."""
-    added = (partial.largest_cell for partial in partials if partial.sign > 0)
-    return check_bound(sum(added), "A count over all partitions")
+    return check_bound(sum(partial.largest_cell for partial in partials), "A count over all partitions")
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
@@ -219,7 +202,7 @@ def merge_files(
         The bytes a task may use.
     """
     sizes = [file_size(partial.url) for partial in partials]
-    n_blocks, n_columns = len(row_blocks) - 1, _n_columns(partials, row_blocks)
+    n_blocks = len(row_blocks) - 1
     # In memory a run takes up to twice its bytes on disk.
     step = max(1, int(n_blocks * (block_memory // 8) / max(sum(sizes), 1)))
     with RunWriter(target, n_blocks) as writer:
@@ -231,20 +214,14 @@ def merge_files(
                     runs[block - first].append(run)
             for block, of_block in enumerate(runs, first):
                 if of_block:
-                    writer.append(block, blocks.merge_runs(of_block, n_columns))
+                    writer.append(block, blocks.merge_runs(of_block, row_blocks[-1]))
     return PartialCounts(
         target,
         partials[0].denominator,
         largest_cell(partials),
         sum(partial.n_tokens for partial in partials),
         1,
-        partials[0].n_positions,
-        partials[0].sign,
     )
-
-
-def _n_columns(partials: Sequence[PartialCounts], row_blocks: Sequence[int]) -> int:
-    return int(row_blocks[-1]) * partials[0].n_positions
 
 
 def merge_row_block(
@@ -253,9 +230,8 @@ def merge_row_block(
     block: int,
     *,
     block_memory: int = BLOCK_MEMORY,
-    earlier: Sequence[RenumberedCounts] = (),
 ) -> csr_array:
-    """Add the counts of all partitions for one row block, and the `earlier` counts that hold what they leave out.
+    """Add the counts of all partitions for one row block.
 
     Returns
     -------
@@ -278,43 +254,15 @@ def merge_row_block(
     (11, 11)
     """
     first, last = row_blocks[block : block + 2]
-    n_columns = _n_columns(partials, row_blocks)
-    kept = (run for counts in earlier for run in counts.runs(first, last))
-    runs = itertools.chain(kept, _signed_runs(partials, block))
-    total = _fold(runs, n_columns, last - first, block_memory // 4)
-    if earlier:
-        total = _without_zeros(total)
+    runs = (run for partial in partials if partial.n_runs for run in read_runs(partial.url, block))
+    total = _fold(runs, row_blocks[-1], last - first, block_memory // 4)
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
     partitions = (
         _counts_of_units(total.values, partials[0].denominator, count_type(partials)),
         total.indices.astype(index, copy=False),
         total.indptr.astype(index),
     )
-    return csr_array(partitions, shape=(last - first, n_columns))
-
-
-def _signed_runs(partials: Sequence[PartialCounts], block: int) -> Iterator[Run]:
-    """Yield the runs of one row block, with negative values where they are subtracted."""
-    for partial in partials:
-        for run in read_runs(partial.url, block) if partial.n_runs else ():
-            yield run if partial.sign > 0 else run._replace(values=-run.values)
-
-
-def _without_zeros(total: Run) -> Run:
-    """Return sums of which some have become zero without these.
-
-    Raises
-    ------
-    ValueError
-        If a sum is negative.
-    """
-    least = total.values.min(initial=1)
-    if least < 0:
-        raise ValueError(
-            f"a count would be {least} without what is gone: the earlier counts are not those of these "
-            "tokens; count again with --replace in another workspace."
-        )
-    return total if least else select_entries(total, total.values > 0)
+    return csr_array(partitions, shape=(last - first, row_blocks[-1]))
 
 
 def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:
@@ -347,11 +295,8 @@ def merge_partials(
     *,
     block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
-    earlier: Sequence[RenumberedCounts] = (),
 ) -> da.Array:
     """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`.
-
-    Counts that are held by `earlier` matrices are added.
 
     Examples
     --------
@@ -370,11 +315,11 @@ def merge_partials(
     kind = count_type(partials)
     return map_blocks(
         _merge_chunk,
-        chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (_n_columns(partials, row_blocks),)),
+        chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (int(row_blocks[-1]),)),
         dtype=kind,
         meta=csr_array((0, 0), dtype=kind),
         # Once in the graph: with every task it would make a graph as large as their product.
-        merge=delayed((tuple(partials), tuple(row_blocks), tuple(earlier)), traverse=False),
+        merge=delayed((tuple(partials), tuple(row_blocks)), traverse=False),
         block_memory=block_memory,
         keep_alive=keep_alive,
     )
@@ -382,11 +327,10 @@ def merge_partials(
 
 def _merge_chunk(
     *,
-    merge: tuple[Sequence[PartialCounts], Sequence[int], Sequence[RenumberedCounts]],
+    merge: tuple[Sequence[PartialCounts], Sequence[int]],
     block_memory: int,
     keep_alive: object,
     block_id: tuple[int, int],
 ) -> csr_array:
     del keep_alive  # it is here so that the graph owns it
-    partials, row_blocks, earlier = merge
-    return merge_row_block(partials, row_blocks, block_id[0], block_memory=block_memory, earlier=earlier)
+    return merge_row_block(*merge, block_id[0], block_memory=block_memory)

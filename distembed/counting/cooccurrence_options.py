@@ -15,8 +15,6 @@ from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_
 
 Direction = Literal["symmetric", "left", "right"]
 
-Positions = Literal["together", "apart"]
-
 DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
 
 
@@ -39,9 +37,7 @@ class CooccurrenceOptions:
 
     window: PositiveInt = 5
     direction: Direction = "symmetric"
-    positions: Positions = "together"
     weighting: DistanceWeighting = "flat"
-    draw: NonNegativeInt | None = None
     subsample: PositiveFloat | None = None
     seed: NonNegativeInt = 0
     oov: Literal["keep_position", "remove"] = "keep_position"
@@ -49,25 +45,13 @@ class CooccurrenceOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.draw is not None and self.weighting != "dynamic":
-            raise ValueError(f'draw needs weighting="dynamic"; weighting is {self.weighting!r}.')
-        if self.positions == "apart" and (self.direction, self.weighting) != ("left", "flat"):
-            raise ValueError(
-                f'positions="apart" needs direction="left" and weighting="flat"; they are {self.direction!r} and '
-                f"{self.weighting!r}."
-            )
         if self.block_memory < 2**16:
             raise ValueError(f"block_memory is {self.block_memory} bytes; it must be at least 65536.")
 
     @property
     def units(self) -> Units:
-        """Return the weights of the distances as exact integers; a drawn window counts each pair once."""
-        return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
-
-    @property
-    def n_positions(self) -> int:
-        """Return how many columns each word has: one for each distance, where positions are counted apart."""
-        return self.window if self.positions == "apart" else 1
+        """Return the weights of the distances as exact integers."""
+        return blocks.distance_units(self.window, self.weighting)
 
 
 def cooccurrence_row_blocks(
@@ -75,7 +59,6 @@ def cooccurrence_row_blocks(
     *,
     window: int,
     direction: Direction = "symmetric",
-    positions: Positions = "together",
     n_tokens: int | None = None,
     block_memory: int = BLOCK_MEMORY,
 ) -> tuple[int, ...]:
@@ -91,8 +74,6 @@ def cooccurrence_row_blocks(
         The largest distance, in words.
     direction : {"left", "right", "symmetric"}
         See `count_cooccurrences`.
-    positions : {"together", "apart"}
-        See `count_cooccurrences`.
     n_tokens : int, optional
         The number of tokens of the corpus that are in the vocabulary; by default the sum of `counts`.
     block_memory : int
@@ -107,7 +88,7 @@ def cooccurrence_row_blocks(
     Raises
     ------
     ValueError
-        If the vocabulary is empty, or the counts have 2**31 columns or more.
+        If the vocabulary is empty.
 
     Examples
     --------
@@ -120,17 +101,9 @@ def cooccurrence_row_blocks(
     counts = np.asarray(counts, np.int64)
     if len(counts) == 0:
         raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
-    sides, n_positions = 2 if direction == "symmetric" else 1, window if positions == "apart" else 1
-    if n_positions * len(counts) >= 2**31:
-        raise ValueError(
-            f"{len(counts):,} words at {n_positions:,} distances apart have {n_positions * len(counts):,} columns, "
-            "2**31 or more; use a smaller window or vocabulary."
-        )
-    # A row has as many entries at each distance.
-    n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens)) / n_positions
-    return blocks.balanced_row_blocks(
-        counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12 / n_positions
-    )
+    sides = 2 if direction == "symmetric" else 1
+    n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens))
+    return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12)
 
 
 def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> int:
@@ -144,9 +117,7 @@ def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> i
         If the bound does not fit the exact sums; `what` names the count.
     """
     sides = 2 if options.direction == "symmetric" else 1
-    weights = options.units.weights
-    of_token = weights.max() if options.positions == "apart" else weights.sum()
-    return check_bound(sides * int(of_token) * largest_count, what)
+    return check_bound(sides * int(options.units.weights.sum()) * largest_count, what)
 
 
 def check_bound(bound: int, what: str) -> int:

@@ -63,8 +63,6 @@ class PairModel(NamedTuple):
     """How much the text repeats its pairs."""
     both_sides: bool = False
     """Whether the partners are those before and after a token."""
-    n_positions: int = 1
-    """The distances whose pairs are counted apart, each with an equal share of the partners."""
 
     def most_frequent(self, n_words: int) -> PairModel:
         """Return the model of the pairs of so many of the most frequent words."""
@@ -77,9 +75,8 @@ class PairModel(NamedTuple):
     def n_pairs(self, share: float = 1.0) -> int:
         """Return about how many distinct pairs a share of the text holds."""
         n_tokens = self.n_tokens * share
-        window, spread = self.window / self.n_positions, self.repetition.at(n_tokens)
-        return self.n_positions * expected_pairs(
-            self.counts * share, window, n_tokens=n_tokens, spread=spread
+        return expected_pairs(
+            self.counts * share, self.window, n_tokens=n_tokens, spread=self.repetition.at(n_tokens)
         )
 
     def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
@@ -127,15 +124,13 @@ def pair_model(
     n_words, mirrored = len(counts), options.direction == "symmetric"
     if options.subsample is not None:
         counts = counts * keep_probability(counts, options.subsample)
-    windows = [options.window] if options.draw is None else range(1, options.window + 1)
-    before = float(np.mean([mean_window(sample.lengths, window) for window in windows]))
+    before = mean_window(sample.lengths, options.window)
     return PairModel(
         counts,
         (1 + mirrored) * before,
         float(counts.sum()) if options.oov == "remove" else n_tokens,
         _repetition(sample, wanted.tobytes(), n_words, replace(options, block_memory=BLOCK_MEMORY)),
         mirrored,
-        options.n_positions,
     )
 
 
@@ -154,14 +149,13 @@ def _repetition(
         stream[np.random.default_rng(options.seed).random(len(stream)) >= keep[stream]] = OUTSIDE
     if options.oov == "remove":
         stream = stream[stream != OUTSIDE]
-    window = 1 if options.positions == "apart" else options.window
-    return repetition_of(stream, window, len(order), mirrored=options.direction == "symmetric")
+    return repetition_of(stream, options.window, len(order), mirrored=options.direction == "symmetric")
 
 
 class RunSizes(NamedTuple):
     """The bytes on disk of the runs of all partitions together, and the row blocks that each is divided by.
 
-    `sums_bytes` are those of the sums of a row beyond one for each word, which distances that are counted apart take.
+    `sums_bytes` are those of the sums of a row beyond one for each word, which groups of documents take.
     There are as many files as ranges that are counted.
     """
 
@@ -197,22 +191,18 @@ def run_sizes(
         np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),
         window=options.window,
         direction=options.direction,
-        positions=options.positions,
         block_memory=options.block_memory,
     )
-    counts, n_positions = np.sort(model.counts)[::-1], options.n_positions
+    counts = np.sort(model.counts)[::-1]
     # The largest count of a row block is that of its most frequent word beside the most frequent of all.
-    largest = (
-        model.window / n_positions * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
-    )
+    largest = model.window * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
     units = largest / n_filled * options.units.weights.mean()
-    of_entry = float(np.mean([entry_bytes(len(counts) * n_positions - 1, int(count)) for count in units]))
+    of_entry = float(np.mean([entry_bytes(len(counts) - 1, int(count)) for count in units]))
     n_pairs = model.n_in_runs(n_filled, run_pairs(options))
     return RunSizes(
         round(of_entry * n_pairs) + RUN_ROW_BYTES * len(counts) * n_filled,
         len(row_blocks) - 1,
-        SUM_BYTES * len(counts) * (n_positions - 1),
-        len(ranges),
+        n_files=len(ranges),
     )
 
 

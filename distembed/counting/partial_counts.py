@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus import Vocabulary
 from distembed.counting import blocks
-from distembed.counting.blocks import Run, StreamRules, TokenRows
+from distembed.counting.blocks import Run, StreamRules
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.counting.partition_rows import (
     WHOLE,
@@ -25,13 +25,9 @@ from distembed.counting.partition_rows import (
     range_documents,
     token_rows,
 )
-from distembed.counting.renumbered import ALL, Part, RenumberedCounts
-from distembed.counting.renumbering_blocks import Changes, select_entries
 from distembed.counting.runs import RunWriter, run_bytes
 
 Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
-Piece = tuple[int, NDArray[np.int32], NDArray[np.int32]]
-"""A sign, 1 where pairs are added and -1 where they are subtracted, a piece of stream, and its drawn windows."""
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 
 
@@ -45,9 +41,6 @@ class PartialCounts(NamedTuple):
     )
     n_tokens: int  # those of the vocabulary in the partition; 0 after its first range
     n_runs: int
-    n_positions: int = 1  # columns of each word, one for each distance that is counted apart
-    sign: int = 1  # -1: they are subtracted
-    source: int = -1  # the number of the earlier counts that hold the other pairs of this partition
 
 
 class DocumentGroups(NamedTuple):
@@ -63,22 +56,6 @@ ONE_GROUP = DocumentGroups(np.empty(0, np.int32), 1)
 """All documents, whose counts are added up."""
 
 
-class Counted(NamedTuple):
-    """What of a partition is counted: by default all pairs of all its documents, in one group."""
-
-    span: TokenRange = WHOLE
-    """The documents: one of the `token_ranges` of the partition."""
-    part: Part = ALL
-    """The pairs, and whether they are to be added or subtracted."""
-    earlier: RenumberedCounts | None = None
-    """The counts that hold the other pairs, where `part` is not all of them."""
-    groups: DocumentGroups = ONE_GROUP
-    """Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i."""
-
-
-EVERYTHING = Counted()
-
-
 def count_partition(
     partition: str,
     vocabulary: Vocabulary,
@@ -87,7 +64,8 @@ def count_partition(
     target: str,
     *,
     number: int = 0,
-    what: Counted = EVERYTHING,
+    span: TokenRange = WHOLE,
+    groups: DocumentGroups = ONE_GROUP,
     memory: ThreadMemory | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
@@ -110,8 +88,10 @@ def count_partition(
         The URL of the file to write; it appears only when it is complete.
     number : int
         A number that tells the partition from others: with `options.seed` it is the key of its random numbers.
-    what : Counted
-        The documents and pairs that are counted.
+    span : TokenRange
+        The documents that are counted: one of the `token_ranges` of the partition.
+    groups : DocumentGroups
+        Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i.
     memory : ThreadMemory, optional
         The memory in which pairs are counted, which the next partitions of the same thread then use again.
 
@@ -133,25 +113,19 @@ def count_partition(
     >>> partial.n_tokens, partial.n_runs, partial.largest_cell
     (25, 1, 9)
     """
-    span, part = what.span, what.part
-    n_runs, n_tokens, largest = 0, part.n_tokens, part.largest_cell
+    n_runs = 0
+    own = (memory or ThreadMemory()).of(options, groups.n_groups * len(vocabulary))
+    lookup, known_counts = own.lookup(partition, vocabulary)
+    largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
+    rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=groups.of * len(vocabulary))
+    pieces = _pieces(_stream(partition, rules, options, span), options.window, own.n_places)
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        if largest < 0:  # the earlier counts do not hold every pair
-            own = (memory or ThreadMemory()).of(options, what.groups.n_groups * len(vocabulary))
-            lookup, known_counts = own.lookup(partition, vocabulary)
-            n_tokens = int(known_counts.sum())
-            largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
-            readings = _readings(partition, vocabulary, lookup, options, number, what)
-            pieces = _stream_of(partition, readings, options, what, own.n_places)
-            for run in _spilled_runs(pieces, options, own):
-                chosen = select_entries(run, run.values != 0) if part.pairs == "changed" else run
-                mirror = own.spare() if options.direction == "symmetric" else None
-                _write_run(writer, chosen, row_blocks, mirror)
-                n_runs += 1
-    if span.place:
-        largest = n_tokens = 0
-    facts = (options.units.denominator, largest, n_tokens, n_runs, options.n_positions)
-    return PartialCounts(target, *facts, part.sign, part.source)
+        for run in _spilled_runs(pieces, options, own):
+            mirror = own.spare() if options.direction == "symmetric" else None
+            _write_run(writer, run, row_blocks, mirror)
+            n_runs += 1
+    of_partition = (0, 0) if span.place else (largest, int(known_counts.sum()))
+    return PartialCounts(target, options.units.denominator, *of_partition, n_runs)
 
 
 class PartitionMemory:
@@ -163,10 +137,9 @@ class PartitionMemory:
 
     def __init__(self, options: CooccurrenceOptions, n_words: int) -> None:
         n_pairs = pairs_per_piece(options, n_words)
-        cell, apart = _CELL[options.direction], options.positions == "apart"
         self.n_places = n_pairs // options.window
-        self.counter = blocks.PairCounter(n_words, options.units.weights, cell, n_pairs, apart=apart)
-        self._n_columns = n_words * options.n_positions
+        self.counter = blocks.PairCounter(n_words, options.units.weights, _CELL[options.direction], n_pairs)
+        self._n_words = n_words
         self._looked_up: tuple[str, Vocabulary, Lookup] | None = None
         # What is held, at eight bytes an entry, and one piece more.
         n_entries = 3 * options.block_memory // 8 // 8 + n_pairs
@@ -189,7 +162,7 @@ class PartitionMemory:
         """Return the sum of the runs, in the room in which the next run is to stand after it."""
         if len(runs) == 1:
             return runs[0]
-        total = blocks.merge_runs(runs, self._n_columns, self.spare())
+        total = blocks.merge_runs(runs, self._n_words, self.spare())
         self.room, self._spare = self._spare, self.room
         return total
 
@@ -214,45 +187,16 @@ class ThreadMemory:
         return memory
 
 
-def _readings(
-    partition: str,
-    vocabulary: Vocabulary,
-    lookup: NDArray[np.int32],
-    options: CooccurrenceOptions,
-    number: int,
-    what: Counted,
-) -> list[StreamRules]:
-    """Return how a partition is read now, before that how it was read for earlier counts, or the one that is needed."""
-    shift = what.groups.of * len(vocabulary)
-    now = _stream_rules(options, vocabulary, lookup, lookup, number)._replace(shift=shift)
-    if what.earlier is None:
-        return [now]
-    earlier = what.earlier
-    rows = np.where(lookup < 0, np.int32(-1), earlier.rows[lookup])
-    words = np.where(rows < 0, np.int32(blocks.OUTSIDE), lookup)
-    if options.oov == "remove" and earlier.n_lost:  # a word that is lost kept others apart
-        rows, _ = partition_lookup(partition, earlier.old)
-        words = np.where((rows >= 0) & (words < 0), np.int32(blocks.LOST), words)
-    old = _stream_rules(options, earlier.old, rows, words, number)
-    return [old] if what.part.pairs == "had" else [old, now]
-
-
 def _stream_rules(
-    options: CooccurrenceOptions,
-    vocabulary: Vocabulary,
-    rows: NDArray[np.int32],
-    words: NDArray[np.int32],
-    number: int,
+    options: CooccurrenceOptions, vocabulary: Vocabulary, lookup: NDArray[np.int32], number: int
 ) -> StreamRules:
-    """Return how ids are read that have rows in a vocabulary, by which they are drawn, and are counted as words."""
+    """Return how the ids of a partition are read, each of which has a row in the vocabulary or is outside."""
     keep = np.empty(0)
     if options.subsample is not None:
-        keep = np.append(blocks.keep_probability(np.asarray(vocabulary.counts), options.subsample), 1.0)[rows]
-    drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
-    draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
-    draw = 0 if options.draw is None else options.window
-    no_shift = np.empty(0, np.int32)
-    return StreamRules(words, options.oov == "remove", keep, drop_key, draw, draw_key, no_shift)
+        every = blocks.keep_probability(np.asarray(vocabulary.counts), options.subsample)
+        keep = np.append(every, 1.0)[lookup]
+    key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
+    return StreamRules(lookup, options.oov == "remove", keep, key, np.empty(0, np.int32))
 
 
 def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
@@ -261,72 +205,45 @@ def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
     return max(options.block_memory // 8 // pair_bytes, 64 * options.window)
 
 
-def _stream_of(
+def _stream(
     partition: str,
-    readings: Sequence[StreamRules],
+    rules: StreamRules,
     options: CooccurrenceOptions,
-    what: Counted,
-    n_places: int,
-) -> Iterable[Piece]:
-    """Return the stream of what is counted of a partition, `n_places` at a time, as `_pieces` gives it."""
-    *old, now = readings
-    if old and np.array_equal(old[0].lookup, now.lookup) and np.array_equal(old[0].keep, now.keep):
-        return ()
-    is_whole = what.span.n_ranges == 1
-    documents, before = (None, 0) if is_whole else range_documents(partition, what.span)
-    rows = token_rows(partition, options.block_memory // 64, documents=documents)
-    streams = (
-        _changed_streams(rows, Changes(old[0], now, options.window, before))
-        if old
-        else _whole_stream(rows, now, before)
-    )
-    return _pieces(streams, options.window, n_places, is_drawn=now.draw > 0)
-
-
-def _whole_stream(batches: Iterable[TokenRows], rules: StreamRules, position: int) -> Iterator[Piece]:
-    """Yield the stream of a range before which there are `position` tokens of the partition."""
+    span: TokenRange,
+) -> Iterator[NDArray[np.int32]]:
+    """Yield the stream of a range of a partition."""
+    documents, position = None, 0
+    if span.n_ranges > 1:
+        documents, position = range_documents(partition, span)
     document = -1
-    for rows in batches:
+    for rows in token_rows(partition, options.block_memory // 64, documents=documents):
         stream = blocks.translate_rows(rows, rules, document, position)
         document, position = stream.document, stream.position
-        yield 1, stream.words, stream.reach
+        yield stream.words
 
 
-def _changed_streams(batches: Iterable[TokenRows], changes: Changes) -> Iterator[Piece]:
-    """Yield the streams to subtract and to add where the new rules read a partition differently."""
-    for rows in batches:
-        for sign, stream in zip((-1, 1), changes.of(rows), strict=True):
-            yield sign, stream.words, stream.reach
-
-
-def _pieces(streams: Iterable[Piece], window: int, n_positions: int, *, is_drawn: bool) -> Iterator[Piece]:
-    """Yield the streams of each sign, `n_positions` at a time, each piece after the last `window` of the one before."""
-    nothing = np.full(window, blocks.BORDER, np.int32), np.zeros(window if is_drawn else 0, np.int32)
-    held = {1: nothing, -1: nothing}
-    for sign, *stream in streams:
-        words, reach = map(np.concatenate, zip(held[sign], stream, strict=True))
-        while len(words) >= window + n_positions:
-            yield sign, words[: window + n_positions], reach[: window + n_positions]
-            words, reach = words[n_positions:], reach[n_positions:]
-        held[sign] = words, reach
-    for sign, (words, reach) in held.items():
-        if len(words) > window:
-            yield sign, words, reach
+def _pieces(stream: Iterable[NDArray[np.int32]], window: int, n_places: int) -> Iterator[NDArray[np.int32]]:
+    """Yield a stream `n_places` at a time, each piece after the last `window` of the one before."""
+    held = np.full(window, blocks.BORDER, np.int32)
+    for words in stream:
+        held = np.concatenate([held, words])
+        while len(held) >= window + n_places:
+            yield held[: window + n_places]
+            held = held[n_places:]
+    if len(held) > window:
+        yield held
 
 
 def _spilled_runs(
-    pieces: Iterable[Piece], options: CooccurrenceOptions, memory: PartitionMemory
+    pieces: Iterable[NDArray[np.int32]], options: CooccurrenceOptions, memory: PartitionMemory
 ) -> Iterator[Run]:
     """Add the counts of pieces together while they fit in memory, and yield the sum whenever it no longer fits.
 
     A run is valid until the next is asked for.
     """
     held: list[Run] = []
-    for sign, words, reach in pieces:
-        run = memory.counter.count(words, reach, memory.room)
-        if sign < 0:
-            np.negative(run.values, out=run.values)
-        held.append(run)
+    for words in pieces:
+        held.append(memory.counter.count(words, memory.room))
         if run_bytes(held) > 3 * options.block_memory // 8:
             held = [memory.merged(held)]
             if run_bytes(held) > options.block_memory // 4:

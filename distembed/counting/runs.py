@@ -27,8 +27,8 @@ from distembed.files import replacing
 from distembed.urls import url_to_fs
 
 _MARK = b"DECOUNT3"
-_NUMBERS = {2: "<u2", 4: "<i4", 8: "<i8", -8: "<f8"}
-"""The types of the numbers of a segment; fractions bear the negative of their bytes."""
+_NUMBERS = {2: "<u2", 4: "<i4", 8: "<i8"}
+"""The types of the numbers of a segment, by their bytes."""
 _TWO_BYTES, _FOUR_BYTES = 2**16, 2**31
 _TAIL = struct.Struct("<qq8s")
 _SEGMENT, _BLOCK = struct.Struct("<6q"), struct.Struct("<3q")
@@ -72,8 +72,7 @@ class RunWriter:
             data = array.data.cast("B")
             checksum = zlib.crc32(data, checksum)
             size += self._file.write(data)
-        width = -values.itemsize if values.dtype.kind == "f" else values.itemsize
-        numbers = (len(run.indptr) - 1, len(indices), indices.itemsize, width, checksum)
+        numbers = (len(run.indptr) - 1, len(indices), indices.itemsize, values.itemsize, checksum)
         self._segments[block].append(_SEGMENT.pack(self._offset, *numbers))
         self._offset += size
 
@@ -127,7 +126,7 @@ def read_blocks(url: str, first: int, last: int) -> Iterator[tuple[int, Run]]:
     with fs.open(path, "rb") as file:
         for block, segments in enumerate(_read_index(file, url, first, last), first):
             for offset, n_rows, n_entries, *widths, checksum in segments:
-                size = 4 * n_rows + sum(map(abs, widths)) * n_entries
+                size = 4 * n_rows + sum(widths) * n_entries
                 file.seek(offset)
                 data = bytearray(size)
                 if file.readinto(data) != size or zlib.crc32(data) != checksum:
@@ -177,10 +176,8 @@ def _read_tail(file: Any, url: str) -> tuple[int, int, int]:
 
 
 def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers in two bytes if they fit and none is negative, others unchanged; little endian."""
-    if numbers.dtype.kind == "f":
-        return np.ascontiguousarray(numbers, "<f8")
-    narrow = numbers.min(initial=0) >= 0 and numbers.max(initial=0) < _TWO_BYTES
+    """Return whole numbers in two bytes if they fit, others unchanged; little endian."""
+    narrow = numbers.max(initial=0) < _TWO_BYTES
     return np.ascontiguousarray(numbers, "<u2" if narrow else numbers.dtype.newbyteorder("<"))
 
 
@@ -194,7 +191,7 @@ def _unpack(data: bytearray, n_rows: int, n_entries: int, index_width: int, valu
     indices = np.frombuffer(data, _NUMBERS[index_width], n_entries, 4 * n_rows)
     values = np.frombuffer(data, _NUMBERS[value_width], n_entries, 4 * n_rows + index_width * n_entries)
     # The kernels are compiled for writable arrays of four and eight bytes.
-    kind = {8: np.int64, -8: np.float64}.get(value_width, np.int32)
+    kind = np.int64 if value_width == 8 else np.int32
     return Run(
         np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
         indices.astype(np.int32, copy=False),

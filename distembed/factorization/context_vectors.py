@@ -110,7 +110,6 @@ def context_vectors_cost(
     n_components: int,
     *,
     n_sides: int,
-    n_positions: int,
     n_passes: int,
     n_blocks: int,
     block_memory: int,
@@ -123,12 +122,10 @@ def context_vectors_cost(
         The words, the pairs that are counted, and the components.
     n_sides : int
         2 where what stands on the left and on the right are contexts of their own, otherwise 1.
-    n_positions : int
-        The distances that are contexts of their own, otherwise 1.
     n_passes, n_blocks, block_memory : int
         The passes, the row blocks of the counts, and the bytes that a task may use.
     """
-    shape, n_values = (n_words, n_words * n_sides * n_positions), n_sides * n_pairs
+    shape, n_values = (n_words, n_words * n_sides), n_sides * n_pairs
     block_bytes = block_memory // 8
     turned = transpose_cost(shape, n_values, block_bytes=block_bytes)
     weighed = pmi_cost(shape, n_values, n_blocks, block_memory=block_memory)

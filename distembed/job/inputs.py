@@ -258,7 +258,9 @@ def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) ->
     large = (stamps for stamps in paths if sum(int(size) for size, _ in stamps.values()) > DIGESTED_BYTES)
     versions = {version for stamps in large for _, version in stamps.values()}
     data = seal({number: hint for number, hint in _hints.items() if hint[3] in versions})
-    if versions and _recorded_hints(workspace) != data:
+    if not versions:
+        workspace.remove_file(HINTS)
+    elif _recorded_hints(workspace) != data:
         workspace.write_file(HINTS, data)
 
 

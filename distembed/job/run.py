@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import tomli_w
 
-from distembed.corpus.withdrawn import Withdrawal
 from distembed.display import format_seconds, plural
 from distembed.execution import Listener, heard_by, uncollected
 from distembed.files import failures_told
-from distembed.job import derived, growth, provenance
-from distembed.job.inputs import Stamps, keep_hints, look_for, recorded_bytes
+from distembed.job import derived, provenance
+from distembed.job.inputs import keep_hints, look_for, recorded_bytes
 from distembed.job.model import Job, JobError
 from distembed.job.opening import JOB_FILE, check_code, existing_workspace, recorded_tables
 from distembed.job.plan import Plan
@@ -31,7 +30,6 @@ from distembed.job.state import (
     with_damage,
 )
 from distembed.job.status import spent_text, state_of
-from distembed.job.withdrawals import read_withdrawals, without_withdrawn, write_withdrawals
 from distembed.job.workers import Meter, Workers
 from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json
 from distembed.storage.stage import Stage
@@ -39,9 +37,6 @@ from distembed.storage.tasks import KilledBlockError
 from distembed.storage.workspace import Workspace
 
 SHOWN_MENDED = 10
-
-Withdraw = Callable[[Workspace, Workspace], None]
-"""Records in the next content of a workspace what is no longer to be read."""
 
 
 class Outcome(NamedTuple):
@@ -55,8 +50,7 @@ class Outcome(NamedTuple):
 class Run(NamedTuple):
     """The data that all stages of a run share; `standings` are of every stage that it runs or skips.
 
-    The plan is checked as a whole before the first stage, or after the one that `planned_after` names. `earlier` are
-    workspaces from which stages may take over what they would make again.
+    The plan is checked as a whole before the first stage, or after the one that `planned_after` names.
     """
 
     job: Job
@@ -65,7 +59,6 @@ class Run(NamedTuple):
     crew: Workers
     standings: Mapping[str, Standing]
     planned_after: str = ""
-    earlier: tuple[Workspace, ...] = ()
 
 
 def run_stages(
@@ -77,7 +70,6 @@ def run_stages(
     allow_code: bool = False,
     replace: bool = False,
     ask: Callable[[str], bool] | None = None,
-    withdraw: Withdraw | None = None,
 ) -> Outcome:
     """Run a job, or finish it; with `until`, stop when that stage is done, and write no report.
 
@@ -101,9 +93,6 @@ def run_stages(
         Compute again what changed, whatever it took to make.
     ask : callable, optional
         Called with a sentence where more than a minute of finished work would be replaced; True goes on.
-    withdraw : callable, optional
-        Called with the workspace and its next content: it records there what is no longer to be read. Then nothing
-        stays in the workspace but what is made without it.
 
     Raises
     ------
@@ -118,59 +107,35 @@ def run_stages(
     OSError
         The workspace is locked by another run, or cannot be written.
     """
-    specs = system_of(job).stages(job)
-    sure = (lambda _: True) if replace else ask
-    asked = Asked(until=until, allow_code=allow_code, ask=sure, withdraw=withdraw)
-    return run_specs(job, specs, asked, workers=workers or Workers(), reporter=reporter or Silent())
-
-
-class Asked(NamedTuple):
-    """What is asked of a run; see `run_stages`.
-
-    `earlier` are workspaces whose tokens and counts are merged into a new one: `look` returns the stamps of what they
-    have read, and `withdrawals` what was withdrawn from them.
-    """
-
-    until: str | None = None
-    allow_code: bool = False
-    ask: Callable[[str], bool] | None = None
-    withdraw: Withdraw | None = None
-    earlier: tuple[Workspace, ...] = ()
-    look: Callable[[str], Stamps] | None = None
-    withdrawals: tuple[Withdrawal, ...] = ()
-
-
-def run_specs(
-    job: Job, specs: tuple[StageSpec, ...], asked: Asked, *, workers: Workers, reporter: Reporter
-) -> Outcome:
-    """Run the stages of a job as `run_stages` does."""
+    workers, reporter = workers or Workers(), reporter or Silent()
     if workers.n_workers is not None:
         resources = job.resources.model_copy(update={"workers": workers.n_workers})
         job = job.model_copy(update={"resources": resources})
-    check_code(job, allow_code=asked.allow_code)
+    check_code(job, allow_code=allow_code)
     with failures_told(job.job.workspace):
-        there = existing_workspace(job.job.workspace)
-        _refuse_another_method(job, there)
-        job = without_withdrawn(job, there)
-    specs = _stages_until(asked.until, specs)
-    planned_after = specs[0].name if asked.earlier else _plan_ahead(job, specs, workers, reporter)
+        _refuse_another_method(job, existing_workspace(job.job.workspace))
+    specs = _stages_until(until, system_of(job).stages(job))
+    planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         _tell_begun(job, specs, workspace, reporter)
         n_mended = _mend(workspace, reporter)
-        write_withdrawals(workspace, asked.withdrawals or read_withdrawals(workspace))
-        found = _looked(job, specs, workspace, reporter, look=asked.look)
-        found = [with_damage(standing, workspace) for standing in found]
+        found = [with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
         keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
-        run = Run(job, workspace, reporter, crew, every, planned_after, asked.earlier)
+        run = Run(job, workspace, reporter, crew, every, planned_after)
         if not all(standing.is_kept for standing in found):
             crew.start()
             crew.require_view(workspace)
         for line in (*job.idle, *check_inputs(job, found)):
             reporter.note(line)
-        run, ran = _run_asked(run, specs, asked)
+        _check_losses(run, (lambda _: True) if replace else ask)
+        ran = [name for name, standing in every.items() if _run_watched(standing, run)]
+        _remove_stale(workspace, reporter)
+        reporter.close()
+        if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
+            _record(job, workspace)
         with crew.watched("report", reporter.note):
-            text = _closing_text(run, system_of(job), until=asked.until)
+            text = _closing_text(run, system_of(job), until=until)
     if not ran:
         head = f"mended {plural(n_mended, 'file')}" if n_mended else "nothing to do"
         text = f"{head}: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
@@ -194,53 +159,6 @@ def _tell_begun(job: Job, specs: Sequence[StageSpec], workspace: Workspace, repo
     reporter.tell(
         "run_begun", f"workspace {where}", workspace=where, title=title, system=system_name, stages=names
     )
-
-
-def _run_asked(run: Run, specs: Sequence[StageSpec], asked: Asked) -> tuple[Run, list[str]]:
-    """Run the stages that are not complete, and return the run as it is then and the names of those that ran."""
-    found, workspace = list(run.standings.values()), run.workspace
-    grows = not asked.earlier and (asked.withdraw is not None or growth.changes_corpus(found))
-    only_adds = grows and asked.withdraw is None and growth.only_adds(found)
-    _check_losses(run, (lambda _: True) if only_adds else asked.ask)
-    ran = _run_beside(run, specs, asked.withdraw) if grows else _run_all(run)
-    job = without_withdrawn(run.job, workspace)
-    _remove_stale(workspace, run.reporter)
-    run.reporter.close()
-    if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
-        _record(job, workspace)
-    return run._replace(job=job), ran
-
-
-def _run_all(run: Run) -> list[str]:
-    """Run each stage that is not complete, in the workspace itself; return the names of those that ran."""
-    run.workspace.forget_following()
-    return [name for name, standing in run.standings.items() if _run_watched(standing, run)]
-
-
-def _run_beside(run: Run, specs: Sequence[StageSpec], withdraw: Withdraw | None) -> list[str]:
-    """Run the stages on another corpus beside the last results, which stay readable until all are done.
-
-    Tokens and counts of what is still in the corpus are taken over.
-    """
-    last, reporter = run.workspace, run.reporter
-    following = last.following()
-    _mend(following, reporter)
-    if withdraw is None:
-        write_withdrawals(following, read_withdrawals(last))
-    else:
-        withdraw(last, following)
-    reporter.note(
-        "the corpus has changed: what the workspace holds stays readable until the next is complete"
-    )
-    job = without_withdrawn(run.job, following)
-    found = [with_damage(standing, following) for standing in _looked(job, specs, following, reporter)]
-    every = {standing.spec.name: standing for standing in found}
-    beside = run._replace(job=job, workspace=following, standings=every, earlier=(last,))
-    ran = [standing.spec.name for standing in found if _run_watched(standing, beside)]
-    if growth.is_whole(following, last, [spec.name for spec in system_of(job).stages(job)]):
-        _record(job, following)
-        last.take_place(alone=withdraw is not None)
-    return ran
 
 
 def _writing(job: Job, reporter: Reporter) -> Workspace:
@@ -279,15 +197,10 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
 
 
 def _looked(
-    job: Job,
-    specs: Sequence[StageSpec],
-    workspace: Workspace | None,
-    reporter: Reporter,
-    *,
-    look: Callable[[str], Stamps] | None = None,
+    job: Job, specs: Sequence[StageSpec], workspace: Workspace | None, reporter: Reporter
 ) -> list[Standing]:
     """Return where each stage stands, after a note where much has to be read for it."""
-    return standings(job, workspace, specs=specs, look=look or look_for(workspace, note=reporter.note))
+    return standings(job, workspace, specs=specs, look=look_for(workspace, note=reporter.note))
 
 
 def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: Reporter) -> None:
@@ -374,7 +287,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         plan.check({spec.name}, memory=run.crew.is_held_to(run.job))  # by what earlier stages have counted
         plan.check_disk(run.standings.keys())  # of later stages, too, which need not begin
         run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
-    context = Context(run.job, workspace, stage, reporter, run.crew, run.earlier)
+    context = Context(run.job, workspace, stage, reporter, run.crew)
     with Meter(run.crew) as meter, heard_by(_rounds_of(spec, run)):
         _restore_inputs(spec, run)
         facts = spec.run(context)
@@ -435,7 +348,7 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
             stage = _open(needed, run)
             if stage.is_committed:
                 stage.reopen([])
-            needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew, run.earlier))
+            needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
             stage.commit(made.facts)
 
 

@@ -7,7 +7,7 @@ that are missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import PurePosixPath
@@ -36,17 +36,13 @@ from distembed.vectors import WordVectors
 
 
 class Context(NamedTuple):
-    """The context in which a stage runs; `job` is the `Job` of its own system.
-
-    `earlier` are finished workspaces from which a stage may take over what it would make again.
-    """
+    """The context in which a stage runs; `job` is the `Job` of its own system."""
 
     job: Any
     workspace: Workspace
     stage: Stage
     reporter: Reporter
     workers: Workers
-    earlier: tuple[Workspace, ...] = ()
 
     def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
         """Return a callable that reports how many of all blocks, or of other units, are done."""
@@ -69,10 +65,14 @@ class Context(NamedTuple):
         """Store a table as `Stage.store_table` does."""
         self.stage.store_table(output.name, table)
 
-    def store_files(self, output: FilesOutput, n: int, make: MakeFiles) -> list[FileItem]:
+    def store_files(
+        self, output: FilesOutput, n: int, make: MakeFiles, *, keys: Sequence[str] = ()
+    ) -> list[FileItem]:
         """Store the files that so many tasks make, as `Stage.store_files` does."""
         progress = self.progress(_in_words(output))
-        return self.stage.store_files(output.name, n, make, temporary=output.temporary, progress=progress)
+        return self.stage.store_files(
+            output.name, n, make, keys=keys, temporary=output.temporary, progress=progress
+        )
 
 
 def _in_words(output: ArrayOutput | FilesOutput) -> str:

@@ -16,7 +16,6 @@ from distembed.job.inputs import FILES, Stamps, inputs_of, look_for, stamp_input
 from distembed.job.model import Job
 from distembed.job.provenance import differences
 from distembed.job.stage import StageSpec, system_of
-from distembed.job.withdrawals import stamps_left, withdrawn_documents, without_withdrawn
 from distembed.storage.manifest import replaced
 from distembed.storage.schema import Begun, Problem, StageManifest, fingerprint
 from distembed.storage.workspace import Workspace
@@ -78,13 +77,12 @@ def standings(
     `look` returns the stamps of what lies at a path; by default they are those that the workspace calls for. A job that
     was found in a workspace says nothing of its inputs: the stages have read what they recorded.
     """
-    job = without_withdrawn(job, workspace)
     specs = system_of(job).stages(job) if specs is None else specs
     done = {} if workspace is None else workspace.stages()
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
     look = unread if job.is_recorded else look or look_for(workspace)
-    look, named = cache(stamps_left(look, job)), inputs_of(job)
+    look, named = cache(look), inputs_of(job)
     found: dict[str, Standing] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)
@@ -95,7 +93,6 @@ def standings(
         parameters = {
             **_named(asked, reads.names),
             **({FILES: reads.stamps} if reads.stamps else {}),
-            **(withdrawn_documents(job) if "corpus" in asked else {}),
         }
         inputs = {name: found[name].fingerprint for name in spec.inputs}
         now = fingerprint(spec.name, parameters, inputs)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from distembed.display import format_bytes, format_seconds, measured, plural
+from distembed.display import format_bytes, format_seconds, measured
 from distembed.job import derived
 from distembed.job.keys import toml_value
 from distembed.job.model import Job
@@ -17,7 +17,6 @@ from distembed.job.opening import existing_workspace, recorded_tables
 from distembed.job.stage import system_of
 from distembed.job.state import Standing, standings
 from distembed.job.terminal import shown
-from distembed.job.withdrawals import found_again, read_withdrawals
 from distembed.storage.schema import Problem, StageManifest
 from distembed.storage.verify import UNCOMMITTED
 from distembed.storage.workspace import Workspace
@@ -202,15 +201,6 @@ def _where(problem: Problem) -> str:
     return f" ({', '.join(filter(None, parts))})" if any(parts) else ""
 
 
-def withdrawn_lines(workspace: Workspace) -> list[str]:
-    """Return a line for each withdrawal that a workspace records, after which nothing of it is there."""
-    return [
-        f"withdrawn on {one.time[:10]}: {plural(len(one.documents), 'document')}, {plural(len(one.files), 'file')}; "
-        "nothing of that is in the workspace"
-        for one in read_withdrawals(workspace)
-    ]
-
-
 def verify_job(job: Job) -> tuple[list[str], str]:
     """Return a sentence for each stage not committed and each bad file, and the digest of all content if there is none.
 
@@ -222,7 +212,6 @@ def verify_job(job: Job) -> tuple[list[str], str]:
     absent = [spec.name for spec in specs if spec.name not in done]
     sentences = [f"{p.file}: {p.what}{_where(p)}" for p in workspace.verify() if p.what != UNCOMMITTED]
     sentences += [f"stage {name} is not committed: it has no manifest" for name in absent]
-    sentences += found_again(workspace, read_withdrawals(workspace))
     if not workspace.writer():
         sentences += [
             f"{name}: not made from what the workspace holds; a run removes it"

@@ -15,7 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary, build_vocabulary, tokenize_partition
+from distembed.corpus import (
+    Corpus,
+    Partition,
+    Tokenizer,
+    Tokens,
+    Vocabulary,
+    build_vocabulary,
+    tokenize_partition,
+)
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
 from distembed.corpus.costs import (
     GROUP_DOCUMENTS,
@@ -24,56 +32,44 @@ from distembed.corpus.costs import (
     vocabulary_cost,
     words_in_memory,
 )
-from distembed.corpus.errors import BadRecord, CorpusError
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.metadata import metadata_rows, read_metadata
-from distembed.corpus.partitions import NAMED_RECORDS, open_partition
+from distembed.corpus.partitions import NAMED_RECORDS, TOKENS_VERSION, open_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import join_slices
-from distembed.corpus.withdrawn import Withdrawal
 from distembed.costs import Cost
 from distembed.counting.cooccurrence import merge_files, merge_partials
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
 from distembed.counting.documents import count_document_terms
-from distembed.counting.partial_counts import Counted, PartialCounts, ThreadMemory, count_partition
-from distembed.counting.partition_rows import token_ranges
-from distembed.counting.renumbered import RenumberedCounts
+from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
+from distembed.counting.partition_rows import TokenRange, token_ranges
 from distembed.display import plural
 from distembed.execution import compute
 from distembed.formats.parquet import whole_table
-from distembed.job.inputs import file_sizes
+from distembed.job.inputs import code_file, file_sizes, versions_at
 from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context, StageSpec, sections
+from distembed.options import options_of
 from distembed.stages import outputs
-from distembed.stages.corpus_growth import (
-    KEYED_BY,
-    KEYS,
-    Growth,
-    KeptItem,
-    Made,
-    ToCount,
-    earlier_of,
-    growth_line,
-    growth_of,
-    kept_items,
-    partition_keys,
-    to_count,
+from distembed.stages.corpus_sections import (
+    CorpusJob,
+    CorpusSection,
+    CountingJob,
+    corpus_of,
+    counting_options,
 )
-from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
 from distembed.stages.corpus_sizes import CorpusSizes
 from distembed.storage.file_items import FileItem
+from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
 
 COUNTED_FIRST_BYTES = 8 << 20
 """Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
-
-
-LARGEST_COUNT = 2**62
-"""More tokens than any corpus has: a vocabulary of words counted so often has only those that are kept whatever."""
 
 
 class CorpusBased(Protocol):
@@ -116,39 +112,34 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     corpus = corpus_of(ctx.job.corpus)
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
-    keys = partition_keys(ctx.job.corpus, corpus)
-    kept = kept_items(ctx, keys)
-    if ctx.earlier:
-        ctx.reporter.note(f"tokens: {len(kept):,} of {plural(len(keys), 'partition')} were read before")
-    make = partial(
-        _tokenize_partition,
-        bundles=corpus.bundles,
-        tokenizer=corpus.tokenizer,
-        kept=kept,
-        withdrawals=ctx.job.corpus.withdrawals,
-    )
-    partitions = ctx.store_files(outputs.TOKENS, len(corpus.bundles), make)
-    facts = token_facts(ctx, partitions, keys, refused=corpus.refused)
+    make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer)
+    keys = _partition_keys(ctx.job.corpus, corpus)
+    partitions = ctx.store_files(outputs.TOKENS, len(keys), make, keys=keys)
+    facts = _totals(partition.summary for partition in partitions)
+    if corpus.refused:
+        facts["n_files_left_out"] = len(corpus.refused)
+    bad = [*map(list, corpus.refused)]
+    bad += [record for partition in partitions for record in partition.summary.get("bad_records", ())]
+    if bad:
+        facts["bad_records"] = bad[:NAMED_RECORDS]
+    if omitted := left_out(facts):
+        ctx.reporter.note(f"tokens: left out {omitted}")
     if ctx.job.corpus.metadata is not None:
         read = Tokens(tuple(map(_prefix, partitions)))
         ctx.reporter.note(f"tokens: {_joined(ctx.job.corpus.metadata, facts, read)}")
     return facts
 
 
-def token_facts(
-    ctx: Context, partitions: Sequence[FileItem], keys: Sequence[str], *, refused: Sequence[BadRecord] = ()
-) -> dict[str, Any]:
-    """Return the numbers of partitions, the first files and records that were left out, and what each was made from."""
-    totals = _totals(partition.summary for partition in partitions)
-    if refused:
-        totals["n_files_left_out"] = len(refused)
-    bad = [*map(list, refused)]
-    bad += [record for partition in partitions for record in partition.summary.get("bad_records", ())]
-    if bad:
-        totals["bad_records"] = bad[:NAMED_RECORDS]
-    if omitted := left_out(totals):
-        ctx.reporter.note(f"tokens: left out {omitted}")
-    return {**totals, KEYS: list(keys)}
+def _partition_keys(section: CorpusSection, corpus: Corpus) -> list[str]:
+    """Return, for each bundle of partitions, the digest of all that its tokens are made from but its files' place."""
+    versions = {url: version for path in section.paths for url, version in versions_at(path).items()}
+    options = section.model_dump(mode="json", include={*options_of(Tokenizer)} - {"phrases_file"})
+    files = [*code_file(section.pattern), *([section.phrases_file] if section.phrases_file else [])]
+    tokenizer = [TOKENS_VERSION, options, [list(versions_at(file).values()) for file in files]]
+    return [
+        digest_of_json([tokenizer, [[part.reading, versions[part.url]] for part in bundle]])
+        for bundle in corpus.bundles
+    ]
 
 
 def _joined(url: str, totals: Mapping[str, Any], tokens: Tokens) -> str:
@@ -184,21 +175,10 @@ def left_out(tokens: Mapping[str, Any]) -> str:
 
 
 def _tokenize_partition(
-    index: int,
-    prefix: str,
-    *,
-    bundles: Sequence[Sequence[Partition]],
-    tokenizer: Tokenizer,
-    kept: Mapping[int, KeptItem],
-    withdrawals: Sequence[Withdrawal],
+    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer
 ) -> Mapping[str, Any]:
-    """Take the partition over from where it was read before, or tokenize it; return its numbers.
-
-    The bytes of the file are none of them: a document that is left out changes no number of the others.
-    """
-    if index in kept and kept[index].take(prefix):
-        return kept[index].summary
-    summary = tokenize_partition(bundles[index], tokenizer, prefix, withdrawals=withdrawals)._asdict()
+    """Tokenize a bundle of partitions and return its numbers, those that follow from its key alone."""
+    summary = tokenize_partition(bundles[index], tokenizer, prefix)._asdict()
     del summary["n_bytes_read"]
     bad = [list(record) for record in summary.pop("bad_records")]
     numbers = {name: value for name, value in summary.items() if isinstance(value, int)}
@@ -243,18 +223,16 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Merge the dictionaries of all partitions; keep the list of documents beside."""
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
-    vocabulary = frozen_vocabulary(ctx, tokens)
-    if vocabulary is None:
-        with local_scratch(ctx.workspace) as scratch:
-            vocabulary = build_vocabulary(
-                tokens,
-                min_count=options.min_count,
-                max_size=options.max_size,
-                keep=options.keep,
-                stop_words=stop_words_of(options.stop_words),
-                words_in_memory=words_in_memory(ctx.job.resources.block_memory),
-                scratch=scratch,
-            )
+    with local_scratch(ctx.workspace) as scratch:
+        vocabulary = build_vocabulary(
+            tokens,
+            min_count=options.min_count,
+            max_size=options.max_size,
+            keep=options.keep,
+            stop_words=stop_words_of(options.stop_words),
+            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
+            scratch=scratch,
+        )
     store_vocabulary(ctx, vocabulary)
     n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
     documents = grouped_documents(tokens)
@@ -263,42 +241,14 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
-def frozen_vocabulary(ctx: Context, tokens: Tokens) -> Vocabulary | None:
-    """Return the words that a job keeps, in their order, with their counts of now; None where it keeps none.
-
-    They are those that this stage has recorded, or that an earlier workspace has.
-    """
-    if not ctx.job.vocabulary.freeze:
-        return None
-    if ctx.stage.is_stored(outputs.FROZEN_WORDS.name):
-        with opened(ctx.workspace.path(f"{outputs.FROZEN_WORDS.name}.parquet"), "rb") as file:
-            words = whole_table(file)["word"].combine_chunks()
-    elif ctx.earlier:
-        words = outputs.VOCABULARY.read(ctx.earlier[0])["word"].combine_chunks()
-    else:
-        return None
-    with local_scratch(ctx.workspace) as scratch:
-        found = build_vocabulary(
-            tokens,
-            min_count=LARGEST_COUNT,
-            keep=words.to_pylist(),
-            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
-            scratch=scratch,
-        )
-    rows = found.index(words)
-    return found.take(rows[rows >= 0].astype(np.int64))
-
-
 def store_vocabulary(ctx: Context, vocabulary: Vocabulary) -> None:
-    """Store the words of a job, and once more where it keeps them: a damaged table is then written as it was."""
+    """Store the words of a job."""
     table = {
         "word": vocabulary.array,
         "count": np.asarray(vocabulary.counts, np.int64),
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
     ctx.store_table(outputs.VOCABULARY, pa.table(table))
-    if ctx.job.vocabulary.freeze:
-        ctx.store_table(outputs.FROZEN_WORDS, pa.table({"word": vocabulary.array}))
 
 
 @contextmanager
@@ -379,60 +329,41 @@ def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
 
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block, and what earlier counts do not hold."""
-    options, counts = counting_options(ctx.job), outputs.COOCCURRENCE.name
-    return store_runs(ctx, outputs.PARTIAL_COUNTS, options, counts, tokens=tokens)
+    """Count each partition of the tokens into sorted runs, cut by row block."""
+    return store_runs(ctx, outputs.PARTIAL_COUNTS, counting_options(ctx.job), tokens=tokens)
 
 
 def store_runs(
     ctx: Context,
     output: FilesOutput,
     options: CooccurrenceOptions,
-    counts: str,
     *,
     tokens: FilesOutput = outputs.TOKENS,
 ) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block, but for what earlier `counts` hold."""
+    """Count each partition of the tokens into sorted runs, cut by row block."""
     vocabulary = vocabulary_of(ctx.workspace)
-    growth = (
-        growth_of(ctx, options, vocabulary, Made(tokens.name, output.name, counts)) if ctx.earlier else None
-    )
-    if growth is not None:
-        ctx.reporter.note(f"{output.name}: {growth_line(growth, vocabulary)}")
     blocks = cooccurrence_row_blocks(
         vocabulary.counts,
         window=options.window,
         direction=options.direction,
-        positions=options.positions,
         block_memory=options.block_memory,
     )
+    # The random numbers of a partition follow from its content, whatever its number in the corpus.
+    keys = [int(block.digest[:12], 16) for block in ctx.workspace.describe(tokens.name).blocks]
+    items = tokens.read(ctx.workspace)
+    ranges = token_ranges([item.summary.get("n_tokens", 0) for item in items])
+    todo = [(_prefix(items[number]), keys[number], span) for number, span in ranges]
     make = partial(
         _count_range,
         workspace=ctx.workspace.url,
         vocabulary=ctx.workspace.stages()["vocabulary"].digest,
-        todo=(todo := _to_count(ctx.workspace, tokens, growth)),
+        todo=todo,
         options=options,
         row_blocks=blocks,
         memory=ThreadMemory(),
-        growth=growth,
     )
     ctx.store_files(output, len(todo), make)
-    facts = {"tokens": tokens.name, "keyed_by": KEYED_BY}
-    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks), **facts}
-
-
-def _to_count(workspace: Workspace, tokens: FilesOutput, growth: Growth | None) -> list[ToCount]:
-    """Return the ranges of the partitions of tokens, and of those after them that are counted to be subtracted."""
-    partitions = to_count(workspace, workspace.describe(tokens.name).blocks)
-    if growth is None:
-        return _in_ranges(partitions)
-    kept = [one._replace(part=part) for one, part in zip(partitions, growth.parts, strict=True)]
-    return [*_in_ranges(kept), *_in_ranges(growth.gone)]
-
-
-def _in_ranges(partitions: Sequence[ToCount]) -> list[ToCount]:
-    ranges = token_ranges([one.n_tokens for one in partitions])
-    return [partitions[number]._replace(span=span) for number, span in ranges]
+    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
 
 
 def _count_range(
@@ -441,19 +372,14 @@ def _count_range(
     *,
     workspace: str,
     vocabulary: str,
-    todo: Sequence[ToCount],
-    growth: Growth | None,
+    todo: Sequence[tuple[str, int, TokenRange]],
     **options: Any,
 ) -> dict[str, Any]:
     """Count the range of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    words, one = _vocabulary_in_memory(workspace, vocabulary), todo[index]
+    partition, number, span = todo[index]
+    words = _vocabulary_in_memory(workspace, vocabulary)
     partials = count_partition(
-        one.prefix,
-        words,
-        target=f"{prefix}.counts",
-        number=one.number,
-        what=Counted(one.span, one.part, earlier_of(growth, one.part)),
-        **options,
+        partition, words, target=f"{prefix}.counts", number=number, span=span, **options
     )
     return {**partials._asdict(), "url": ""}
 
@@ -470,61 +396,27 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
     output = outputs.COOCCURRENCE.of(window=counting.window)
     if counting.direction == "left":
         output = replace(output, dims=("left_word", "right_word"))
-    stored = ctx.store(
-        output, merged_runs(ctx, outputs.PARTIAL_COUNTS, output.name, counting_options(ctx.job))
-    )
+    stored = ctx.store(output, merged_runs(ctx, outputs.PARTIAL_COUNTS))
     row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
     ctx.store_table(outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
     return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
 
 
-def merged_runs(
-    ctx: Context, runs: FilesOutput, counts: str = "", options: CooccurrenceOptions | None = None
-) -> da.Array:
+def merged_runs(ctx: Context, runs: FilesOutput) -> da.Array:
     """Return the sum of the runs that the stage of their name has stored, lazily, row block by row block.
 
-    What they leave out is added, if they were made with these options beside earlier counts of a name.
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
     row_blocks = tuple(ctx.workspace.stages()[runs.name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
     partials, level = _partial_counts(runs.read(ctx.workspace)), 0
-    n_sources = max(partial.source for partial in partials) + 1
-    earlier = _earlier_counts(ctx, runs, counts, options, n_sources) if n_sources and options else ()
     while len(partials) > MERGED_FILES:
         level += 1
-        groups = _groups(partials)
+        groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
         make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory)
         merged = outputs.MERGED_COUNTS.of(counts=runs.name, level=str(level))
         partials = _partial_counts(ctx.store_files(merged, len(groups), make))
-    return merge_partials(partials, row_blocks, block_memory=block_memory, earlier=earlier)
-
-
-def _groups(partials: Sequence[PartialCounts]) -> list[list[PartialCounts]]:
-    """Return files in groups that are merged into one each; those that are subtracted are in groups of their own."""
-    signed = ([one for one in partials if one.sign == sign] for sign in (1, -1))
-    return [
-        each[start : start + MERGED_FILES] for each in signed for start in range(0, len(each), MERGED_FILES)
-    ]
-
-
-def _earlier_counts(
-    ctx: Context, runs: FilesOutput, counts: str, options: CooccurrenceOptions, n_sources: int
-) -> Sequence[RenumberedCounts]:
-    """Return the earlier counts that hold what partitions have left out.
-
-    Raises
-    ------
-    ValueError
-        If they are no longer there.
-    """
-    made = Made(ctx.workspace.stages()[runs.name].facts["tokens"], runs.name, counts)
-    growth = growth_of(ctx, options, vocabulary_of(ctx.workspace), made, is_checked=True)
-    if growth is None or len(growth.earlier) != n_sources:
-        raise ValueError(
-            f"the counts that {ctx.workspace.url} adds to are no longer there: run the job again with --replace"
-        )
-    return growth.earlier
+    return merge_partials(partials, row_blocks, block_memory=block_memory)
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:

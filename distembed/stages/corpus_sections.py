@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
 from distembed.corpus.paths import FORMATS, format_of, has_known_extension
 from distembed.corpus.readers import BadRecords
 from distembed.corpus.stop_words import Language
 from distembed.corpus.tokenizer import Border
-from distembed.corpus.withdrawn import Withdrawal
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
-from distembed.job.inputs import versions_at
 from distembed.job.model import (
     KEPT_BY_THE_JOB,
     OPTION,
     Bytes,
     InputPath,
     Job,
-    JobError,
     Only,
     Section,
     TokenPattern,
@@ -34,7 +31,6 @@ NOT_READ_BY = {
     "tokenizer": "its options are keys of the same section",
     "scratch": "the token ids lie in the workspace",
     "section": "it is the name of the section itself",
-    "without": "it follows from what was withdrawn from the workspace",
 }
 """Options of reading that no section has, each with the reason."""
 
@@ -70,12 +66,6 @@ class TextsSection(Section):
     """What is said of any texts."""
 
     effects: ClassVar[tuple[Only, ...]] = READ_OF_FORMATS
-    _withdrawals: tuple[Withdrawal, ...] = PrivateAttr(())
-
-    @property
-    def withdrawals(self) -> tuple[Withdrawal, ...]:
-        """What the workspace of the job records as withdrawn, which is not read."""
-        return self._withdrawals
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -107,42 +97,6 @@ class CorpusSection(TextsSection):
     min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
     """The size of one task's input, in bytes of the file as it is stored."""
-
-    def without(self, withdrawals: tuple[Withdrawal, ...]) -> Self:
-        """Return the section without the paths of files that were withdrawn.
-
-        Raises
-        ------
-        JobError
-            If it has no other paths.
-        """
-        left = tuple(path for path in self.paths if not any(one.holds_file(path) for one in withdrawals))
-        if not left:
-            raise JobError("every file of corpus.paths was withdrawn from the workspace: name other files")
-        section = self.model_copy(update={"paths": left})
-        section._withdrawals = withdrawals
-        return section
-
-    @property
-    def withdrawn_files(self) -> frozenset[str]:
-        """The URLs of the files that are not read, although the paths name them.
-
-        Raises
-        ------
-        JobError
-            If no other is left.
-        """
-        if not any(one.files for one in self._withdrawals):
-            return frozenset()
-        found = {url: version for path in self.paths for url, version in versions_at(path).items()}
-        gone = frozenset(
-            url
-            for url, version in found.items()
-            if any(one.holds_file(url, version) for one in self._withdrawals)
-        )
-        if found and len(gone) == len(found):
-            raise JobError("every file of corpus.paths was withdrawn from the workspace: name other files")
-        return gone
 
 
 NOT_OF_PARALLEL_TEXTS = {
@@ -200,16 +154,11 @@ class VocabularySection(Section):
     keep: tuple[str, ...] = OPTION
     stop_words: Language = "none"
     """The language whose function words get no vector: "none", "english", or another of the package stop-words."""
-    freeze: bool = False
-    """Whether a workspace keeps its words, and their order, when its corpus changes: new words are left out until this
-    is false again, and words that no text has any more go.
-    """
 
 
 NOT_COUNTED_BY = {
     "block_memory": KEPT_BY_THE_JOB["block_memory"],
     "scratch": "the sorted runs lie in the workspace",
-    "positions": "most methods need one column for each word; a view of a psdvec job declares it itself",
 }
 """Options of counting that no section has, each with the reason."""
 
@@ -283,5 +232,4 @@ def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") ->
     """Return the corpus that a section of a name describes, read lazily."""
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
     options = section.model_dump(include=set(READER_OPTIONS))
-    gone = section.withdrawn_files if isinstance(section, CorpusSection) else frozenset()
-    return read_corpus(section.paths, tokenizer=tokenizer, section=name, without=gone, **options)
+    return read_corpus(section.paths, tokenizer=tokenizer, section=name, **options)

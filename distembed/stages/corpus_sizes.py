@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -125,35 +125,11 @@ class PairSizes(NamedTuple):
         return with_source(f"{self.corpus.sentence}, {pairs} pairs", self.corpus)
 
 
-class Pairs(Protocol):
-    """The sizes of pairs of words, whether a text or a table has them."""
-
-    @property
-    def corpus(self) -> CorpusSizes:
-        """The sizes of the corpus."""
-
-    @property
-    def n_nonzero(self) -> int:
-        """The pairs that are counted."""
-
-    @property
-    def runs(self) -> RunSizes:
-        """The sizes of the runs that are added up to these pairs."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether all of them are counted."""
-
-    @property
-    def sentence(self) -> str:
-        """The sizes in words."""
-
-
 @dataclass(frozen=True)
 class SizesWithPairs:
     """The sizes of a job whose pairs of words are counted, to which a job adds those that it alone has."""
 
-    pairs: Pairs
+    pairs: PairSizes
 
     @property
     def corpus(self) -> CorpusSizes:

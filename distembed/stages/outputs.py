@@ -17,9 +17,6 @@ VOCABULARY = TableOutput(
     "Falling by count, then by word; row i is row i of every array of words.",
     columns=("word", "count", "document_count"),
 )
-FROZEN_WORDS = TableOutput(
-    "frozen_words", "The words that vocabulary.freeze keeps when the corpus changes.", columns=("word",)
-)
 PARTIAL_COUNTS = FilesOutput(
     "partial_counts", "The co-occurrences of each partition, as sorted runs.", temporary=True
 )
@@ -47,5 +44,5 @@ EVALUATION = FileOutput(
     "evaluation.json", "The scores of the word vectors on each evaluation set.", scores=True
 )
 
-OF_TOKENS = (TOKENS, VOCABULARY, FROZEN_WORDS, DOCUMENTS)
+OF_TOKENS = (TOKENS, VOCABULARY, DOCUMENTS)
 OF_COUNTS = (PARTIAL_COUNTS, MERGED_COUNTS, COOCCURRENCE, ROW_NONZEROS)

@@ -291,11 +291,14 @@ class Folder:
             if self.fs.exists(path):
                 self.fs.rm(path, recursive=self.fs.isdir(path))
 
-    def take(self, source: str, name: str) -> None:
-        """Give a file of the same store a name in this folder: a hard link where there are any, else a copy."""
-        path = self.writable(name)
-        self._make(posixpath.dirname(path))
-        link_or_copy(source, self.path(name))
+    def rename(self, old: str, new: str) -> None:
+        """Give a file of this folder another name in it."""
+        source, target = self.writable(old), self.writable(new)
+        self._make(posixpath.dirname(target))
+        if self.is_local:
+            os.replace(source, target)  # noqa: PTH105
+        else:
+            self.fs.mv(source, target)
 
     def record(self, name: str) -> FileRecord:
         """Return the size and the digest of a file, read piece by piece."""
@@ -305,41 +308,6 @@ class Folder:
                 digest.update(piece)
                 size += len(piece)
         return FileRecord(size, digest.hexdigest())
-
-
-def file_record(url: str) -> FileRecord:
-    """Return the size and the digest of a file by its path or URL."""
-    folder, _, name = url.rpartition("/")
-    return Folder.at(folder).record(name)
-
-
-def link_or_copy(source: str, target: str, *, linked: bool = True) -> None:
-    """Give a file a second name by a hard link, or copy it where the store has no links or `linked` is False.
-
-    The name appears when the file is complete. Another file of the name is removed first.
-    """
-    (from_fs, old), (fs, path) = url_to_fs(source), url_to_fs(target)
-    if not isinstance(fs, LocalFileSystem) or not isinstance(from_fs, LocalFileSystem):
-        with from_fs.open(old, "rb") as file, fs.open(path, "wb") as copy:
-            shutil.copyfileobj(file, copy, READ_BYTES)
-        return
-    _remove_local(path)
-    with _failure_told(path):
-        if linked and _is_linked(old, path):
-            return
-        with replacing(path) as partial:
-            shutil.copyfile(old, partial)
-
-
-def _is_linked(source: str, target: str) -> bool:
-    """Link a file, and return whether the file system allows it."""
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno not in {*LINKS_REFUSED, errno.EXDEV}:
-            raise
-        return False
-    return True
 
 
 def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:

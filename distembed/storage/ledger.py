@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from distembed.files import PARTIAL
 from distembed.storage import arrays, verify
 from distembed.storage import manifest as records
 from distembed.storage.files import Folder
@@ -109,6 +110,37 @@ class Ledger:
     def holds(self, spec: Output) -> bool:
         """Return whether an interrupted run has stored this very output, which is whole."""
         return self.is_stored(spec.name) and self._outputs[spec.name].spec == spec
+
+    def take_over(self, spec: Output, keys: Sequence[str]) -> None:
+        """Begin with those items of before that have one of the keys of an output's items, under their new numbers.
+
+        The stage has changed, and all else that it holds is removed. Items that other versions made are not taken.
+        """
+        before = records.read_output(self.folder, records.output_file(spec))
+        begun = records.read_begun(self.folder, self.name)
+        if self._resumes() or before is None or begun is None or begun.made_with != self.made_with:
+            return
+        numbers: dict[str, list[int]] = {}
+        for number, key in enumerate(keys):
+            numbers.setdefault(key, []).append(number)
+        there, taken = self.folder.find(spec.location), list[tuple[dict[str, str], BlockRecord]]()
+        for item in records.read_blocks(self.folder, before.spec).values():
+            if numbers.get(item.key) and item.files.keys() <= there.keys():
+                number = numbers[item.key].pop(0)
+                old, new = before.spec.block_location(item.index), spec.block_location(number)
+                names = {name: new + name.removeprefix(old) for name in item.files}
+                files = {names[name]: file for name, file in item.files.items()}
+                # Until what is not wanted is gone, a name that the next `Workspace.create` removes.
+                aside = {f"{spec.location}/{name.replace('/', '-')}{PARTIAL}": name for name in files}
+                for name, place in zip(item.files, aside, strict=True):
+                    self.folder.rename(name, place)
+                taken.append((aside, replace(item, index=number, files=files)))
+        self._begin()
+        records.write_output(self.folder, spec, {})
+        for aside, item in taken:
+            for place, name in aside.items():
+                self.folder.rename(place, name)
+            records.write_block_record(self.folder, spec, item)
 
     def announce(self, spec: Output) -> None:
         """Record an output before its first block; another output of the same name and another shape is removed."""

@@ -5,8 +5,6 @@ Layout, relative to the workspace::
     workspace.json                            the format and its version
     lock.json                                 who writes at the moment
     verified.json                             when all was last found as it was written
-    withdrawn.json                            which documents and files were withdrawn, by digests
-    next/                                     a whole workspace: the content that a run is making for another corpus
     manifest/<stage>.json                     the commit of a stage, written last
     manifest/<stage>/stage.json               its parameters and inputs, written first
     manifest/<stage>/<output>/output.json     what one output is going to be
@@ -41,9 +39,7 @@ LOCK_FILE = "lock.json"
 MANIFEST = "manifest"
 ARRAYS = "arrays.zarr"
 VERIFIED_FILE = "verified.json"
-WITHDRAWN_FILE = "withdrawn.json"
-NEXT = "next"
-RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, NEXT, MANIFEST, ARRAYS)
+RESERVED = (WORKSPACE_FILE, LOCK_FILE, VERIFIED_FILE, MANIFEST, ARRAYS)
 """Places at the top of a workspace that no plain output may take."""
 _DTYPE = re.compile(r"\|(b1|[iu]1)|<([iu][248]|f(2|4|8|16)|c(8|16|32))")
 """The types of numbers that arrays are stored as, little-endian on every machine."""
@@ -167,6 +163,8 @@ class Output:
 class BlockRecord:
     """The record of one block: the digest of its content, its files, and a small summary for items of files.
 
+    ``key`` says what an item was made from, "" where nothing does; it takes no part in any digest.
+
     Examples
     --------
     >>> import distembed as de
@@ -179,6 +177,7 @@ class BlockRecord:
     digest: str
     files: Mapping[str, FileRecord]
     summary: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -429,7 +428,8 @@ def output_from_json(body: Mapping[str, Any]) -> Output:
 def block_to_json(block: BlockRecord) -> dict[str, Any]:
     """Return a `BlockRecord` as a dictionary for JSON."""
     files = {name: list(record) for name, record in block.files.items()}
-    return {"index": block.index, "digest": block.digest, "files": files, "summary": dict(block.summary)}
+    body = {"index": block.index, "digest": block.digest, "files": files, "summary": dict(block.summary)}
+    return {**body, "key": block.key} if block.key else body
 
 
 def block_from_json(body: Mapping[str, Any], output: Output, index: int) -> BlockRecord:
@@ -445,8 +445,10 @@ def block_from_json(body: Mapping[str, Any], output: Output, index: int) -> Bloc
         _demand(
             isinstance(body["digest"], str) and isinstance(body["summary"], dict), "the digest or summary"
         )
+        key = body.get("key", "")
+        _demand(isinstance(key, str), "the key")
         files = files_from_json(body["files"], output.block_location(index))
-        return BlockRecord(index, body["digest"], files, body["summary"])
+        return BlockRecord(index, body["digest"], files, body["summary"], key)
 
 
 def manifest_to_json(manifest: StageManifest) -> dict[str, Any]:

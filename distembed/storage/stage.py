@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,8 +31,8 @@ class Stage:
     still has the content that it had then; storing to a committed stage computes nothing. An interrupted stage
     keeps every recorded block whose digest is still right, if it was begun with the same `made_with`; otherwise
     it starts again, so that a stage never holds blocks of two versions. A stage whose parameters or inputs have
-    changed removes its own old blocks when it begins to write. The stages that depend on it are removed when it
-    is committed; until then they stay unchanged.
+    changed removes its own old blocks when it begins to write, but for items that `store_files` knows by their keys. The
+    stages that depend on it are removed when it is committed; until then they stay unchanged.
 
     Examples
     --------
@@ -281,6 +282,7 @@ class Stage:
         n: int,
         make: MakeFiles,
         *,
+        keys: Sequence[str] = (),
         temporary: bool = False,
         progress: Progress | None = None,
     ) -> list[FileItem]:
@@ -288,7 +290,10 @@ class Stage:
 
         ``make(index, prefix)`` writes one or more files whose full names are `prefix` followed by anything
         but a digit (``prefix + ".parquet"``), on the workspace's own store, and returns a small JSON-able
-        summary. It must be picklable for a distributed scheduler and a deterministic function of its index.
+        summary. It must be picklable for a distributed scheduler and a deterministic function of its index, or
+        of its key, where there are `keys`: a text for each item that says what it is made from. When the parameters
+        or inputs of the stage have changed, it keeps the items of the keys that it is to have, under their new
+        numbers, and removes all others.
 
         Raises
         ------
@@ -310,10 +315,16 @@ class Stage:
         """
         spec = Output(self.name, name, "files", (1,) * n, (n,), temporary=temporary)
         if not self._ledger.keeps(spec):
+            if keys:
+                self._ledger.take_over(spec, keys)
             self._ledger.announce(spec)
             missing = self._ledger.missing(spec, progress)
             work = partial(make_item, folder=self._folder, spec=spec, make=make)
-            done = self._ledger.recorder(spec, progress)
+            record = self._ledger.recorder(spec, progress)
+
+            def done(item: BlockRecord) -> None:
+                record(replace(item, key=keys[item.index]) if keys else item)
+
             tasks.run_each(work, missing, done, name=_names(spec, missing), step=f"{name}-write")
         return self.files(name)
 

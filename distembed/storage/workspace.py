@@ -9,20 +9,21 @@ from functools import partial
 from types import TracebackType
 
 from distembed.files import PARTIAL
-from distembed.storage import lock, verify, versions
+from distembed.storage import lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.files import Folder
 from distembed.storage.reader import WorkspaceReader
 from distembed.storage.schema import (
     FORMAT,
     LOCK_FILE,
-    NEXT,
     RESERVED,
+    VERSION,
     WORKSPACE_FILE,
     ManifestError,
     NewerFormatError,
     Output,
     Problem,
+    seal,
 )
 from distembed.storage.stage import Stage
 
@@ -90,9 +91,7 @@ class Workspace(WorkspaceReader):
             raise FileNotFoundError(
                 f"There is no distembed workspace at {folder.url}: run a job there first."
             )
-        workspace = cls(versions.current(folder))
-        workspace.url = folder.url  # whoever writes there begins with what an interrupted run left unfinished
-        return workspace
+        return cls(folder)
 
     @classmethod
     def create(
@@ -317,71 +316,11 @@ class Workspace(WorkspaceReader):
         target = Folder.at(url)
         if target.exists(""):
             raise FileExistsError(f"{target.url} is there already: choose a new folder.")
-        every = (name for name in sorted(self._folder.find()) if not name.startswith(f"{NEXT}/"))
-        own = (name for name in every if not name.endswith(PARTIAL))
+        own = (name for name in sorted(self._folder.find()) if not name.endswith(PARTIAL))
         names = [name for name in own if name != LOCK_FILE and not lock.is_beat_file(name)]
         for name in sorted(names, key=lambda name: name != WORKSPACE_FILE):
             target.write(name, self._folder.read(name))
         target.sync(names)
-
-    def following(self) -> Workspace:
-        """Return the workspace of the next content, which is made in a folder inside this one and under its lock.
-
-        What an interrupted run has left there is kept. Until `take_place` readers of this workspace see nothing of it.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
-        ...     for place, text in ((workspace, b"Nine titles."), (workspace.following(), b"Ten titles.")):
-        ...         stage = place.stage("note", parameters={"text": text.decode()}, inputs={})
-        ...         stage.store_bytes("note.txt", text)
-        ...         _ = stage.commit()
-        ...     print(de.Workspace.open("runs/mine").read_bytes("note.txt"))
-        ...     workspace.take_place()
-        ...     print(de.Workspace.open("runs/mine").read_bytes("note.txt"))
-        b'Nine titles.'
-        b'Ten titles.'
-        """
-        found = Workspace(versions.beside(self._folder), self._lock)
-        found._prepare()
-        return found
-
-    def forget_following(self) -> None:
-        """Remove the next content, of which nothing is valid yet.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
-        ...     _ = workspace.following()
-        ...     workspace.forget_following()
-        ...     print(workspace.files_below("next"))
-        []
-        """
-        self._folder.remove(NEXT)
-
-    def take_place(self, *, alone: bool = False) -> None:
-        """Put the next content in the place of this one, at once for all who open the workspace from now on.
-
-        Parameters
-        ----------
-        alone : bool
-            Whether nothing else stays: no page that was drawn, and no file that was put there by hand.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
-        ...     stage = workspace.following().stage("note", parameters={}, inputs={})
-        ...     stage.store_bytes("note.txt", b"Nine titles.")
-        ...     _ = stage.commit()
-        ...     workspace.take_place()
-        ...     print(workspace.read_bytes("note.txt"), workspace.verify())
-        b'Nine titles.' []
-        """
-        self._announced.clear()
-        versions.take_place(self._folder, alone=alone)
 
     def mend(self) -> list[Problem]:
         """Write damaged records again, remove files that no record accounts for, and return what was found.
@@ -441,8 +380,7 @@ class Workspace(WorkspaceReader):
         """Write the format file and complete what an interrupted run left unfinished."""
         assert self._lock is not None
         if records.tolerant(records.read_sealed, self._folder, WORKSPACE_FILE) is None:
-            versions.write_first_file(self._folder)
-        versions.finish(self._folder)
+            self._folder.write(WORKSPACE_FILE, seal({"format": FORMAT, "version": VERSION}), durable=True)
         for name in self._folder.find():
             if name.endswith(PARTIAL) or (lock.is_beat_file(name) and not self._lock.is_own_file(name)):
                 self._folder.remove(name)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import zarr
 from numpy.typing import NDArray
 
+from distembed.counting.tables import words_beside
 from distembed.files import partial_name
 from distembed.formats.names import compression_of, suffix_of, unknown_format, vector_format
 from distembed.formats.streams import writing
@@ -35,7 +36,7 @@ from distembed.job.tables import (
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.vectors.files import WRITTEN_FORMATS
-from distembed.views.export_cells import ARRAYS, prepare_cells
+from distembed.views.export_cells import ARRAYS, cells_table
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 
@@ -256,15 +257,12 @@ class ExportOptions(NamedTuple):
     max_words : int, optional
         Keep only the first words. The others are composed by those who read the file, where there is a table of
         n-grams and the format keeps it.
-    smallest_count : int, optional
-        Leave out cells of counts or PMI, and words, that were counted less often.
     """
 
     what: str | None = None
     format: str | None = None
     space: str | None = None
     max_words: int | None = None
-    smallest_count: int | None = None
 
 
 def export_source(source: Source, target: str, options: ExportOptions) -> str:
@@ -309,11 +307,7 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     """
     tables, workspace = system_of(job).tables(), Workspace.open(job.job.workspace)
     if options.what in ARRAYS:
-        return _export_cells(job, workspace, target, options)
-    if options.smallest_count is not None:
-        raise ValueError(
-            f"a smallest count is an option of {' and '.join(ARRAYS)}: leave it out, or give --what counts"
-        )
+        return _export_cells(workspace, target, options)
     if options.what == "distances":
         tables = {**tables, "distances": distances_table}
     what, chosen = _choice(job, tables, target, options)
@@ -337,28 +331,28 @@ def _then_closed(table: Table, reading: ExitStack) -> Table:
     return table._replace(pieces=pieces())
 
 
-def _export_cells(job: Job, workspace: Workspace, target: str, options: ExportOptions) -> str:
-    """Write a sparse table of a finished job, its words and its manifest, and return in words what was written."""
-    chosen = str(options.format or suffix_of(target).removeprefix("."))
-    _refuse_options(options, ("max_words",), chosen)
+CELL_FORMATS: tuple[TableFormat, ...] = ("parquet", "csv", "tsv")
+"""The formats of a table with a row for each cell of a matrix."""
+
+
+def _export_cells(workspace: Workspace, target: str, options: ExportOptions) -> str:
+    """Write a sparse table of a finished job, and its words beside it, and return in words what was written."""
+    chosen = options.format or table_format(target)
+    if chosen not in CELL_FORMATS:
+        raise ValueError(
+            f"{target}: {options.what} are written to files that end in .parquet, .csv or .tsv; name one, or give "
+            f"--format, one of {', '.join(CELL_FORMATS)}"
+        )
+    _refuse_options(options, ("space", "max_words"), chosen)
     assert options.what is not None
+    beside = words_beside(target)
     with ExitStack() as reading:
         reading.enter_context(workspace.of_one_run())
-        found = prepare_cells(
-            job,
-            workspace,
-            target,
-            what=options.what,
-            format=options.format,
-            least=options.smallest_count,
-            space=options.space,
-        )
-        if found.format in TABLE_FORMATS:
-            table = _then_closed(found.table, reading)
-            write_table(target, table, format=found.format)
-        else:
-            found.write_binary(target, reading)
-    return found.sentence
+        table = cells_table(workspace, options.what)
+        with writing(beside) as file:
+            pq.write_table(workspace.table("vocabulary"), file, write_page_checksum=True)
+        write_table(target, _then_closed(table, reading), format=chosen)
+    return f"{table.contents} in {target}, their words in {beside}"
 
 
 def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) -> str:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from distembed.execution import map_blocks
-from distembed.linalg.csr import column_range
 from distembed.linalg.operators import empty_csr, transpose_row_blocks, whole_rows
 from distembed.typing import SparseMatrix
 from distembed.weighting.documents import document_frequencies, entropy_weights, select_words
@@ -65,28 +64,26 @@ def directional_contexts(counts: SparseMatrix) -> csr_array: ...
 def directional_contexts(counts: da.Array | SparseMatrix) -> da.Array | csr_array:
     """Return the contexts of words on either side: first the words after a word, then the words before it.
 
-    Of counts L of words on the left they are ``[L | L^T]``, as in HAL, and of counts of each position apart
-    ``[L_1 | ... | L_w | L_1^T | ... | L_w^T]``.
+    Of counts L of words on the left they are ``[L | L^T]``, as in HAL.
 
     Parameters
     ----------
-    counts : Dask array of csr_array row blocks, or sparse matrix (n, w * n)
-        ``count_cooccurrences(..., direction="left")`` (w = 1), or the same with positions="apart" (w the window).
+    counts : Dask array of csr_array row blocks, or sparse matrix (n, n)
+        ``count_cooccurrences(..., direction="left")``.
 
     Returns
     -------
-    Dask array of csr_array row blocks, or csr_array (n, 2 * w * n)
+    Dask array of csr_array row blocks, or csr_array (n, 2 * n)
         The contexts, in the dtype and the row chunks of the counts; of a Dask array they are lazy.
 
     Raises
     ------
     ValueError
-        If the number of columns is not a whole multiple of the number of rows.
+        If the counts are not those of words by words.
 
     References
     ----------
-    Ling, Dyer, Black & Trancoso, Two/too simple adaptations of word2vec for syntax problems, NAACL 2015, section 3.
-    Lund & Burgess, Producing high-dimensional semantic spaces from lexical co-occurrence, 1996, has both sides.
+    Lund & Burgess, Producing high-dimensional semantic spaces from lexical co-occurrence, 1996.
 
     Examples
     --------
@@ -94,32 +91,24 @@ def directional_contexts(counts: da.Array | SparseMatrix) -> da.Array | csr_arra
     >>> from distembed.demos import titles
     >>> docs = de.read_corpus(titles())
     >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-    >>> counts = de.count_cooccurrences(docs, vocabulary, window=2, direction="left", positions="apart")
-    >>> counts.shape
-    (11, 22)
+    >>> counts = de.count_cooccurrences(docs, vocabulary, window=2, direction="left")
     >>> contexts = de.directional_contexts(counts).compute()
     >>> contexts.shape
-    (11, 44)
+    (11, 22)
     >>> user, response = vocabulary.index(["user", "response"])
-    >>> int(contexts[user, 11 + response])  # "user perceived response": the second word after user
+    >>> int(contexts[user, response])  # "user perceived response": after user
     1
-    >>> int(contexts[response, 33 + user])  # the second word before response
+    >>> int(contexts[response, 11 + user])  # before response
     1
     """
     n, m = counts.shape
-    if not n or not m or m % n:
-        raise ValueError(
-            f"the counts have {n} rows and {m} columns; give counts of words by words, or by words at each position"
-        )
+    if not n or n != m:
+        raise ValueError(f"the counts have {n} rows and {m} columns; give counts of words by words")
     if isinstance(counts, da.Array):
         counts = whole_rows(counts)
-        n_blocks = counts.numblocks[0]
-        before = transpose_row_blocks(counts, row_chunks=counts.chunks[0] * (m // n))
-        firsts = range(0, before.numblocks[0], n_blocks)
-        return _side_by_side(counts, *(before.blocks[first : first + n_blocks] for first in firsts))
+        return _side_by_side(counts, transpose_row_blocks(counts, row_chunks=counts.chunks[0]))
     after = csr_array(counts)
-    positions = (column_range(after, bounds=(first, first + n)) for first in range(0, m, n))
-    return _beside(after, *(position.T for position in positions))
+    return _beside(after, after.T)
 
 
 def _side_by_side(*parts: da.Array) -> da.Array:

@@ -26,8 +26,6 @@ from distembed.corpus.metadata import metadata_rows, read_metadata
 from distembed.corpus.phrases import gazetteer, read_names
 from distembed.corpus.stop_words import read_stop_words
 from distembed.corpus.tokenizer import scanner
-from distembed.counting.count_files import RECORD
-from distembed.counting.count_readers import open_table, read_cells, table_words
 from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.evaluation.wordsets import read_word_set
 from distembed.formats.cells import read_numbers
@@ -100,11 +98,7 @@ def read_any_table(path: str) -> None:
 
 
 def read_counts(path: str) -> None:
-    table = open_table(path)
-    words = table_words(table, None)
-    for piece in range(len(table.pieces)):
-        if words is not None:
-            list(read_cells(table, piece, words, 1 << 10, closed=True))
+    de.read_counts(path, words=de.Vocabulary(WORDS, [4, 3, 2], [2, 1, 1]))
 
 
 def read_document_table(path: str) -> None:
@@ -190,20 +184,8 @@ def word_files() -> Iterable[tuple[str, Sample]]:
     words = pa.table({"word": WORDS, "count": [4, 3, 2], "document_count": [2, 1, 1]})
     yield "words.txt", Sample("sea 4\nshore 3\nküste 2\n".encode(), de.Vocabulary.load)
     yield "words.parquet", Sample(_binary(lambda file: pq.write_table(words, file)), de.Vocabulary.load)
-    beside = (
-        ("vocab.txt", "sea 4\nshore 3\nküste 2\n".encode()),
-        ("c.words.txt", "sea 4\nshore 3\nküste 2\n".encode()),
-    )
-    cells = COUNTS.tocoo()
-    records = np.empty(COUNTS.nnz, RECORD)
-    records["word"], records["context"], records["count"] = cells.row + 1, cells.col + 1, cells.data
-    yield "c.bin", Sample(records.tobytes(), read_counts, beside)
-    yield "c.npz", Sample(_binary(lambda file: sp.save_npz(file, COUNTS)), read_counts, beside)
     triples = pa.table({"word": ["sea", "shore"], "context": ["shore", "sea"], "count": [2.0, 1.0]})
     yield "c.parquet", Sample(_binary(lambda file: pq.write_table(triples, file)), read_counts)
-    bigrams = b"# 2 words, 7 occurrences\n\nWords:\nsea,4,-0.5\tshore,3,-0.8\n\n"
-    bigrams += b"Bigrams:\n0,sea,1,4,-0.5\n\tshore,2,-0.1\n"
-    yield "c.txt", Sample(bigrams, read_counts)
     yield "pairs.tsv", Sample(b"word1\tword2\tscore\nsea\tshore\t8.5\nsea\ttide\t3\n", read_word_set)
     yield (
         "analogies.txt",

@@ -16,7 +16,7 @@ AS_ROOT = pytest.mark.skipif(
     os.geteuid() != 0, reason="mounts disks or makes control groups: run it as root, or in unshare -rm"
 )
 SHORT = (
-    "kills --times 20 --systems imputation add withdraw merge",
+    "kills --times 20 --systems imputation add remove",
     "workers imputation --times 4 --victims process client",
     "power --times 200",
     "corruption --times 60 --systems psdvec imputation",

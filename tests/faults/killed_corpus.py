@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from distembed.stages.merging import merge
-from distembed.stages.withdrawing import withdraw
 from tests.faults.killed_at_every_write import arm, in_child
 from tests.growing_corpus import count, digests, texts, write_file, write_job
 
@@ -27,34 +25,12 @@ def add(root: Path) -> None:
 
 
 def take_out(root: Path) -> None:
-    """Withdraw documents and a file."""
-    withdraw(str(root / "w"), documents=["a-3", "a-5"], files=["c.jsonl"])
-
-
-def join(root: Path) -> None:
-    """Merge two workspaces into a third, `w`."""
-    merge([str(root / "one"), str(root / "two")], to=str(root / "w"))
-
-
-def count_one(root: Path) -> None:
-    """Count a corpus as it is before it changes."""
-    write_job(root, FILES)
+    """Remove a file, so that another gets its number."""
+    (root / "text" / "a.jsonl").unlink(missing_ok=True)
     count(root)
 
 
-def count_two(root: Path) -> None:
-    """Count two corpora apart."""
-    for name, (file, documents) in zip(("one", "two"), FILES.items(), strict=True):
-        write_job(root / f"of-{name}", {file: documents})
-        count(root / f"of-{name}", str(root / name))
-
-
-Change = tuple[Callable[[Path], None], Callable[[Path], None]]
-CHANGES: dict[str, Change] = {
-    "add": (count_one, add),
-    "withdraw": (count_one, take_out),
-    "merge": (count_two, join),
-}
+CHANGES: dict[str, Callable[[Path], None]] = {"add": add, "remove": take_out}
 
 
 def there(place: Path) -> dict[str, str]:
@@ -62,12 +38,12 @@ def there(place: Path) -> dict[str, str]:
     return digests(place) if (place / "workspace.json").exists() else {}
 
 
-def kill_in(root: Path, change: Change, step: int) -> dict[str, Any]:
+def kill_in(root: Path, work: Callable[[Path], None], step: int) -> dict[str, Any]:
     """Kill a change at every `step`-th point; return the digests before and after, those found, those of reruns."""
     root.mkdir()
-    (prepare, work), out = change, root / "out.json"
-    whole = root / "whole"
-    in_child(lambda: (prepare(whole), there(whole / "w"))[1], out)
+    out, whole = root / "out.json", root / "whole"
+    write_job(whole, FILES)
+    in_child(lambda: (count(whole), there(whole / "w"))[1], out)
     found: dict[str, Any] = {"before": json.loads(out.read_text()), "killed": [], "rerun": []}
     shutil.copytree(whole, root / "undisturbed")
     in_child(lambda: (work(root / "undisturbed"), there(root / "undisturbed/w"))[1], out)
@@ -79,20 +55,11 @@ def kill_in(root: Path, change: Change, step: int) -> dict[str, Any]:
         signal = in_child(lambda at=point, to=place: (arm(at), work(to))[1], out)
         in_child(lambda to=place: there(to / "w"), out)
         found["killed"].append(json.loads(out.read_text()))
-        in_child(lambda to=place: (finished(work, to), there(to / "w"))[1], out)
+        in_child(lambda to=place: (work(to), there(to / "w"))[1], out)
         found["rerun"].append(json.loads(out.read_text()))
         shutil.rmtree(place)
         point += step
     return found
-
-
-def finished(work: Callable[[Path], None], root: Path) -> None:
-    """Give the command again; it may have been killed after its end."""
-    try:
-        work(root)
-    except ValueError as error:
-        if "already" not in str(error):
-            raise
 
 
 def main() -> None:

@@ -1,29 +1,35 @@
-"""A corpus to which files are added, or from which they go: the bits of a run from scratch, for the cost of change."""
+"""A corpus whose files come, go and change: only new files are read, and the bits are those of a run from scratch."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from distembed.job.progress import Silent
+from distembed.job.opening import open_job
+from distembed.job.run import run_stages
 from distembed.stages import corpus as corpus_stages
 from distembed.storage import Workspace
-from tests.commands import succeed
 from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
 
 FILES = {"a.jsonl": texts(1), "c.jsonl": texts(2)}
-
-
-class Notes(Silent):
-    """A reporter that keeps what it is told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def note(self, line: str) -> None:
-        self.lines.append(line)
+TOPICS = """
+[job]
+system = "topics"
+title = "topics of a growing corpus"
+workspace = "w"
+[corpus]
+paths = ["text"]
+numbers = true
+id_field = "id"
+[vocabulary]
+max_share = 1.0
+[counting]
+window = 3
+[topics]
+n_topics = 2
+"""
 
 
 @pytest.fixture
@@ -40,37 +46,17 @@ def read(monkeypatch):
     return found
 
 
-@pytest.fixture
-def counted(monkeypatch):
-    """Return which pairs were counted of each partition, as they are."""
-    found = []
-    real = corpus_stages.count_partition
-
-    def count_one(*arguments, **options):
-        found.append(options["what"].part.pairs)
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(corpus_stages, "count_partition", count_one)
-    return found
+def documents_held(place: Path) -> set[str]:
+    """Return the ids of the documents of all token files that lie in a workspace, whatever its records say."""
+    items = (place / "tokens").glob("**/*.documents.parquet")
+    return {ident for item in items for ident in pq.read_table(item)["id"].to_pylist()}
 
 
-@pytest.mark.parametrize(
-    "counting",
-    [
-        'direction = "left"',
-        'direction = "symmetric"',
-        'direction = "right"\nweighting = "ramp"',
-        'direction = "left"\nweighting = "dynamic"\ndraw = 3',
-        'direction = "symmetric"\nweighting = "harmonic"',
-        'direction = "symmetric"\nweighting = "dynamic"\nsubsample = 0.05\noov = "remove"',
-        'direction = "left"\noov = "remove"',
-        'direction = "left"\nsubsample = 0.05',
-    ],
-)
+@pytest.mark.parametrize("counting", ['direction = "left"', 'subsample = 0.05\noov = "remove"'])
 def test_files_added_anywhere_give_the_bits_of_a_run_from_scratch(tmp_path, counting, read):
     write_job(tmp_path, FILES, counting=counting)
     count(tmp_path)
-    for name, seed in (("d.jsonl", 3), ("b.jsonl", 4)):
+    for name, seed in (("d.jsonl", 3), ("b.jsonl", 4), ("0.jsonl", 5)):
         write_file(tmp_path, name, texts(seed))
         read.clear()
         count(tmp_path)
@@ -79,146 +65,69 @@ def test_files_added_anywhere_give_the_bits_of_a_run_from_scratch(tmp_path, coun
         assert Workspace.open(tmp_path / "w").verify() == []
 
 
-VIEWS = """
-[views.syntax]
-method = "ppmi"
-window = 2
-positions = "apart"
-n_components = 4
-[views.wide]
-method = "psdvec"
-subsample = 0.05
-oov = "remove"
-direction = "symmetric"
-n_components = 4
-"""
-
-
-@pytest.mark.parametrize(
-    "counting", ['direction = "left"', 'weighting = "dynamic"\nsubsample = 0.05\noov = "remove"']
-)
-def test_only_new_partitions_are_counted_and_of_others_only_changes(tmp_path, counted, counting):
-    write_job(tmp_path, FILES, counting=counting + VIEWS)
+def test_nothing_of_a_file_that_goes_or_changes_is_left(tmp_path, read):
+    write_job(tmp_path, FILES | {"b.jsonl": texts(5), "d.jsonl": texts(6)})
     count(tmp_path, until=None)
-    write_file(tmp_path, "b.jsonl", texts(3))
-    counted.clear()
-    count(tmp_path, until=None)
-    assert sorted(counted) == 3 * ["all"] + 6 * ["changed"]
-    assert digests(tmp_path / "w") == from_scratch(tmp_path, until=None)
-
-
-def test_files_that_go_or_change_are_subtracted(tmp_path, counted):
-    write_job(tmp_path, FILES | {"b.jsonl": texts(5, 3), "d.jsonl": texts(6, 3)})
-    count(tmp_path)
     (tmp_path / "text" / "b.jsonl").unlink()
     write_file(tmp_path, "d.jsonl", texts(7, 3))
-    counted.clear()
-    count(tmp_path)
-    assert sorted(counted) == ["all", "changed", "changed", "had", "had"]
-    assert digests(tmp_path / "w") == from_scratch(tmp_path)
-
-
-def test_a_corpus_most_of_which_is_gone_is_counted_as_a_whole(tmp_path, counted):
-    write_job(tmp_path, {"a.jsonl": texts(1, 20), "b.jsonl": texts(5, 3)})
-    count(tmp_path)
-    (tmp_path / "text" / "a.jsonl").unlink()
-    counted.clear()
-    count(tmp_path)
-    assert counted == ["all"]
-    assert digests(tmp_path / "w") == from_scratch(tmp_path)
-
-
-def test_damaged_counts_and_tokens_are_not_taken_over(tmp_path, counted, read):
-    write_job(tmp_path, FILES)
-    count(tmp_path)
+    read.clear()
+    count(tmp_path, until=None)
+    assert read == ["d.jsonl"]
     w = tmp_path / "w"
-    (w / "tokens" / "part-000000.words.parquet").write_bytes(b"spoilt")
-    next((w / "arrays.zarr" / "cooccurrence").glob("*/data/c/0")).write_bytes(b"spoilt")
-    write_file(tmp_path, "d.jsonl", texts(3))
-    counted.clear()
+    assert digests(w) == from_scratch(tmp_path, until=None)
+    assert {ident.split("-")[0] for ident in documents_held(w)} == {"a", "c", "d"}
+    assert "d-3" not in documents_held(w)
+    assert not [path for path in w.glob("**/*") if path.is_file() and b"own5x" in path.read_bytes()]
+    assert Workspace.open(w).verify() == []
+
+
+def test_two_files_of_one_content_are_told_apart_by_how_many_there_are(tmp_path, read):
+    write_job(tmp_path, {"a.jsonl": texts(1), "b.jsonl": texts(2)})
+    (tmp_path / "text" / "c.jsonl").write_bytes((tmp_path / "text" / "b.jsonl").read_bytes())
+    count(tmp_path)
+    (tmp_path / "text" / "b.jsonl").unlink()
     read.clear()
     count(tmp_path)
-    assert sorted(read) == ["a.jsonl", "d.jsonl"]
-    assert counted == ["all", "all", "all"]
-    assert digests(w) == from_scratch(tmp_path)
-
-
-def test_the_last_results_stay_readable_until_the_next_are_whole(tmp_path):
-    write_job(tmp_path, FILES)
-    count(tmp_path, until=None)
-    before = digests(tmp_path / "w")
-    vectors = Workspace.open(tmp_path / "w").array("vectors")
-    write_file(tmp_path, "d.jsonl", texts(3))
-    count(tmp_path, until="cooccurrence")
-    assert digests(tmp_path / "w") == before
-    assert vectors.compute().shape == vectors.shape
-    assert Workspace.open(tmp_path / "w").verify() == []
-    notes = Notes()
-    done = count(tmp_path, until=None, reporter=notes)
-    assert done.ran == ("core", "vectors", "evaluation")
-    assert digests(tmp_path / "w") == from_scratch(tmp_path, until=None)
-    assert not (tmp_path / "w" / "next").exists()
-    assert count(tmp_path, until=None).ran == ()
-
-
-def test_a_run_with_other_settings_forgets_the_next_content(tmp_path):
-    write_job(tmp_path, FILES)
-    count(tmp_path, until="vectors")
-    write_file(tmp_path, "d.jsonl", texts(3))
-    count(tmp_path)
-    assert (tmp_path / "w" / "next").exists()
-    (tmp_path / "text" / "d.jsonl").unlink()
-    assert count(tmp_path).ran == ()
-    assert not (tmp_path / "w" / "next").exists()
-
-
-def words(place: Path) -> list[str]:
-    return Workspace.open(place).table("vocabulary")["word"].to_pylist()
-
-
-def test_a_frozen_vocabulary_keeps_its_words_until_it_is_unfrozen(tmp_path, counted):
-    write_job(tmp_path, FILES)
-    count(tmp_path, settings=("vocabulary.freeze=true",))
-    before = words(tmp_path / "w")
-    write_file(tmp_path, "b.jsonl", texts(3))
-    counted.clear()
-    count(tmp_path, settings=("vocabulary.freeze=true",))
-    assert words(tmp_path / "w") == before
-    assert sorted(counted) == ["all", "changed", "changed"]
-    frozen = Workspace.open(tmp_path / "w").digest()
-    (tmp_path / "w" / "vocabulary.parquet").unlink()
-    count(tmp_path, settings=("vocabulary.freeze=true",))
-    assert Workspace.open(tmp_path / "w").digest() == frozen
-    count(tmp_path)
-    assert set(words(tmp_path / "w")) > set(before)
+    assert read == []
     assert digests(tmp_path / "w") == from_scratch(tmp_path)
 
 
-def test_a_workspace_that_never_froze_its_words_does_not_know_the_key(tmp_path):
+def test_damaged_tokens_are_read_again(tmp_path, read):
     write_job(tmp_path, FILES)
     count(tmp_path)
-    assert "freeze" not in Workspace.open(tmp_path / "w").stages()["vocabulary"].parameters["vocabulary"]
+    (tmp_path / "w" / "tokens" / "part-000000.words.parquet").write_bytes(b"spoilt")
+    (tmp_path / "w" / "tokens" / "part-000001.tokens.parquet").unlink()
+    write_file(tmp_path, "d.jsonl", texts(3))
+    read.clear()
+    count(tmp_path)
+    assert sorted(read) == ["a.jsonl", "c.jsonl", "d.jsonl"]
+    assert digests(tmp_path / "w") == from_scratch(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("counting", "why"),
-    [
-        ('direction = "left"', ""),
-        ("subsample = 0.05", ""),
-        ('oov = "remove"', ""),
-        ('weighting = "dynamic"', ""),
-        (
-            'weighting = "harmonic"',
-            'all partitions are counted again: counting.weighting = "harmonic" stores',
-        ),
-    ],
-)
-def test_plan_says_what_is_new_and_why_all_is_counted_again(tmp_path, counting, why):
-    window = ("counting.window=25",)
-    write_job(tmp_path, FILES, counting=counting)
-    count(tmp_path, settings=window)
-    write_file(tmp_path, "b.jsonl", texts(3))
-    printed = succeed("plan", tmp_path / "job.toml", "--set", *window).output
-    assert "the corpus has changed: 1 of 3 partitions are new and read" in printed
-    assert ("counted again: " in printed) == bool(why)
-    assert why in printed
+def test_a_reader_of_other_options_keeps_nothing(tmp_path, read):
+    write_job(tmp_path, FILES)
+    count(tmp_path)
+    read.clear()
+    count(tmp_path, settings=("corpus.lowercase=false",))
+    assert sorted(read) == ["a.jsonl", "c.jsonl"]
+
+
+@pytest.mark.parametrize("store", ["folder", "memory"])
+def test_topics_in_a_folder_or_a_store_read_new_files_only(tmp_path, read, store):
+    def run(place: str) -> dict[str, str]:
+        job = open_job(str(tmp_path / "job.toml"), workspace=place)
+        run_stages(job, until="cooccurrence", replace=True)
+        found = Workspace.open(place)
+        assert found.verify() == []
+        return {name: found.digest([name]) for name in found.stages()}
+
+    for seed in (1, 2):
+        write_file(tmp_path, f"{seed}.jsonl", texts(seed, 20))
+    (tmp_path / "job.toml").write_text(TOPICS, encoding="utf-8")
+    place = str(tmp_path / "w") if store == "folder" else f"memory://{tmp_path.name}"
+    run(place)
+    write_file(tmp_path, "0.jsonl", texts(3, 20))
+    read.clear()
+    grown = run(place)
+    assert read == ["0.jsonl"]
+    assert grown == run(str(tmp_path / "scratch"))

@@ -265,10 +265,6 @@ def test_what_left_the_corpus_is_nowhere_in_the_workspace(tiny: Path) -> None:
         workspace.write_file("report/drawn tomorrow.svg", page)
     assert {derived.REPORT, derived.EXPLORER, "vocabulary.parquet"} < set(holders(tiny / "w", "zyzzyva"))
     (tiny / "text" / "b.txt").unlink()
-    run("run", tiny / "job.toml", "--until", "tokens")
-    assert {derived.REPORT, derived.EXPLORER} < set(
-        holders(tiny / "w", "zyzzyva")
-    )  # the last results stay as a whole
     done = succeed("run", tiny / "job.toml")
     assert "report/explore.html is removed" in done.output
     assert holders(tiny / "w", "zyzzyva") == []
@@ -306,7 +302,7 @@ def test_only_pages_hints_and_the_job_are_written_beside_the_stages() -> None:
         for file in (source / folder).rglob("*.py")
         if ".write_file(" in file.read_text(encoding="utf-8")
     }
-    assert writers == {"derived.py", "inputs.py", "run.py", "withdrawals.py"}
+    assert writers == {"derived.py", "inputs.py", "run.py"}
 
 
 def test_a_run_until_the_last_stage_writes_no_report(tiny: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from distembed.stages.given_counts import _chosen
 
 from distembed.corpus import Vocabulary
 from distembed.job.load import load_job
 from distembed.stages.corpus import VOCABULARY
 from distembed.stages.corpus_sections import VocabularySection
-from distembed.stages.given_counts import _chosen
 from tests.commands import succeed
 from tests.stages.test_phrases_job import JOB, TEXT, counts
 

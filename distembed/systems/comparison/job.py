@@ -80,7 +80,7 @@ class PartsSection(Section):
 @section_of(
     count_cooccurrences,
     exclude=NOT_COUNTED_BY
-    | dict.fromkeys(("subsample", "seed", "draw"), "sums of groups of documents are exact, and a draw is not")
+    | dict.fromkeys(("subsample", "seed"), "sums of groups of documents are exact, and a draw is not")
     | {"direction": "each part has few counts, which both orders share"},
     defaults={"weighting": "flat"},
 )

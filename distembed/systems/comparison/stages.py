@@ -34,7 +34,7 @@ from distembed.counting.document_groups import (
     sum_of_groups,
     words_of_groups,
 )
-from distembed.counting.partial_counts import Counted, DocumentGroups, ThreadMemory, count_partition
+from distembed.counting.partial_counts import DocumentGroups, ThreadMemory, count_partition
 from distembed.execution import Checkpoint, compute, persist
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec import PSDVec
@@ -193,7 +193,7 @@ def _count_groups(
         f"{prefix}.counts",
         number=index,
         memory=memory,
-        what=Counted(groups=DocumentGroups(own, n_groups)),
+        groups=DocumentGroups(own, n_groups),
     )
     return {**partials._asdict(), "url": ""}
 

@@ -70,15 +70,10 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
     Raises
     ------
     ValueError
-        If the texts hold no new word, or no core word, or the job starts from counts.
+        If the texts hold no new word, or no core word.
     KeyError
         If the job has no vectors yet.
     """
-    if job.counts is not None:
-        raise ValueError(
-            f"the job in {workspace.url} starts from counts.path, and does not say how texts become tokens: run "
-            "it from a text, or solve the words by PSDVec.transform"
-        )
     known = read_vectors(workspace)
     model = fitted_model(job, workspace)
     corpus = corpus_of(job.corpus.model_copy(update={"paths": texts.paths}))

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.cooccurrence_options import Positions
 from distembed.display import plural
 from distembed.evaluation.scoring import Case, Unknown
 from distembed.factorization.lsa import LSA
@@ -25,7 +24,6 @@ from distembed.job.model import (
     section_of,
 )
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
-from distembed.stages.given_counts import CountsJob
 from distembed.stages.kept_matrices import WordMatricesSection
 from distembed.vectors.ngram_blocks import check_lengths
 
@@ -139,8 +137,6 @@ class PPMIView(CountedView):
     With `direction = "left"`, what stands on the left and on the right of a word are columns of their own.
     """
 
-    positions: Positions = "together"
-    """Whether a context word has one column for all distances, or one for each, which needs `direction = "left"`."""
     n_components: int = OPTION
     """The dimensions of its vectors."""
     n_passes: int = OPTION
@@ -226,13 +222,10 @@ class PSDVecMatricesSection(WordMatricesSection):
     """
 
 
-class PSDVecJob(CountsJob, CountingJob):
-    """A job of `system = "psdvec"`: a corpus, or its counts, in, word vectors out."""
+class PSDVecJob(CountingJob):
+    """A job of `system = "psdvec"`: a corpus in, word vectors out."""
 
-    effects = (
-        Only(("join",), "view_names", (), "a view, [views.NAME]"),
-        Only(("counting",), "counts", (None,), "a text, corpus.paths"),
-    )
+    effects = (Only(("join",), "view_names", (), "a view, [views.NAME]"),)
 
     counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
@@ -247,16 +240,6 @@ class PSDVecJob(CountsJob, CountingJob):
     def view_names(self) -> tuple[str, ...]:
         """The names of the views."""
         return tuple(self.views)
-
-    @model_validator(mode="after")
-    def _views_have_a_text(self) -> Self:
-        counted = [name for name, view in self.views.items() if isinstance(view, CountedView)]
-        if self.counts is not None and counted:
-            raise ValueError(
-                f"views.{counted[0]} counts a text, and a job that starts from counts.path has none: leave it out, or "
-                'give method = "vectors"'
-            )
-        return self
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

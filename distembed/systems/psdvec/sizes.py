@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from distembed.job.stage import Counted
 from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, SizesWithPairs, estimated_pairs, pair_sizes
-from distembed.stages.given_counts import GivenPairs, given_pairs
 from distembed.systems.psdvec.job import CountedView, PSDVecJob
 
 
@@ -14,14 +13,11 @@ from distembed.systems.psdvec.job import CountedView, PSDVecJob
 class PSDVecSizes(SizesWithPairs):
     """The sizes of the counts that PSDVec factorizes, and of those of each view that counts the text."""
 
-    pairs: PairSizes | GivenPairs
     views: dict[str, PairSizes]
 
 
 def psdvec_sizes(job: PSDVecJob, counted: Counted | None) -> PSDVecSizes:
     """Return the sizes of a job; what the committed stages know is exact."""
-    if job.counts is not None:
-        return PSDVecSizes(given_pairs(job, counted), {})
     pairs = pair_sizes(job, counted)
     views = {
         name: _view_sizes(job, name, view, pairs.corpus, counted)

@@ -60,7 +60,6 @@ from distembed.stages.corpus import (
     vocabulary_of,
 )
 from distembed.stages.corpus_sections import counting_options
-from distembed.stages.given_counts import GIVEN_COUNTS, GIVEN_PARTS, GIVEN_VOCABULARY
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
@@ -454,9 +453,11 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         SUBWORDS, (*joined, "vocabulary"), subword_parameters, run_subwords, plan_subwords
     )
     made_of = (*joined, SUBWORDS) if job.subwords.enabled else joined
-    text = (TOKENS, VOCABULARY, PARTIAL_COUNTS, COOCCURRENCE)
     return (
-        *(text if job.counts is None else (GIVEN_VOCABULARY, GIVEN_PARTS, GIVEN_COUNTS)),
+        TOKENS,
+        VOCABULARY,
+        PARTIAL_COUNTS,
+        COOCCURRENCE,
         *kept_stages(job, KEPT_PMI),
         StageSpec(
             "core",

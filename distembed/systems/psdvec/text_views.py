@@ -59,8 +59,7 @@ def plan_parts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
 
 def run_parts(ctx: Context, *, name: str) -> dict[str, Any]:
     """Count each part of the corpus for a view into sorted runs, cut by row block."""
-    counts = outputs.VIEW_COUNTS.of(view=name).name
-    return store_runs(ctx, outputs.VIEW_PARTS.of(view=name), counting_of(ctx.job, name), counts)
+    return store_runs(ctx, outputs.VIEW_PARTS.of(view=name), counting_of(ctx.job, name))
 
 
 def plan_counts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
@@ -78,7 +77,7 @@ def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
         If no pair was counted.
     """
     output = outputs.VIEW_COUNTS.of(view=name)
-    counts = merged_runs(ctx, outputs.VIEW_PARTS.of(view=name), output.name, counting_of(ctx.job, name))
+    counts = merged_runs(ctx, outputs.VIEW_PARTS.of(view=name))
     n_nonzero = count_values(ctx.store(output, counts))
     if not n_nonzero:
         raise ValueError(
@@ -110,7 +109,6 @@ def plan_ppmi(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
         pairs.n_nonzero,
         view.n_components,
         n_sides=1 if view.direction == "symmetric" else 2,
-        n_positions=counting.n_positions,
         n_passes=view.n_passes,
         n_blocks=pairs.runs.n_row_blocks,
         block_memory=counting.block_memory,

@@ -76,7 +76,7 @@ def neighbors(
 
 def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
     done = workspace.stages()
-    tokens = done["tokens"].facts if job.counts is None else {}
+    tokens = done["tokens"].facts
     vocabulary, counts = (done[name].facts for name in ("vocabulary", "cooccurrence"))
     return {
         "documents": tokens.get("n_documents", 0),
@@ -171,8 +171,7 @@ def _made_of(section: Any) -> str:
     if isinstance(section, FileView):
         return "finished vectors"
     counting = section.counting_options(BLOCK_MEMORY)
-    positions = ", positions apart" if counting.positions == "apart" else ""
-    return f"counts: window {counting.window}, {counting.direction}, {counting.weighting}{positions}"
+    return f"counts: window {counting.window}, {counting.direction}, {counting.weighting}"
 
 
 def _parts(job: PSDVecJob, workspace: Workspace) -> tuple[list[da.Array], list[np.ndarray]]:

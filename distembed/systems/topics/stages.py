@@ -219,10 +219,6 @@ def _select_partition(
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Choose words that are neither rare, nor in most documents, nor stop words."""
     options, tokens = ctx.job.vocabulary, tokens_of(ctx.job, ctx.workspace)
-    frozen = corpus_stages.frozen_vocabulary(ctx, tokens)
-    if frozen is not None:
-        corpus_stages.store_vocabulary(ctx, frozen)
-        return {"n_words": len(frozen), "n_tokens_known": int(frozen.counts.sum())}
     with corpus_stages.local_scratch(ctx.workspace) as scratch:
         every = build_vocabulary(
             tokens,

@@ -24,8 +24,7 @@ from distembed.job.model import (
 from distembed.manifold.projection import Affinity, Solver
 from distembed.neighbors.graphs import Symmetry
 from distembed.spelling import did_you_mean
-from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingSection, LeftCountingSection
-from distembed.stages.given_counts import CountsJob
+from distembed.stages.corpus_sections import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
 from distembed.stages.kept_matrices import WordMatricesSection
 
 
@@ -287,15 +286,14 @@ class SpaceMatricesSection(WordMatricesSection):
     """The matrices that are kept: the distances between all words in the space that `wordspaces.vectors` names."""
 
 
-class WordSpacesJob(CountsJob):
-    """A job of `system = "wordspaces"`: a corpus or its counts in, many word spaces and their scores out."""
+class WordSpacesJob(CorpusJob):
+    """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores out."""
 
     effects = (
         *(
             Only((table,), "tables", (table,), f"a recipe that is made of {table}")
             for table in ("contexts", "bigrams", "hal")
         ),
-        Only(("contexts",), "counts", (None,), "a text, corpus.paths"),
     )
 
     contexts: CountingSection = CountingSection()
@@ -340,16 +338,6 @@ class WordSpacesJob(CountsJob):
             dense = [name for name in needed if isinstance(self.recipes[name], ReducedRecipe)]
             raise ValueError(
                 f"wordspaces.vectors is {vectors!r}; name a dense space of the job: {', '.join(dense)}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _counts_are_contexts(self) -> Self:
-        wrong = [name for name in self.needed() if self.recipes[name].of in {*COUNTED} - {"contexts"}]
-        if self.counts is not None and wrong:
-            raise ValueError(
-                f"recipes.{wrong[0]} is made of {self.recipes[wrong[0]].of}, and a job that starts from counts.path "
-                'has contexts only: give of = "contexts"'
             )
         return self
 

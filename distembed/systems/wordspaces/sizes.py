@@ -17,7 +17,6 @@ from distembed.stages.corpus_sizes import (
     estimated_pairs,
     with_source,
 )
-from distembed.stages.given_counts import GivenPairs, given_pairs
 from distembed.systems.wordspaces.job import (
     COUNTED,
     ColumnsRecipe,
@@ -74,8 +73,6 @@ class SpaceSizes(NamedTuple):
     exact: bool
     edges: dict[str, int]
     sets_bytes: int
-    pairs: GivenPairs | None = None
-    """The table of counts that a job starts from in place of a text."""
 
     @property
     def n_words(self) -> int:
@@ -85,8 +82,6 @@ class SpaceSizes(NamedTuple):
     @property
     def sentence(self) -> str:
         """The sizes in words."""
-        if self.pairs is not None:
-            return self.pairs.sentence
         corpus, shown = self.corpus, "{:,}".format if self.exact else about
         tables = ", ".join(f"{name} {shown(n)}" for name, n in self.values.items())
         return with_source(f"{corpus.sentence}, {corpus.n_documents:,} documents; values: {tables}", corpus)
@@ -95,31 +90,18 @@ class SpaceSizes(NamedTuple):
 def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
-    given = None if job.counts is None else given_pairs(job, counted, stage="contexts")
-    if given is not None:
-        corpus, values, runs = given.corpus, {"contexts": given.n_nonzero}, {"contexts": given.runs}
-    else:
-        corpus = corpus_sizes(job, counted)
-        values, runs = _counted_values(job, corpus, counted)
+    corpus = corpus_sizes(job, counted)
+    values, runs = {"document_terms": corpus.n_terms}, dict[str, RunSizes]()
+    for table in COUNTING:
+        model, runs[table] = estimated_pairs(job, counting_options(job, table), corpus, counted)
+        values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
     # the values of document_terms are an estimate even when it is counted
     exact = set(tables_of(job)) <= corpus.counted - {"document_terms"}
     n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
     edges = {name: int(fact["n_edges"]) for name, fact in facts.items() if "n_edges" in fact}
     files = [stamp for path in job.evaluation.sets for stamp in sizes_at(path).values()]
     sets_bytes = sum(int(stamp[0]) for stamp in files)
-    return SpaceSizes(corpus, n_documents, values, runs, exact, edges, sets_bytes, given)
-
-
-def _counted_values(
-    job: WordSpacesJob, corpus: CorpusSizes, counted: Counted | None
-) -> tuple[dict[str, int], dict[str, RunSizes]]:
-    """Return the stored values of each table that is counted of a text, and its runs."""
-    facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
-    values, runs = {"document_terms": corpus.n_terms}, dict[str, RunSizes]()
-    for table in COUNTING:
-        model, runs[table] = estimated_pairs(job, counting_options(job, table), corpus, counted)
-        values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
-    return values, runs
+    return SpaceSizes(corpus, n_documents, values, runs, exact, edges, sets_bytes)
 
 
 class SourceSize(NamedTuple):

@@ -50,13 +50,6 @@ from distembed.stages.corpus import (
     store_runs,
     vocabulary_of,
 )
-from distembed.stages.given_counts import (
-    GIVEN_COUNTS,
-    GIVEN_PARTS,
-    GIVEN_VOCABULARY,
-    given_array,
-    run_given_vocabulary,
-)
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import in_memory, set_lines, space_facts, store_nearest, store_scores
 from distembed.systems.wordspaces import outputs
@@ -143,22 +136,6 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     return run_vocabulary(_with_test_words(ctx))
 
 
-def given_vocabulary_parameters(job: WordSpacesJob) -> dict[str, Any]:
-    """Return the table of counts beside what decides the vocabulary of a text."""
-    return {**GIVEN_VOCABULARY.parameters(job), **vocabulary_parameters(job)}
-
-
-def run_given_test_vocabulary(ctx: Context) -> dict[str, Any]:
-    """Choose the words of a table of counts, with those of the evaluation sets however rare they are."""
-    return run_given_vocabulary(_with_test_words(ctx))
-
-
-def run_given_contexts(ctx: Context) -> dict[str, Any]:
-    """Store the table that the job starts from as its contexts."""
-    stored = ctx.store(outputs.TABLE.of(table="contexts", section="counts"), given_array(ctx))
-    return {"n_nonzero": count_values(stored)}
-
-
 def _with_test_words(ctx: Context) -> Context:
     """Return the context of a job whose vocabulary keeps the words of its evaluation sets."""
     job: WordSpacesJob = ctx.job
@@ -194,7 +171,7 @@ def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
     """Count each part of the corpus into sorted runs, cut by row block."""
-    return store_runs(ctx, outputs.TABLE_PARTS.of(table=table), counting_options(ctx.job, table), table)
+    return store_runs(ctx, outputs.TABLE_PARTS.of(table=table), counting_options(ctx.job, table))
 
 
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
@@ -205,7 +182,7 @@ def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
     """Add the runs of all parts, row block by row block."""
-    counts = merged_runs(ctx, outputs.TABLE_PARTS.of(table=table), table, counting_options(ctx.job, table))
+    counts = merged_runs(ctx, outputs.TABLE_PARTS.of(table=table))
     stored = ctx.store(outputs.TABLE.of(table=table, section=COUNTING[table]), counts)
     return {"n_nonzero": count_values(stored)}
 
@@ -344,12 +321,6 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
         ),
         *(spec for table in tables_of(job) for spec in _count_stages(table)),
     ]
-    if job.counts is not None:
-        specs = [
-            GIVEN_VOCABULARY._replace(parameters=given_vocabulary_parameters, run=run_given_test_vocabulary),
-            GIVEN_PARTS,
-            GIVEN_COUNTS._replace(name="contexts", run=run_given_contexts),
-        ]
     for name in needed:
         specs += [spec for spec in _space_stages(job, name) if spec.name not in {done.name for done in specs}]
         specs += [_score_stage(job, name)] if name in job.spaces else []

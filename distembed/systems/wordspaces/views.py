@@ -86,7 +86,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
         job.job.title,
         summary,
         sections,
-        facts=_facts(job, workspace) | lacking_facts(job, workspace),
+        facts=_facts(workspace) | lacking_facts(job, workspace),
         invitation=report.invitation(workspace) if job.wordspaces.vectors else "",
     )
 
@@ -106,9 +106,9 @@ def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:
     return {name: shown_scores(workspace, SCORES.of(recipe=name)) for name in scored}
 
 
-def _facts(job: WordSpacesJob, workspace: Workspace) -> dict[str, Any]:
+def _facts(workspace: Workspace) -> dict[str, Any]:
     done = workspace.stages()
-    tokens = done["tokens"].facts if job.counts is None else {}
+    tokens = done["tokens"].facts
     return {
         "documents": tokens.get("n_documents", 0),
         "tokens": tokens.get("n_tokens", 0),
