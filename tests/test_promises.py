@@ -21,7 +21,7 @@ import distembed as de
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job
 from tests.commands import digest_here, run, run_once, succeed, watched, written_once
-from tests.small_jobs import comparison, counts, imputation, psdvec, topics, transfer, wordspaces
+from tests.small_jobs import comparison, imputation, psdvec, topics, transfer, wordspaces
 
 
 class System(NamedTuple):
@@ -56,19 +56,6 @@ SYSTEMS = {
             "vocabulary.min_count=10000000": (1, "min_count"),
             "matrices.keep=['tf_idf']": (2, "matrices.keep.0 = 'tf_idf' is not allowed"),
             "corpus.paths=['nothing-*.bz2']": (1, "nothing-"),
-        },
-    ),
-    "counts": System(
-        counts.write,
-        (),
-        "of counts: 200 words, 8,609 pairs",
-        {
-            "counts.path=none.npz": (1, "none.npz"),
-            "counts.path=text.csv": (2, "no table of counts by its name"),
-            "counts.words=none.txt": (1, "none.txt"),
-            "corpus.paths=['a.txt']": (2, "both corpus.paths and counts.path"),
-            "views.sides={method='ppmi'}": (2, "views.sides counts a text"),
-            "vocabulary.min_count=10000000": (1, "vocabulary.min_count"),
         },
     ),
     "imputation": System(

@@ -222,9 +222,7 @@ COUNTING: Options = {"window": 5, "weighting": "dynamic", "block_memory": 2**18}
 COUNTING_OPTIONS: Options = {
     "window": 3,
     "direction": "left",
-    "positions": "apart",
     "weighting": "harmonic",
-    "draw": 1,
     "subsample": 1e-3,
     "seed": 1,
     "oov": "remove",
@@ -283,8 +281,7 @@ def counted(text: Path) -> Counted:
 
 
 def counting_with(option: str) -> tuple[Options, Options]:
-    flat = {"direction": "left", "weighting": "flat"} if option == "positions" else {}
-    return COUNTING | flat, {option: COUNTING_OPTIONS[option]}
+    return COUNTING, {option: COUNTING_OPTIONS[option]}
 
 
 @pytest.mark.parametrize("option", COUNTING_OPTIONS)

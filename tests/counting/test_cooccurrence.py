@@ -112,22 +112,20 @@ def test_random_choices_do_not_depend_on_cutting(tmp_path):
     rng = np.random.default_rng(0)
     text = [list(rng.choice(WORDS, 300)) for _ in range(3)]
     vocabulary = vocabulary_of(WORDS, [60, 30, 10, 5, 1])
-    options = {"window": 5, "weighting": "dynamic", "draw": 3, "subsample": 0.05, "seed": 7}
+    options = {"window": 5, "weighting": "dynamic", "subsample": 0.05, "seed": 7}
     whole = count(tmp_path, [text], vocabulary, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition_rows, "_row_batch", lambda about, batch_bytes: 1)
         cut = count(tmp_path, [text], vocabulary, row_tokens=7, **options)
     assert (whole != cut).nnz == 0
-    assert (whole != count(tmp_path, [text], vocabulary, **{**options, "draw": 4})).nnz > 0
     assert (whole != count(tmp_path, [text], vocabulary, **{**options, "seed": 8})).nnz > 0
 
 
-@pytest.mark.parametrize("options", [{"draw": 3}, {"subsample": 0.05}])
-def test_each_part_draws_numbers_of_its_own(tmp_path, options):
-    """Two partitions of one text are thinned out, and have their windows drawn, independently."""
+def test_each_part_draws_numbers_of_its_own(tmp_path):
+    """Two partitions of one text are thinned out independently."""
     text = [list(np.random.default_rng(0).choice(WORDS, 300))]
     partition, vocabulary = write_partition(f"{tmp_path}/p", text), vocabulary_of(WORDS, [60, 30, 10, 5, 1])
-    chosen = CooccurrenceOptions(weighting="dynamic", **options)
+    chosen = CooccurrenceOptions(weighting="dynamic", subsample=0.05)
     first, second, again = (
         merge_row_block(
             [count_partition(partition, vocabulary, chosen, (0, 5), f"{tmp_path}/c", number=number)],
@@ -140,14 +138,6 @@ def test_each_part_draws_numbers_of_its_own(tmp_path, options):
     assert (first != again).nnz == 0
 
 
-def test_drawn_windows_average_to_the_expectation(tmp_path):
-    text = [list(np.random.default_rng(1).choice(WORDS, 40_000))]
-    drawn = count(tmp_path, [text], window=5, weighting="dynamic", draw=0)
-    expected = count(tmp_path, [text], window=5, weighting="dynamic")
-    assert np.issubdtype(drawn.dtype, np.integer)
-    np.testing.assert_allclose(drawn.toarray(), expected.toarray(), rtol=0.03)
-
-
 def test_subsampling_keeps_the_share_word2vec_keeps(tmp_path):
     n = 50_000
     vocabulary = vocabulary_of(["the", "rare"], [n, 0])
@@ -157,17 +147,6 @@ def test_subsampling_keeps_the_share_word2vec_keeps(tmp_path):
     assert found[0, 0] == pytest.approx(n * (0.1 + 0.01), rel=0.03)
     kept = count(tmp_path, [[["the"] * n]], vocabulary, window=1, direction="left", subsample=0.01)
     assert kept[0, 0] == pytest.approx(n * 0.11**2, rel=0.08)  # dropped words keep their place
-    drawn = count(
-        tmp_path,
-        [[["the"] * n]],
-        vocabulary,
-        window=2,
-        weighting="dynamic",
-        draw=0,
-        direction="left",
-        subsample=0.01,
-    )  # a word that is kept has windows like any other
-    assert drawn[0, 0] == pytest.approx(n * 0.11**2 * 1.5, rel=0.08)
 
 
 def test_wide_harmonic_windows_are_fixed_point(tmp_path):
@@ -333,7 +312,6 @@ def test_two_attempts_at_one_part_do_not_touch_each_other(tmp_path):
         ({"direction": "both"}, "direction is 'both'.*\"left\""),
         ({"weighting": "linear"}, "weighting is 'linear'.*\"ramp\""),
         ({"oov": "drop"}, "oov is 'drop'"),
-        ({"draw": 1}, "dynamic"),
         ({"subsample": 0.0}, r"subsample is 0\.0"),
         ({"block_memory": 1}, "block_memory is 1"),
     ],
@@ -481,7 +459,7 @@ def counted(words, units, cell, n_words):
     window, units = len(units), np.array(units, np.int64)
     counter = blocks.PairCounter(n_words, units, cell, len(words) * window)
     stream = np.concatenate([np.full(window, blocks.BORDER), words]).astype(np.int32)
-    return counter.count(stream, np.empty(0, np.int32))
+    return counter.count(stream)
 
 
 @pytest.mark.parametrize(
@@ -506,7 +484,7 @@ def test_pairs_have_their_places_beyond_31_bits():
         keys = np.empty(begin + 2, np.uint32)
     except MemoryError:
         pytest.skip("this system does not promise 8 GiB that are not used")
-    stream = (words, np.empty(0, np.int32), 1, blocks.LEFT, 0)
+    stream = (words, 1, blocks.LEFT, 0)
     sizes = np.array([0, begin, begin])
     blocks._bucket_pairs(*stream, sizes, keys[:0])
     assert sizes.tolist() == [0, begin + 1, begin + 1]
@@ -515,7 +493,7 @@ def test_pairs_have_their_places_beyond_31_bits():
     assert keys[begin:].tolist() == [2, 1]
     indptr, indices, values = np.empty(4, np.int64), np.empty(2, np.int32), np.empty(2, np.int32)
     sums = blocks._row_of_sums(3)
-    blocks._sum_buckets(starts, keys, 0, np.ones(1, np.int64), 0, sums, indptr, indices, values)
+    blocks._sum_buckets(starts, keys, 0, np.ones(1, np.int64), sums, indptr, indices, values)
     assert indptr.tolist() == [0, 0, 1, 2]
     assert indices.tolist() == [2, 1]
     assert values.tolist() == [1, 1]

@@ -14,7 +14,7 @@ from distembed.counting.document_groups import (
     sum_of_groups,
     words_of_groups,
 )
-from distembed.counting.partial_counts import Counted, DocumentGroups
+from distembed.counting.partial_counts import DocumentGroups
 
 N_DOCUMENTS, N_GROUPS = 80, 3
 
@@ -50,7 +50,7 @@ def test_groups_add_up_to_the_text_and_each_is_its_documents(tokens, tmp_path, o
         apart.append(
             count_partition(
                 partition, vocabulary, counting, blocks, f"apart-{number}", number=number,
-                what=Counted(groups=DocumentGroups(of, N_GROUPS)),
+                groups=DocumentGroups(of, N_GROUPS),
             )
         )  # fmt: skip
         together.append(

@@ -73,10 +73,9 @@ REFUSED = {
     MINIMAL.replace("paths", "pats"): r"unknown key corpus\.pats; did you mean paths\?",
     MINIMAL.replace("[corpus]", "[corpuss]"): r"unknown key corpuss; did you mean corpus\?",
     MINIMAL.replace("a.txt", "{no_such_package}/a.txt"): "pip install",
-    '[job]\nworkspace = "w"\n': r"corpus\.paths is required and not there; add it, or counts\.path",
+    '[job]\nworkspace = "w"\n': r"corpus is required and not there",
     "[job\n": "line 1",
     MINIMAL + "[psdvec]\nrandom_state = -1\n": r"psdvec\.random_state = -1 is not allowed",
-    MINIMAL + "[counting]\ndraw = 1\n": r'counting.*: draw needs weighting="dynamic"',
     MINIMAL.replace(
         "[job]", '[job]\nsystem = "nets"'
     ): r"job\.system = 'nets' is not allowed: there are psdvec,",
@@ -223,11 +222,11 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
             {"checkpoint", "block_memory", "metric"},
             {"regularization": 0.1, "propagate": True},
         ),
-        (CountingSection, de.count_cooccurrences, {"block_memory", "scratch", "positions"}, {}),
+        (CountingSection, de.count_cooccurrences, {"block_memory", "scratch"}, {}),
         (
             LeftCountingSection,
             de.count_cooccurrences,
-            {"block_memory", "scratch", "positions"},
+            {"block_memory", "scratch"},
             {"window": 3, "direction": "left"},
         ),
     ],
@@ -252,11 +251,6 @@ def test_an_option_of_a_recipe_has_the_default_of_its_estimator(method: str, sou
 def test_an_option_that_no_source_has_is_refused_where_the_section_is_written() -> None:
     with pytest.raises(TypeError, match="no option n_componets of"):
         section_of(de.PSDVec, exclude={"n_componets": "misspelt"})(type("Empty", (Section,), {}))
-
-
-def test_positions_apart_are_refused_where_a_word_has_one_column(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match=r"unknown key counting.positions"):
-        load_job(write(tmp_path, MINIMAL + '[counting]\npositions = "apart"'))
 
 
 @pytest.mark.parametrize("written", ["", "[counting]", '[counting]\nweighting = "ramp"'])

@@ -148,23 +148,8 @@ def test_plan_and_run_name_a_key_without_effect(tmp_path: Path) -> None:
         assert "counting.seed = 3 has no effect: it needs counting.subsample" in done.output
 
 
-READ_ELSEWHERE = {"job", "resources", "plan", "report", "recipes.NAME", "views.NAME", "counts"}
-"""Sections that decide no content; a recipe and a view refuse the keys that their method does not have, and counts take
-the place of a corpus.
-"""
-
-
-def test_a_table_of_counts_decides_content_and_counting_does_not() -> None:
-    def job_of(counts: str) -> Job:
-        text = f"[job]\nworkspace = 'w'\n[counts]\n{counts}\n"
-        return parse_job(text, name="job.toml", folder=Path())
-
-    first = job_of("path = 'a.npz'")
-    assert parameters_of(job_of("path = 'b.npz'")) != parameters_of(first)
-    assert parameters_of(job_of("path = 'a.npz'\nwords = 'w.txt'")) != parameters_of(first)
-    idle = job_of("path = 'a.npz'\n[counting]\nwindow = 9")
-    assert idle.idle == ("the section [counting] has no effect: it needs a text, corpus.paths",)
-    assert parameters_of(idle) == parameters_of(first)
+READ_ELSEWHERE = {"job", "resources", "plan", "report", "recipes.NAME", "views.NAME"}
+"""Sections that decide no content; a recipe and a view refuse the keys that their method does not have."""
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))

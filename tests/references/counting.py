@@ -34,14 +34,12 @@ def cooccurrences(
     *,
     window: int = 5,
     direction: str = "symmetric",
-    positions: str = "together",
     weighting: str = "flat",
     oov: str = "keep_position",
 ) -> np.ndarray:
-    """Return the matrix of exact fractions (dtype object), of as many columns as words or a block for each distance."""
+    """Return the matrix of exact fractions (dtype object)."""
     number = {word: i for i, word in enumerate(words)}
-    n_positions = window if positions == "apart" else 1
-    left = np.full((len(words), n_positions * len(words)), Fraction(0), object)
+    left = np.full((len(words), len(words)), Fraction(0), object)
     for document in documents:
         for segment in segments(document):
             text = [word for word in segment if oov == "keep_position" or word in number]
@@ -49,8 +47,6 @@ def cooccurrences(
                 for distance in range(1, window + 1):
                     if place >= distance and word in number and text[place - distance] in number:
                         i, j = number[text[place - distance]], number[word]
-                        if positions == "apart":
-                            j += (distance - 1) * len(words)
                         left[i, j] += weight(distance, window, weighting)
     if direction == "symmetric":
         return left + left.T

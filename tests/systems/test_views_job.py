@@ -26,7 +26,6 @@ n_components = 5
 n_passes = 40
 [views.places]
 method = "ppmi"
-positions = "apart"
 n_components = 3
 exponent = 0.5
 weight = 0.4
@@ -93,11 +92,6 @@ def test_sides_are_the_left_singular_vectors_of_positive_pmi(folder: Path) -> No
     np.testing.assert_allclose(np.abs((left * found).sum(axis=0)), 1, atol=1e-3)
 
 
-def test_positions_apart_have_columns_of_their_own(folder: Path) -> None:
-    assert array(folder, "view_places_counts").shape == (200, 400)
-    assert array(folder, "view_places_axes").shape == (800, 3)
-
-
 def test_words_that_a_file_lacks_keep_the_other_views(folder: Path) -> None:
     words = vocabulary_of(de.Workspace.open(str(folder / "w"))).words
     is_there = array(folder, "view_file").any(axis=1)
@@ -121,7 +115,7 @@ def test_later_words_are_placed_where_the_fit_has_placed_them(
     np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
 
 
-def test_positions_of_later_words_are_renumbered(folder: Path, tmp_path: Path) -> None:
+def test_contexts_of_later_words_are_renumbered(folder: Path, tmp_path: Path) -> None:
     """In a text with other words, in which the job's words have other numbers, the contexts are the same."""
     workspace = de.Workspace.open(str(folder / "w"))
     job, vocabulary = open_job(str(folder / "w")), vocabulary_of(workspace)
@@ -132,9 +126,9 @@ def test_positions_of_later_words_are_renumbered(folder: Path, tmp_path: Path) -
     counted = de.build_vocabulary(tokens, min_count=1)
     found = new_in_view(job, workspace, "places", tokens, NewWords(counted, ["zorb"], []))
     n = len(vocabulary)
-    contexts = np.zeros((1, 4 * n))
+    contexts = np.zeros((1, 2 * n))
     one, two, three, seven = vocabulary.index(["word1", "word2", "word3", "word7"])
-    contexts[0, [one, n + two, three, 2 * n + seven]] = [9, 9, 4, 4]
+    contexts[0, [one, two, three, n + seven]] = [9, 9, 4, 4]
     totals = np.asarray(workspace.table("view_places_totals")["n_pairs"])
     weighted = de.ppmi(csr_array(contexts), column_totals=totals, context_smoothing=0.75).toarray()
     np.testing.assert_allclose(found, weighted @ array(folder, "view_places_axes"), atol=1e-4)
@@ -219,7 +213,6 @@ def test_a_view_may_have_a_regularization_of_its_own(own: Path) -> None:
         ("views.sides.weight=0.0", 2, "views.sides.weight"),
         ("views.sides.weight=nan", 2, "views.sides.weight"),
         ("views.sides.method=svd", 2, "'svd'"),
-        ("views.places.direction=symmetric", 2, 'positions="apart" needs direction="left"'),
         ("views.Sides={method='ppmi'}", 2, "views.Sides"),
         (
             "views.narrow.subsample=1e-12",
@@ -264,7 +257,7 @@ def test_the_report_shows_the_neighbors_of_words_in_each_view(folder: Path) -> N
         cosines[known.index("word4")] = -2
         assert row["word4"] == ", ".join(known[i] for i in np.argsort(-cosines, kind="stable")[:5])
         assert row["words"] == int(found.any(axis=1).sum())
-    assert rows[2]["made_of"] == "counts: window 2, left, flat, positions apart"
+    assert rows[2]["made_of"] == "counts: window 2, left, flat"
     assert (rows[4]["made_of"], rows[4]["word7"]) == ("finished vectors", None)
     shown = page(job, workspace).replace("<wbr>", "")
     assert "Views</h2>" in shown

@@ -168,7 +168,7 @@ def _fitted_view(workspace: Workspace, name: str, view: PSDVecView) -> PSDVec:
 def _renumbered(contexts: csr_array, counted: Vocabulary, vocabulary: Vocabulary) -> csr_array:
     """Return counts with contexts as the job numbers them; contexts that the job does not know are left out.
 
-    The columns are those of one vocabulary after the other, of which each has a word for every side and position.
+    The columns are those of one vocabulary after the other, of which each has a word for every side.
     """
     column_of = vocabulary.index(counted.words)
     found = contexts.tocoo()
