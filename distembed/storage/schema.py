@@ -163,7 +163,7 @@ class Output:
 class BlockRecord:
     """The record of one block: the digest of its content, its files, and a small summary for items of files.
 
-    ``key`` says what an item was made from, "" where nothing does; it takes no part in any digest.
+    ``key`` says what an item of files was made from, or is ""; it takes no part in a digest.
 
     Examples
     --------
@@ -442,11 +442,9 @@ def block_from_json(body: Mapping[str, Any], output: Output, index: int) -> Bloc
     """
     with _as_written(f"block {index} of output {output.name!r}"):
         _demand(body["index"] == index, "the number of the block")
-        _demand(
-            isinstance(body["digest"], str) and isinstance(body["summary"], dict), "the digest or summary"
-        )
         key = body.get("key", "")
-        _demand(isinstance(key, str), "the key")
+        _demand(all(isinstance(text, str) for text in (body["digest"], key)), "the digest or key")
+        _demand(isinstance(body["summary"], dict), "the summary")
         files = files_from_json(body["files"], output.block_location(index))
         return BlockRecord(index, body["digest"], files, body["summary"], key)
 

@@ -31,8 +31,8 @@ class Stage:
     still has the content that it had then; storing to a committed stage computes nothing. An interrupted stage
     keeps every recorded block whose digest is still right, if it was begun with the same `made_with`; otherwise
     it starts again, so that a stage never holds blocks of two versions. A stage whose parameters or inputs have
-    changed removes its own old blocks when it begins to write, but for items that `store_files` knows by their keys. The
-    stages that depend on it are removed when it is committed; until then they stay unchanged.
+    changed removes its own old blocks when it begins to write, but for items that `store_files` knows by their keys.
+    The stages that depend on it are removed when it is committed; until then they stay unchanged.
 
     Examples
     --------

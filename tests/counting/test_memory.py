@@ -71,7 +71,7 @@ def test_the_sum_of_runs_is_put_where_none_of_them_stands():
     memory = ThreadMemory().of(CooccurrenceOptions(window=1, direction="left"), 3)
     words = np.array([blocks.BORDER, 0, 1, 2, 0, 1], np.int32)
     for _ in range(3):  # the sum of all before, and one more
-        runs = [memory.counter.count(words, np.empty(0, np.int32), memory.room) for _ in range(2)]
+        runs = [memory.counter.count(words, memory.room) for _ in range(2)]
         total = memory.merged(runs)
         assert not any(np.shares_memory(total.values, run.values) for run in runs)
         assert total.values.tolist() == [4, 2, 2]
