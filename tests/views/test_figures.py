@@ -15,6 +15,8 @@ from distembed.views.report import figures, maps
 from distembed.views.report.figures import Drawing, save_figure
 from tests.commands import run, succeed
 
+pytestmark = pytest.mark.usefixtures("drawn_figures")
+
 BEGINNINGS = {"pdf": b"%PDF-1.", "svg": b"<?xml", "png": b"\x89PNG"}
 RARE = "ᴥ"  # which DejaVu Serif has, and DejaVu Sans has not
 

@@ -19,6 +19,8 @@ from distembed.views import report
 from distembed.views.report import Section, Stage, figures, maps
 from distembed.views.report.figures import _bin_edges
 
+pytestmark = pytest.mark.usefixtures("drawn_figures")
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 VOID = {"meta", "wbr", "br", "img", "link", "input", "hr"}
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 import re
 
+import pytest
+
 from distembed.evaluation.scoring import Score as Scored
 from distembed.views import report
 from tests.views.test_report import Outline
+
+pytestmark = pytest.mark.usefixtures("drawn_figures")
 
 
 def set_scores() -> list[Scored]:
