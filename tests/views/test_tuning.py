@@ -339,7 +339,10 @@ def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tm
         tmp_path / "t.csv",
     )
     done = succeed(*words)
-    assert "t.npy: end it in .csv, .tsv or .parquet" in run(*words[:-1], tmp_path / "t.npy").output
+    assert (
+        "t.npy cannot be detected from its name: end it in .csv, .tsv or .parquet"
+        in run(*words[:-1], tmp_path / "t.npy").output
+    )
     assert "the half that is held out:" in done.output
     best = next(line for line in done.output.splitlines() if line.startswith("psdvec.smoothing="))
     assert f"distembed run {job} --set {best.split()[0]}" in done.output
