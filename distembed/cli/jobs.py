@@ -143,7 +143,7 @@ def plan(
 
     A corpus that is not here, or not yet whole, is planned from a sample of its text and its size (the last example).
 
-    JOB is a job file, or a workspace, whose own job is taken.
+    JOB is a job file, or a workspace, whose own job is taken and none of whose inputs is read.
     """
     with any_protocol(allowed=allow_code), uncollected():
         job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
@@ -221,9 +221,9 @@ def run(
 ) -> None:
     """Run a job, or finish one that was stopped.
 
-    JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
-    they were made from has changed. The exit code is 0 after success, 1 after a failure, 2 if the command or the job
-    is wrong, and 3 if the run was stopped and the same command goes on.
+    JOB is a job file, or a workspace, whose own job is taken and none of whose inputs is read. Finished stages are kept
+    unless a parameter or a file they were made from has changed. The exit code is 0 after success, 1 after a failure, 2
+    if the command or the job is wrong, and 3 if the run was stopped and the same command goes on.
     """
     with terminal_reporter(allow_code=allow_code, display=display) as reporter:
         job = load(job_file, settings, workspace)
