@@ -70,9 +70,6 @@ NUMBER = re.compile(r"[-+]?(?=[.,]*\d)[\d.,]+(?:[eE][-+]?\d+)?")
 DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{2,4}(?!\d)")
 """A day, whatever the order of its parts; a time may follow."""
 
-IN_PLACE_OF_A_TEXT = ("counts",)
-"""Sections that a job has in place of its text, which no new job has."""
-
 Records = Mapping[str, list[Any]]
 """The first values of each field."""
 
@@ -402,12 +399,9 @@ def settings_of_files(
 
 
 def _inputs_of(keys: Sequence[Key]) -> list[Key]:
-    """Return the keys whose files every job reads, and not only one with a table of a name or without a text."""
+    """Return the keys whose files every job reads, and not only one with a table of a name."""
     return [
-        key
-        for key in keys
-        if key.required and is_input(key.annotation)
-        if not key.section.endswith(".NAME") and key.section not in IN_PLACE_OF_A_TEXT
+        key for key in keys if key.required and is_input(key.annotation) if not key.section.endswith(".NAME")
     ]
 
 
@@ -522,9 +516,7 @@ def job_text(keys: Sequence[Key], settings: Settings, tables: Mapping[str, Any])
     ]
     for section, group in groupby(keys, key=lambda key: key.section):
         found = list(group)
-        if section in IN_PLACE_OF_A_TEXT:
-            lines += ["", *_comment(f"In place of a text there may be a section {section}. {found[0].about}")]
-        elif section.endswith(".NAME"):
+        if section.endswith(".NAME"):
             lines += _tables(section, found, tables.get(section.removesuffix(".NAME"), {}))
         else:
             lines += ["", *_comment(sentence(found[0].about)), f"[{section}]"]
