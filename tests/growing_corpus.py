@@ -22,7 +22,7 @@ numbers = true
 id_field = "id"
 title_field = "title"
 [vocabulary]
-min_count = {min_count}
+min_count = 3
 [counting]
 window = 3
 {counting}
@@ -63,13 +63,11 @@ def write_file(folder: Path, name: str, documents: Sequence[str]) -> None:
     (folder / "text" / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_job(
-    folder: Path, files: Files, *, counting: str = 'direction = "left"', min_count: int = 3
-) -> None:
+def write_job(folder: Path, files: Files, *, counting: str = 'direction = "left"') -> None:
     """Write a job with the files that it reads."""
     for name, documents in files.items():
         write_file(folder, name, documents)
-    (folder / "job.toml").write_text(JOB.format(counting=counting, min_count=min_count), encoding="utf-8")
+    (folder / "job.toml").write_text(JOB.format(counting=counting), encoding="utf-8")
 
 
 def count(
