@@ -7,6 +7,7 @@ pytest-xdist's workers did at the start of a suite on a fresh checkout.
 from __future__ import annotations
 
 import fcntl
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numba.core.dispatcher import Dispatcher
 PACKAGE = str(Path(__file__).resolve().parents[1] / "distembed")
 
 
+@cache  # twice around, a process would wait for the lock that it holds
 def compile_once() -> None:
     """Let a process compile the kernels of a module of the package only while no other does."""
     compile_here = Dispatcher.compile
