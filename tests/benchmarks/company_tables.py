@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import distembed as de
 from distembed.tables.domain import join, read_domain
 from distembed.tables.known import read_known
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
@@ -41,23 +40,6 @@ def company_vectors(folder: Path, domain, space: str):
     size = SPACES[space]
     known = read_known(KnownSection(path=str(folder / f"{space}Mat.csv.xz"), drop=(str(size), str(size + 1))))
     return join(domain, known, MatchingSection()).targets.astype(np.float64)
-
-
-def imputed_names(affinities: str | Path, vectors: str | Path, *, min_degree: int = 5):
-    """Return words, their vectors, and which are imputed: those of a table of affinities that have no vector.
-
-    Both files have a word and its numbers on a line, as `aff.txt` and `sub*.txt` of the authors' language model; the
-    degree of 5 and eta = 1e-3 are theirs too.
-    """
-    domain, known = de.WordVectors.load(affinities), de.WordVectors.load(vectors)
-    rows = known.index(domain.words)
-    targets = np.where((rows >= 0)[:, None], known.vectors[rows].astype(np.float64), np.nan)
-    model = de.LatentSemanticImputation(
-        min_degree=min_degree, weights="normalise_after", solver="power", tol=1e-3
-    )
-    new, found = np.flatnonzero(rows < 0), model.fit(domain.vectors, targets).vectors_
-    words = [*known.words, *(domain.words[row] for row in new)]
-    return words, np.vstack([known.vectors, found[new]]), np.arange(len(words)) >= len(known)
 
 
 def frequencies(folder: Path) -> dict[str, float]:

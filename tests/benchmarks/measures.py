@@ -11,7 +11,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -59,14 +58,6 @@ def clock(name: str, work: Callable[..., Any], *arguments: Any, **options: Any) 
     return found.result
 
 
-def least_cpu(work: Callable[[], Any], n_rounds: int) -> tuple[float, Any]:
-    """Return the least processor seconds of some rounds, and the last result."""
-    rounds = [spent(work) for _ in range(n_rounds)]
-    return max(min(one.cpu for one in rounds), 1e-9), rounds[
-        -1
-    ].result  # a clock may not tell short work from none
-
-
 def peak_bytes() -> int:
     status = Path("/proc/self/status")
     if not status.exists():
@@ -94,54 +85,17 @@ class Ran(NamedTuple):
         return f"{self.wall:.1f} s wall, {self.cpu:.1f} s CPU, {self.peak_bytes / 2**20:.0f} MiB"
 
 
-def ran(*words: object, kill_after: float | None = None, **pipes: Any) -> Ran:
-    """Run a command, or kill it once it has run so many seconds."""
+def ran(*words: object, **pipes: Any) -> Ran:
+    """Run a command to its end."""
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         process = subprocess.Popen([*map(str, words)], **{"stdout": output, **pipes})
-        killer = threading.Timer(kill_after or threading.TIMEOUT_MAX, process.kill)
-        killer.start()
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
-        killer.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
         return Ran(wall, cpu, peak, process.returncode, output.read().decode())
-
-
-def distembed(*words: object, kill_after: float | None = None) -> str:
-    """Run a command of distembed, print what it took and what it said, and return that."""
-    found = ran(*DISTEMBED, *words, kill_after=kill_after)
-    tell(f"{words[0]}: exit {found.code}, {found}\n{found.output}")
-    return found.output
-
-
-def run_twice(
-    folder: Path,
-    job: str,
-    show: Callable[[Path], None] | None = None,
-    *,
-    kill_after: float | None,
-    whole: bool,
-) -> None:
-    """Plan a job, run it, kill it after so many seconds, and run it to its end; with `whole`, also without a kill.
-
-    The text of the job has `{workspace}` in it. `show` prints the figures of a finished job file. The digests of both
-    workspaces must be equal.
-    """
-    digests = set()
-    for name in ["killed", "whole"][: 1 + whole]:
-        file = folder / f"{name}.toml"
-        file.write_text(job.replace("{workspace}", name))
-        distembed("plan", file)
-        if name == "killed" and kill_after:
-            distembed("run", file, kill_after=kill_after)
-        distembed("run", file)
-        if show:
-            show(file)
-        digests.add(distembed("verify", file).splitlines()[-1])
-    assert len(digests) == 1, digests
 
 
 def needed(module: str) -> Any:
@@ -204,9 +158,3 @@ def _add_argument(parser: argparse.ArgumentParser, parameter: inspect.Parameter)
     else:
         more["type"] = kind
     parser.add_argument(name, **more)
-
-
-def note_rate(benchmark: Any, name: str, amount: float) -> None:
-    """Note an amount per second of a mean round; pytest-xdist's workers measure none."""
-    if benchmark.stats:
-        benchmark.extra_info[name] = round(amount / benchmark.stats.stats.mean, 1)

@@ -13,63 +13,13 @@ from sklearn import decomposition
 from threadpoolctl import threadpool_limits
 
 import distembed as de
-from distembed.corpus.growth_blocks import Repetition
 from distembed.corpus.vocabulary import choose_words
-from distembed.counting.costs import PairModel, RunSizes
 from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, SemanticNMF
-from distembed.job.load import load_job
-from distembed.job.plan import Plan
-from distembed.stages.corpus_sizes import CorpusSizes, PairSizes
-from distembed.systems.topics.stages import stages
-from distembed.systems.topics.starts import TopicSizes
 from distembed.weighting.documents import select_words, tf_idf
 from tests.benchmarks.measures import spent
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50
-
-
-@pytest.fixture(scope="module")
-def classic_like():
-    """Matrices of CLASSIC4's shape and about its number of non-zeros, words of uneven frequency."""
-    random = np.random.default_rng(0)
-    share = 1 / (200 + np.arange(N_WORDS))
-    share /= share.sum()
-
-    def draw(n_rows, n_values, rows):
-        place = (rows, random.choice(N_WORDS, n_values, p=share))
-        return csr_array((np.ones(n_values), place), shape=(n_rows, N_WORDS))
-
-    X = draw(N_DOCUMENTS, N_VALUES, random.integers(N_DOCUMENTS, size=N_VALUES))
-    half = draw(N_WORDS, N_PAIRS // 2, random.choice(N_WORDS, N_PAIRS // 2, p=share))
-    M = csr_array(half + half.T).log1p()
-    assert X.nnz > 0.9 * N_VALUES
-    assert M.nnz > 2_000_000
-    return X, M
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        NMF(RANK, solver="multiplicative", init="random", n_iter=N_ROUNDS, tol=0),
-        NMF(RANK, solver="hals", init="random", n_iter=N_ROUNDS, tol=0),
-        NMF(RANK, solver="orthogonal", init="random", n_iter=N_ROUNDS, tol=0),
-        SemanticNMF(RANK, shift=1, init="random", n_iter=N_ROUNDS),
-        decomposition.NMF(RANK, solver="mu", init="random", max_iter=N_ROUNDS, tol=0),
-    ],
-    ids=["nmf", "hals", "orthogonal", "semantic", "scikit-learn"],
-)
-def test_rounds(benchmark, classic_like, model):
-    X, M = classic_like
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        benchmark.pedantic(lambda: model.fit(X, M), rounds=2, warmup_rounds=1)
-    if benchmark.stats:  # pytest-xdist's workers measure nothing
-        benchmark.extra_info["ms_per_round"] = 1e3 * benchmark.stats.stats.min / N_ROUNDS
-    assert getattr(model, "n_iter_", N_ROUNDS) == N_ROUNDS
-
-
-# --- figures of TOPICS.md: run with -m slow -s ------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -165,36 +115,3 @@ def test_a_round_is_linear_in_the_non_zeros(n_values):
     wall, cpu = ((b - a) / (rounds - 2) for a, b in zip(*seconds, strict=True))
     each = 1e9 * cpu / stored
     print(f"\n{stored:>11,} non-zeros: {cpu:.3f} s CPU, {wall:.3f} s wall, {each:.1f} ns a non-zero")
-
-
-LARGE_JOB = """
-[job]
-system = "topics"
-workspace = "w"
-[corpus]
-paths = ["text.txt"]
-[topics]
-n_topics = 50
-n_starts = 1
-[resources]
-workers = 2
-block_memory = "1GiB"
-memory_limit = "8GiB"
-"""
-
-
-def test_the_plan_of_a_billion_non_zeros(tmp_path):
-    """Print what English Wikipedia would take: 10^9 document terms, 10^9 pairs, 100,000 words, 50 topics."""
-    (tmp_path / "text.txt").write_text("text")
-    (tmp_path / "job.toml").write_text(LARGE_JOB)
-    job = load_job(tmp_path / "job.toml")
-    corpus = CorpusSizes(
-        input_bytes=20 * 2**30, n_partitions=160, n_tokens=3_300_000_000, n_entries=10**7, n_documents=7_000_000,
-        n_candidates=10**6, n_words=100_000, n_terms=10**9, counted=frozenset(), found=None,
-    )  # fmt: skip
-    model = PairModel(np.ones(100_000), 10.0, corpus.n_tokens, Repetition(0.0, corpus.n_tokens, 0.0))
-    sizes = TopicSizes(PairSizes(corpus, 10**9, RunSizes(10**9, 100), model), 10**9, 10**9)
-    plan = Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in stages(job)})
-    print(f"\n{plan.table()}")
-    plan.check()
-    assert plan.process_bytes(1) < 8 * 2**30

@@ -1,7 +1,6 @@
-"""How fast word spaces are reduced and scored; recorded, never asserted.
+"""LSA of English text beside gensim and scikit-learn, each in a process of its own; recorded, never asserted.
 
-Beside scikit-learn: `pytest tests/benchmarks/test_wordspaces.py --benchmark-enable --benchmark-only`. Beside gensim and
-scikit-learn on English text, each in a process of its own: `pytest -m slow -s tests/benchmarks/test_wordspaces.py`.
+Run it with `pytest -m slow -s tests/benchmarks/test_wordspaces.py`.
 """
 
 from __future__ import annotations
@@ -13,75 +12,10 @@ import scipy.sparse as sp
 from sklearn.decomposition import TruncatedSVD
 
 import distembed as de
-from distembed.evaluation.words import evaluate_sets
-from distembed.evaluation.wordsets import AssociationSet
 from distembed.factorization.lsa import LSA
-from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
-from distembed.vectors import WordVectors
 from distembed.weighting.documents import log_entropy
-from tests.benchmarks.inputs import drawn_words, english_tokens, gathered
-from tests.benchmarks.measures import alone, note_rate, peak_bytes, spent, tell
-
-N_COMPONENTS = 50
-
-
-@pytest.fixture(scope="module")
-def space(is_measured):
-    return drawn_words(*((1_500, 3_000) if is_measured else (200, 400)))
-
-
-def relative_error(space, vectors, components):
-    left = np.linalg.norm(space.toarray() - vectors @ components)
-    return left / np.linalg.norm(space.toarray())
-
-
-@pytest.mark.parametrize(
-    "model",
-    [LSA(N_COMPONENTS), *(TruncatedSVD(N_COMPONENTS, n_iter=n, random_state=0) for n in (5, 15))],
-    ids=["ours", "scikit-learn, 5", "scikit-learn, 15"],
-)
-def test_lsa(benchmark, space, model):
-    LSA(N_COMPONENTS).fit(space[:60])  # compiles
-    vectors = benchmark.pedantic(model.fit_transform, args=(space,), rounds=1)
-    benchmark.extra_info["relative error"] = float(relative_error(space, vectors, model.components_))
-    note_rate(benchmark, "words/s", space.shape[0])
-
-
-def test_graph(benchmark, space):
-    neighborhood_graph(space[:60], n_neighbors=5)  # compiles
-    graph = benchmark.pedantic(neighborhood_graph, args=(space,), rounds=1)
-    note_rate(benchmark, "pairs/s", space.shape[0] ** 2)
-    assert graph.shape == (space.shape[0], space.shape[0])
-
-
-def test_eigenmaps(benchmark, space):
-    graph = neighborhood_graph(space)
-    maps = benchmark.pedantic(laplacian_eigenmaps, args=(graph, N_COMPONENTS), rounds=1)
-    benchmark.extra_info["edges"] = int(graph.nnz)
-    assert maps.vectors.shape == (space.shape[0], N_COMPONENTS)
-
-
-@pytest.mark.parametrize("solver", ["spectral_regression", "eigen"])
-def test_projection(benchmark, space, solver):
-    graph = neighborhood_graph(space)
-    model = LocalityPreservingProjection(N_COMPONENTS, solver=solver)
-    benchmark.pedantic(model.fit, args=(space,), kwargs={"graph": graph}, rounds=1)
-    note_rate(benchmark, "words/s", space.shape[0])
-    assert model.converged_
-
-
-def test_normed_priming(benchmark, is_measured):
-    n_words = 5_000 if is_measured else 200
-    rng = np.random.default_rng(1)
-    words = [f"w{i}" for i in range(n_words)]
-    vectors = WordVectors(words, rng.normal(size=(n_words, 300)))
-    pairs = sorted({(int(a), int(b)) for a, b in rng.integers(n_words, size=(6 * n_words, 2))})
-    norms = AssociationSet("norms", [(words[a], words[b]) for a, b in pairs], rng.random(len(pairs)))
-    scores = benchmark.pedantic(evaluate_sets, args=(vectors, [norms]), rounds=1)
-    note_rate(benchmark, "pairs/s", len(pairs))
-    assert scores[0].known > 0.4 * n_words
-
+from tests.benchmarks.inputs import english_tokens, gathered
+from tests.benchmarks.measures import alone, peak_bytes, spent, tell
 
 SOLVERS = {
     "LSA, 3 passes": {"n_passes": 3},

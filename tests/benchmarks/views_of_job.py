@@ -1,7 +1,7 @@
 """Score the vectors of a finished job with views: each view alone, joined, and with the direction of its spelling.
 
 ``python -m tests.benchmarks.views_of_job WORKSPACE SETS [--folder FOLDER] [--removed 1]`` prints a row for each,
-by halves of the sets, as ``tests.benchmarks.views`` does, and keeps each as a vector file in FOLDER, for
+by halves of the sets, and keeps each as a vector file in FOLDER, for
 ``tests.benchmarks.paired_difference``. The spelling of a view is its columns of the job's map of n-grams.
 """
 
@@ -10,19 +10,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import distembed as de
+from distembed.evaluation import blocks
+from distembed.evaluation.scoring import Policy, known_cosines, row_table
+from distembed.evaluation.words import answer_analogies, choice_credits
+from distembed.evaluation.wordsets import AnalogySet, SynonymSet, find_word_sets, half_of
 from distembed.execution import compute
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.opening import open_job
 from distembed.job.word_vectors import read_subwords
 from distembed.stages.corpus import vocabulary_of
 from distembed.systems.psdvec.stages import parts_of, weights_of
-from tests.benchmarks.measures import run_main, tell_head
-from tests.benchmarks.views import COLUMNS, Judge, Rows, tell_scores, unit
+from tests.benchmarks.measures import run_main, tell_head, tell_row
+from tests.benchmarks.rival_table import EIGHT
+
+Rows = NDArray[np.float32]
+Scores = dict[str, dict[str, float]]
+
+HALVES = ("A", "B", "all")
+OTHERS = ("EN-RW-STANFORD", "EN-MEN-TR-3k", "EN-WS-353-REL", "simlex999")
+ANALOGIES = {"google": 4, "msr": 2}
+"""Of the analogies, every how many are asked."""
 
 
 def candidates(workspace: str) -> Iterator[tuple[str, NDArray[np.floating]]]:
@@ -49,6 +62,80 @@ def candidates(workspace: str) -> Iterator[tuple[str, NDArray[np.floating]]]:
 def with_direction(rows: Rows, spelled: Rows) -> Rows:
     """Return the directions of rows about their mean with those of their spelling added."""
     return unit(rows - rows.mean(axis=0)) + unit(spelled)
+
+
+def unit(rows: Rows) -> Rows:
+    """Return rows scaled to unit length; a row of zeros stays zero."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return rows / np.where(lengths > 0, lengths, 1)
+
+
+class Judge:
+    """The sets, looked up once in a vocabulary; it scores vectors of its words by halves of the sets."""
+
+    def __init__(self, words: Sequence[str], sets: str, halves: Sequence[str] = HALVES) -> None:
+        self.words, self.halves = words, halves
+        wanted = {*EIGHT, *OTHERS, *ANALOGIES}
+        found = [one for one in find_word_sets(sets.split(",")) if one.name in wanted]
+        space = de.WordVectors(words, np.zeros((len(words), 1), np.float32))
+        self.others = [
+            (half, one.name, _looked_up(space, _half(one, half)))
+            for half in halves
+            for one in found
+            if not isinstance(one, AnalogySet)
+        ]
+        analogies = [(h, one) for h in halves for one in found if isinstance(one, AnalogySet)]
+        self.analogies = [(h, one.name, _known_questions(space, _half(one, h))) for h, one in analogies]
+
+    def __call__(self, rows: Rows, *, n_removed: int = 1) -> Scores:
+        """Return the scores by half: similarity and synonyms without principal components, analogies with them."""
+        vectors = de.WordVectors(self.words, rows)
+        cleaned = vectors.postprocess(n_components_removed=n_removed) if n_removed else vectors
+        scores: Scores = {half: {} for half in self.halves}
+        for half, name, (asked, human) in self.others:
+            if human is None:
+                known, credit = choice_credits(cleaned, asked, Policy())
+                scores[half][name] = float(credit[known].mean())
+            else:
+                scores[half][name] = float(blocks.spearman(known_cosines(cleaned, asked), human))
+        for half in self.halves:
+            scores[half]["mean"] = float(np.mean([scores[half][name] for name in EIGHT]))
+        distinct, places = np.unique(
+            np.concatenate([asked for *_, asked in self.analogies]), axis=0, return_inverse=True
+        )
+        answers = answer_analogies(vectors, distinct[:, :3])
+        stops = np.cumsum([len(asked) for *_, asked in self.analogies])[:-1]
+        for (half, name, asked), at in zip(self.analogies, np.split(places, stops), strict=True):
+            scores[half][f"{name} +"] = float((answers.add_row[at] == asked[:, 3]).mean())
+            scores[half][f"{name} x"] = float((answers.mul_row[at] == asked[:, 3]).mean())
+        return scores
+
+
+def _half(word_set: Any, half: str) -> Any:
+    return word_set if half == "all" else half_of(word_set, development=half == "A")
+
+
+def _looked_up(space: Any, word_set: Any) -> tuple[Any, Any]:
+    """Return the rows of the known pairs and their human scores, or questions and None."""
+    if isinstance(word_set, SynonymSet):
+        return word_set, None
+    rows = row_table(space, word_set.pairs, Policy())
+    known = (rows >= 0).all(axis=1)
+    return rows[known], word_set.scores[known]
+
+
+def _known_questions(space: Any, word_set: Any) -> Any:
+    rows = row_table(space, word_set.questions[:: ANALOGIES[word_set.name]], Policy())
+    return rows[(rows >= 0).all(axis=1)]
+
+
+COLUMNS = ("mean", *OTHERS, *(f"{name} {sign}" for name in ANALOGIES for sign in "+x"))
+
+
+def tell_scores(name: str, scores: Scores, halves: Sequence[str] = HALVES) -> None:
+    """Print one row of a table: for each column its score on each half."""
+    cells = ("; ".join(f"{100 * scores[half].get(c, np.nan):.1f}" for half in halves) for c in COLUMNS)
+    tell_row(name, *cells)
 
 
 def main(workspace: str, sets: str, *, folder: Path | None = None, removed: int = 1) -> None:
