@@ -133,7 +133,7 @@ class LatentSemanticImputation(BaseEstimator):
         floor: PositiveFloat = 0.1,
         block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
-        regressor: Any = None,
+        regressor: BaseEstimator | None = None,
     ) -> None:
         self.min_degree = min_degree
         self.solver = solver

@@ -213,7 +213,7 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
         (
             ImputationSection,
             de.LatentSemanticImputation,
-            {"checkpoint", "block_memory", "random_state", "regressor"},
+            {"checkpoint", "block_memory", "regressor"},
             {"method": "graph"},
         ),
         (
