@@ -34,7 +34,7 @@ ROUNDS_PER_CHECKPOINT = 10
 HALS_SWEEPS = 4
 
 #: A row is left alone when a sweep moves no coordinate by more than this share of its largest, which saves time and
-#: costs no further rounds (tests/benchmarks/TOPICS.md).
+#: costs no further rounds.
 HALS_TOLERANCE = 0.03
 
 #: Squared length of what is left of a matrix, relative to its own, that is rounding error of float32 factors.

@@ -29,12 +29,6 @@ def articles_of(*paths: str | Path) -> Iterator[list[str]]:
                 yield re.findall("[a-z]+", article)
 
 
-def english_tokens(shared: Path) -> Any:
-    """Return the tokens of 20 million words of English Wikipedia and of Simple English Wikipedia."""
-    files = [str(shared / f"data/english/{name}.txt.xz") for name in ("enwiki2018-0", "simplewiki2021-0")]
-    return de.read_corpus(files, layout="blocks", tokenizer=de.Tokenizer(pattern="ascii")).tokenize()
-
-
 def gathered(array: Any) -> csr_array:
     """Return a Dask array of sparse blocks of rows as one sparse array."""
     return csr_array(vstack(dask.compute(*array.to_delayed().ravel()), format="csr"))
