@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import Ridge
 
 from distembed.evaluation.transfer import on_simplex, score_methods, score_transfer
+from distembed.linalg.blocks import directions
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.inference import TwoSets, control_features, infer_by_each_method
+from distembed.manifold.inference import TwoSets, control_features, infer_by_each_method, nearest_features
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
+from tests.evaluation.test_transfer import proportions
 from tests.references import alignment as reference
 
 
@@ -74,3 +77,24 @@ def test_the_printed_algorithm_is_that_of_the_oracle():
     Z, F = reference.alternate(L, np.tile(sets.features, (2, 1)), is_known, start, 4)
     np.testing.assert_allclose(found["printed"].features, (Z @ F)[40:], atol=1e-6)
     assert model.regularization == 0.1
+
+
+# --- the linear maps between two sets -----------------------------------------------------------------------
+
+
+def test_controls():
+    generator = np.random.default_rng(0)
+    X1 = generator.standard_normal((60, 6))
+    X2 = X1 @ np.linalg.qr(generator.standard_normal((6, 6)))[0]
+    V = proportions(60)
+    links = sp.csr_array((np.ones(20), (np.arange(20), np.arange(20))), shape=(60, 60))
+    found = control_features(X1, X2, V, links, n_neighbors=1)
+    np.testing.assert_allclose(found["mean"], np.tile(V.mean(axis=0), (60, 1)))
+    np.testing.assert_allclose(found["procrustes"], V)
+    np.testing.assert_allclose(found["procrustes_1"], V)
+    expected = Ridge(alpha=0.3).fit(directions(X2)[:20], V[:20]).predict(directions(X2))
+    np.testing.assert_allclose(found["ridge"], expected)
+    mapped = Ridge(alpha=0.3).fit(directions(X2)[:20], directions(X1)[:20]).predict(directions(X2))
+    np.testing.assert_allclose(found["ridge_map"], nearest_features(directions(X1), mapped, V))
+    with pytest.raises(ValueError, match="there are none"):
+        control_features(X1, X2, V, sp.csr_array((60, 60)))
