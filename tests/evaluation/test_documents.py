@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, permutations
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from distembed.evaluation import documents
+from tests.references.arrays import lazy
 
 ROWS = {"whole": (10,), "even": (5, 5), "ragged": (1, 6, 3), "single": (1,) * 10}
 
@@ -21,12 +20,6 @@ ROWS = {"whole": (10,), "even": (5, 5), "ragged": (1, 6, 3), "single": (1,) * 10
 def counts_example():
     counts = np.random.default_rng(0).poisson(1.0, (10, 10))
     return csr_array(counts + counts.T)
-
-
-def lazy(matrix, rows):
-    meta = csr_array((0, 0), dtype=matrix.dtype)
-    parts = [matrix[a:b] for a, b in pairwise(np.cumsum([0, *rows]))]
-    return da.concatenate([da.from_delayed(dask.delayed(p), p.shape, matrix.dtype, meta) for p in parts])
 
 
 @settings(deadline=None, max_examples=60)

@@ -7,7 +7,6 @@ import lzma
 import re
 import warnings
 from functools import partial
-from itertools import pairwise
 
 import dask
 import dask.array as da
@@ -27,6 +26,7 @@ from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import cosine_terms, list_words, weight_terms
 from distembed.weighting.documents import document_frequencies, select_words, tf_idf
 from tests.references import nmf as plain
+from tests.references.arrays import lazy
 
 CHUNKS = {"whole": (60,), "even": (20, 20, 20), "ragged": (7, 31, 1, 21), "single": (1,) * 60}
 WORD_CHUNKS = {"whole": (40,), "even": (20, 20), "ragged": (9, 30, 1), "single": (1,) * 40}
@@ -40,15 +40,6 @@ def planted(n_docs=60, n_words=40, rank=3, seed=0, dtype=np.float64):
     X = csr_array(random.poisson(rate).astype(dtype))
     pairs = random.poisson(np.where(topic_of_word[:, None] == topic_of_word, 1.5, 0.05))
     return X, csr_array((0.75 * (pairs + pairs.T)).astype(dtype)), topic_of_doc
-
-
-def lazy(matrix, rows):
-    edges = np.cumsum([0, *rows])
-    meta = csr_array((0, 0), dtype=matrix.dtype)
-    parts = [matrix[a:b] for a, b in pairwise(edges)]
-    return da.concatenate(
-        [da.from_delayed(dask.delayed(p), p.shape, matrix.dtype, meta) for p in parts], axis=0
-    )
 
 
 orthogonal = partial(NMF, solver="orthogonal")

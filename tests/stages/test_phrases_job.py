@@ -93,3 +93,12 @@ def test_a_job_without_names_has_the_parameters_it_always_had(job: Path) -> None
     for kind in (CorpusSection, ParallelSection):
         plain = kind(paths=("text.txt",))
         assert "phrases_file" not in plain.model_dump(mode="json")
+
+
+def test_function_words_get_no_vector(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(TEXT)
+    job = tmp_path / "job.toml"
+    job.write_text(JOB.replace('phrases_file = "names.txt"\n', ""))
+    chosen = ("--set", "vocabulary.stop_words=english", "--set", "vocabulary.keep=['of']")
+    succeed("run", job, "--until", "vocabulary", *chosen, "--set", "vocabulary.max_size=5")
+    assert sorted(counts(job)) == ["city", "louis", "new", "of", "york"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -15,6 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from distembed.weighting import documents
+from tests.references.arrays import lazy
 
 CHUNKS = {"whole": (12,), "even": (4, 4, 4), "ragged": (1, 7, 4), "single": (1,) * 12}
 counts_of = arrays(np.int64, st.tuples(st.integers(1, 8), st.integers(1, 6)), elements=st.integers(0, 5))
@@ -26,12 +24,6 @@ def example(seed=0):
     counts[5] = 0
     counts[:, 3] = 0
     return csr_array(counts)
-
-
-def lazy(matrix, rows):
-    meta = csr_array((0, 0), dtype=matrix.dtype)
-    parts = [matrix[a:b] for a, b in pairwise(np.cumsum([0, *rows]))]
-    return da.concatenate([da.from_delayed(dask.delayed(p), p.shape, matrix.dtype, meta) for p in parts])
 
 
 @settings(deadline=None, max_examples=50)
