@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 import distembed as de
-from distembed.job.load import load_job
-from distembed.stages.corpus_sections import CorpusSection, ParallelSection
 from tests.commands import run, succeed
 
 TEXT = (
@@ -85,14 +83,6 @@ def test_another_gazetteer_counts_again(job: Path) -> None:
     succeed("run", job, "--until", "vocabulary")
     assert {"st_louis", "new_york"} <= set(counts(job))
     assert "new_york_city" not in counts(job)
-
-
-def test_a_job_without_names_has_the_parameters_it_always_had(job: Path) -> None:
-    section = load_job(job).corpus
-    assert "phrases_file" in section.model_dump(mode="json")
-    for kind in (CorpusSection, ParallelSection):
-        plain = kind(paths=("text.txt",))
-        assert "phrases_file" not in plain.model_dump(mode="json")
 
 
 def test_function_words_get_no_vector(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
         (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
         (
             ("--what", "document_terms", "--to", "x.npz"),
-            "npz files have no names of rows: write documents x words",
+            "document_terms are written to files that end in .parquet, .csv or .tsv",
         ),
         (("--to", "x.csv", "--space", "_"), "csv keeps words and numbers as they are: leave it out"),
     ],
