@@ -16,7 +16,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from distembed.corpus.bundles import bundles_of
 from distembed.corpus.document_columns import further_columns
 from distembed.corpus.documents import replaced, with_columns
 from distembed.corpus.errors import BadRecord, CorpusError
@@ -40,7 +39,7 @@ from distembed.corpus.paths import (
     format_of,
     name_files,
 )
-from distembed.corpus.streams import Partition, option_text
+from distembed.corpus.streams import Partition, bundles_of, option_text
 from distembed.corpus.texts import TEXT_FILE, TextColumn, Texts, texts_on_disk
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
@@ -523,3 +522,10 @@ def with_head(partition: Partition) -> Partition:
     encoding, names = read_head(partition.url, data, partition.section)
     layout = "pages" if is_plain(data) else "xml"
     return replace(partition, encoding=encoding, namespace_names=names, layout=layout)
+
+
+def tokenized(docs: Corpus | Tokens | Texts, scratch: str | Path | None = None) -> Tokens:
+    """Return the tokens of a corpus, or of texts in memory."""
+    if isinstance(docs, Tokens):
+        return docs
+    return (docs if isinstance(docs, Corpus) else corpus_of_texts(docs, scratch=scratch)).tokenize()

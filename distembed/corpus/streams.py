@@ -8,10 +8,11 @@ documents that *begin* inside it, and reads past its end to finish the last of t
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from typing import Any, BinaryIO, NamedTuple, Protocol
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,10 @@ from distembed.formats.pieces import Packed, find_bz2_stream, open_url
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
 PIECE_BYTES = 1 << 20
+
+
+FEWEST_BUNDLES = 256
+"""Small files are read together only so far that there are about so many tasks, for many workers."""
 
 
 @dataclass(frozen=True)
@@ -322,3 +327,31 @@ class Scanner(Protocol):
     def skipped(self) -> tuple[int, int, int]:
         """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
         ...
+
+
+def bundles_of(partitions: Sequence[Partition], partition_bytes: int) -> tuple[tuple[Partition, ...], ...]:
+    """Return the partitions that each task reads; see `Corpus.bundles`."""
+    n_bytes = sum(partition.n_bytes for partition in partitions)
+    is_small = len(partitions) <= FEWEST_BUNDLES
+    room = 0 if is_small else min(partition_bytes, _power_of_two(n_bytes // FEWEST_BUNDLES))
+    bundles: list[list[Partition]] = []
+    held = room
+    for partition in partitions:
+        if not bundles or held + partition.n_bytes > room or _begins_bundle(partition, room):
+            bundles.append([])
+            held = 0
+        bundles[-1].append(partition)
+        held += partition.n_bytes
+    return tuple(map(tuple, bundles))
+
+
+def _power_of_two(n: int) -> int:
+    """Return the smallest power of two above n."""
+    return 1 << n.bit_length()
+
+
+def _begins_bundle(partition: Partition, room: int) -> bool:
+    """Return whether a bundle begins with a partition by its name: on average once in as many bytes as it has room."""
+    return crc32(f"{partition.name} {partition.start}".encode(errors="surrogateescape")) * room < (
+        partition.n_bytes << 32
+    )

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
+from distembed.corpus.readers import tokenized
 from distembed.corpus.texts import Texts
-from distembed.corpus.tokenized import tokenized
 from distembed.counting.blocks import TokenRows
 from distembed.formats.parquet import ParquetFile, read_batches
 

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from distembed.costs import Cost, add_costs
 from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, group_width
-from distembed.manifold.eigenmaps_costs import eigenmaps_cost
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.inference import AS_PRINTED
+from distembed.manifold.projection_costs import eigenmaps_cost
 from distembed.manifold.propagation import CANDIDATES, N_ROUNDS, ROWS_AT_ONCE, folds_of
 from distembed.neighbors.costs import (
     EDGE_BYTES,

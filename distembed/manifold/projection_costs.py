@@ -1,4 +1,7 @@
-"""What Locality Preserving Projection takes in memory and on disk: its graph, eigenvectors and regression."""
+"""What Locality Preserving Projection takes in memory and on disk: its graph, eigenvectors and regression.
+
+The smoothest vectors of a graph are also what other methods begin with.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from distembed.execution import persist
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.costs import triplets_cost
 from distembed.linalg.solve import SOLVED_TOGETHER
-from distembed.manifold.eigenmaps_costs import START_ROUNDS, eigenmaps_cost, kept_eigenmaps_cost
+from distembed.manifold.eigenmaps import is_small
 from distembed.manifold.projection import (
     MAX_EDGES,
     SVD_OVERSAMPLING,
@@ -47,6 +50,17 @@ STEP_COPIES = 8
 SPAN_COPIES, PAIR_COPIES = 4, 6
 """Copies of the rows within their singular vectors (themselves, weighted, as the graph sums them up), and of the
 products that the eigenproblem decomposes."""
+
+
+START_COPIES, START_COLUMNS = 9, 20
+"""Blocks of vectors that the search for eigenvectors holds, and columns of each beyond those wanted: a fifth of these,
+or so many. Measured on 20,000 to 200,000 rows (tests/benchmarks/TRANSFER.md)."""
+
+START_ROUNDS = 6
+"""Rounds of that search, about, each of which writes its basis where a checkpoint does."""
+
+SMALL_COPIES = 6
+"""Matrices of the size of a small graph's that its eigenvectors need: itself, its copies, LAPACK's, the result."""
 
 
 def neighborhood_cost(
@@ -195,3 +209,26 @@ def product_cost(
     n_blocks = max(1, rows.n_bytes // block_bytes)
     task = (BLOCK_COPIES * rows.n_bytes + 2 * result) // n_blocks
     return Cost(n_blocks, rows.n_bytes, itemsize * rows.n_rows * n_components, task, vectors)
+
+
+def eigenmaps_cost(n_rows: int, n_edges: int, k: int, *, n_rounds: int = START_ROUNDS) -> Cost:
+    """Return what the k smoothest vectors of a graph take, which are found in one process or by passes over it.
+
+    Parameters
+    ----------
+    n_rows, n_edges : of the graph
+    k : vectors wanted
+    n_rounds : rounds of the search in a graph that is not small
+    """
+    vectors, edges = 8 * (n_rows + 1) * k, EDGE_BYTES * n_edges
+    if is_small(n_rows, k):
+        square = 8 * n_rows**2
+        return Cost(1, edges, vectors, 0, SMALL_COPIES * square + 3 * (vectors + edges))
+    basis = 8 * n_rows * (k + max(START_COLUMNS, k // 5))
+    return Cost(n_rounds, n_rounds * edges, vectors + n_rounds * basis, 0, START_COPIES * basis + 3 * edges)
+
+
+def kept_eigenmaps_cost(n_rows: int, n_edges: int, k: int) -> Cost:
+    """Return what `laplacian_eigenmaps` takes where a checkpoint has the vectors: it measures how exact they are."""
+    vectors = 8 * (n_rows + 1) * k
+    return Cost(1, vectors, 0, 0, 3 * (vectors + EDGE_BYTES * n_edges))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -34,7 +34,6 @@ from distembed.storage.schema import (
     Output,
     new_digest,
 )
-from distembed.storage.sparse import CHUNK_ELEMENTS, INDEX_DTYPES, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
 from distembed.storage.zarr_stores import wait_for, zarr_store_in
 
@@ -49,6 +48,15 @@ BLOSC_SIZE = slice(4, 8)
 _CHUNK = re.compile(r"/c(/\d+)+$")
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+CHUNK_ELEMENTS = 4 << 20
+"""Elements of one Zarr chunk of a CSR part: 16 MiB of 32-bit integers."""
+
+PARTS = ("data", "indices", "indptr")
+
+INDEX_DTYPES = (np.dtype(np.int32), np.dtype(np.int64))
+"""The types of column numbers and of the positions where rows begin."""
 
 
 class _BlockStore(WrapperStore[Any]):
@@ -436,3 +444,41 @@ def is_held(array: da.Array) -> bool:
     """Return whether this process holds an array whole: a graph that took it to a cluster would be as large."""
     layers = list(array.dask.layers.values())
     return len(layers) == 1 and all(isinstance(value, np.ndarray) for value in layers[0].values())
+
+
+def canonical_csr(block: Any, dtype: np.dtype[Any]) -> sparse.csr_array:
+    """Return a sparse block with sorted, unique indices, in 32 bits if they suffice; `block` is not changed."""
+    csr = sparse.csr_array(block).astype(dtype, copy=False)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    index = index_dtype(csr.shape, csr.nnz)
+    parts = (csr.data, csr.indices.astype(index, copy=False), csr.indptr.astype(index, copy=False))
+    return sparse.csr_array(parts, shape=csr.shape)
+
+
+def index_dtype(shape: tuple[int, ...], nnz: int) -> np.dtype[Any]:
+    """Return int32 if column numbers and positions fit, else int64."""
+    largest = max(shape[1], nnz)
+    return np.dtype(np.int32 if largest <= np.iinfo(np.int32).max else np.int64)
+
+
+def csr_parts(block: sparse.csr_array) -> dict[str, Array]:
+    """Return the three arrays of a CSR block by name, in the order they are digested."""
+    return {part: np.asarray(getattr(block, part)) for part in PARTS}
+
+
+def join_csr(parts: Mapping[str, Array], shape: tuple[int, int], dtype: np.dtype[Any]) -> sparse.csr_array:
+    """Build a CSR block of `shape` from its three arrays.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are not consistent.
+    """
+    data, indices, indptr = (parts[part] for part in PARTS)
+    block = sparse.csr_array((data.astype(dtype, copy=False), indices, indptr), shape=shape)
+    # Written canonical, so neither flag has to be found out again by a pass over the indices.
+    block.has_sorted_indices = True
+    block.has_canonical_format = True
+    return block

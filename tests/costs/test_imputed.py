@@ -12,8 +12,7 @@ import pytest
 
 from distembed.costs import Cost
 from distembed.evaluation import imputation
-from distembed.evaluation.costs import ranking_bytes
-from distembed.evaluation.imputation_costs import baseline_cost, labels_cost, recovery_cost
+from distembed.evaluation.costs import baseline_cost, labels_cost, ranking_bytes, recovery_cost
 from distembed.evaluation.transfer import score_retrieval
 
 METHODS = (imputation.nearest_mean, imputation.nearest_one)

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.factorization import join_blocks
-from distembed.factorization.join_costs import join_cost
 from distembed.factorization.joined_rows import (
+    join_cost,
     joined_rows,
     principal_axes,
     projected_rows,

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.costs import Cost, add_costs
+from distembed.evaluation.costs import labels_cost
 from distembed.evaluation.imputation import LabelAccuracy, label_accuracies
-from distembed.evaluation.imputation_costs import labels_cost
 from distembed.execution import compute, one_blas_thread
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.outputs import ArrayOutput
@@ -28,11 +28,10 @@ from distembed.stages.kept_matrices import KeptRows
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
-from distembed.tables.costs import join_cost, others_cost
 from distembed.tables.domain import Joined, join, read_domain
 from distembed.tables.known import known_bytes, known_width, read_known
 from distembed.tables.names import NearMiss, advice_on, near_misses
-from distembed.tables.rows import Domain, LeftOut, scales_table, warn_of_one_column
+from distembed.tables.rows import Domain, LeftOut, join_cost, others_cost, scales_table, warn_of_one_column
 
 
 class TableSizes(NamedTuple):

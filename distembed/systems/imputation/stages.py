@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from distembed.costs import Cost, add_costs
 from distembed.display import plural
+from distembed.evaluation.costs import baseline_cost, recovery_cost
 from distembed.evaluation.imputation import (
     JUDGED_NAMES,
     Imputer,
@@ -28,7 +29,6 @@ from distembed.evaluation.imputation import (
     nearest_one,
     recovery,
 )
-from distembed.evaluation.imputation_costs import baseline_cost, recovery_cost
 from distembed.execution import compute, map_blocks, one_blas_thread, persist
 from distembed.formats.tables import Floats
 from distembed.job.outputs import declared_in

@@ -20,8 +20,13 @@ from distembed.evaluation.costs import words_cost
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import find_word_sets
 from distembed.execution import Checkpoint, compute, persist
-from distembed.factorization.join_costs import join_cost
-from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
+from distembed.factorization.joined_rows import (
+    join_cost,
+    joined_rows,
+    principal_axes,
+    projected_rows,
+    view_mean,
+)
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import slice_rows_and_columns
 from distembed.factorization.psdvec_costs import (
@@ -65,10 +70,14 @@ from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.given_core import LEARNED, check_given_vectors, store_given_core
-from distembed.systems.psdvec.job import PSDVecJob
-from distembed.systems.psdvec.presets import PRESETS
-from distembed.systems.psdvec.sizes import PSDVecSizes, psdvec_sizes, vectors_stage
-from distembed.systems.psdvec.text_views import view_stages, width_of
+from distembed.systems.psdvec.job import PRESETS, PSDVecJob
+from distembed.systems.psdvec.text_views import (
+    PSDVecSizes,
+    psdvec_sizes,
+    vectors_stage,
+    view_stages,
+    width_of,
+)
 from distembed.weighting.costs import pmi_cost
 from distembed.weighting.pmi import marginals, smoothed_pmi
 

@@ -7,7 +7,7 @@ are made of them. Finished vectors take one. The stage `joined` of `distembed.sy
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -23,15 +23,15 @@ from distembed.factorization.context_vectors import PMIWeights, context_vectors,
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_costs import CoreOptions, CoreSizes, Kept, core_cost
 from distembed.job.inputs import sizes_at
-from distembed.job.stage import Context, StageSpec, vectors_at
+from distembed.job.stage import Context, Counted, StageSpec, vectors_at
 from distembed.linalg.costs import copy_cost
 from distembed.linalg.operators import count_values
 from distembed.neighbors.costs import RowSizes
 from distembed.stages.corpus import merged_runs, plan_runs, store_runs, vocabulary_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS
+from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, SizesWithPairs, estimated_pairs, pair_sizes
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import CountedView, FileView, PPMIView, PSDVecJob, PSDVecView
-from distembed.systems.psdvec.sizes import PSDVecSizes, counts_stage, parts_stage, vectors_stage
 from distembed.weighting.spaces import directional_contexts
 
 OF_THE_JOIN = {"weight", "regularization"}
@@ -249,3 +249,46 @@ def _stages_of(name: str, view: Any) -> list[StageSpec]:
         StageSpec(counts, (parts,), counted, of(run_counts), of(plan_counts)),
         StageSpec(made, vectors_inputs, of(vectors_parameters), of(run), of(plan)),
     ]
+
+
+@dataclass(frozen=True)
+class PSDVecSizes(SizesWithPairs):
+    """The sizes of the counts that PSDVec factorizes, and of those of each view that counts the text."""
+
+    views: dict[str, PairSizes]
+
+
+def psdvec_sizes(job: PSDVecJob, counted: Counted | None) -> PSDVecSizes:
+    """Return the sizes of a job; what the committed stages know is exact."""
+    pairs = pair_sizes(job, counted)
+    views = {
+        name: _view_sizes(job, name, view, pairs.corpus, counted)
+        for name, view in job.views.items()
+        if isinstance(view, CountedView)
+    }
+    return PSDVecSizes(pairs, views)
+
+
+def _view_sizes(
+    job: PSDVecJob, name: str, view: CountedView, corpus: CorpusSizes, counted: Counted | None
+) -> PairSizes:
+    model, runs = estimated_pairs(job, view.counting_options(job.resources.block_memory), corpus, counted)
+    done = {} if counted is None else counted.stages
+    stage = counts_stage(name)
+    n_nonzero = int(done[stage].facts["n_nonzero"]) if stage in done else model.n_pairs()
+    return PairSizes(corpus, n_nonzero, runs, model)
+
+
+def parts_stage(view: str) -> str:
+    """Return the name of the stage that counts the parts of the corpus for a view."""
+    return f"view_{view}_parts"
+
+
+def counts_stage(view: str) -> str:
+    """Return the name of the stage that adds up the counts of a view."""
+    return f"view_{view}_counts"
+
+
+def vectors_stage(view: str) -> str:
+    """Return the name of the stage that makes the vectors of a view."""
+    return f"view_{view}"

@@ -23,9 +23,9 @@ from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.costs import copy_cost, transpose_cost
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.manifold.eigenmaps_costs import eigenmaps_cost
 from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.manifold.projection_costs import (
+    eigenmaps_cost,
     graph_edges,
     kept_neighborhood_cost,
     neighborhood_cost,

@@ -12,6 +12,7 @@ from distembed.views.report.figures import bar_chart as bar_chart
 from distembed.views.report.figures import histogram as histogram
 from distembed.views.report.figures import interval_chart as interval_chart
 from distembed.views.report.figures import line_chart as line_chart
+from distembed.views.report.figures import panel_chart as panel_chart
 from distembed.views.report.maps import scatter_map as scatter_map
 from distembed.views.report.maps import word_map as word_map
 from distembed.views.report.maps import word_maps as word_maps
@@ -20,7 +21,6 @@ from distembed.views.report.page import folded as folded
 from distembed.views.report.page import group as group
 from distembed.views.report.page import paragraph as paragraph
 from distembed.views.report.page import render_report as render_report
-from distembed.views.report.panels import panel_chart as panel_chart
 from distembed.views.report.run import Stage as Stage
 from distembed.views.report.run import invitation as invitation
 from distembed.views.report.run import parameter_table as parameter_table

@@ -15,7 +15,7 @@ from distembed.cli.main import cli
 from distembed.job import stage, tables
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import SubwordTable
-from distembed.views import export_cells
+from distembed.views import export
 from distembed.views.export import _loss
 from tests.tiny_job import computed
 
@@ -140,7 +140,7 @@ def test_words_of_one_direction_are_told_by_their_weight(tmp_path: Path) -> None
     [
         (stage, "table_of_vectors", "v.txt", ()),
         (tables, "rows_of_blocks", "v.csv", ()),
-        (export_cells, "_pieces", "counts.parquet", ("--what", "counts")),
+        (export, "_pieces", "counts.parquet", ("--what", "counts")),
     ],
 )
 def test_what_a_run_replaces_meanwhile_is_not_exported(
