@@ -116,7 +116,16 @@ def tune(
             collect=collect,
         )
     write(_table(tuned))
-    write(_advice(tuned, job_file, settings))
+    best, base = tuned.candidates[0], tuned.as_it_is
+    given = "".join(f"--set {setting} " for setting in settings)
+    lines = [
+        "the half that is held out:",
+        f"  the best candidate  {_score(best.held_out)}",
+        f"  the job as it is    {_score(base.held_out)}",
+        *_doubts(best, base),
+        f"distembed run {job_file} {given}{in_words(best.keys)}",
+    ]
+    write("\n".join(line.rstrip() for line in lines))
     if target and chosen:
         table = collected_rows(tuned) if collect else candidates_table(tuned)
         write_table(target, table, format=chosen)
@@ -139,20 +148,6 @@ def _score(measures: dict[str, float]) -> str:
     low, high = (100 * measures[name] for name in ("low", "high"))
     interval = "" if math.isnan(low) else f"{low:.1f}..{high:.1f}"
     return f"{100 * measures['value']:5.1f}  {interval:<12}  {measures['known']:.0f}/{measures['total']:.0f}"
-
-
-def _advice(tuned: Tuned, job_file: str, settings: tuple[str, ...]) -> str:
-    """Return what the held-out half says of the best candidate, and the line to type."""
-    best, base = tuned.candidates[0], tuned.as_it_is
-    given = "".join(f"--set {setting} " for setting in settings)
-    lines = [
-        "the half that is held out:",
-        f"  the best candidate  {_score(best.held_out)}",
-        f"  the job as it is    {_score(base.held_out)}",
-        *_doubts(best, base),
-        f"distembed run {job_file} {given}{in_words(best.keys)}",
-    ]
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def _doubts(best: Candidate, base: Candidate) -> list[str]:

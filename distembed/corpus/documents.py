@@ -543,20 +543,16 @@ def read_rows(partition: Partition, progress: Progress) -> Iterator[Row]:
             return
         except csv.Error as error:
             if "end of data" in str(error):
-                raise CorpusError(_never_closed(partition, first)) from error
+                raise CorpusError(
+                    f"{partition.url}, line {first}, has a quote that is never closed; correct the row, or give "
+                    f"{option_text(partition.section, 'quotes', 'none')} if quotes are characters like others."
+                ) from error
             row = Row([], first, reader.line_num)
             wrong = _row_error(partition, row, f"is no row of fields ({error}); {_advice(partition)}")
             progress.pass_over(partition, wrong)
         else:
             if fields:
                 yield Row(fields, first, reader.line_num)
-
-
-def _never_closed(partition: Partition, line: int) -> str:
-    return (
-        f"{partition.url}, line {line}, has a quote that is never closed; correct the row, or give "
-        f"{option_text(partition.section, 'quotes', 'none')} if quotes are characters like others."
-    )
 
 
 def text_lines(partition: Partition, progress: Progress) -> Iterator[str]:

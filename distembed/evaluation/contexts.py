@@ -180,12 +180,6 @@ def explain_similarity(
             )
     space = contexts or vectors
     found = similarity_terms(rows[:1], rows[1:], space.vectors)
-    return _explain(found, space.words, (first, second), n, n_lowering)
-
-
-def _explain(
-    found: SimilarityTerms, words: tuple[str, ...], pair: tuple[str, str], n: int, n_lowering: int
-) -> SimilarityExplanation:
     terms, cosine = found.terms[0], float(found.cosines[0])
     order = np.argsort(-terms, kind="stable")
     n_raising = int((terms > 0).sum())
@@ -193,10 +187,11 @@ def _explain(
     lowering = lowering[terms[lowering] < 0]
     reached = np.cumsum(terms[order[:n_raising]]) >= cosine / 2
     return SimilarityExplanation(
-        *pair,
+        first,
+        second,
         cosine,
-        [ContextTerm(words[j], float(terms[j])) for j in raising],
-        [ContextTerm(words[j], float(terms[j])) for j in lowering],
+        [ContextTerm(space.words[j], float(terms[j])) for j in raising],
+        [ContextTerm(space.words[j], float(terms[j])) for j in lowering],
         float(terms[terms > 0].sum() - terms[raising].sum()),
         float(terms[terms < 0].sum() - terms[lowering].sum()),
         float(found.rest[0]),

@@ -86,7 +86,7 @@ def joined_rows(
     return map_blocks(
         blocks.join,
         *views,
-        *_means(views, means),
+        *([view_mean(view) for view in views] if means is None else [whole(mean) for mean in means]),
         weights=checked,
         chunks=(views[0].chunks[0], (sum(view.shape[1] for view in views),)),
         dtype=np.float32,
@@ -190,10 +190,6 @@ def _checked(parts: Sequence[DenseMatrix]) -> list[da.Array]:
             )
     row_chunks = views[0].chunks[0] if isinstance(views[0], da.Array) else (len(views[0]),)
     return [dense_blocks(view, row_chunks) for view in views]
-
-
-def _means(views: Sequence[da.Array], means: Sequence[Floats] | None) -> list[da.Array]:
-    return [view_mean(view) for view in views] if means is None else [whole(mean) for mean in means]
 
 
 def join_cost(widths: Sequence[int], n_rows: int, n_blocks: int, *, n_components: int | None = None) -> Cost:

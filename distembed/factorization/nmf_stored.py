@@ -46,7 +46,7 @@ class SeenDocuments(NamedTuple):
     @classmethod
     def of(cls, X: da.Array, factors: da.Array) -> SeenDocuments:
         """Return the documents of a matrix with the factors that a fit gave them."""
-        digests = _digests(row_blocks(X))
+        digests = compute(each(blocks.row_digests, row_blocks(X), columns=1, dtype=np.uint64)).ravel()
         rows = np.argsort(digests, kind="stable")
         return cls(digests[rows], rows, factors)
 
@@ -93,10 +93,6 @@ def _keep_seen(found: NDArray[Any], matrix: csr_array, fit: StoredFit) -> NDArra
         of_block = owner == number
         kept[seen[of_block]] = fit.blocks[number]()[rows[of_block] - fit.bounds[number]]
     return kept
-
-
-def _digests(matrix: Array) -> NDArray[np.uint64]:
-    return compute(each(blocks.row_digests, matrix, columns=1, dtype=np.uint64)).ravel()
 
 
 def read_topics(store: TopicStore, method: str) -> dict[str, Any]:

@@ -333,7 +333,18 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         )
         vectors = components.T
         self.mean_ = means[0].astype(np.float32)
-        self.residuals_ = _residuals(columns, means, ridges, vectors, system)
+        lifted = map_blocks(
+            blocks.relative_residuals,
+            columns,
+            _beside(means, columns),
+            _beside(ridges, columns),
+            vectors,
+            system=system,
+            chunks=((1,), columns.chunks[1]),
+            dtype=np.float64,
+            meta=np.empty((0, 0)),
+        )
+        self.residuals_ = compute(lifted)[0]
         self.converged_ = bool(np.all(self.residuals_ <= self.tol))
         if not self.converged_:
             warnings.warn(
@@ -472,21 +483,3 @@ def _means(columns: da.Array, weights: Float64s) -> Float64s:
         map_blocks(blocks.column_means, columns, weights=weights, chunks=chunks, dtype=np.float64)
     )
     return means
-
-
-def _residuals(
-    columns: da.Array, means: Float64s, ridges: Float64s, vectors: da.Array, system: RidgeSystem
-) -> Float64s:
-    lifted = map_blocks(
-        blocks.relative_residuals,
-        columns,
-        _beside(means, columns),
-        _beside(ridges, columns),
-        vectors,
-        system=system,
-        chunks=((1,), columns.chunks[1]),
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
-    found: Float64s = compute(lifted)[0]
-    return found

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from distembed.display import format_size
@@ -80,9 +79,11 @@ def _keys_of_section(section: str, models: dict[str, type[Section]]) -> Iterator
         if name == "method" and "" not in models:
             kind = Literal[tuple(models)]
         whose = "" if len(having) == len(models) else f" Methods: {', '.join(having)}."
+        fields = (base.model_fields.get(name) for base in model.__mro__ if issubclass(base, Section))
+        text = next((field.description for field in fields if field and field.description), "")
         yield Key(
             section, about, name, described(kind), None if inner.is_required() else _plain(inner.default, kind),
-            inner.is_required(), sentence(_described_by(model, name)) + whose, kind,
+            inner.is_required(), sentence(" ".join(text.split())) + whose, kind,
         )  # fmt: skip
 
 
@@ -94,13 +95,6 @@ def _about(models: dict[str, type[Section]]) -> str:
             line = (base.__doc__ or "").split("\n")[0]
             return line.partition("`: ")[2] or line
     return ""
-
-
-def _described_by(model: type[BaseModel], name: str) -> str:
-    """Return what the nearest section among a model and its bases says of a key."""
-    fields = (base.model_fields.get(name) for base in model.__mro__ if issubclass(base, Section))
-    text = next((field.description for field in fields if field and field.description), "")
-    return " ".join(text.split())
 
 
 def _plain(value: Any, kind: Any) -> Any:

@@ -174,7 +174,11 @@ def checked_job(
         _override(tree, setting)
     if workspace is not None:
         tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
-    model, context = _model_of(tree, name), {"folder": folder.resolve()}
+    section = tree.get("job")
+    system = section.get("system", DEFAULT_SYSTEM) if isinstance(section, dict) else DEFAULT_SYSTEM
+    if not isinstance(system, str) or system not in SYSTEMS:
+        raise JobError(f"{name}: job.system = {system!r} is not allowed: there are {', '.join(SYSTEMS)}")
+    model, context = system_named(system).job, {"folder": folder.resolve()}
     try:
         job = model.model_validate(tree, context=context)
     except RecursionError:
@@ -189,15 +193,6 @@ def checked_job(
         job = model.model_validate(tree, context=context)
     job._idle = tuple(named.values())
     return job
-
-
-def _model_of(tree: dict[str, Any], name: str) -> type[Job]:
-    """Return the model of the system that a file asks for."""
-    section = tree.get("job")
-    system = section.get("system", DEFAULT_SYSTEM) if isinstance(section, dict) else DEFAULT_SYSTEM
-    if not isinstance(system, str) or system not in SYSTEMS:
-        raise JobError(f"{name}: job.system = {system!r} is not allowed: there are {', '.join(SYSTEMS)}")
-    return system_named(system).job
 
 
 def _override(tree: dict[str, Any], setting: str) -> None:

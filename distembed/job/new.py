@@ -408,7 +408,7 @@ def _inputs_of(keys: Sequence[Key]) -> list[Key]:
 def _settings_of_input(key: Key, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
     """Return where the files of one input go, and the keys of its section that fit the first of them."""
     names = {other.name for other in keys if other.section == key.section}
-    places = [_relative(file, folder) for file in _as_glob(files)]
+    places = [(file if "://" in file else os.path.relpath(file, folder)) for file in _as_glob(files)]
     found = settings_for(names, next(filter(is_filled, files), files[0]))
     if "layout" in names and are_documents(files):
         found["layout"] = "file"
@@ -455,10 +455,6 @@ def _field_of_side(file: str, number: int) -> str:
     if len(fields) < 2:
         raise JobError(f"{file} has no two fields of text: give one file for each of the two collections")
     return fields[number]
-
-
-def _relative(file: str, folder: Path) -> str:
-    return file if "://" in file else os.path.relpath(file, folder)
 
 
 def _for_a_small_text(places: set[str], file: str, most: int) -> Settings:

@@ -118,7 +118,12 @@ def run_stages(
     planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         _tell_begun(job, specs, workspace, reporter)
-        n_mended = _mend(workspace, reporter)
+        mended = workspace.mend()
+        for problem in mended[:SHOWN_MENDED]:
+            reporter.note(f"mended {problem.file}: {problem.what}")
+        if len(mended) > SHOWN_MENDED:
+            reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
+        n_mended = len(mended)
         found = [with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
         keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
@@ -209,16 +214,6 @@ def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: 
     plan.check(names, memory=memory)
     for warning in (*plan.warnings(names, memory=memory), *workers.warnings(plan.process_bytes)):
         reporter.note(f"warning: {warning}")
-
-
-def _mend(workspace: Workspace, reporter: Reporter) -> int:
-    """Mend the records, say which files were damaged or belonged to nothing, and return how many."""
-    mended = workspace.mend()
-    for problem in mended[:SHOWN_MENDED]:
-        reporter.note(f"mended {problem.file}: {problem.what}")
-    if len(mended) > SHOWN_MENDED:
-        reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
-    return len(mended)
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:

@@ -111,7 +111,10 @@ def reconstruction_weights(
     """
 
     def make() -> da.Array:
-        batches = _weight_batches(graph.indptr, rows.shape[1] * 8, block_memory)
+        entries = entries_per_batch(int(graph.indptr[-1]), rows.shape[1] * 8, block_memory)
+        cuts = np.unique(np.searchsorted(graph.indptr, np.arange(0, graph.indptr[-1], entries))).tolist()
+        ends = [*cuts[1:], graph.indptr.size - 1]
+        batches = [(a, b) for a, b in zip(cuts, ends, strict=True) if graph.indptr[b] > graph.indptr[a]]
         weighed = [_batch_weights(rows, graph, *batch, simplex=simplex, floor=floor) for batch in batches]
         return da.concatenate(weighed, axis=1)
 
@@ -138,14 +141,6 @@ def _kept_by_columns(checkpoint: Checkpoint, name: str, make: Callable[[], da.Ar
 def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
     """Return the number of neighbors of a batch of rows whose weights one task learns."""
     return max(1, min(block_memory // (2 * row_bytes), -(-n_entries // COLUMN_BLOCKS)))
-
-
-def _weight_batches(indptr: Any, row_bytes: int, block_memory: int) -> list[tuple[int, int]]:
-    """Divide the rows so that the neighbors of one batch fit the memory of a task."""
-    entries = entries_per_batch(int(indptr[-1]), row_bytes, block_memory)
-    cuts = np.unique(np.searchsorted(indptr, np.arange(0, indptr[-1], entries))).tolist()
-    ends = [*cuts[1:], indptr.size - 1]
-    return [(a, b) for a, b in zip(cuts, ends, strict=True) if indptr[b] > indptr[a]]
 
 
 def _batch_weights(

@@ -103,7 +103,11 @@ def infer_by_each_method(
         means = np.tile(known.features.mean(axis=0), (links.shape[1], 1))
         found = {"mean": Inference(means, None)}
     else:
-        found = _controls(known, links)
+        first, rotated, regressed = _linear_images(known.first, known.second, links)
+        turned = first, rotated
+        spaces = {"ridge_map": (first, regressed), "procrustes": turned, "procrustes_1": turned}
+        values = control_features(known.first, known.second, known.features, links)
+        found = {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
     found["alignment"] = _infer_by_alignment(known, links, alignment_components)
     if printed_rounds:
         printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
@@ -120,14 +124,6 @@ def infer_by_each_method(
         found |= _infer_by_matching(known, more)
         found["embedding"] = _infer_by_embedding(sets, more.links, model)
     return found
-
-
-def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
-    first, rotated, regressed = _linear_images(sets.first, sets.second, links)
-    turned = first, rotated
-    spaces = {"ridge_map": (first, regressed), "procrustes": turned, "procrustes_1": turned}
-    values = control_features(sets.first, sets.second, sets.features, links)
-    return {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
 
 
 def _infer_by_matching(sets: TwoSets, found: Propagation) -> dict[str, Inference]:

@@ -164,7 +164,8 @@ class _Search(NamedTuple):
             share = self.first_share + (1 - self.first_share) * number / max(1, self.n_rounds - 1)
             kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
             n_found.append(len(kept))
-            found = _with_pairs(links, kept, self.found_weight)
+            added = (np.full(len(kept), self.found_weight), (kept[:, 0], kept[:, 1]))
+            found = sp.csr_array(links + sp.csr_array(added, shape=links.shape))
         return self.mapped(found), n_found
 
     def mapped(self, links: sp.csr_array) -> Spaces:
@@ -407,8 +408,3 @@ def _with_probabilities(
 
 LEAST_PROBABILITY = 1e-3
 """Probabilities below it are no edge."""
-
-
-def _with_pairs(links: sp.csr_array, pairs: Int64s, confidence: float) -> sp.csr_array:
-    added = (np.full(len(pairs), confidence), (pairs[:, 0], pairs[:, 1]))
-    return sp.csr_array(links + sp.csr_array(added, shape=links.shape))

@@ -42,13 +42,6 @@ def dense_values(block_memory: int) -> int:
     return block_memory // 8
 
 
-def _as_float(X: Any) -> Any:
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"the rows must be numbers, but their dtype is {X.dtype}: convert them to float32")
-    wanted = np.float32 if X.dtype.kind == "f" and X.dtype.itemsize <= 4 else np.float64
-    return X.astype(wanted, copy=False)
-
-
 def _check_rows(X: da.Array, metric: Metric, name: str) -> None:
     """Raise ValueError for rows that hold NaN or infinity, or only zeros where the cosine needs a direction."""
     faults = compute(
@@ -115,7 +108,10 @@ def domain_rows(
     X = X if sp.issparse(X) else array_of(X, name)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{name} must have rows and columns, but its shape is {X.shape}")
-    X = _as_float(X)
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"the rows must be numbers, but their dtype is {X.dtype}: convert them to float32")
+    wanted = np.float32 if X.dtype.kind == "f" and X.dtype.itemsize <= 4 else np.float64
+    X = X.astype(wanted, copy=False)
     sparse = sp.issparse(X) or sp.issparse(getattr(X, "_meta", None))
     if sparse and metric == "euclidean":
         raise ValueError("sparse rows are measured by metric='cosine' only: pass a dense X for 'euclidean'")

@@ -132,7 +132,13 @@ def affinity_rows(
     near = nearest_neighbors(
         rows, n_neighbors, metric=metric, block_memory=block_memory, checkpoint=checkpoint, reread=reread
     )
-    how = _weighing(near.lists, affinity, metric)._replace(degree=degree)
+    scales, total = [np.zeros(0)], 0.0
+    for part in delayed_blocks(near.lists).ravel() if affinity in {"gaussian", "local"} else []:
+        squares = graph_blocks.edge_squares(compute(part), metric)
+        scales.append(np.sqrt(squares[:, min(LOCAL_NEIGHBOR, squares.shape[1]) - 1]))
+        total += float(squares.sum())
+    width = total / (near.lists.shape[0] * near.lists.shape[2])
+    how = graph_blocks.Weighing(affinity, metric, np.concatenate(scales), width)._replace(degree=degree)
     bounds = list(pairwise(np.cumsum([0, *near.lists.chunks[0]]).tolist()))
     ends = _spread_bounds(bounds, kept)
     options = how, symmetry == "mutual", np.flatnonzero(kept), kept.size
@@ -143,17 +149,6 @@ def affinity_rows(
     if held_by_cluster(near.lists):
         return blockwise(step, "ij", numbers, "ij", near.lists, "klm", concatenate=False, **form)
     return blockwise(partial(step, lists=readers(near.lists)), "ij", numbers, "ij", **form)
-
-
-def _weighing(lists: da.Array, affinity: str, metric: Metric) -> graph_blocks.Weighing:
-    """Return how edges are weighed, from a pass over the neighbor lists."""
-    scales, total = [np.zeros(0)], 0.0
-    for part in delayed_blocks(lists).ravel() if affinity in {"gaussian", "local"} else []:
-        squares = graph_blocks.edge_squares(compute(part), metric)
-        scales.append(np.sqrt(squares[:, min(LOCAL_NEIGHBOR, squares.shape[1]) - 1]))
-        total += float(squares.sum())
-    width = total / (lists.shape[0] * lists.shape[2])
-    return graph_blocks.Weighing(affinity, metric, np.concatenate(scales), width)
 
 
 def _spread_bounds(bounds: list[tuple[int, int]], kept: NDArray[np.bool_]) -> list[tuple[int, int]]:

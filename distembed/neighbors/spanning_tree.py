@@ -62,7 +62,8 @@ def spanning_tree_of(
         edges.append(found.edges)
         squares.append(found.squares)
         if not found.squares.size:
-            wanted = _rows_to_search(found.unsure, groups)
+            largest = np.argmax(np.bincount(groups))
+            wanted = np.nonzero(found.unsure & (groups != largest))[0]
             name = f"tree_search_{n_searches}"
             options: dict[str, Any] = {"k": lists.shape[2], "name": name, "checkpoint": checkpoint}
             lists[wanted] = _search(rows, wanted, groups, **options)
@@ -71,12 +72,6 @@ def spanning_tree_of(
     ends = np.sort(np.concatenate(edges), axis=1)
     order = np.lexsort((ends[:, 1], ends[:, 0]))
     return SpanningTree(ends[order], np.sqrt(np.concatenate(squares)[order]))
-
-
-def _rows_to_search(unsure: Any, groups: Int64s) -> Int64s:
-    """Return the rows in doubt outside the largest component: it is joined by the others' edges."""
-    largest = np.argmax(np.bincount(groups))
-    return np.nonzero(unsure & (groups != largest))[0]
 
 
 def _search(

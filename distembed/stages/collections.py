@@ -293,7 +293,15 @@ def run_terms(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
         documents = document_table(tokens.partitions)
         with local_scratch(ctx.workspace) as scratch:
             every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
-        vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
+        chosen = choose_words(
+            every.words,
+            every.document_counts,
+            n_documents=documents.num_rows,
+            min_documents=ctx.job.terms.min_documents,
+            max_share=ctx.job.terms.max_share,
+            stop_words=_stop_words(ctx.job, side),
+        )
+        vocabulary = every.take(chosen[: ctx.job.terms.max_size])
         ctx.store_table(SIDE_DOCUMENTS.of(side=side), documents)
         ctx.store_table(SIDE_VOCABULARY.of(side=side), _vocabulary_table(vocabulary))
         counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)
@@ -317,18 +325,6 @@ def check_stop_words(job: Any, *, sides: Sequence[str]) -> list[str]:
     """Return how many stop words some collections leave out, where they leave out any."""
     found = {side: len(_stop_words(job, side)) for side in sides}
     return [f"{side}: {n} stop words" for side, n in found.items() if n]
-
-
-def _chosen_words(job: Any, side: str, vocabulary: Vocabulary, n_documents: int) -> Vocabulary:
-    chosen = choose_words(
-        vocabulary.words,
-        vocabulary.document_counts,
-        n_documents=n_documents,
-        min_documents=job.terms.min_documents,
-        max_share=job.terms.max_share,
-        stop_words=_stop_words(job, side),
-    )
-    return vocabulary.take(chosen[: job.terms.max_size])
 
 
 def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:

@@ -145,7 +145,18 @@ def read_known(section: KnownSection, matching: MatchingSection | None = None) -
     if section.min_count is None:
         return known
     counted = _word_counts(section, table)
-    return _with_counts(known, counted, matching or MatchingSection())
+    words = known.vectors.words
+    try:
+        rows = match_names(words, counted.words, matching or MatchingSection())
+    except TableError as error:
+        raise TableError(f"the counts of {counted.place}: {error}") from None
+    counts = np.where(rows >= 0, counted.counts[rows], -1)
+    without = [words[row] for row in np.flatnonzero(rows < 0)[:4].tolist()]
+    notes = [*known.notes]
+    if without:
+        n_without = plural(int((rows < 0).sum()), "known vector")
+        notes.append(f"{n_without} without a count in {counted.place} stayed known: {some(without)}")
+    return known._replace(counts=counts, notes=notes)
 
 
 def known_width(section: KnownSection) -> int:
@@ -245,19 +256,3 @@ def _counts_of_table(table: Table, section: KnownSection, name_column: str | Non
             "is a thousand"
         )
     return WordCounts(words, values.astype(np.int64), table.path)
-
-
-def _with_counts(known: Known, counted: WordCounts, matching: MatchingSection) -> Known:
-    """Return known vectors with the count of each word, matched by name, and a note on those that have none."""
-    words = known.vectors.words
-    try:
-        rows = match_names(words, counted.words, matching)
-    except TableError as error:
-        raise TableError(f"the counts of {counted.place}: {error}") from None
-    counts = np.where(rows >= 0, counted.counts[rows], -1)
-    without = [words[row] for row in np.flatnonzero(rows < 0)[:4].tolist()]
-    notes = [*known.notes]
-    if without:
-        n_without = plural(int((rows < 0).sum()), "known vector")
-        notes.append(f"{n_without} without a count in {counted.place} stayed known: {some(without)}")
-    return known._replace(counts=counts, notes=notes)

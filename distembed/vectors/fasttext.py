@@ -131,7 +131,16 @@ def read_fasttext(stream: Stream, source: Source, max_words: int | None) -> Word
         return rows
     for _ in _blocks(data, len(words) - len(kept), options.dim):
         pass
-    table = _read_table(data, source, options)
+    vectors, n_read = np.empty((0, 0), np.float32), 0
+    for block in _blocks(data, options.bucket, options.dim):
+        if not np.isfinite(block).all():
+            raise VectorFileError(
+                f"{source.path}: a bucket from {n_read} on holds NaN or infinity; download or train it again"
+            )
+        vectors = extended(vectors, n_read, block, options.bucket)
+        n_read += len(block)
+    mean = np.zeros(options.dim, np.float32)
+    table = SubwordTable(vectors, mean, options.min_n, options.max_n, n_buckets=options.bucket)
     return rows._replace(vectors=_word_vectors(rows, table), subwords=table)
 
 
@@ -204,19 +213,6 @@ def _word_blocks(data: _Bytes, source: Source, words: list[str], n_components: i
         check_finite(block_words, block, source, n_read)
         yield block_words, block
         n_read += len(block)
-
-
-def _read_table(data: _Bytes, source: Source, options: _Options) -> SubwordTable:
-    vectors, n_read = np.empty((0, 0), np.float32), 0
-    for block in _blocks(data, options.bucket, options.dim):
-        if not np.isfinite(block).all():
-            raise VectorFileError(
-                f"{source.path}: a bucket from {n_read} on holds NaN or infinity; download or train it again"
-            )
-        vectors = extended(vectors, n_read, block, options.bucket)
-        n_read += len(block)
-    mean = np.zeros(options.dim, np.float32)
-    return SubwordTable(vectors, mean, options.min_n, options.max_n, n_buckets=options.bucket)
 
 
 def _word_vectors(rows: WordRows, table: SubwordTable) -> NDArray[np.float32]:

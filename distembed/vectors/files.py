@@ -108,7 +108,14 @@ def read_vectors(
             with damage_told(name, VectorFileError, "a Parquet file"):
                 rows = gather(_read_parquet(file, name), name, None, max_words)
             return without_duplicates(rows, Source(name, "row", 0), duplicates)
-        stream = Stream(file, _read_head(file, name), name)
+        head = file.read(HEAD_BYTES)
+        if not head.strip():
+            raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
+        if (found := sniffed(head, name)).what:
+            raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
+        stream = Stream(file, head.removeprefix(codecs.BOM_UTF8), name)
         if chosen == "auto":
             chosen = _sniff(stream.head, name)
         rows, source = _read_stream(stream, name, chosen, max_words, encoding=encoding, errors=errors)
@@ -125,28 +132,6 @@ def _read_stream(
     if chosen == "glove":
         source = Source(name, "line", 1, encoding, errors)
         return gather(read_text(stream, source, None), name, None, max_words), source
-    n_words, n_components = _read_header(stream, name)
-    if chosen == "word2vec":
-        source = Source(name, "line", 2, encoding, errors)
-        return gather(read_text(stream, source, n_components), name, n_words, max_words), source
-    source = Source(name, "record", 1, encoding, errors)
-    return gather(read_binary(stream, source, n_words, n_components), name, n_words, max_words), source
-
-
-def _read_head(file: IO[bytes], name: str) -> bytes:
-    """Return the first bytes without a UTF-8 byte-order mark; refuse an empty file and UTF-16."""
-    head = file.read(HEAD_BYTES)
-    if not head.strip():
-        raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
-    if (found := sniffed(head, name)).what:
-        raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
-    return head.removeprefix(codecs.BOM_UTF8)
-
-
-def _read_header(stream: Stream, name: str) -> tuple[int, int]:
-    """Read the line `n_words n_components` with which a word2vec file begins."""
     line = stream.take_line()
     fields = line.split()
     numbers = [int(f) for f in fields if f.isdigit() and len(f) <= _LARGEST_NUMBER_DIGITS]
@@ -155,7 +140,12 @@ def _read_header(stream: Stream, name: str) -> tuple[int, int]:
             f"{name}, line 1: {shown(line)} is not a word2vec header `n_words n_components`; "
             'give format="glove" for a text file without a header'
         )
-    return numbers[0], numbers[1]
+    n_words, n_components = numbers[0], numbers[1]
+    if chosen == "word2vec":
+        source = Source(name, "line", 2, encoding, errors)
+        return gather(read_text(stream, source, n_components), name, n_words, max_words), source
+    source = Source(name, "record", 1, encoding, errors)
+    return gather(read_binary(stream, source, n_words, n_components), name, n_words, max_words), source
 
 
 def _reading_format(name: str, chosen: VectorFormat) -> VectorFormat:
@@ -236,28 +226,23 @@ def write_vectors(
         write_safetensors(name, words, vectors, subwords)
         return
     if chosen != "parquet":
-        words = _write_words(words, chosen, space)
+        written = words if space is None else [_BLANK.sub(space, word) for word in words]
+        bad = next((word for word in written if not word or _BLANK.search(word)), None)
+        if bad is not None:
+            raise ValueError(
+                f"the word {bad!r} cannot be written as {chosen}, which ends words at spaces; "
+                'give space="_" (--space _ on the command line), or save as .parquet or .safetensors'
+            )
+        first: dict[str, str] = {}
+        for word, form in zip(words, written, strict=True):
+            if (other := first.setdefault(form, word)) != word:
+                raise ValueError(
+                    f"with space={space!r} the words {other!r} and {word!r} would both be written as {form!r}; "
+                    "give another space=, or save as .parquet or .safetensors"
+                )
+        words = written
     with writing(name) as file:
         _WRITERS[chosen](file, words, vectors)
-
-
-def _write_words(words: list[str], chosen: str, space: str | None) -> list[str]:
-    """Return the words as written, with spaces replaced or refused; two words are never written as the same word."""
-    written = words if space is None else [_BLANK.sub(space, word) for word in words]
-    bad = next((word for word in written if not word or _BLANK.search(word)), None)
-    if bad is not None:
-        raise ValueError(
-            f"the word {bad!r} cannot be written as {chosen}, which ends words at spaces; "
-            'give space="_" (--space _ on the command line), or save as .parquet or .safetensors'
-        )
-    first: dict[str, str] = {}
-    for word, form in zip(words, written, strict=True):
-        if (other := first.setdefault(form, word)) != word:
-            raise ValueError(
-                f"with space={space!r} the words {other!r} and {word!r} would both be written as {form!r}; "
-                "give another space=, or save as .parquet or .safetensors"
-            )
-    return written
 
 
 def _check_unicode(words: list[str], name: str) -> None:

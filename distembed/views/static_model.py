@@ -49,7 +49,11 @@ def export_static(source: Source, target: str, **options: Any) -> str:
     folder = Path(target.removeprefix(STATIC))
     job = None if isinstance(source, VectorFile) else job_of(source)
     encoder = open_encoder(job or source, unknown="skip", **options)
-    card = model_card(folder.absolute().name, encoder, about=_about(job, encoder))
+    about = [f"## Left out\n\n{'; '.join(left)}.\n" for left in [_left_out(encoder)] if left]
+    if job is not None:
+        workspace = Workspace.open(job.job.workspace)
+        about = [_corpus(job, workspace), _settings(job, workspace), _scores(workspace), *about]
+    card = model_card(folder.absolute().name, encoder, about="\n".join(filter(None, about)))
     write_static_model(target.removeprefix(STATIC), encoder, card=card)
     n_words, d = encoder.rows_.shape
     notes = [
@@ -71,15 +75,6 @@ def _left_out(encoder: TextEncoder) -> list[str]:
             f"it ({first_words(lost)})"
         )
     return notes
-
-
-def _about(job: Job | None, encoder: TextEncoder) -> str:
-    """Return the sections of a card on the corpus, the settings, the scores and what is left out."""
-    about = [f"## Left out\n\n{'; '.join(left)}.\n" for left in [_left_out(encoder)] if left]
-    if job is not None:
-        workspace = Workspace.open(job.job.workspace)
-        about = [_corpus(job, workspace), _settings(job, workspace), _scores(workspace), *about]
-    return "\n".join(filter(None, about))
 
 
 def _corpus(job: Job, workspace: Workspace) -> str:

@@ -148,12 +148,13 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
         naming_a_full_disk(target),
         Workspace.create(scratch, owner=f"distembed encode --to {target}") as workspace,
     ):
+        urls = dict.fromkeys(partition.url for partition in corpus.partitions)
         stage = workspace.stage(
             "texts",
             parameters={
                 "encoder": encoder_digest(encoder),
                 "partitions": [public(repr(each)) for each in corpus.partitions],
-                "files": _stamped(corpus),
+                "files": {url: json.dumps(stamps_at(url)) for url in urls},
             },
             inputs={},
             made_with=made_with(),
@@ -194,12 +195,6 @@ def _ending(target: str) -> str:
     if found is None:
         raise unknown_format(target, [*(f".{name}" for name in TABLE_FORMATS), ".zarr"])
     return found
-
-
-def _stamped(corpus: Corpus) -> dict[str, str]:
-    """Return the size and the version of each file of texts, by its name."""
-    urls = dict.fromkeys(partition.url for partition in corpus.partitions)
-    return {url: json.dumps(stamps_at(url)) for url in urls}
 
 
 def _encode_partition(

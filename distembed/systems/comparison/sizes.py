@@ -57,7 +57,7 @@ def comparison_sizes(job: ComparisonJob, counted: Counted | None) -> ComparisonS
     done = {} if counted is None else counted.stages
     n_nonzero = int(done["cooccurrence"].facts["n_nonzero"]) if "cooccurrence" in done else model.n_pairs()
     facts = done["parts"].facts if "parts" in done else {}
-    n_parts = int(facts.get("n_parts", _expected_parts(job)))
+    n_parts = int(facts.get("n_parts", max(FEWEST_PARTS, len(job.parts.names) or len(job.parts.bins) - 1)))
     n_groups = int(facts.get("n_groups", n_parts * job.comparison.groups + 1))
     if "group_counts" in done:
         group_pairs = int(done["group_counts"].facts["n_nonzero"])
@@ -66,11 +66,6 @@ def comparison_sizes(job: ComparisonJob, counted: Counted | None) -> ComparisonS
     n_blocks = runs.n_row_blocks * n_groups
     runs = RunSizes(runs.n_bytes + 4 * corpus.n_words * n_groups * corpus.n_partitions, n_blocks)
     return ComparisonSizes(PairSizes(corpus, n_nonzero, runs, model), n_parts, n_groups, group_pairs, runs)
-
-
-def _expected_parts(job: ComparisonJob) -> int:
-    """Return the parts that a job names; two where it does not, which are the fewest."""
-    return max(FEWEST_PARTS, len(job.parts.names) or len(job.parts.bins) - 1)
 
 
 def sample_sizes(job: ComparisonJob, sizes: ComparisonSizes) -> SampleSizes:

@@ -150,11 +150,12 @@ def run_runs(ctx: Context) -> dict[str, Any]:
     )
     row_blocks = group_row_blocks(own, n_groups)
     tokens = tokens_of(ctx.workspace)
+    items = corpus_outputs.TOKENS.read(ctx.workspace)
     make = partial(
         _count_groups,
         workspace=ctx.workspace.url,
         partitions=tokens.partitions,
-        starts=_starts_of(ctx.workspace),
+        starts=np.cumsum([0, *(item.summary["n_documents"] for item in items)]).tolist(),
         n_groups=n_groups,
         options=options,
         row_blocks=row_blocks,
@@ -162,12 +163,6 @@ def run_runs(ctx: Context) -> dict[str, Any]:
     )
     ctx.store_files(outputs.GROUP_RUNS, len(tokens.partitions), make)
     return {"n_row_blocks": len(row_blocks) - 1, "row_blocks": list(row_blocks)}
-
-
-def _starts_of(workspace: Workspace) -> list[int]:
-    """Return the number of the first document of each partition, and how many there are."""
-    items = corpus_outputs.TOKENS.read(workspace)
-    return np.cumsum([0, *(item.summary["n_documents"] for item in items)]).tolist()
 
 
 def _count_groups(

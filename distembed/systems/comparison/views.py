@@ -47,11 +47,29 @@ def page(job: ComparisonJob, workspace: Workspace) -> str:
     found = measured.changes_of(job, workspace)
     changed = measured.changed_words(found)
     chosen = shown_words(job, workspace, found, changed)
+    facts = workspace.stages()["differences"].facts
+    rows = [row for word in chosen.words for row in _rows_of_word(found, word)]
     return report.render_report(
         job.job.title,
         f"{_summary(job, found, changed, workspace)} Content digest {workspace.digest()}.",
-        _sections(job, workspace, found, chosen),
-        facts=_facts(job, workspace, found, changed),
+        [
+            _figure(found, chosen.words),
+            report.first_rows(rows, _change_table, n_shown=30),
+            _sides(found, chosen),
+            report.table("Parts", list(_part_rows(workspace))),
+            _noise(found),
+            report.stage_table(report.stage_rows(stages(job), workspace)),
+            report.parameter_table(job.model_dump(mode="json")),
+            report.source_table(workspace),
+        ],
+        facts={
+            "parts": len(found.parts),
+            "words": len(found.words),
+            "words that can be judged": facts["n_judged"],
+            "changed words": len(changed),
+            "floor, times the noise": facts["floor"],
+            **lacking_facts(job, workspace),
+        },
     )
 
 
@@ -81,20 +99,6 @@ def _summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspa
     )
 
 
-def _facts(
-    job: ComparisonJob, workspace: Workspace, found: Changes, changed: Sequence[int]
-) -> dict[str, Any]:
-    facts = workspace.stages()["differences"].facts
-    return {
-        "parts": len(found.parts),
-        "words": len(found.words),
-        "words that can be judged": facts["n_judged"],
-        "changed words": len(changed),
-        "floor, times the noise": facts["floor"],
-        **lacking_facts(job, workspace),
-    }
-
-
 def shown_words(job: ComparisonJob, workspace: Workspace, found: Changes, changed: Sequence[int]) -> Shown:
     """Return the words of the report that the vocabulary knows, and the content words that have changed most."""
     places = {word: place for place, word in enumerate(found.words)}
@@ -112,20 +116,6 @@ def shown_words(job: ComparisonJob, workspace: Workspace, found: Changes, change
         of_names,
         measured.passages_of(job, workspace, of_names, n_passages) if n_passages else {},
     )
-
-
-def _sections(job: ComparisonJob, workspace: Workspace, found: Changes, chosen: Shown) -> list[Section]:
-    rows = [row for word in chosen.words for row in _rows_of_word(found, word)]
-    return [
-        _figure(found, chosen.words),
-        report.first_rows(rows, _change_table, n_shown=30),
-        _sides(found, chosen),
-        report.table("Parts", list(_part_rows(workspace))),
-        _noise(found),
-        report.stage_table(report.stage_rows(stages(job), workspace)),
-        report.parameter_table(job.model_dump(mode="json")),
-        report.source_table(workspace),
-    ]
 
 
 def _part_rows(workspace: Workspace) -> Sequence[Mapping[str, Any]]:

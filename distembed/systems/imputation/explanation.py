@@ -64,11 +64,34 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
             'explain takes those of imputation.method = "graph"'
         )
     shares = known_shares(names.weights, names.known, row)
+    order = np.argsort(-shares, kind="stable")[: min(asked.n, int((shares > 0).sum()))]
+    paths = strongest_paths(names.weights, names.known, row, order.tolist())
+    rows: list[dict[str, Any]] = [
+        {
+            "known name": names.words[at],
+            "label": names.labels[at],
+            "share %": 100 * float(shares[at]),
+            "path %": 100 * path.probability,
+            "strongest path": " → ".join(names.words[step] for step in path.rows),
+        }
+        for at, path in zip(order.tolist(), paths, strict=True)
+    ]
+    if not any(names.labels):
+        rows = [{key: value for key, value in one.items() if key != "label"} for one in rows]
+    n_others = int((shares > 0).sum()) - len(order)
+    if n_others:
+        others = 100 * float(shares.sum() - shares[order].sum())
+        rows.append({"known name": f"{n_others:,} other known names", "share %": others})
+    rows.append({"known name": "sum", "share %": 100 * float(shares.sum())})
+    caption = (
+        "A share is the probability that a walk over the weights, from the name on, ends at the known name; the "
+        "strongest path is the most probable of these walks, and its percentage that of this one path."
+    )
     return Explanation(
         f"{names.words[row]}: a mixture of {plural(int((shares > 0).sum()), 'known name')}",
         _sentences(shares),
         {"name": names.words[row], "difference": _difference(outputs.VECTORS.read(workspace), shares, row)},
-        [_known_table(names, shares, row, asked.n), _neighbor_table(names, row)],
+        [TermTable("known names", rows, {"share %": 2, "path %": 2}, caption), _neighbor_table(names, row)],
     )
 
 
@@ -101,33 +124,6 @@ def _difference(vectors: da.Array, shares: NDArray[np.float64], row: int) -> flo
     value = np.asarray(found[0], np.float64)
     mixture = shares[mixed] @ np.asarray(rest[0], np.float64)
     return float(np.abs(mixture - value).max() / max(np.abs(value).max(), np.finfo(float).tiny))
-
-
-def _known_table(names: _Names, shares: NDArray[np.float64], row: int, n: int) -> TermTable:
-    order = np.argsort(-shares, kind="stable")[: min(n, int((shares > 0).sum()))]
-    paths = strongest_paths(names.weights, names.known, row, order.tolist())
-    rows: list[dict[str, Any]] = [
-        {
-            "known name": names.words[at],
-            "label": names.labels[at],
-            "share %": 100 * float(shares[at]),
-            "path %": 100 * path.probability,
-            "strongest path": " → ".join(names.words[step] for step in path.rows),
-        }
-        for at, path in zip(order.tolist(), paths, strict=True)
-    ]
-    if not any(names.labels):
-        rows = [{key: value for key, value in one.items() if key != "label"} for one in rows]
-    n_others = int((shares > 0).sum()) - len(order)
-    if n_others:
-        others = 100 * float(shares.sum() - shares[order].sum())
-        rows.append({"known name": f"{n_others:,} other known names", "share %": others})
-    rows.append({"known name": "sum", "share %": 100 * float(shares.sum())})
-    caption = (
-        "A share is the probability that a walk over the weights, from the name on, ends at the known name; the "
-        "strongest path is the most probable of these walks, and its percentage that of this one path."
-    )
-    return TermTable("known names", rows, {"share %": 2, "path %": 2}, caption)
 
 
 def _neighbor_table(names: _Names, row: int) -> TermTable:

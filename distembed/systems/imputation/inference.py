@@ -41,7 +41,20 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
     KeyError
         If the job has no vectors yet.
     """
-    path = _the_table(job, new)
+    if new.words is not None or new.min_count is not None:
+        raise ValueError(
+            "an imputation job infers the vectors of all new names of a table: leave out --words and --min-count"
+        )
+    if job.domain.transform == "return_correlation":
+        raise ValueError(
+            f"domain.transform is {job.domain.transform!r}: the names are compared by prices on the same days, so that "
+            "a new series changes the table. Add it to domain.path and run the job again"
+        )
+    if len(new.paths) != 1:
+        raise ValueError(
+            f"{len(new.paths)} files are given, and an imputation job reads one table of new names"
+        )
+    path = new.paths[0]
     known = read_vectors(workspace)
     names = job.domain.model_copy(update={"path": path, "label_column": None, "names_label": None})
     decimal = workspace.stages()["join"].facts.get("decimal", ".")
@@ -73,24 +86,6 @@ def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
         format=chosen,
     )
     return f"{contents} in {new.target}"
-
-
-def _the_table(job: ImputationJob, new: NewFiles) -> str:
-    """Return the one table of new names, or refuse what the job cannot infer."""
-    if new.words is not None or new.min_count is not None:
-        raise ValueError(
-            "an imputation job infers the vectors of all new names of a table: leave out --words and --min-count"
-        )
-    if job.domain.transform == "return_correlation":
-        raise ValueError(
-            f"domain.transform is {job.domain.transform!r}: the names are compared by prices on the same days, so that "
-            "a new series changes the table. Add it to domain.path and run the job again"
-        )
-    if len(new.paths) != 1:
-        raise ValueError(
-            f"{len(new.paths)} files are given, and an imputation job reads one table of new names"
-        )
-    return new.paths[0]
 
 
 def columns_of(job: ImputationJob, workspace: Workspace) -> list[str]:

@@ -28,10 +28,10 @@ from distembed.stages.kept_matrices import KeptRows
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
-from distembed.tables.domain import Joined, join, read_domain
+from distembed.tables.domain import Joined, join, join_cost, others_cost, read_domain
 from distembed.tables.known import known_bytes, known_width, read_known
 from distembed.tables.names import NearMiss, advice_on, near_misses
-from distembed.tables.rows import Domain, LeftOut, join_cost, others_cost, scales_table, warn_of_one_column
+from distembed.tables.rows import Domain, LeftOut, scales_table, warn_of_one_column
 
 
 class TableSizes(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,11 +45,13 @@ def page(job: ImputationJob, workspace: Workspace) -> str:
     vectors = read_vectors(workspace)
     shape = workspace.describe("vectors").spec.shape
     summary = f"{shape[0]:,} words x {shape[1]} dimensions; content digest {workspace.digest()}."
+    join = workspace.stages()["join"].facts
     return report.render_report(
         job.job.title,
         f"{_counts(workspace)} {chosen_method(job, workspace)} {verdict(workspace)} {summary}",
         _sections(job, workspace, vectors),
-        facts=_facts(workspace) | lacking_facts(job, workspace),
+        facts={"names": join["n_names"], "known": join["n_known"], "imputed": join["n_imputed"]}
+        | lacking_facts(job, workspace),
         invitation=report.invitation(workspace),
     )
 
@@ -88,11 +89,6 @@ def nearest_known(
         word: [(other, float(cosine)) for other, cosine in known.most_similar(vectors[word], n=n)]
         for word in list(dict.fromkeys([*first, *imputed]))[:n_listed]
     }
-
-
-def _facts(workspace: Workspace) -> dict[str, Any]:
-    join = workspace.stages()["join"].facts
-    return {"names": join["n_names"], "known": join["n_known"], "imputed": join["n_imputed"]}
 
 
 def _counts(workspace: Workspace) -> str:
@@ -138,8 +134,10 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
         whole_sparse(outputs.GRAPH.read(workspace)),
         whole_sparse(outputs.WEIGHTS.read(workspace)),
     )
+    found = list(nearest_known(job, workspace, vectors).items())
+    title = "Nearest known names of the imputed ones"
     return [
-        _nearest_section(job, workspace, vectors),
+        report.first_rows(found, lambda rows: report.neighbor_table(dict(rows), title=title)),
         *_maps(job, workspace, vectors),
         hold_out_section(workspace),
         *label_sections(workspace),
@@ -170,13 +168,6 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
         report.parameter_table(job.model_dump(mode="json")),
         report.source_table(workspace),
     ]
-
-
-def _nearest_section(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> report.Section:
-    """Show the nearest known names of the first imputed ones; the others are folded behind them."""
-    found = list(nearest_known(job, workspace, vectors).items())
-    title = "Nearest known names of the imputed ones"
-    return report.first_rows(found, lambda rows: report.neighbor_table(dict(rows), title=title))
 
 
 def _join_section(workspace: Workspace) -> report.Section:

@@ -366,7 +366,12 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         core = outputs.CORE_VECTORS.read(ctx.workspace)
         vectors = core if noncore is None else da.concatenate([core, noncore])
     if ctx.job.subwords.enabled and ctx.job.subwords.weight:
-        vectors = _with_spelling(ctx, vectors)
+        table, words = read_subwords(ctx.workspace), vocabulary_of(ctx.workspace).words
+        # A graph would take all of them to a cluster.
+        composed = ctx.stage.checkpoint(
+            "spelling", lambda: da.from_array(table.compose(words), chunks=vectors.chunks)
+        )
+        vectors = with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
     ctx.store(outputs.VECTORS, vectors)
     return facts
 
@@ -397,16 +402,6 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     )
     learned = {name: str(getattr(model, f"{name}_")) for name in LEARNED}
     return noncore, {"n_noncore": n_words - n_core, **learned}
-
-
-def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
-    """Return vectors with the directions that their n-grams give them added."""
-    table, words = read_subwords(ctx.workspace), vocabulary_of(ctx.workspace).words
-    # A graph would take all of them to a cluster.
-    composed = ctx.stage.checkpoint(
-        "spelling", lambda: da.from_array(table.compose(words), chunks=vectors.chunks)
-    )
-    return with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
 
 
 # --- vectors -> numbers ----------------------------------------------------------------------------------------

@@ -41,11 +41,23 @@ VIEW_NEIGHBORS = 5
 def page(job: PSDVecJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     vectors = judged_vectors(job, workspace)
+    done = workspace.stages()
+    tokens = done["tokens"].facts
+    vocabulary, counts = (done[name].facts for name in ("vocabulary", "cooccurrence"))
+    shape = workspace.describe("vectors").spec.shape
     return report.render_report(
         job.job.title,
-        _summary(workspace),
+        f"{shape[0]:,} words x {shape[1]} dimensions by PSDVec; content digest {workspace.digest()}.",
         _sections(job, workspace, vectors),
-        facts=_facts(job, workspace),
+        facts={
+            "documents": tokens.get("n_documents", 0),
+            "tokens": tokens.get("n_tokens", 0),
+            "words": vocabulary["n_words"],
+            "pairs": counts["n_nonzero"],
+            **_subword_facts(done[SUBWORDS].facts if job.subwords.enabled else {}),
+            **omissions(tokens),
+            **lacking_facts(job, workspace),
+        },
         invitation=report.invitation(workspace),
     )
 
@@ -74,21 +86,6 @@ def neighbors(
     }
 
 
-def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
-    done = workspace.stages()
-    tokens = done["tokens"].facts
-    vocabulary, counts = (done[name].facts for name in ("vocabulary", "cooccurrence"))
-    return {
-        "documents": tokens.get("n_documents", 0),
-        "tokens": tokens.get("n_tokens", 0),
-        "words": vocabulary["n_words"],
-        "pairs": counts["n_nonzero"],
-        **_subword_facts(done[SUBWORDS].facts if job.subwords.enabled else {}),
-        **omissions(tokens),
-        **lacking_facts(job, workspace),
-    }
-
-
 def _subword_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the report says of the n-grams; nothing where none were learned."""
     if not facts:
@@ -98,11 +95,6 @@ def _subword_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "n-grams with a vector": facts["n_ngrams"],
         **({} if explained is None else {"variance of held-out words in their n-grams": f"{explained:.1%}"}),
     }
-
-
-def _summary(workspace: Workspace) -> str:
-    shape = workspace.describe("vectors").spec.shape
-    return f"{shape[0]:,} words x {shape[1]} dimensions by PSDVec; content digest {workspace.digest()}."
 
 
 def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:

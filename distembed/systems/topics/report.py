@@ -189,11 +189,35 @@ def page(job: TopicsJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     results = [kept_result(job, workspace, method) for method in job.topics.methods]
     summary = f"{_counts(job, workspace)} Content digest {workspace.digest()}."
+    done = workspace.stages()
+    own = results[0]
+    losses = [report.objective_curve(one.loss, title=NAMES[one.method], ylabel="loss") for one in results]
+    found = [
+        _topic_section(job, results),
+        *_maps(job, workspace, own),
+        *share_sections(job, workspace, [topic_name(row) for row in own.topics]),
+        _document_table(job, workspace, own),
+        *number_sections(job, workspace),
+        _score_table(job, workspace),
+        stability_table(job, workspace),
+        _coherence_section(job, workspace),
+        report.group("Convergence", losses),
+        *_cosine_sections(job, workspace, results),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+        report.source_table(workspace),
+    ]  # fmt: skip
     return report.render_report(
         job.job.title,
         summary,
-        _sections(job, workspace, results),
-        facts=_facts(job, workspace),
+        [section for section in found if section is not None],
+        facts={
+            "documents": done["selection"].facts["n_documents"],
+            "words": done["vocabulary"].facts["n_words"],
+            "topics": n_topics_of(job, workspace),
+            "pairs": done["association"].facts["n_nonzero"],
+            **omissions(done["tokens"].facts),
+        },
         invitation=report.invitation(workspace),
     )
 
@@ -289,17 +313,6 @@ def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
     return Result(method, np.array(curves[drawn]), labels, documents, words, topics)
 
 
-def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
-    done = workspace.stages()
-    return {
-        "documents": done["selection"].facts["n_documents"],
-        "words": done["vocabulary"].facts["n_words"],
-        "topics": n_topics_of(job, workspace),
-        "pairs": done["association"].facts["n_nonzero"],
-        **omissions(done["tokens"].facts),
-    }
-
-
 def _counts(job: TopicsJob, workspace: Workspace) -> str:
     """Return, in words, what was read, what was left out, and how full the matrices are."""
     facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
@@ -327,26 +340,6 @@ def _without_topic(job: TopicsJob, workspace: Workspace) -> str:
 
 
 # --- sections --------------------------------------------------------------------------------------------------------
-
-
-def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> list[report.Section]:
-    own = results[0]
-    found = [
-        _topic_section(job, results),
-        *_maps(job, workspace, own),
-        *share_sections(job, workspace, [topic_name(row) for row in own.topics]),
-        _document_table(job, workspace, own),
-        *number_sections(job, workspace),
-        _score_table(job, workspace),
-        stability_table(job, workspace),
-        _coherence_section(job, workspace),
-        _loss_section(results),
-        *_cosine_sections(job, workspace, results),
-        report.stage_table(report.stage_rows(stages(job), workspace)),
-        report.parameter_table(job.model_dump(mode="json")),
-        report.source_table(workspace),
-    ]  # fmt: skip
-    return [section for section in found if section is not None]
 
 
 def _topic_section(job: TopicsJob, results: list[Result]) -> report.Section:
@@ -495,16 +488,6 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     called = document_names(job, workspace, rows)
     titles = [called[row] for row in rows.tolist()]
     return report.word_maps(titles, unit, drawings, noun="document")
-
-
-def _loss_section(results: list[Result]) -> report.Section:
-    return report.group(
-        "Convergence",
-        [
-            report.objective_curve(result.loss, title=NAMES[result.method], ylabel="loss")
-            for result in results
-        ],
-    )
 
 
 def _cosine_sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> list[report.Section]:

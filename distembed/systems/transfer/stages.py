@@ -111,7 +111,10 @@ def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Judge every method on the pairs not known of the first and second, over shares and draws of the known ones."""
     options = ctx.job.evaluation
-    sets = _two_sets(ctx)
+    first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
+    graphs = [whole_sparse(outputs.GRAPH.read(ctx.workspace, side=side)) for side in SIDES]
+    values = first_values(ctx.job, ctx.workspace)
+    sets = TwoSets(first, second, (graphs[0], graphs[1]), values)
     table = outputs.PAIRS.read(ctx.workspace)
     pairs = np.column_stack([np.asarray(table["first"]), np.asarray(table["second"])])
     pairs = pairs[~np.isnan(sets.features[pairs[:, 0]]).any(axis=1)]
@@ -145,13 +148,6 @@ def scores_schema() -> pa.Schema:
     """Return the columns of the table of scores: a row for each draw and method."""
     names = {"share": pa.float64(), "n_known": pa.int64(), "seed": pa.int64(), "method": pa.string()}
     return pa.schema(names | dict.fromkeys(MethodScore._fields[1:], pa.float64()))
-
-
-def _two_sets(ctx: Context) -> TwoSets:
-    first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
-    graphs = [whole_sparse(outputs.GRAPH.read(ctx.workspace, side=side)) for side in SIDES]
-    values = first_values(ctx.job, ctx.workspace)
-    return TwoSets(first, second, (graphs[0], graphs[1]), values)
 
 
 def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[TwoSets, NDArray[np.int64]]:

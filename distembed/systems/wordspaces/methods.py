@@ -144,10 +144,6 @@ def eigenmaps_output(recipe: GraphRecipe) -> ArrayOutput:
     return outputs.EIGENMAPS.of(graph=recipe.eigenmaps_name)
 
 
-def _shared(ctx: Context, recipe: GraphRecipe) -> Checkpoint:
-    return read_as(ctx, {**graph_outputs(recipe), "eigenmaps": eigenmaps_output(recipe)})
-
-
 def _eigenmaps(ctx: Context, recipe: EigenmapsRecipe) -> da.Array:
     kept = eigenmaps_output(recipe).read(ctx.workspace)
     space = outputs.SPACE.read(ctx.workspace, recipe=recipe.of)
@@ -179,7 +175,7 @@ def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:
     rows = source_of(ctx, recipe)
     if recipe.unit_rows:
         rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
-    shared = _shared(ctx, recipe)
+    shared = read_as(ctx, {**graph_outputs(recipe), "eigenmaps": eigenmaps_output(recipe)})
     model = _lpp_of(recipe, ctx.job.resources.block_memory).set_params(checkpoint=shared)
     with warnings.catch_warnings():
         warnings.filterwarnings(

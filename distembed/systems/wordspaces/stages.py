@@ -133,18 +133,13 @@ def plan_test_vocabulary(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:
 
 def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     """Build the vocabulary, with the words of the evaluation sets however rare they are."""
-    return run_vocabulary(_with_test_words(ctx))
-
-
-def _with_test_words(ctx: Context) -> Context:
-    """Return the context of a job whose vocabulary keeps the words of its evaluation sets."""
     job: WordSpacesJob = ctx.job
     keep = set(job.vocabulary.keep)
     if job.evaluation.keep_words and job.evaluation.sets:
         tested = {word for word_set in find_word_sets(job.evaluation.sets) for word in words_of(word_set)}
         keep |= tested | {word.lower() for word in tested}
     section = job.vocabulary.model_copy(update={"keep": tuple(sorted(keep))})
-    return ctx._replace(job=job.model_copy(update={"vocabulary": section}))
+    return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
 
 
 def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:

@@ -71,9 +71,15 @@ EFFECT = " effect"
 def page(job: WordSpacesJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     scores = all_scores(job, workspace)
+    tables = [
+        _side_by_side(job, scores, NORMED_PRIMING),
+        _side_by_side(job, scores, NORMED_PRIMING_UNTIED),
+        _priming_effects(job, scores),
+        *(_side_by_side(job, scores, table) for table in (CHOICES, REACTION_TIMES)),
+    ]
     sections = [
         *_neighbor_tables(job, workspace),
-        *_score_tables(job, scores),
+        *[table for table in tables if table is not None],
         *(_by_dimension(job, scores, name) for name in job.spaces if job.dimensions_of(name)),
         _space_table(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
@@ -118,16 +124,6 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
 
 
 # --- scores ----------------------------------------------------------------------------------------------------
-
-
-def _score_tables(job: WordSpacesJob, scores: Scores) -> list[report.Section]:
-    tables = [
-        _side_by_side(job, scores, NORMED_PRIMING),
-        _side_by_side(job, scores, NORMED_PRIMING_UNTIED),
-        _priming_effects(job, scores),
-        *(_side_by_side(job, scores, table) for table in (CHOICES, REACTION_TIMES)),
-    ]
-    return [table for table in tables if table is not None]
 
 
 def _picked(scores: Iterable[Score], task: str) -> dict[tuple[str, str], Score]:

@@ -137,10 +137,14 @@ def render_page(items: Items, layout: Layout, *, report: str | None = None) -> s
     """
     here = files("distembed.views.explorer")
     program, style = (here.joinpath(name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
+    sentence = (
+        f"{plural(len(items.names), items.noun)} on a map that keeps neighbors together: distances between "
+        "far points, directions and the axes mean nothing. Neighbors are exact, among those shown."
+    )
     return _PAGE.format(
         policy=_POLICY,
         title=escaped(items.title),
-        summary=escaped(_summary(items)),
+        summary=escaped(f"{sentence} {items.note}".strip()),
         link=f' <a href="{escaped(report)}">The report</a>' if report else "",
         noun=escaped(items.noun),
         data=_data(items, layout),
@@ -190,14 +194,6 @@ Keys: / search, + and − zoom, 0 the whole map, arrows move, Esc lets go.</p></
 </body>
 </html>
 """
-
-
-def _summary(items: Items) -> str:
-    sentence = (
-        f"{plural(len(items.names), items.noun)} on a map that keeps neighbors together: distances between "
-        "far points, directions and the axes mean nothing. Neighbors are exact, among those shown."
-    )
-    return f"{sentence} {items.note}".strip()
 
 
 def _libraries() -> list[str]:
