@@ -10,7 +10,7 @@ from pathlib import Path
 from distembed.job.opening import open_job
 from distembed.job.progress import Reporter
 from distembed.job.run import Outcome, run_stages
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 
 JOB = """
 [job]

@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import distembed as de
-from distembed.corpus import Tokens
+from distembed.corpus.partitions import Tokens
 from distembed.corpus.vocabulary import Vocabulary
 
 WORDS = ["<b>the</b>", "\u202eof", "a", *(f"w{i}" for i in range(5000))]

@@ -32,7 +32,9 @@ from distembed import (
     SemanticNMF,
     execution,
 )
-from distembed.corpus import Tokenizer, Vocabulary, read_corpus
+from distembed.corpus.readers import read_corpus
+from distembed.corpus.tokenizer import Tokenizer
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.documents import count_document_terms
 from distembed.execution import (
     BlockFunction,

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from distembed import LSA, NMF, PSDVec
 from distembed.execution import compute, delayed, from_delayed, map_blocks, summed, whole
 from distembed.factorization.row_lifts import each
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 
 FITS = {
     "LSA": lambda rows: LSA(12).fit_transform(rows),

@@ -35,7 +35,7 @@ from distembed.job.state import standings, unread
 from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 from distembed.urls import any_protocol
 
 

@@ -9,8 +9,7 @@ import click
 
 from distembed.cli.command_line import PLACE, choice, command, read_source, target
 from distembed.cli.jobs import terminal_reporter
-from distembed.corpus import read_corpus
-from distembed.corpus.readers import Layout
+from distembed.corpus.readers import Layout, read_corpus
 from distembed.encoding.encoder import UnknownWords, Weighting, Whitening
 from distembed.job.opening import open_job, parse_source
 from distembed.job.terminal import shown, write

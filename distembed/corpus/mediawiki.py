@@ -113,7 +113,7 @@ def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = 
 
     Examples
     --------
-    >>> from distembed.corpus import strip_wikitext
+    >>> from distembed.corpus.mediawiki import strip_wikitext
     >>> strip_wikitext("'''Rome''' is in [[Italy|the country]].{{citation needed}}")
     'Rome is in the country.'
     """

@@ -147,7 +147,7 @@ def tokenize_partition(
     >>> import distembed as de
     >>> from distembed.demos import titles
     >>> docs = de.read_corpus(titles())
-    >>> from distembed.corpus import tokenize_partition
+    >>> from distembed.corpus.partitions import tokenize_partition
     >>> summary = tokenize_partition(docs.partitions[0], de.Tokenizer(), "part-0")
     >>> summary.n_documents, summary.n_tokens, summary.n_words
     (9, 69, 42)
@@ -484,7 +484,7 @@ def iter_partition(partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[To
     >>> docs = de.read_corpus(titles())
     >>> tokens = docs.tokenize()
     >>> [partition] = tokens.partitions
-    >>> from distembed.corpus import iter_partition
+    >>> from distembed.corpus.partitions import iter_partition
     >>> [batch] = iter_partition(partition)
     >>> len(batch.ids)
     69

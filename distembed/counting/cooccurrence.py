@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.corpus.partitions import Tokens
+from distembed.corpus.readers import Corpus
 from distembed.corpus.texts import Texts
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting import blocks
 from distembed.counting.blocks import Run
 from distembed.counting.cooccurrence_options import (
@@ -246,10 +248,11 @@ def merge_row_block(
     >>> docs = de.read_corpus(titles())
     >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
     >>> tokens = docs.tokenize()
-    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> from distembed.counting.cooccurrence_options import CooccurrenceOptions
+    >>> from distembed.counting.partial_counts import count_partition
     >>> options = CooccurrenceOptions(window=3, direction="left")
     >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
-    >>> from distembed.counting import merge_row_block
+    >>> from distembed.counting.cooccurrence import merge_row_block
     >>> merge_row_block([partial], (0, 11), 0).shape
     (11, 11)
     """
@@ -305,10 +308,11 @@ def merge_partials(
     >>> docs = de.read_corpus(titles())
     >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
     >>> tokens = docs.tokenize()
-    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> from distembed.counting.cooccurrence_options import CooccurrenceOptions
+    >>> from distembed.counting.partial_counts import count_partition
     >>> options = CooccurrenceOptions(window=3, direction="left")
     >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
-    >>> from distembed.counting import merge_partials
+    >>> from distembed.counting.cooccurrence import merge_partials
     >>> int(merge_partials([partial], (0, 11)).compute().sum())
     16
     """

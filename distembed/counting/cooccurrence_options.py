@@ -29,7 +29,7 @@ class CooccurrenceOptions:
 
     Examples
     --------
-    >>> from distembed.counting import CooccurrenceOptions
+    >>> from distembed.counting.cooccurrence_options import CooccurrenceOptions
     >>> options = CooccurrenceOptions(window=3, weighting="harmonic")
     >>> options.window, options.direction
     (3, 'symmetric')
@@ -93,7 +93,7 @@ def cooccurrence_row_blocks(
     Examples
     --------
     >>> import numpy as np
-    >>> from distembed.counting import cooccurrence_row_blocks
+    >>> from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
     >>> counts = np.array([50_000, 20_000, 10_000, 10_000])
     >>> cooccurrence_row_blocks(counts, window=5)
     (0, 4)

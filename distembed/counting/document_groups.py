@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.corpus import Tokens, Vocabulary
+from distembed.corpus.partitions import Tokens
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.documents import count_document_terms
 from distembed.execution import map_blocks, summed
 from distembed.linalg.csr import canonical_csr

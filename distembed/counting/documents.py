@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, get_index_dtype
 
-from distembed.corpus import Corpus, Tokens, Vocabulary
-from distembed.corpus.partitions import open_partition
+from distembed.corpus.partitions import Tokens, open_partition
+from distembed.corpus.readers import Corpus
 from distembed.corpus.texts import Texts
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.blocks import TermCounter
 from distembed.counting.partition_rows import DictionaryRows, token_rows, tokens_of
 from distembed.execution import map_blocks
@@ -37,7 +38,7 @@ def document_row_blocks(tokens: Tokens, *, block_memory: int = BLOCK_MEMORY) -> 
     >>> import distembed as de
     >>> from distembed.demos import titles
     >>> docs = de.read_corpus(titles())
-    >>> from distembed.counting import document_row_blocks
+    >>> from distembed.counting.documents import document_row_blocks
     >>> [(block.first, block.last) for block in document_row_blocks(docs.tokenize())]
     [(0, 9)]
     """
@@ -76,7 +77,7 @@ def count_document_block(
     >>> from distembed.demos import titles
     >>> docs = de.read_corpus(titles())
     >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-    >>> from distembed.counting import count_document_block, document_row_blocks
+    >>> from distembed.counting.documents import count_document_block, document_row_blocks
     >>> tokens = docs.tokenize()
     >>> count_document_block(document_row_blocks(tokens)[0], vocabulary).shape
     (9, 11)

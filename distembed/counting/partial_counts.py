@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.corpus import Vocabulary
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
@@ -107,7 +107,8 @@ def count_partition(
     >>> docs = de.read_corpus(titles())
     >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
     >>> tokens = docs.tokenize()
-    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> from distembed.counting.cooccurrence_options import CooccurrenceOptions
+    >>> from distembed.counting.partial_counts import count_partition
     >>> options = CooccurrenceOptions(window=3, direction="left")
     >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
     >>> partial.n_tokens, partial.n_runs, partial.largest_cell

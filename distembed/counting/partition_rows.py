@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus import Corpus, Tokens, Vocabulary
-from distembed.corpus.partitions import open_partition
-from distembed.corpus.readers import tokenized
+from distembed.corpus.partitions import Tokens, open_partition
+from distembed.corpus.readers import Corpus, tokenized
 from distembed.corpus.texts import Texts
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.blocks import TokenRows
 from distembed.formats.parquet import ParquetFile, read_batches
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from distembed.corpus import Vocabulary
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.files import damage_told
 from distembed.formats.names import without_compression
 from distembed.formats.parquet import ParquetFile, read_batches

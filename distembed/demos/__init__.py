@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import dask.array as da
 
-from distembed.corpus import Vocabulary, build_vocabulary, read_corpus
-from distembed.counting import count_cooccurrences
+from distembed.corpus.readers import read_corpus
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
+from distembed.counting.cooccurrence import count_cooccurrences
 
 
 def titles() -> str:

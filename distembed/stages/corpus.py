@@ -15,15 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus import (
-    Corpus,
-    Partition,
-    Tokenizer,
-    Tokens,
-    Vocabulary,
-    build_vocabulary,
-    tokenize_partition,
-)
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
 from distembed.corpus.costs import (
     GROUP_DOCUMENTS,
@@ -35,11 +26,19 @@ from distembed.corpus.costs import (
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.metadata import metadata_rows, read_metadata
-from distembed.corpus.partitions import NAMED_RECORDS, TOKENS_VERSION, open_partition
+from distembed.corpus.partitions import (
+    NAMED_RECORDS,
+    TOKENS_VERSION,
+    Tokens,
+    open_partition,
+    tokenize_partition,
+)
 from distembed.corpus.phrases import names_in_words
+from distembed.corpus.readers import Corpus
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.tokenizer import gazetteer_of
-from distembed.corpus.vocabulary import join_slices
+from distembed.corpus.streams import Partition
+from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices
 from distembed.costs import Cost
 from distembed.counting.cooccurrence import merge_files, merge_partials
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks

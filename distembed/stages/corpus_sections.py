@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
 from distembed.corpus.paths import FORMATS, format_of, has_known_extension
-from distembed.corpus.readers import BadRecords
+from distembed.corpus.readers import BadRecords, Corpus, read_corpus
 from distembed.corpus.stop_words import Language
-from distembed.corpus.tokenizer import Border
+from distembed.corpus.tokenizer import Border, Tokenizer
+from distembed.corpus.vocabulary import build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
 from distembed.job.model import (

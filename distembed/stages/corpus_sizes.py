@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus import Partition, Tokenizer, Tokens
 from distembed.corpus.costs import TextSizes
 from distembed.corpus.growth_blocks import (
     SpreadLaw,
@@ -24,8 +23,11 @@ from distembed.corpus.growth_blocks import (
     n_types_at_least,
     spread_law,
 )
+from distembed.corpus.partitions import Tokens
 from distembed.corpus.sample import CorpusSample, sample_bundles, sample_parts
 from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.streams import Partition
+from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import empty_vocabulary, most_documents
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.counting.costs import PairModel, RunSizes, pair_model, run_sizes

@@ -120,18 +120,7 @@ def impute(
     if not is_frame(table):
         raise TypeError("the table must be a data frame with the names as its index: call set_index on it")
     place = _place_of(workspace)
-    key = "name"
-    while key in table.columns:
-        key += "_"
-    columns = {key: pa.array([str(name) for name in table.index], pa.string())}
-    for number, column in enumerate(map(str, table.columns)):
-        cells = table.iloc[:, number]
-        values, missing = cells.to_numpy(), cells.isna()
-        if values.dtype.kind not in "fiub":
-            values = [None if gone else str(one) for one, gone in zip(values, missing, strict=True)]
-        columns[column] = pa.array(values)
-    pq.write_table(pa.table(columns), str(place.inputs / "table.parquet"), write_page_checksum=True)
-    name_column = key
+    name_column = _write_table(place.inputs / "table.parquet", table)
     best = system_named("imputation").presets["best"]
     job = {
         "job": {"system": "imputation", "title": "Imputation"},
@@ -155,6 +144,22 @@ def _run(job: Sections, place: _Place, sections: Sections) -> FinishedJob:
     done = run_job(sectioned, workspace=place.workspace, replace=True)
     weakref.finalize(done, str, place.scratch)  # which holds the folder as long as there is the result
     return done
+
+
+def _write_table(path: Path, table: Any) -> str:
+    """Write a frame as Parquet with its index as a column, and return the name of that column."""
+    key = "name"
+    while key in table.columns:
+        key += "_"
+    columns = {key: pa.array([str(name) for name in table.index], pa.string())}
+    for number, column in enumerate(map(str, table.columns)):
+        cells = table.iloc[:, number]
+        values, missing = cells.to_numpy(), cells.isna()
+        if values.dtype.kind not in "fiub":
+            values = [None if gone else str(one) for one, gone in zip(values, missing, strict=True)]
+        columns[column] = pa.array(values)
+    pq.write_table(pa.table(columns), str(path), write_page_checksum=True)
+    return key
 
 
 def _known_path(folder: Path, vectors: Any) -> str:

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus import Corpus, Partition, Tokenizer
-from distembed.corpus.tokenizer import gazetteer_of
+from distembed.corpus.readers import Corpus
+from distembed.corpus.streams import Partition
+from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
 from distembed.display import plural
 from distembed.encoding.encoder import TextEncoder, rows_in_words, without_words
 from distembed.encoding.texts import TextRows, encode_texts

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import zstandard
 
 import distembed as de
-from distembed.corpus import strip_wikitext
+from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.metadata import metadata_rows, read_metadata
 from distembed.corpus.phrases import gazetteer, read_names
 from distembed.corpus.stop_words import read_stop_words

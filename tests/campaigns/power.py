@@ -27,10 +27,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distembed.storage import Workspace, lock
+from distembed.storage import lock
 from distembed.storage import manifest as records
 from distembed.storage.files import Folder
 from distembed.storage.verify import checks, run_checks
+from distembed.storage.workspace import Workspace
 from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import run
 from tests.faults.killed_at_every_write import SCENARIOS, Scenario, in_child, job

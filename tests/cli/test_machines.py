@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 from tests.commands import environment, run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -6,7 +6,8 @@ import gzip
 
 import pytest
 
-from distembed.corpus import CorpusError, read_corpus
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.readers import read_corpus
 
 ROWS = [("a1", 'Er sagte: "Äpfel; Birnen"', "x"), ("a2", "zwei\nZeilen, mit Komma", "y"), ("a3", "", "x")]
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distembed.corpus import CorpusError, read_corpus
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.readers import read_corpus
 from distembed.formats.encodings import HEAD_BYTES, detect_encoding
 
 GERMAN = "Über den Wölken muß die Freiheit größer sein, sagte Frau Käthe früh.\n" * 3

@@ -17,17 +17,13 @@ from xml.etree import ElementTree as ET
 import mwparserfromhell
 import pytest
 
-from distembed.corpus import (
-    CorpusError,
-    Tokenizer,
-    mediawiki,
-    read_corpus,
-    strip_wikitext,
-    tokenize_partition,
-)
-from distembed.corpus.partitions import read_partition, total
-from distembed.corpus.readers import documents_of
+from distembed.corpus import mediawiki
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.mediawiki import strip_wikitext
+from distembed.corpus.partitions import read_partition, tokenize_partition, total
+from distembed.corpus.readers import documents_of, read_corpus
 from distembed.corpus.streams import Progress, pieces_of
+from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import HEAD, page, write
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from distembed.corpus import CorpusError, read_corpus
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.readers import read_corpus
 
 
 @pytest.fixture

@@ -19,19 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.corpus import (
-    Corpus,
-    CorpusError,
-    Tokenizer,
-    build_vocabulary,
-    documents,
-    read_corpus,
-    readers,
-    tokenize_partition,
-)
+from distembed.corpus import documents, readers
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import open_partition, total
-from distembed.corpus.readers import documents_of
+from distembed.corpus.partitions import open_partition, tokenize_partition, total
+from distembed.corpus.readers import Corpus, documents_of, read_corpus
+from distembed.corpus.tokenizer import Tokenizer
+from distembed.corpus.vocabulary import build_vocabulary
 from tests.corpus.conftest import write
 from tests.references.tokens import ids_of
 

@@ -13,11 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus import CorpusError, Tokens, partitions
+from distembed.corpus import partitions
 from distembed.corpus import selection as module
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.partitions import Tokens
 from distembed.corpus.selection import choose_documents, document_digests, select_documents
-from distembed.counting import CooccurrenceOptions, count_partition
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.documents import count_document_terms
+from distembed.counting.partial_counts import count_partition
 from tests.corpus.conftest import counted_tokens
 
 RECORDS = [

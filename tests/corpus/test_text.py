@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from distembed.corpus import CorpusError, read_corpus
-from distembed.corpus.readers import documents_of
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.readers import documents_of, read_corpus
 from distembed.corpus.streams import Partition
 from tests.corpus.conftest import write
 

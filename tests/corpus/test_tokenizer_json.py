@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.corpus import Tokenizer
-from distembed.corpus.tokenizer import scanner
+from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.corpus.tokenizer_json import tokenizer_json, unknown_word
 from tests.corpus.conftest import batch_of
 

@@ -13,18 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.corpus import (
-    CorpusError,
-    Tokenizer,
-    Tokens,
-    Vocabulary,
-    build_vocabulary,
-    partitions,
-    read_corpus,
-)
+from distembed.corpus import partitions
 from distembed.corpus import vocabulary as module
-from distembed.corpus.vocabulary import choose_words
-from distembed.counting import count_cooccurrences, count_document_terms
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.partitions import Tokens
+from distembed.corpus.readers import read_corpus
+from distembed.corpus.tokenizer import Tokenizer
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.documents import count_document_terms
 
 
 @pytest.fixture(scope="module")

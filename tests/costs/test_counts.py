@@ -18,12 +18,15 @@ import pytest
 import scipy.sparse as sp
 
 import distembed as de
-from distembed.corpus import Corpus, Tokens, partitions, vocabulary
 from distembed.corpus import blocks as corpus_blocks
+from distembed.corpus import partitions, vocabulary
 from distembed.corpus.costs import TextSizes, tokens_cost, vocabulary_cost, words_in_memory
+from distembed.corpus.partitions import Tokens
+from distembed.corpus.readers import Corpus
 from distembed.corpus.sample import CorpusSample, sample_parts
 from distembed.costs import PAIR_BYTES, Cost
-from distembed.counting import CooccurrenceOptions, blocks, partial_counts
+from distembed.counting import blocks, partial_counts
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.costs import (
     RunSizes,
     document_terms_cost,

@@ -16,7 +16,7 @@ import pytest
 import distembed as de
 from distembed.corpus.costs import TextSizes, tokens_cost
 from distembed.costs import Cost
-from distembed.counting import CooccurrenceOptions
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.costs import RunSizes, document_terms_cost, partial_counts_cost
 from distembed.linalg.chunks import batches, row_chunk
 from distembed.neighbors import search

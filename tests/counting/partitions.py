@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distembed.corpus import Vocabulary
+from distembed.corpus.vocabulary import Vocabulary
 
 Document = Sequence[str | None]  # None is a border
 

@@ -17,22 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from distembed.corpus import Tokens, build_vocabulary, read_corpus
-from distembed.counting import (
-    CooccurrenceOptions,
-    DamagedRunsError,
-    blocks,
-    cooccurrence,
-    cooccurrence_row_blocks,
-    count_cooccurrences,
-    count_document_terms,
-    count_partition,
-    merge_row_block,
-    partial_counts,
-    partition_rows,
-)
+from distembed.corpus.partitions import Tokens
+from distembed.corpus.readers import read_corpus
+from distembed.corpus.vocabulary import build_vocabulary
+from distembed.counting import blocks, cooccurrence, partial_counts, partition_rows
 from distembed.counting.blocks import Run
-from distembed.counting.runs import RunWriter, read_runs
+from distembed.counting.cooccurrence import count_cooccurrences, merge_row_block
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
+from distembed.counting.documents import count_document_terms
+from distembed.counting.partial_counts import count_partition
+from distembed.counting.runs import DamagedRunsError, RunWriter, read_runs
 from tests.counting.partitions import vocabulary_of, write_partition, write_tables
 from tests.references import counting as plain
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.counting import CooccurrenceOptions, count_partition, merge_partials
+from distembed.counting.cooccurrence import merge_partials
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.document_groups import (
     counts_of_groups,
     group_row_blocks,
@@ -14,7 +15,7 @@ from distembed.counting.document_groups import (
     sum_of_groups,
     words_of_groups,
 )
-from distembed.counting.partial_counts import DocumentGroups
+from distembed.counting.partial_counts import DocumentGroups, count_partition
 
 N_DOCUMENTS, N_GROUPS = 80, 3
 

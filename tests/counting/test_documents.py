@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.corpus import Tokens, partitions
-from distembed.counting import count_document_block, count_document_terms, document_row_blocks
+from distembed.corpus import partitions
+from distembed.corpus.partitions import Tokens
+from distembed.counting.documents import count_document_block, count_document_terms, document_row_blocks
 from tests.counting.partitions import vocabulary_of, write_partition
 from tests.counting.test_cooccurrence import DOCUMENTS, WORDS, documents
 from tests.references import counting as plain

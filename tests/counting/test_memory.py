@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distembed.counting import CooccurrenceOptions, blocks, count_partition, partial_counts
+from distembed.counting import blocks, partial_counts
 from distembed.counting.blocks import Run, RunMemory
-from distembed.counting.partial_counts import ThreadMemory
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.partial_counts import ThreadMemory, count_partition
 from tests.counting.partitions import vocabulary_of, write_partition
 
 WORDS = [f"w{number}" for number in range(40)]

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.corpus import Tokenizer
-from distembed.counting import CooccurrenceOptions, count_partition, merge_row_block, partition_rows
+from distembed.corpus.tokenizer import Tokenizer
+from distembed.counting import partition_rows
+from distembed.counting.cooccurrence import merge_row_block
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.partial_counts import count_partition
 from distembed.counting.partition_rows import TokenRange, range_documents, token_ranges, token_rows
 from distembed.job.load import load_job
 from distembed.job.planning import plan_job

@@ -10,7 +10,8 @@ import dask
 import dask.array as da
 import numpy as np
 
-from distembed.storage import Workspace, lock
+from distembed.storage import lock
+from distembed.storage.workspace import Workspace
 
 N_BLOCKS = 60
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from distembed.storage import LockedError, Workspace
+from distembed.storage.schema import LockedError
+from distembed.storage.workspace import Workspace
 from tests.faults import killed_at_every_write, killed_writer
 from tests.processes import Process
 

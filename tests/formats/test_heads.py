@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from distembed import WordVectors, read_corpus
-from distembed.corpus import CorpusError
+from distembed.corpus.errors import CorpusError
 from distembed.formats.heads import sniffed
 from distembed.formats.tables import TableError, read_table
 from distembed.vectors import VectorFileError

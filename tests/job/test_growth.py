@@ -10,7 +10,7 @@ import pytest
 from distembed.job.opening import open_job
 from distembed.job.run import run_stages
 from distembed.stages import corpus as corpus_stages
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
 
 FILES = {"a.jsonl": texts(1), "c.jsonl": texts(2)}

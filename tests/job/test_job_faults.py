@@ -16,7 +16,7 @@ import pytest
 from distributed import Client
 
 from distembed.cli.main import STOP_SIGNALS, end_on_signals
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 from tests.commands import dask_cluster, digest, run
 from tests.processes import Process, distembed, kill_group, start
 

@@ -19,8 +19,8 @@ from distembed.job.state import ReplaceError
 from distembed.job.status import job_status, verify_job
 from distembed.stages import corpus
 from distembed.stages.corpus import COUNTED_FIRST_BYTES
-from distembed.storage import Stage
 from distembed.storage.ledger import Ledger
+from distembed.storage.stage import Stage
 from tests.commands import forget_stage, run, succeed
 from tests.tiny_job import STAGES, again, computed, files_of
 

@@ -24,7 +24,7 @@ from distributed.security import Security
 
 from distembed.job.cluster import TLS, connect
 from distembed.job.workers import Workers
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 from tests.commands import environment
 from tests.processes import distembed
 

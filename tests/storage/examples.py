@@ -15,7 +15,9 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from distembed.storage import Problem, Stage, Workspace
+from distembed.storage.schema import Problem
+from distembed.storage.stage import Stage
+from distembed.storage.workspace import Workspace
 
 META: dict[str, Any] = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
 

@@ -16,10 +16,11 @@ import zarr
 from scipy import sparse
 from zarr.codecs import Crc32cCodec
 
-from distembed.storage import Workspace, arrays
+from distembed.storage import arrays
 from distembed.storage.arrays import Array
 from distembed.storage.files import Folder
 from distembed.storage.schema import Output
+from distembed.storage.workspace import Workspace
 from distembed.weighting.pmi import marginals
 from tests.storage.examples import dense_array, sparse_array
 

@@ -15,7 +15,7 @@ import pytest
 from distembed.counting.blocks import Run
 from distembed.counting.runs import RunWriter
 from distembed.execution import compute
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "file_formats.md"
 Finished = tuple[Path, str, str]

@@ -25,8 +25,10 @@ import pyarrow as pa
 import pytest
 from zarr.storage import LocalStore
 
-from distembed.storage import LockedError, Workspace, lock
+from distembed.storage import lock
 from distembed.storage.files import Folder
+from distembed.storage.schema import LockedError
+from distembed.storage.workspace import Workspace
 from tests.commands import environment
 from tests.faults import killed_writer
 from tests.storage.examples import META, dense_array, store_all, write_item

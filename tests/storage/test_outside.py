@@ -24,9 +24,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from zarr.codecs import GzipCodec
 
-from distembed.storage import DamagedError, ManifestError, OutsideError, Workspace, lock, schema
 from distembed.storage import files as storage_files
+from distembed.storage import lock, schema
 from distembed.storage.files import Folder
+from distembed.storage.schema import DamagedError, ManifestError, OutsideError
+from distembed.storage.workspace import Workspace
 from distembed.storage.zarr_stores import zarr_store_in
 from tests.references.checksums import crc32c
 from tests.storage.examples import META, dense_array, store_all, write_item

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from distembed.storage import Stage, Workspace, lock, schema
+from distembed.storage import lock, schema
 from distembed.storage.files import Folder
 from distembed.storage.ledger import Ledger
+from distembed.storage.stage import Stage
+from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, Calls, dense_array, run_both, store_all
 
 

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distembed.storage import DamagedError, StageManifest, Workspace, verify
 from distembed.storage import manifest as records
+from distembed.storage import verify
 from distembed.storage.files import Folder
+from distembed.storage.schema import DamagedError, StageManifest
+from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, dense_array, sparse_array, store_all, write_item
 
 

@@ -23,10 +23,11 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from distembed.storage import LockedError, ManifestError, Workspace, manifest, schema
+from distembed.storage import manifest, schema
 from distembed.storage.files import Folder
 from distembed.storage.manifest import tolerant
-from distembed.storage.schema import NewerFormatError
+from distembed.storage.schema import LockedError, ManifestError, NewerFormatError
+from distembed.storage.workspace import Workspace
 from tests.conftest import forked_workers
 from tests.storage.examples import Calls, dense_array, store_all, write_item
 

@@ -25,7 +25,7 @@ from distembed.job.status import job_status, verify_job
 from distembed.stages import corpus
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import shown_scores
-from distembed.storage import Workspace
+from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import views
 from distembed.weighting.pmi import pmi, ppmi
 from tests.commands import forget_stage, run, succeed

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.corpus import Tokens, Vocabulary, build_vocabulary
+from distembed.corpus.partitions import Tokens
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.display import plural

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus import Tokens
+from distembed.corpus.partitions import Tokens
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.execution import compute

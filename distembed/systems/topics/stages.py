@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus import Tokens, Vocabulary, build_vocabulary
 from distembed.corpus.costs import selection_cost, words_in_memory
+from distembed.corpus.partitions import Tokens
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.vocabulary import choose_words
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words
 from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms

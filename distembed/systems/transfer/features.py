@@ -12,8 +12,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.corpus import Tokens
 from distembed.corpus.costs import TextSizes
+from distembed.corpus.partitions import Tokens
 from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
