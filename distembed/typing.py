@@ -70,9 +70,6 @@ VectorLike = NDArray[Number] | Frame | Sequence[float] | da.Array
 FloatType = type[np.floating] | type[float] | np.dtype[np.floating] | str
 """The type of floating-point numbers, as NumPy is given it: `np.float32`, `"float32"`."""
 
-Floats = NDArray[np.floating]
-"""An array in memory of float32 or float64."""
-
 
 def refuse_collection(X: Any, name: str) -> None:
     """Raise TypeError if X is another collection of Dask than an array: NumPy would gather it here.

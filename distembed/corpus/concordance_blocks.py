@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from distembed.dtypes import Int32s, Int64s
 
 
 def meetings(
-    ids: NDArray[np.int32],
+    ids: Int32s,
     documents: Int64s,
-    keywords: NDArray[np.int32],
-    contexts: NDArray[np.int32],
+    keywords: Int32s,
+    contexts: Int32s,
     pairs: Int64s,
     *,
     window: int,

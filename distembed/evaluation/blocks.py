@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
 
-Floats = NDArray[np.floating]
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
+from distembed.dtypes import Float32s, Float64s, Floats, Int32s, Int64s
 
 TIE = 1e-12
 """Cosines nearer than this are equal: products of unit rows in another order differ by less."""
@@ -23,14 +21,14 @@ COSMUL_EPSILON = np.float32(1e-3)  # Levy & Goldberg 2014, equation 4
 class Answers(NamedTuple):
     """The best word of a block for each question and its score, by 3CosAdd and by 3CosMul."""
 
-    add_score: NDArray[np.float32]
+    add_score: Float32s
     add_row: Int64s
-    mul_score: NDArray[np.float32]
+    mul_score: Float32s
     mul_row: Int64s
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _largest(values: NDArray[np.float32]) -> np.float32:
+def _largest(values: Float32s) -> np.float32:
     largest = values[0]
     for value in values:
         largest = max(largest, value)
@@ -38,7 +36,7 @@ def _largest(values: NDArray[np.float32]) -> np.float32:
 
 
 @njit(cache=True, nogil=True)
-def _first_of(values: NDArray[np.float32], wanted: np.float32) -> int:
+def _first_of(values: Float32s, wanted: np.float32) -> int:
     i = 0
     while values[i] != wanted:
         i += 1
@@ -46,7 +44,7 @@ def _first_of(values: NDArray[np.float32], wanted: np.float32) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _answer(scores: NDArray[np.float32], excluded: Int64s, first: int) -> tuple[np.float32, int]:
+def _answer(scores: Float32s, excluded: Int64s, first: int) -> tuple[np.float32, int]:
     """Return the largest score outside the excluded rows, and its row; of equal ones the first."""
     for row in excluded:
         if first <= row < first + scores.size:
@@ -57,12 +55,12 @@ def _answer(scores: NDArray[np.float32], excluded: Int64s, first: int) -> tuple[
 
 @njit(cache=True, nogil=True)
 def _scan(
-    cosines: NDArray[np.float32],
+    cosines: Float32s,
     questions: Int64s,
     excluded: Int64s,
     first: int,
     epsilon: np.float32,
-) -> tuple[NDArray[np.float32], Int64s, NDArray[np.float32], Int64s]:
+) -> tuple[Float32s, Int64s, Float32s, Int64s]:
     n, one = len(questions), np.float32(1)
     add_score, mul_score = np.empty(n, np.float32), np.empty(n, np.float32)
     add_row, mul_row = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -79,8 +77,8 @@ def _scan(
 
 
 def best_answers(
-    block: NDArray[np.float32],
-    asked: NDArray[np.float32],
+    block: Float32s,
+    asked: Float32s,
     questions: Int64s,
     excluded: Int64s,
     first: int,
@@ -121,18 +119,16 @@ def better(left: Answers, right: Answers) -> Answers:
 
 
 def _wins(
-    score: NDArray[np.float32],
+    score: Float32s,
     row: Int64s,
-    other: NDArray[np.float32],
+    other: Float32s,
     other_row: Int64s,
 ) -> NDArray[np.bool_]:
     return (score > other) | ((score == other) & (row < other_row))
 
 
 @njit(cache=True, nogil=True)
-def _sparse_dots(
-    indptr: Int64s, indices: NDArray[np.int32], data: NDArray[np.float32], pairs: Int64s
-) -> Float64s:
+def _sparse_dots(indptr: Int64s, indices: Int32s, data: Float32s, pairs: Int64s) -> Float64s:
     dots = np.zeros(len(pairs))
     for i in range(len(pairs)):
         p, q = indptr[pairs[i, 0]], indptr[pairs[i, 1]]

@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s
 from distembed.evaluation import blocks
 from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.linalg.operators import gram
 from distembed.vectors.word_vectors import WordVectors
-
-Float64s = NDArray[np.float64]
 
 ROWS_AT_ONCE = 8192
 """Context vectors that are taken into float64 at a time."""

@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from distembed.costs import PAIR_BYTES, Cost
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute, map_blocks
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import of_each_row, whole_rows
 from distembed.weighting.costs import block_bytes
-
-Floats = NDArray[np.float64]
 
 READ_COPIES = 3
 """Copies of a row block of counts: as it is read, tested, and by columns while these are added."""
@@ -92,10 +91,10 @@ def summarize_scores(scores: Sequence[ClusteringScores], kept: ClusteringScores)
 class TopicCoherence(NamedTuple):
     """Mean association of the pairs of a topic's top words in a reference corpus, one value a topic."""
 
-    pmi: Floats  # nats, over pairs that occur together
-    npmi: Floats  # -1 to 1; a pair that never occurs together counts -1
-    n_pairs: NDArray[np.int64]  # pairs whose words are both in the reference corpus
-    n_joint: NDArray[np.int64]  # of these, pairs that occur together
+    pmi: Float64s  # nats, over pairs that occur together
+    npmi: Float64s  # -1 to 1; a pair that never occurs together counts -1
+    n_pairs: Int64s  # pairs whose words are both in the reference corpus
+    n_joint: Int64s  # of these, pairs that occur together
 
 
 def topic_coherence(
@@ -155,7 +154,7 @@ def topic_coherence(
     return TopicCoherence(pmi, npmi, pairs, together)
 
 
-def _coherence(words: list[int], joint: Floats, shares: Floats) -> tuple[float, float, int, int]:
+def _coherence(words: list[int], joint: Float64s, shares: Float64s) -> tuple[float, float, int, int]:
     pairs = np.array(list(combinations([word for word in words if shares[word] > 0], 2)), int).reshape(-1, 2)
     a, b = pairs.T
     probability = joint[a, b]
@@ -168,7 +167,7 @@ def _coherence(words: list[int], joint: Floats, shares: Floats) -> tuple[float, 
     return mean_pmi, float(normal.mean()) if normal.size else np.nan, len(pairs), int(met.sum())
 
 
-def _submatrix(counts: Any, words: NDArray[np.int64]) -> Floats:
+def _submatrix(counts: Any, words: Int64s) -> Float64s:
     """Return the dense counts of some words (rising) with one another."""
     if not isinstance(counts, da.Array):
         return _rows_and_columns(counts, words, words)
@@ -184,7 +183,7 @@ def _submatrix(counts: Any, words: NDArray[np.int64]) -> Floats:
     return compute(da.concatenate(parts)) if parts else np.empty((0, 0))
 
 
-def _rows_and_columns(block: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Floats:
+def _rows_and_columns(block: Any, rows: Int64s, columns: Int64s) -> Float64s:
     return np.asarray(csr_array(block)[rows][:, columns].toarray(), dtype=np.float64)
 
 
@@ -206,7 +205,7 @@ def coherence_cost(n_pairs: int, n_blocks: int, n_listed: int, *, block_memory: 
 
 def same_class_cosines(
     vectors: Any, classes: ArrayLike, *, max_pairs: int = 100_000, random_state: int = 0
-) -> dict[Any, Floats]:
+) -> dict[Any, Float64s]:
     """Return, for each class, the cosines between pairs of its vectors: figure 2 of the paper.
 
     Parameters
@@ -238,7 +237,7 @@ def same_class_cosines(
     }
 
 
-def _pair_cosines(unit: Floats, max_pairs: int, seed: tuple[int, int]) -> Floats:
+def _pair_cosines(unit: Float64s, max_pairs: int, seed: tuple[int, int]) -> Float64s:
     n_rows = unit.shape[0]
     if n_rows * (n_rows - 1) // 2 <= max_pairs:
         a, b = np.triu_indices(n_rows, 1)

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import pairwise_distances
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.scoring import Policy, bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
 from distembed.execution import one_blas_thread
 from distembed.linalg.blocks import directions, row_cosines
 
-Floats: TypeAlias = NDArray[np.float64]
-Imputer: TypeAlias = Callable[[Floats, Floats], Floats]
+Imputer: TypeAlias = Callable[[Float64s, Float64s], Float64s]
 """Takes X (n, d) and Y (n, s) with rows of NaN; returns Y with those rows filled in."""
 
 # ---- hidden vectors, name by name --------------------------------------------------------------------
@@ -31,7 +31,7 @@ LABEL_NEIGHBORS = 10
 """Nearest known names whose label is compared with that of a hidden one."""
 
 
-def hold_out_folds(known: ArrayLike, *, n_folds: int, max_names: int, seed: int) -> list[NDArray[np.int64]]:
+def hold_out_folds(known: ArrayLike, *, n_folds: int, max_names: int, seed: int) -> list[Int64s]:
     """Return the rows to hide in each fold: known rows in random order, each in at most one fold.
 
     Parameters
@@ -53,15 +53,15 @@ def hold_out_folds(known: ArrayLike, *, n_folds: int, max_names: int, seed: int)
 class Recovery(NamedTuple):
     """How near a vector that was found for each hidden name is to its true one."""
 
-    cosine: Floats
+    cosine: Float64s
     """Shape (h,), with the true vector; 0 where the vector that was found has no direction."""
-    rank: Floats
+    rank: Float64s
     """Shape (h,), of the true vector among all known ones by cosine with what was found; 1 is best, ties count half."""
-    label_share: Floats
+    label_share: Float64s
     """Shape (h,), share of the `LABEL_NEIGHBORS` nearest known names that have the hidden name's label; NaN where it
     has none.
     """
-    centered_cosine: Floats
+    centered_cosine: Float64s
     """Shape (h,), with the true vector, after the mean of the known vectors is taken off both."""
 
 
@@ -96,9 +96,7 @@ def recovery(
     return Recovery(cosine, ranks, shares, centered)
 
 
-def _label_shares(
-    answers: Floats, rows: NDArray[np.int64], vectors: NDArray[Any], labels: NDArray[Any]
-) -> Floats:
+def _label_shares(answers: Float64s, rows: Int64s, vectors: NDArray[Any], labels: NDArray[Any]) -> Float64s:
     """Return the share of each answer's nearest known names, the hidden one left out, that have its label."""
     n_near = min(LABEL_NEIGHBORS, len(vectors) - 1)
     known, nearest = directions(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
@@ -232,7 +230,7 @@ def judge(own: MethodRecovery, shuffled: MethodRecovery, *, n_known: int) -> Ver
     return Verdict("weak", f"{found}: better than chance, but a useful table has {bounds}")
 
 
-def _with_interval(values: Floats, statistic: Callable[..., Any], seed: int) -> tuple[float, float, float]:
+def _with_interval(values: Float64s, statistic: Callable[..., Any], seed: int) -> tuple[float, float, float]:
     """Return a statistic of the values and the ends of its bootstrap interval, NaN for fewer than three."""
     interval = bootstrap_interval(
         lambda draws: statistic(values[draws], axis=1), values.size, Policy(seed=seed), max_items=values.size
@@ -243,7 +241,7 @@ def _with_interval(values: Floats, statistic: Callable[..., Any], seed: int) -> 
 # ---- methods without a graph ------------------------------------------------------------------------------
 
 
-def nearest_mean(X: Floats, Y: Floats, *, k: int = 8) -> Floats:
+def nearest_mean(X: Float64s, Y: Float64s, *, k: int = 8) -> Float64s:
     """Impute the mean vector of the k known rows nearest in X."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     with one_blas_thread():
@@ -253,12 +251,12 @@ def nearest_mean(X: Floats, Y: Floats, *, k: int = 8) -> Floats:
     return out
 
 
-def nearest_one(X: Floats, Y: Floats) -> Floats:
+def nearest_one(X: Float64s, Y: Float64s) -> Float64s:
     """Impute the vector of the nearest known row."""
     return nearest_mean(X, Y, k=1)
 
 
-def mean_vector(X: Floats, Y: Floats) -> Floats:  # noqa: ARG001 - a method takes both
+def mean_vector(X: Float64s, Y: Float64s) -> Float64s:  # noqa: ARG001 - a method takes both
     """Impute the mean of the known vectors, whatever the row of X."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     out[~known] = Y[known].mean(axis=0)
@@ -326,9 +324,7 @@ def neighbor_label_accuracy(
     }
 
 
-def _votes(
-    classes: NDArray[np.int64], distances: Floats, weights: Literal["uniform", "distance"]
-) -> NDArray[np.int64]:
+def _votes(classes: Int64s, distances: Float64s, weights: Literal["uniform", "distance"]) -> Int64s:
     """Return the class that the neighbors of each row vote for, from the classes and distances of k, (rows, k) each."""
     shares = np.ones_like(distances)
     if weights == "distance":
@@ -342,14 +338,14 @@ def _votes(
 
 
 class _Nearest(NamedTuple):
-    rows: NDArray[np.int64]
-    distances: Floats
+    rows: Int64s
+    distances: Float64s
 
 
-def _nearest_others(rows: Floats, asked: NDArray[np.int64], k: int) -> _Nearest:
+def _nearest_others(rows: Float64s, asked: Int64s, k: int) -> _Nearest:
     """Return the k rows nearest to each asked one, itself left out, and their distances, (a, k) each."""
-    found: list[NDArray[np.int64]] = []
-    lengths: list[Floats] = []
+    found: list[Int64s] = []
+    lengths: list[Float64s] = []
     for start in range(0, asked.size, QUERIES_AT_ONCE):
         queries = asked[start : start + QUERIES_AT_ONCE]
         with one_blas_thread():

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
 
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
+from distembed.dtypes import Float64s, Int64s
 
 
 def documents_with_word(counts: csr_array, labels: Int64s, n_topics: int) -> Int64s:

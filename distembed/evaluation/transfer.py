@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation import blocks
 from distembed.execution import compute, map_blocks
 from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import BLOCK_MEMORY
-
-Float64s = NDArray[np.float64]
 
 
 class TransferScores(NamedTuple):
@@ -144,7 +142,7 @@ def score_retrieval(
     )
 
 
-def _ranks_block(second: Float64s, wanted: NDArray[np.int64], *, first: Float64s) -> Float64s:
+def _ranks_block(second: Float64s, wanted: Int64s, *, first: Float64s) -> Float64s:
     return blocks.tied_ranks(second @ first.T, wanted[:, 0])[:, None]
 
 

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 from scipy.sparse import csr_array
 
+from distembed.dtypes import Floats
 from distembed.linalg.blocks import sampled_product
 from distembed.linalg.csr import canonical_csr, rows_of, with_values, without_diagonal
 from distembed.weighting.blocks import excess_of_pair
-
-Floats = NDArray[np.floating]
 
 _jit = numba.njit(cache=True, nogil=True)
 

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.consensus import consensus_words
@@ -21,8 +22,6 @@ from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
-Floats = NDArray[np.float64]
-
 
 class Facts(NamedTuple):
     """The facts that one pass over a non-negative matrix collects."""
@@ -30,7 +29,7 @@ class Facts(NamedTuple):
     sum_of_squares: float
     mean: float
     n_empty_rows: int
-    column_counts: Floats  # stored values of each column
+    column_counts: Float64s  # stored values of each column
     is_counts: bool  # whole numbers throughout, and not only ones
 
 
@@ -80,8 +79,8 @@ class Clustering(NamedTuple):
     """Clusters of documents: the state of spherical k-means."""
 
     labels: Array  # (n, 1) int64, -1 for an empty document
-    centroids: Floats  # (k, d), unit rows
-    objective: Floats  # sum of cosines with the own centroid, one value per round
+    centroids: Float64s  # (k, d), unit rows
+    objective: Float64s  # sum of cosines with the own centroid, one value per round
     converged: bool
 
 
@@ -104,16 +103,16 @@ def spherical_kmeans(
     return Clustering(labels, centroids.T, np.array(objective), converged)
 
 
-def _labels(X: csr_array, C: Floats) -> NDArray[np.int64]:
+def _labels(X: csr_array, C: Float64s) -> Int64s:
     return blocks.nearest_centroid(X, C)[:, :1].astype(np.int64)
 
 
-def _cluster_sums(matrix: Array, centroids: Floats) -> Floats:
+def _cluster_sums(matrix: Array, centroids: Float64s) -> Float64s:
     shape = (centroids.shape[0] + 2, centroids.shape[1])
     return compute(total(blocks.cluster_sums, matrix, centroids, shape=shape))
 
 
-def _seeds(matrix: Array, n_clusters: int, seed: tuple[int, ...], sample: int) -> Floats:
+def _seeds(matrix: Array, n_clusters: int, seed: tuple[int, ...], sample: int) -> Float64s:
     """Return (d, k) start centroids: k-means++ among `sample` documents, all of them where they are fewer."""
     random = np.random.default_rng(seed)
     n_rows = matrix.shape[0]
@@ -133,7 +132,7 @@ def _whole(matrix: Array) -> csr_array:
     return csr_array(compute(matrix)) if isinstance(matrix, da.Array) else matrix
 
 
-def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
+def _centroids(matrix: Array, centroids: Float64s, sums: Float64s) -> Float64s:
     """Return the normalized sums; an empty cluster takes the document farthest from its own centroid."""
     moved, size = sums[:-2], sums[-2]
     empty = np.flatnonzero(size == 0)
@@ -328,9 +327,9 @@ class SphericalKMeans(DocumentClusterer):
     def predict(self, X: da.Array) -> da.Array: ...
 
     @overload
-    def predict(self, X: InMemory) -> NDArray[np.int64]: ...
+    def predict(self, X: InMemory) -> Int64s: ...
 
-    def predict(self, X: MatrixLike) -> NDArray[np.int64] | da.Array:
+    def predict(self, X: MatrixLike) -> Int64s | da.Array:
         """Return the label of the nearest centroid of each row of X, -1 for a row without words.
 
         Parameters

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import dask.array as da
 import numpy as np
 
+from distembed.dtypes import Float64s
 from distembed.execution import compute
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.consensus_blocks import (
-    Floats,
     GroupStability,
     group_stability,
     group_topics,
@@ -22,7 +22,7 @@ from distembed.factorization.row_lifts import Array, each, total
 from distembed.typing import refuse_collection
 
 
-def consensus_words(starts: Sequence[Array]) -> Floats:
+def consensus_words(starts: Sequence[Array]) -> Float64s:
     """Return the word factors that several starts have in common, (d, k) float64.
 
     The topics of all starts, of unit length, are grouped into k by the cosines of their words, and each group has its
@@ -54,7 +54,7 @@ def topic_stability(starts: Sequence[Array]) -> GroupStability:
     return group_stability(topic_cosines(_gram(_side_by_side(starts))), starts[0].shape[1])
 
 
-def _gram(pooled: Array) -> Floats:
+def _gram(pooled: Array) -> Float64s:
     width = pooled.shape[1]
     return np.asarray(compute(total(blocks.gram, pooled, shape=(width, width))))
 

@@ -13,11 +13,11 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from distembed.dtypes import Float64s, Int64s
+
+Ints = Int64s
 
 GROUPING_ROUNDS = 100
 """Most rounds of k-means on the topics of all starts."""
@@ -26,8 +26,8 @@ GROUPING_ROUNDS = 100
 class Agreement(NamedTuple):
     """How far the labels of two starts agree, for every pair of starts."""
 
-    nmi: Floats
-    ari: Floats
+    nmi: Float64s
+    ari: Float64s
     """Normalized mutual information and adjusted Rand index, 1 on the diagonal. Float64 arrays (starts, starts)."""
 
 
@@ -49,7 +49,7 @@ def label_agreement(labels: Ints) -> Agreement:
     return Agreement(nmi, ari)
 
 
-def mean_agreement(table: Floats) -> Floats:
+def mean_agreement(table: Float64s) -> Float64s:
     """Return the mean agreement of each start with the others, (starts,); 1 for a start that is alone."""
     n_starts = len(table)
     return (table.sum(axis=1) - 1) / (n_starts - 1) if n_starts > 1 else np.ones(1)
@@ -60,18 +60,18 @@ class TopicGroups(NamedTuple):
 
     labels: Ints
     """Int64 array (topics of all starts,)."""
-    cosines: Floats
+    cosines: Float64s
     """The cosine of each topic with the mean direction of each group. Float64 array (topics of all starts, groups)."""
 
 
-def topic_cosines(gram: Floats) -> Floats:
+def topic_cosines(gram: Float64s) -> Float64s:
     """Return the cosines of topics from the products of their word factors, WᵀW; 0 for a topic without words."""
     lengths = np.sqrt(np.diag(gram))
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     return np.asarray(gram * scale * scale[:, np.newaxis])
 
 
-def group_topics(cosines: Floats, n_groups: int) -> TopicGroups:
+def group_topics(cosines: Float64s, n_groups: int) -> TopicGroups:
     """Group topics by spherical k-means on their cosines; every start in turn gives the first groups.
 
     Parameters
@@ -86,7 +86,7 @@ def group_topics(cosines: Floats, n_groups: int) -> TopicGroups:
     return max(tries, key=lambda found: round(float(found.cosines.max(axis=1).sum()), 9))
 
 
-def _settle(cosines: Floats, to_groups: Floats) -> TopicGroups:
+def _settle(cosines: Float64s, to_groups: Float64s) -> TopicGroups:
     labels = to_groups.argmax(axis=1)
     for _ in range(GROUPING_ROUNDS):
         to_groups = _cosines_with_means(cosines, labels, to_groups.shape[1])
@@ -97,7 +97,7 @@ def _settle(cosines: Floats, to_groups: Floats) -> TopicGroups:
     return TopicGroups(labels.astype(np.int64), to_groups)
 
 
-def _cosines_with_means(cosines: Floats, labels: Ints, n_groups: int) -> Floats:
+def _cosines_with_means(cosines: Float64s, labels: Ints, n_groups: int) -> Float64s:
     """Return the cosine of each topic with the mean direction of each group; -1 with a group that is empty."""
     members = np.eye(n_groups)[labels]
     sums = cosines @ members
@@ -106,7 +106,7 @@ def _cosines_with_means(cosines: Floats, labels: Ints, n_groups: int) -> Floats:
     return np.asarray(found)
 
 
-def mixing_of(gram: Floats, groups: TopicGroups) -> Floats:
+def mixing_of(gram: Float64s, groups: TopicGroups) -> Float64s:
     """Return the matrix that makes the mean topics of groups out of all topics, (topics, groups).
 
     Topics have unit length before they are averaged. An empty group takes the topic farthest from its own group, of
@@ -140,7 +140,7 @@ class GroupStability(NamedTuple):
     """The least and the mean over groups of the mean silhouette of a group; 1 is perfect, 0 is no group."""
 
 
-def group_stability(cosines: Floats, n_groups: int) -> GroupStability:
+def group_stability(cosines: Float64s, n_groups: int) -> GroupStability:
     """Return how well the topics of several starts, `n_groups` of each, fall into groups, by the distance 1 - cosine.
 
     A silhouette (Rousseeuw 1987) is 0 where there is one group, or each topic is a group.
@@ -163,6 +163,6 @@ def largest_stable(n_topics: Sequence[int], least: Sequence[float]) -> int | Non
     )
 
 
-def mix_topics(block: Any, mixing: Floats) -> Floats:
+def mix_topics(block: Any, mixing: Float64s) -> Float64s:
     """Return the word factors of mean topics for a block of words."""
     return np.asarray(block.astype(np.float64, copy=False) @ mixing)

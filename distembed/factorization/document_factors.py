@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from distembed.dtypes import Floats
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import DocumentClusterer, Facts, check_clusters, check_nonnegative
@@ -30,7 +31,7 @@ from distembed.factorization.nmf_rounds import (
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, row_blocks, total
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState
-from distembed.typing import Floats, InMemory, MatrixLike
+from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 

@@ -13,16 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float32s, Float64s, Floats, Int64s
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.csr import unit_rows
 
-Floats = NDArray[np.floating]
-Float64s = NDArray[np.float64]
 
-
-def aligned_rows(rows: NDArray[np.int64], *, vectors: Floats) -> Floats:
+def aligned_rows(rows: Int64s, *, vectors: Floats) -> Floats:
     """Return the rows of vectors of so many numbers, (rows, d), and zeros for each that is -1."""
     found = vectors[rows]
     found[rows < 0] = 0
@@ -48,7 +45,7 @@ def centered_directions(block: Floats, mean: Floats) -> Float64s:
     return np.asarray(unit_rows(centered), np.float64)
 
 
-def join(*blocks: Floats, weights: Sequence[float]) -> NDArray[np.float32]:
+def join(*blocks: Floats, weights: Sequence[float]) -> Float32s:
     """Return J, (rows, d_1 + d_2 + ...), of all V_j followed by all m_j."""
     rows, means = blocks[: len(weights)], blocks[len(weights) :]
     parts = zip(rows, means, weights, strict=True)

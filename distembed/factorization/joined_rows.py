@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from distembed.costs import Cost, add_costs
 from distembed.display import plural
+from distembed.dtypes import Floats
 from distembed.execution import compute, map_blocks, one_blas_thread, summed, whole
 from distembed.factorization import join_blocks as blocks
 from distembed.linalg.blocks import self_gram
 from distembed.linalg.costs import DENSE_COPIES
 from distembed.linalg.eigen import fix_signs
 from distembed.linalg.operators import dense_blocks, sum_over_blocks, times_matrix
-from distembed.typing import DenseMatrix, Floats, Matrix
+from distembed.typing import DenseMatrix, Matrix
 from distembed.validation import check_matrix
 
 LEAST_COMPONENTS = 2

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.special import psi
 from sklearn.decomposition import LatentDirichletAllocation
 
+from distembed.dtypes import Floats
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell
 from distembed.options import NonNegativeFloat, PositiveInt
-from distembed.typing import Floats
 
 BATCH_DOCUMENTS = 128
 """Documents of one step, scikit-learn's `batch_size`."""

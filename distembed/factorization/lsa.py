@@ -14,12 +14,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 
 from distembed.costs import Cost
+from distembed.dtypes import Floats
 from distembed.execution import Checkpoint, one_blas_thread, persist, whole
 from distembed.linalg.costs import triplets_cost
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import UNCERTAIN, SingularTriplets, largest_singular_triplets, scaled_power
 from distembed.options import NonNegativeFloat, NonNegativeInt, PositiveInt, RandomState, check_options
-from distembed.typing import Floats, FloatType, InMemory, MatrixLike
+from distembed.typing import FloatType, InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 

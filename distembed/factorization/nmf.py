@@ -22,6 +22,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from distembed.dtypes import Floats
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative
@@ -44,7 +45,7 @@ from distembed.factorization.nmf_rounds import (
 )
 from distembed.factorization.row_lifts import Array
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
-from distembed.typing import Floats, InMemory, MatrixLike
+from distembed.typing import InMemory, MatrixLike
 
 Solver = Literal["hals", "multiplicative", "orthogonal"]
 """The updates of `NMF`."""

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.dtypes import Floats, Int64s
 from distembed.linalg.csr import canonical_csr
-
-Floats = NDArray[np.floating[Any]]
 
 #: Up to this rank sums held in registers beat SciPy, which writes its output once per non-zero; above it SciPy is
 #: faster.
@@ -236,7 +235,7 @@ def graph_loss(A: csr_array, Z: Floats, AZ: Floats) -> Floats:
     return np.array([[0.5 * np.vdot(exact, _degrees(A, np.float64) * exact - AZ)]])
 
 
-def column_shares(Z: Floats, norms: Floats) -> NDArray[np.int64]:
+def column_shares(Z: Floats, norms: Floats) -> Int64s:
     """Return for every row the column that is largest once columns have unit norm, -1 for a zero row."""
     relative = Z / np.where(norms > 0, norms, 1.0)
     return np.where(Z.any(axis=1), relative.argmax(axis=1), -1).reshape(-1, 1)
@@ -256,7 +255,7 @@ FREQUENCY_WEIGHT = 0.5
 """Default power of the share of documents by which the words of Semantic-NMF are ordered."""
 
 
-def list_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> NDArray[np.int64]:
+def list_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> Int64s:
     """Return the words of each topic with the largest ``W ∘ shares ** frequency_weight``, falling, (k, n).
 
     The word factors of Semantic-NMF follow M, and are large for rare words that occur together, as positive PMI is:
@@ -288,7 +287,7 @@ class WeightTerms(NamedTuple):
     """What the rounds had not settled when they ended."""
 
 
-def weight_terms(values: Floats, words: NDArray[np.int64], z: Floats, W: Floats, topic: int) -> WeightTerms:
+def weight_terms(values: Floats, words: Int64s, z: Floats, W: Floats, topic: int) -> WeightTerms:
     """Return the terms of ``z_t = (sum_j x_j w_jt - sum_s≠t z_s (w_s · w_t)) / (w_t · w_t)``.
 
     This is the condition that ``min ‖x - W z‖²`` over ``z >= 0`` puts on a weight that is not zero.
@@ -314,15 +313,13 @@ def weight_terms(values: Floats, words: NDArray[np.int64], z: Floats, W: Floats,
     return WeightTerms(terms, topics, float(z[topic] - terms.sum() - topics.sum()))
 
 
-def cosine_terms(
-    values: Floats, words: NDArray[np.int64], z: Floats, centroids: Floats, topic: int
-) -> WeightTerms:
+def cosine_terms(values: Floats, words: Int64s, z: Floats, centroids: Floats, topic: int) -> WeightTerms:
     """Return the terms of a cosine with a unit centroid, ``sum_j x_j c_jt``, in the form of `weight_terms`."""
     terms = values * centroids[words, topic]
     return WeightTerms(terms, np.zeros(len(z)), float(z[topic] - terms.sum()))
 
 
-def membership(labels: NDArray[np.int64], *, rank: int, floor: float, dtype: Any) -> Floats:
+def membership(labels: Int64s, *, rank: int, floor: float, dtype: Any) -> Floats:
     """Return Z with 1 + floor at a row's label and floor elsewhere; a row labeled -1 is zero."""
     Z = np.full((labels.size, rank), floor, dtype)
     Z[np.arange(labels.size), labels.ravel()] += 1
@@ -403,7 +400,7 @@ def cluster_sums(X: csr_array, C: Floats) -> Floats:
     return np.vstack([sums, size, np.bincount(chosen, cosines[rows], minlength=C.shape[1])])
 
 
-def draw_seeds(X: csr_array, n_seeds: int, random: np.random.Generator) -> NDArray[np.int64]:
+def draw_seeds(X: csr_array, n_seeds: int, random: np.random.Generator) -> Int64s:
     """Return rows of X drawn as by k-means++ (Arthur & Vassilvitskii 2007) with the distance 1 - cosine.
 
     Where fewer than n_seeds rows are distinct the rest is drawn evenly from the rows not yet taken.

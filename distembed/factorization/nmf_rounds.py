@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.dtypes import Float64s
 from distembed.execution import Checkpoint, blockwise, compute, map_blocks, persist, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative, spherical_kmeans, unit_rows
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
 from distembed.typing import refuse_collection
 from distembed.validation import check_matrix
-
-Floats = NDArray[np.float64]
 
 #: Rounds between two checkpoints; convergence is judged as often, as in scikit-learn.
 ROUNDS_PER_CHECKPOINT = 10
@@ -58,7 +57,7 @@ class Fit(NamedTuple):
     """The result of one start after all its rounds."""
 
     factors: Factors
-    objective: Floats
+    objective: Float64s
     converged: bool
     n_iter: int
 
@@ -235,22 +234,28 @@ def times(M: Array, W: Array) -> Array:
     return product.rechunk(-1) if isinstance(product, da.Array) else product
 
 
-def _exact_times(M: csr_array, W: Floats) -> Floats:
+def _exact_times(M: csr_array, W: Float64s) -> Float64s:
     return blocks.times(M, W).astype(np.float64, copy=False)
 
 
-def _product(A: Floats, B: Floats) -> Floats:
+def _product(A: Float64s, B: Float64s) -> Float64s:
     return A.T @ B
 
 
-def document_loss(squares: float, XZ: Floats, ZZ: Floats, W: Floats) -> Floats:
+def document_loss(squares: float, XZ: Float64s, ZZ: Float64s, W: Float64s) -> Float64s:
     """Return the objective of NMF, (1, 1)."""
     return np.array([[blocks.document_loss(squares, XZ, ZZ, W)]])
 
 
 def joint_loss(
-    squares: tuple[float, float], weight: float, XZ: Floats, ZZ: Floats, W: Floats, MW: Floats, S: Floats
-) -> Floats:
+    squares: tuple[float, float],
+    weight: float,
+    XZ: Float64s,
+    ZZ: Float64s,
+    W: Float64s,
+    MW: Float64s,
+    S: Float64s,
+) -> Float64s:
     """Return the objective of Semantic-NMF, (1, 1)."""
     semantic = blocks.word_loss(squares[1], MW, W, S)
     return np.array([[blocks.document_loss(squares[0], XZ, ZZ, W) + weight * semantic]])
@@ -308,7 +313,7 @@ def _random_start(X: Array, rank: int, seed: tuple[int, ...], mean: float) -> tu
     return each(partial(_even_rows, rank=rank, value=scale), X, columns=rank, dtype=X.dtype), W
 
 
-def _even_rows(X: csr_array, *, rank: int, value: float) -> Floats:
+def _even_rows(X: csr_array, *, rank: int, value: float) -> Float64s:
     return np.full((X.shape[0], rank), value, X.dtype)
 
 
@@ -341,7 +346,7 @@ def _fit_tied_documents(X: Array, words: NDArray[Any], graph: Graph) -> Array:
     return Z
 
 
-def _keep_documents(checkpoint: Checkpoint, X: Array, words: Floats, graph: Graph | None) -> Array:
+def _keep_documents(checkpoint: Checkpoint, X: Array, words: Float64s, graph: Graph | None) -> Array:
     """Return the document factors of given word factors, kept where they are lazy: several results are made of them."""
     fit = partial(fit_documents, X, words)
     if graph is not None:
@@ -350,7 +355,7 @@ def _keep_documents(checkpoint: Checkpoint, X: Array, words: Floats, graph: Grap
 
 
 def plain_refit(
-    checkpoint: Checkpoint, X: Array, squares: float, graph: Graph | None, words: Floats
+    checkpoint: Checkpoint, X: Array, squares: float, graph: Graph | None, words: Float64s
 ) -> Factors:
     """Return the factors of given word factors: document factors solved for them, and the loss."""
     Z = _keep_documents(checkpoint, X, words, graph)
@@ -366,7 +371,7 @@ def semantic_refit(
     squares: tuple[float, float],
     weight: float,
     graph: Graph | None,
-    words: Floats,
+    words: Float64s,
 ) -> Factors:
     """Return the factors of given word factors: document factors and the core solved for them, and the loss."""
     Z = _keep_documents(checkpoint, X, words, graph)

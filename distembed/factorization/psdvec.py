@@ -16,11 +16,11 @@ from typing import Any, ClassVar, overload
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
+from distembed.dtypes import Float32s, Floats
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_core import (
@@ -54,9 +54,6 @@ from distembed.options import (
 from distembed.typing import InMemory, MatrixLike, VectorLike, refuse_collection
 from distembed.validation import like_input, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
-
-Floats = NDArray[np.floating]
-Float32s = NDArray[np.float32]
 
 
 class PSDVec(BaseEstimator):

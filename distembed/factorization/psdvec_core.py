@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 
+from distembed.dtypes import Floats, Int64s
 from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, summed, tell, whole
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
@@ -35,8 +35,6 @@ from distembed.linalg.operators import (
 from distembed.typing import VectorLike
 from distembed.validation import seed_of
 from distembed.weighting.pmi import CutoffRule, corner_count, largest_count, weight_cutoff
-
-Floats = NDArray[np.floating]
 
 ROUND_VECTORS = "vectors"
 """What a checkpoint keeps of a round for the next one, and for a run that resumes, under this name."""
@@ -129,7 +127,7 @@ def _error_block(*pairs: Any, block_info: Any = None, **options: Any) -> Any:
     return blocks.irreducible_error(_weigh_off_diagonal(*pairs, block_info=block_info, **options))[None]
 
 
-def pairs_between(matrix: da.Array, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> da.Array:
+def pairs_between(matrix: da.Array, rows: Int64s, columns: Int64s) -> da.Array:
     """Return some rows and columns of a sparse matrix of row blocks, by rising numbers, lazily."""
     chunks = (matrix.chunks[0], (len(columns),))
     part = map_blocks(
@@ -143,7 +141,7 @@ def pairs_between(matrix: da.Array, rows: NDArray[np.int64], columns: NDArray[np
     return part[rows]
 
 
-def _chosen_columns(block: Any, *, columns: NDArray[np.int64]) -> Any:
+def _chosen_columns(block: Any, *, columns: Int64s) -> Any:
     return block[:, columns]
 
 

@@ -7,14 +7,12 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 
+from distembed.dtypes import Floats
 from distembed.linalg.operators import row_blocks
 from distembed.typing import VectorLike, refuse_collection
 from distembed.validation import check_matrix
 from distembed.weighting.pmi import Marginals
-
-Floats = NDArray[np.floating]
 
 
 def check_length(values: VectorLike, n: int, name: str) -> Floats:

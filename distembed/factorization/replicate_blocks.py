@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.sparse import csr_array, hstack
 
+from distembed.dtypes import Float64s, Floats, Int32s, Int64s
 from distembed.factorization.blocks import PairWeighting
 from distembed.linalg.csr import canonical_csr
 from distembed.weighting.blocks import excess_of_pair
-
-Floats = NDArray[np.floating]
 
 _jit = numba.njit(cache=True, nogil=True)
 
@@ -77,7 +76,7 @@ def sample_vectors(
     rules: Regression,
     *,
     wanted: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
+    sizes: Int64s,
 ) -> Iterator[tuple[int, Floats]]:
     """Yield the number of each wanted word of a block, and its vectors (samples, d) in all samples.
 
@@ -124,7 +123,7 @@ def sample_vectors(
 
 
 def _row_of_groups(
-    of_groups: csr_array, word: int, place: NDArray[np.int32], n_groups: int, samples: Floats
+    of_groups: csr_array, word: int, place: Int32s, n_groups: int, samples: Floats
 ) -> tuple[NDArray[np.integer], Floats]:
     """Return the core words that a word has pairs with in any group, and its counts with them in each sample."""
     n_core, row = len(place), slice(of_groups.indptr[word], of_groups.indptr[word + 1])
@@ -183,7 +182,7 @@ def _solve_samples(rows: Floats, weights: Floats, moments: Floats, system: Float
     return solution.astype(np.float32)
 
 
-def cosine_distances(first: Floats, second: Floats) -> NDArray[np.float64]:
+def cosine_distances(first: Floats, second: Floats) -> Float64s:
     """Return ``1 - cos`` of the rows of two arrays, (rows,); NaN where a row is zero.
 
     Examples
@@ -266,22 +265,18 @@ def group_samples(n_groups: int, design: Design, seed: Sequence[int]) -> tuple[F
     return tuple(found)
 
 
-def _quartered(
-    own: NDArray[np.int64], n_times: int, rng: np.random.Generator
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+def _quartered(own: Int64s, n_times: int, rng: np.random.Generator) -> tuple[list[Int64s], list[Int64s]]:
     """Return the first and then the second halves of some groups, divided at random so many times."""
     mixed = [rng.permutation(own) for _ in range(n_times)]
     return [one[: len(own) // 2] for one in mixed], [one[len(own) // 2 :] for one in mixed]
 
 
-def _taken(n_groups: int, samples: Sequence[NDArray[np.int64]]) -> Floats:
+def _taken(n_groups: int, samples: Sequence[Int64s]) -> Floats:
     """Return how often each of some samples has each group, (groups, samples)."""
     return np.stack([np.bincount(one, minlength=n_groups) for one in samples], axis=1).astype(np.float64)
 
 
-def equal_sizes(
-    counts: NDArray[np.int64], judged: NDArray[np.bool_], n_groups: Sequence[int]
-) -> NDArray[np.int64]:
+def equal_sizes(counts: Int64s, judged: NDArray[np.bool_], n_groups: Sequence[int]) -> Int64s:
     """Return which size of samples each word has in each part, so that all samples of it are of about equal counts.
 
     A vector from few occurrences differs from one of many, of the same usage, so that a word is compared by as many of
@@ -315,7 +310,7 @@ PAIR_MEASURES = ("distance", "change", "low", "high")
 """What is measured of a word between two parts."""
 
 
-def differences(vectors: Sequence[Floats | None], design: Design) -> NDArray[np.float64]:
+def differences(vectors: Sequence[Floats | None], design: Design) -> Float64s:
     """Return `PART_MEASURES` of a word in each part, and `PAIR_MEASURES` of each two parts.
 
     The *noise* is the mean cosine distance between random halves of a part. The *change* between two parts is the mean
@@ -340,7 +335,7 @@ def differences(vectors: Sequence[Floats | None], design: Design) -> NDArray[np.
     return np.concatenate([*parts, *pairs])
 
 
-def _of_part(vectors: Floats | None, design: Design) -> NDArray[np.float64]:
+def _of_part(vectors: Floats | None, design: Design) -> Float64s:
     if vectors is None:
         return np.full(len(PART_MEASURES), np.nan)
     first, second, *quarters = design.sides(vectors)
@@ -349,7 +344,7 @@ def _of_part(vectors: Floats | None, design: Design) -> NDArray[np.float64]:
     return np.array([noise, change / inner if inner > 0 else np.nan])
 
 
-def _of_pair(first: Floats | None, second: Floats | None, design: Design) -> NDArray[np.float64]:
+def _of_pair(first: Floats | None, second: Floats | None, design: Design) -> Float64s:
     if first is None or second is None:
         return np.full(len(PAIR_MEASURES), np.nan)
     distance = cosine_distances(first[:1], second[:1])[0]
@@ -367,7 +362,7 @@ def _with_next(draws: Floats) -> tuple[Floats, Floats]:
     return draws, np.roll(draws, 1, axis=0)
 
 
-def _excesses(one: Sequence[Floats], other: Sequence[Floats]) -> NDArray[np.float64]:
+def _excesses(one: Sequence[Floats], other: Sequence[Floats]) -> Float64s:
     """Return the mean distance across two pairs of samples, less that within them, row by row."""
     across = [cosine_distances(first, second) for first in one for second in other]
     within = [cosine_distances(*one), cosine_distances(*other)]

@@ -10,6 +10,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.dtypes import Floats, Int64s
 from distembed.execution import map_blocks, shared
 from distembed.factorization import replicate_blocks as blocks
 from distembed.factorization.replicate_blocks import (
@@ -22,8 +23,6 @@ from distembed.factorization.replicate_blocks import (
 )
 from distembed.linalg.chunks import batches
 from distembed.linalg.operators import dense_blocks, gathered, gram
-
-Floats = NDArray[np.floating]
 
 
 class Part(NamedTuple):
@@ -71,7 +70,7 @@ def word_differences(
     rules: Regression,
     design: Design,
     judged: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
+    sizes: Int64s,
     *,
     batch_words: int = 200,
 ) -> da.Array:
@@ -121,7 +120,7 @@ def _lift(
     core: da.Array,
     rules: Regression,
     judged: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
+    sizes: Int64s,
     width: int,
     batch_words: int,
     **options: Any,
@@ -158,7 +157,7 @@ def _lift(
 
 def _solved(
     judged: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
+    sizes: Int64s,
     pairs: Floats,
     counts: Floats,
     arrays: Any,
@@ -189,7 +188,7 @@ def _solved(
 
 def _samples_block(
     judged: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
+    sizes: Int64s,
     pairs: Floats,
     counts: Floats,
     *arrays: Any,
@@ -205,7 +204,7 @@ def _samples_block(
 
 def _differences_block(
     judged: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
+    sizes: Int64s,
     pairs: Floats,
     counts: Floats,
     *arrays: Any,

@@ -18,13 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float32s, Float64s, Floats
 from distembed.linalg.blocks import sparse_times_dense
-
-Floats = NDArray[np.floating]
-Float32s = NDArray[np.float32]
-Float64s = NDArray[np.float64]
 
 COLUMNS_TOGETHER = 16
 """Columns solved in one task: their float32 values of one n-gram fill a line of the processor's cache."""

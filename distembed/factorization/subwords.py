@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from distembed.dtypes import Float32s, Float64s, Floats, Int64s
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -59,16 +60,13 @@ from distembed.vectors.ngram_blocks import (
 )
 from distembed.vectors.subwords import SubwordTable
 
-Floats = NDArray[np.floating]
-Float64s = NDArray[np.float64]
-
 
 class WordNgrams(NamedTuple):
     """The n-grams of words, and which words hold them."""
 
     averaging: sp.csr_array
     """A: each row averages the n-grams of a word. A csr_array (n_words, rows), float32."""
-    n_words: NDArray[np.int64]
+    n_words: Int64s
     """In how many words each n-gram occurs. Int64 (rows,)."""
     ngrams: tuple[str, ...]
     """The n-gram of each row."""
@@ -240,9 +238,9 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, words: da.Array) -> da.Array: ...
 
     @overload
-    def transform(self, words: Sequence[str]) -> NDArray[np.float32]: ...
+    def transform(self, words: Sequence[str]) -> Float32s: ...
 
-    def transform(self, words: Sequence[str] | da.Array) -> NDArray[np.float32] | da.Array:
+    def transform(self, words: Sequence[str] | da.Array) -> Float32s | da.Array:
         """Return the vectors (n, d) of words, known or not, composed from their n-grams, float32.
 
         Parameters
@@ -291,7 +289,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self._table
 
     @property
-    def _as_table(self) -> Callable[[NDArray[np.float32]], SubwordTable]:
+    def _as_table(self) -> Callable[[Float32s], SubwordTable]:
         min_n, max_n = self._lengths
         return partial(SubwordTable, mean=self.mean_, min_n=min_n, max_n=max_n, ngrams=self.ngrams_)
 
@@ -452,7 +450,7 @@ def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int 
     return WordNgrams(averaging, n_words[kept], tuple(unpack(packed, slices, numbered.first[kept])))
 
 
-def _compose(words: NDArray[Any], *, table: SubwordTable) -> NDArray[np.float32]:
+def _compose(words: NDArray[Any], *, table: SubwordTable) -> Float32s:
     return table.compose(words.tolist())
 
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distembed.display import plural
+from distembed.dtypes import Floats
 from distembed.formats.parquet import is_text
-from distembed.formats.tables import Floats, Table, as_array, some
+from distembed.formats.tables import Table, as_array, some
 
 Decimal = Literal[".", ","]
 

@@ -31,7 +31,6 @@ from distembed.formats.workbooks import SUFFIXES, WorkbookError, cell_text, read
 from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
-Floats: TypeAlias = NDArray[np.floating[Any]]
 
 FIRST_LINE_BYTES = 12
 """No line `sep=;` is as long."""

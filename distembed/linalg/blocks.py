@@ -11,12 +11,10 @@ from itertools import pairwise
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.dtypes import Float64s, Floats
 from distembed.linalg.csr import extreme_rows, row_range, squarable
-
-Floats = NDArray[np.floating]
 
 ROUNDED = 64 * np.finfo(float).eps
 """Share of the lengths of two vectors up to which their difference is rounding."""
@@ -204,7 +202,7 @@ def column_dots(left: Floats, right: Floats) -> Floats:
     return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)[None]
 
 
-def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def directions(rows: Float64s) -> Float64s:
     """Return rows scaled to length one; a row that is zero or not finite has no direction and becomes zero."""
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -216,7 +214,7 @@ def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=(lengths > 0) & np.isfinite(lengths))
 
 
-def row_cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def row_cosines(left: Float64s, right: Float64s) -> Float64s:
     """Return the cosine of each row with the other's row; 0 where one of them has no direction."""
     return np.asarray(np.einsum("ij,ij->i", directions(left), directions(right)))
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-Float64s = NDArray[np.float64]
+from distembed.dtypes import Float64s
 
 # A passive set changes at most a few times its size (Lawson & Hanson 1995, ch. 23); the limit stops a cycle.
 STEPS_PER_VARIABLE = 10

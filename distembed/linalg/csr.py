@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
-Float64s = NDArray[np.float64]
+from distembed.dtypes import Float64s, Floats, Int64s
 
 LEAST_SQUARE = 1e-200
 """Squared length of a row under which the squares of its values may have lost digits to underflow."""
@@ -71,7 +70,7 @@ def without_diagonal(block: sp.csr_array, first_row: int) -> sp.csr_array:
     return sp.csr_array((block.data[kept], block.indices[kept], indptr), shape=block.shape)
 
 
-def row_sizes(block: Any) -> NDArray[np.int64]:
+def row_sizes(block: Any) -> Int64s:
     """Return the number of stored values of each row, int64 (rows,)."""
     return np.diff(sp.csr_array(block).indptr).astype(np.int64)
 
@@ -117,7 +116,7 @@ def unit_rows(X: Any) -> Any:
     return X / np.sqrt(np.where(squares > 0, squares, 1.0))[:, None]
 
 
-def extreme_rows(squares: Float64s) -> NDArray[np.int64]:
+def extreme_rows(squares: Float64s) -> Int64s:
     """Return the rows whose squared lengths have lost digits, or all of them, to underflow or overflow."""
     return np.flatnonzero(~((squares > LEAST_SQUARE) & np.isfinite(squares)))
 
@@ -127,7 +126,7 @@ def squarable(X: Float64s) -> Float64s:
     return np.ldexp(X, -_exponents(np.abs(X).max(axis=1, initial=0.0))[:, None])
 
 
-def _exponents(largest: Float64s) -> NDArray[np.int64]:
+def _exponents(largest: Float64s) -> Int64s:
     return np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
 
 

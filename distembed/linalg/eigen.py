@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from distembed.dtypes import Floats
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -35,8 +36,6 @@ from distembed.execution import (
 from distembed.linalg import blocks
 from distembed.linalg.costs import krylov_basis
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
-
-Floats = NDArray[np.floating]
 
 BASIS, PRODUCT = "basis", "product"
 """What a checkpoint keeps of each pass, under these names and the number of the pass: its basis and its product."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.dtypes import Floats, Int64s
 from distembed.execution import (
     blockwise,
     client_in_force,
@@ -32,8 +33,6 @@ from distembed.execution import (
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.linalg.csr import row_range
-
-Floats = NDArray[np.floating]
 
 
 class SymmetricMatrix(Protocol):
@@ -224,7 +223,7 @@ def count_values(matrix: da.Array) -> int:
     return int(compute(sizes.sum()))
 
 
-def _block_values(block: Any) -> NDArray[np.int64]:
+def _block_values(block: Any) -> Int64s:
     return np.array([[block.nnz]], np.int64)
 
 

@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from distembed.dtypes import Floats
 from distembed.execution import Checkpoint, compute, persist, summed
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
 from distembed.linalg.solve import NormalMatrix
-
-Floats = NDArray[np.floating]
 
 ZERO_SHARE = 1e-7
 """Singular values below this share of the largest are rounding error of float32, and set to zero."""

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import dask
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 
+from distembed.dtypes import Floats
 from distembed.execution import compute, map_blocks, one_blas_thread, summed, tell
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
@@ -26,8 +26,6 @@ from distembed.linalg.operators import (
     sparse_times,
     times_matrix,
 )
-
-Floats = NDArray[np.floating]
 
 SOLVED_TOGETHER = 128
 """Right-hand sides of one block: more save steps, but each step multiplies them by matrices of their number."""

@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64s = NDArray[np.float64]
+from distembed.dtypes import Float64s
 
 ZERO_EIGENVALUE = 1e-13
 """Share of the largest eigenvalue of F Fᵀ under which one is rounding: the pseudo-inverse's cut-off."""

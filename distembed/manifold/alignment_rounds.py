@@ -13,13 +13,12 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s
 from distembed.execution import compute, delayed, map_blocks, tell
 from distembed.linalg import columns
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.validation import seed_of
-
-Float64s = NDArray[np.float64]
 
 SYSTEM_COPIES = 8
 """Copies of its columns that a task of `solve_shifted` holds."""

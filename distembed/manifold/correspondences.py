@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s
 from distembed.execution import compute
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import array_of
-
-Float64s = NDArray[np.float64]
 
 
 def correspondence_matrix(correspondences: InMemory, n_first: int, n_second: int) -> sp.csr_array:

@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int32s
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks
 from distembed.neighbors.graphs import Normalization, RowBlocks, components, degrees_of, flip_rows, laplacian
-
-Float64s = NDArray[np.float64]
 
 DENSE_ROWS = 1000
 """Vertices up to which a dense eigendecomposition takes less than a second."""
@@ -76,9 +74,7 @@ def smallest_eigenpairs(
     return np.concatenate([np.zeros(first.shape[1]), values]), vectors
 
 
-def _flipped(
-    adjacency: Any, normalization: Normalization, labels: NDArray[np.int32]
-) -> blocks.FlippedLaplacian:
+def _flipped(adjacency: Any, normalization: Normalization, labels: Int32s) -> blocks.FlippedLaplacian:
     degrees = degrees_of(adjacency)
     # A vertex without an edge is a part of its own, whose constant has any length.
     roots = np.sqrt(np.where(degrees > 0, degrees, 1.0))

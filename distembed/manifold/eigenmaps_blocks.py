@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int32s
 from distembed.linalg.blocks import sparse_times_dense
-
-Float64s = NDArray[np.float64]
 
 
 class FlippedLaplacian(NamedTuple):
@@ -31,9 +29,7 @@ class FlippedLaplacian(NamedTuple):
     bound: float
 
 
-def flipped_laplacian(
-    laplacian: sp.csr_array, constants: Float64s, labels: NDArray[np.int32]
-) -> FlippedLaplacian:
+def flipped_laplacian(laplacian: sp.csr_array, constants: Float64s, labels: Int32s) -> FlippedLaplacian:
     """Return B, E and b of a Laplacian.
 
     Parameters
@@ -52,7 +48,7 @@ def largest_bound(diagonal: Float64s) -> float:
     return 2 * float(diagonal.max(initial=0.0))
 
 
-def trivial_vectors(constants: Float64s, labels: NDArray[np.int32]) -> sp.csr_array:
+def trivial_vectors(constants: Float64s, labels: Int32s) -> sp.csr_array:
     """Return E of vertices with these constants and parts, CSR (n × c)."""
     n_vertices = len(labels)
     by_size = np.argsort(-np.bincount(labels), kind="stable")

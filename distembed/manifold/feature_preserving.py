@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
+from distembed.dtypes import Float64s
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -65,8 +66,6 @@ from distembed.typing import (
     refuse_collection,
 )
 from distembed.validation import check_matrix, new_matrix, seed_of, training_matrix
-
-Float64s = NDArray[np.float64]
 
 
 class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator):

@@ -13,6 +13,7 @@ import dask.array as da
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from distembed.dtypes import Floats
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold.imputation_frames import aligned, in_frame, same_columns
@@ -32,7 +33,7 @@ from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import PositiveFloat, PositiveInt, check_options
-from distembed.typing import DenseInMemory, DenseMatrix, Floats, Frame, SparseMatrix
+from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix
 from distembed.validation import array_of, training_matrix
 
 Solver = Literal["krylov", "power"]

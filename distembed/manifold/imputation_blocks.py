@@ -17,11 +17,9 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Floats, Int32s, Int64s
 from distembed.linalg.columns import nonnegative_least_squares
 
-Floats = NDArray[np.floating]
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 # Ridge on the diagonal relative to its mean: far below the data's digits, yet it makes the answer unique
@@ -142,9 +140,7 @@ def unreached_rows(W: sp.csr_array, known: Bools) -> Int64s:
 
 
 @njit(cache=True, nogil=True)
-def _find_reached(
-    indptr: NDArray[np.int32], indices: NDArray[np.int32], start: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _find_reached(indptr: Int32s, indices: Int32s, start: NDArray[np.bool_]) -> NDArray[np.bool_]:
     reached = start.copy()
     queue = np.empty(start.shape[0], np.int64)
     stop = 0

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
+from distembed.dtypes import Float64s, Int32s
 from distembed.linalg.columns import solve_columns
 
-Float64s = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 TOLERANCE, MAX_STEPS = 1e-10, 10_000
@@ -68,7 +68,7 @@ def known_shares(weights: sp.csr_array, known: Bools, row: int) -> Float64s:
     return shares
 
 
-def _distances(weights: sp.csr_array, known: Bools, row: int) -> tuple[Float64s, NDArray[np.int32]]:
+def _distances(weights: sp.csr_array, known: Bools, row: int) -> tuple[Float64s, Int32s]:
     """Return ``-log`` of the most probable paths from a row, inf where there is none, and the rows before."""
     # A walk ends at a known row, so that no path leads through one; a step of probability 1 keeps a length above 0.
     open_rows = sp.csr_array(sp.diags_array((~known).astype(np.float64)) @ weights)
@@ -94,7 +94,7 @@ def strongest_paths(weights: sp.csr_array, known: Bools, row: int, targets: list
     return [KnownPath(_trace(before, row, end), float(np.exp(-lengths[end]))) for end in targets]
 
 
-def _trace(before: NDArray[np.int32], row: int, end: int) -> list[int]:
+def _trace(before: Int32s, row: int, end: int) -> list[int]:
     path = [end]
     while path[-1] != row:
         path.append(int(before[path[-1]]))

@@ -13,6 +13,7 @@ from dask.tokenize import tokenize
 from dask.utils import key_split
 from sklearn.exceptions import ConvergenceWarning
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import (
     Checkpoint,
     blockwise,
@@ -90,7 +91,7 @@ def reconstruction_weights(
     floor: float,
     block_memory: int,
     checkpoint: Checkpoint,
-) -> tuple[sp.csr_array, blocks.Float64s]:
+) -> tuple[sp.csr_array, Float64s]:
     """Return the weights that rebuild each row from its neighbors in the graph, and each row's certificate.
 
     Parameters
@@ -176,7 +177,7 @@ def _weigh(X: Any, *, rows: Any, indptr: Any, neighbors: Any, floor: float, simp
 class UnreachedRowsError(ValueError):
     """An error because some rows without a vector are connected to no row with one."""
 
-    def __init__(self, rows: blocks.Int64s) -> None:
+    def __init__(self, rows: Int64s) -> None:
         self.rows = rows
         super().__init__(
             f"{rows.size} rows to impute are joined to no known vector, first rows {rows[:5].tolist()}: "
@@ -192,7 +193,7 @@ class Solution(NamedTuple):
     n_iter: int
     residual: float
     converged: bool
-    history: blocks.Float64s
+    history: Float64s
     """The steps done, and the residual or move of that step. Shape (m, 2)."""
 
 
@@ -273,7 +274,7 @@ def solve_by_krylov(
     return Solution(solved[:q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
 
 
-def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
+def _history(record: Float64s, steps: Int64s) -> Float64s:
     """Return the largest residual of all columns by step, from the thinned record of each, shape (m, 2).
 
     Blocks of columns take steps of their own: one that is done counts with its last residual on record.
@@ -373,7 +374,7 @@ def new_weights(
     return weights[:, m:]
 
 
-def mixtures(weights: sp.csr_array, values: Any, block_memory: int) -> blocks.Float64s:
+def mixtures(weights: sp.csr_array, values: Any, block_memory: int) -> Float64s:
     """Return the mixtures of rows of an array by sparse weights, reading the rows that some of them need at a time."""
     most = max(1, int(np.diff(weights.indptr).max()))
     sizes = batches(weights.shape[0], row_chunk(weights.shape[0], 8 * most * values.shape[1], block_memory))
@@ -383,7 +384,7 @@ def mixtures(weights: sp.csr_array, values: Any, block_memory: int) -> blocks.Fl
     )
 
 
-def _mixture(weights: sp.csr_array, values: Any) -> blocks.Float64s:
+def _mixture(weights: sp.csr_array, values: Any) -> Float64s:
     needed = np.unique(weights.indices)
     of_needed = np.asarray(compute(values[needed]), np.float64)
     return np.asarray(weights[:, needed] @ of_needed)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
+from distembed.dtypes import Float64s
 from distembed.execution import compute, one_blas_thread
 from distembed.linalg.blocks import directions
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map
@@ -24,9 +24,6 @@ from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import Propagation, propagate_correspondences
 from distembed.neighbors.graphs import components, joint_adjacency
 from distembed.validation import seed_of
-
-Float64s = NDArray[np.float64]
-
 
 AS_PRINTED: Mapping[str, Any] = {
     "regularization": 0.0,

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import (
     Checkpoint,
     blockwise,
@@ -34,12 +35,11 @@ from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix, refuse_collection
+from distembed.typing import InMemory, MatrixLike, SparseMatrix, refuse_collection
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
 Solver = Literal["spectral_regression", "eigen"]
-Float64s = blocks.Float64s
 
 DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
@@ -326,7 +326,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.n_iter_, self.converged_, self.residuals_ = 1, True, np.zeros(self.n_components)
 
 
-def _zero_rows(X: Any) -> blocks.Int64s:
+def _zero_rows(X: Any) -> Int64s:
     rows = np.flatnonzero(~row_is_used(X, "cosine"))
     if rows.size:
         warnings.warn(

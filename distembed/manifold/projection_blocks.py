@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
+from distembed.dtypes import Float64s
 
 CONSTANT_SHARE = 1 - 1e-9
 """Share of the constant vector's squared length in the span of X from which on it counts as inside."""

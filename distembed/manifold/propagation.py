@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -38,8 +38,6 @@ from distembed.neighbors.distances import Metric
 from distembed.neighbors.graphs import row_is_used
 from distembed.neighbors.search import Products, search_lists
 
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 Rows: TypeAlias = "Float64s | da.Array"
 """The rows of a set: in memory where both sets have at most `ROWS_AT_ONCE`, otherwise by row blocks."""
 Spaces: TypeAlias = tuple[Rows, Rows]

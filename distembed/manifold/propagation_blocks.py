@@ -12,13 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.linalg.blocks import directions
-
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 ZERO_STRENGTH = 1e-13
 """Share of the largest singular value under which one is rounding."""

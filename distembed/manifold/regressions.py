@@ -14,12 +14,11 @@ from sklearn.linear_model import RidgeCV
 from sklearn.metrics import pairwise_distances
 from sklearn.utils import gen_batches
 
+from distembed.dtypes import Float64s
 from distembed.execution import compute, map_blocks, one_blas_thread, shared
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.chunks import row_chunk
 from distembed.neighbors.blocks import typical_square
-
-Floats = NDArray[np.float64]
 
 RIDGES = tuple(10.0 ** np.arange(-4, 4))
 """Ridges tried, in units of the mean squared length of a row less the mean; the leave-one-out error chooses."""
@@ -34,7 +33,7 @@ PREDICTED_ROWS = 1024
 class LinearRidge(RegressorMixin, BaseEstimator):
     """A linear ridge regression whose ridge the leave-one-out error chooses among `RIDGES`."""
 
-    def fit(self, X: Floats, Y: Floats) -> LinearRidge:
+    def fit(self, X: Float64s, Y: Float64s) -> LinearRidge:
         """Fit at most `LINEAR_ROWS` of the rows, drawn at random."""
         X, Y = _drawn(X, Y, LINEAR_ROWS)
         unit = X.var(axis=0).sum()
@@ -42,7 +41,7 @@ class LinearRidge(RegressorMixin, BaseEstimator):
         self.model_ = (DummyRegressor() if is_flat else RidgeCV(alphas=np.array(RIDGES) * unit)).fit(X, Y)
         return self
 
-    def predict(self, X: Floats) -> Any:
+    def predict(self, X: Float64s) -> Any:
         """Return the vectors of rows."""
         return self.model_.predict(X)
 
@@ -54,7 +53,7 @@ class KernelRidge(RegressorMixin, BaseEstimator):
     not. The regression has an intercept: the kernel is centered in the feature space.
     """
 
-    def fit(self, X: Floats, Y: Floats) -> KernelRidge:
+    def fit(self, X: Float64s, Y: Float64s) -> KernelRidge:
         """Fit at most `KERNEL_ROWS` of the rows, drawn at random."""
         self.rows_, Y = _drawn(X, Y, KERNEL_ROWS)
         squares = pairwise_distances(self.rows_, metric="sqeuclidean")
@@ -77,22 +76,22 @@ class KernelRidge(RegressorMixin, BaseEstimator):
                 least, self.dual_ = error, dual
         return self
 
-    def predict(self, X: Floats) -> Any:
+    def predict(self, X: Float64s) -> Any:
         """Return the vectors of rows."""
         parts = [X[batch] for batch in gen_batches(len(X), PREDICTED_ROWS)]
         return np.concatenate(
             [self._centered(self._kernel(part)) @ self.dual_ + self.mean_ for part in parts]
         )
 
-    def _kernel(self, X: Floats) -> Floats:
+    def _kernel(self, X: Float64s) -> Float64s:
         return np.exp(-pairwise_distances(X, self.rows_, metric="sqeuclidean") / self.scale_)
 
-    def _centered(self, kernel: Floats) -> Floats:
+    def _centered(self, kernel: Float64s) -> Float64s:
         kernel = kernel - self.kernel_means_
         return np.asarray(kernel - kernel.mean(axis=1, keepdims=True))
 
 
-def _drawn(X: Floats, Y: Floats, most: int) -> tuple[Floats, Floats]:
+def _drawn(X: Float64s, Y: Float64s, most: int) -> tuple[Float64s, Float64s]:
     """Return at most so many rows of both, drawn at random, in their order."""
     rows = np.sort(np.random.default_rng(0).permutation(len(X))[:most])
     return (X[rows], Y[rows]) if len(rows) < len(X) else (X, Y)

@@ -12,6 +12,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from distembed.dtypes import Float64s
 from distembed.execution import compute, map_blocks, tell, whole
 from distembed.linalg.chunks import BLOCK_MEMORY, row_chunk
 from distembed.linalg.operators import (
@@ -25,8 +26,6 @@ from distembed.linalg.operators import (
 )
 from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
-
-Float64s = blocks.Float64s
 
 DIRECT_SIDE = 8192
 """Smaller side of X up to which the regression is solved by Cholesky: 0.5 GB, 0.2 Tflop."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, overload
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import blockwise, compute, on_disk
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.neighbors import blocks, cosine_blocks
@@ -16,8 +16,6 @@ from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import SINGLE_FEATURES, nearest_rows
 from distembed.neighbors.spanning_tree import SpanningTree, spanning_tree_of
 from distembed.typing import InMemory, MatrixLike
-
-Float64s = NDArray[np.float64]
 
 
 @overload
@@ -120,7 +118,7 @@ class NearestRows(NamedTuple):
 
     distances: Float64s | da.Array
     """float64."""
-    indices: NDArray[np.int64] | da.Array
+    indices: Int64s | da.Array
     """int64; of equal distances the smaller number comes first."""
 
 

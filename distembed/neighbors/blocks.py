@@ -17,14 +17,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float32s, Float64s, Floats, Int64s
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.csr import rows_of
-
-Floats = NDArray[np.floating]
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 # Products held at once: 256 x 2048 in float64 are 4 MiB, a share of the third-level cache.
 PRODUCT_ROWS = 256
@@ -108,7 +104,7 @@ def typical_square(squares: Float64s, X: Floats, Z: Floats) -> float:
     return float(np.median(squares)) if squares.size else 1.0
 
 
-def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> NDArray[np.float32]:
+def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> Float32s:
     """Return ‖x_i - z_j‖, or half its square with `cosine`, to float32's precision; strip by strip."""
     out = np.empty((X.shape[0], Z.shape[0]), np.float32)
     X = X.astype(np.float64, copy=False)

@@ -23,17 +23,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.blas import sgemm
 
-from distembed.neighbors.blocks import (
-    EXTRA_ROUNDINGS,
-    PRODUCT_ROWS,
-    Float64s,
-    Int64s,
-    empty_lists,
-    insert,
-)
-
-Float32s = NDArray[np.float32]
-Int32s = NDArray[np.int32]
+from distembed.dtypes import Float32s, Float64s, Int32s, Int64s
+from distembed.neighbors.blocks import EXTRA_ROUNDINGS, PRODUCT_ROWS, empty_lists, insert
 
 PANEL = 256
 """Dense columns multiplied at a time: the error of their sum grows with it, the speed hardly from 256 on."""

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from distembed.dtypes import Floats, Int64s
 from distembed.execution import blockwise, compute, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY, row_bounds, row_chunk
 from distembed.linalg.csr import row_range, row_sizes, unit_rows
@@ -52,7 +53,7 @@ def _check_rows(X: da.Array, metric: Metric, name: str) -> None:
     _refuse_rows(faults[:, 0], 0, metric, name)
 
 
-def _refuse_rows(faults: blocks.Int64s, first_row: int, metric: Metric, name: str) -> None:
+def _refuse_rows(faults: Int64s, first_row: int, metric: Metric, name: str) -> None:
     bad = first_row + np.nonzero(faults == 1)[0]
     if bad.size:
         raise ValueError(
@@ -147,7 +148,7 @@ def _sparse_row_blocks(X: Any, block_memory: int, *, lazy: bool) -> da.Array:
     )
 
 
-def sparse_bounds(sizes: blocks.Int64s, block_memory: int) -> list[int]:
+def sparse_bounds(sizes: Int64s, block_memory: int) -> list[int]:
     """Return where to cut sparse rows with the given numbers of stored values."""
     return row_bounds(sizes, rows_of_tile(block_memory), block_memory // VALUE_BYTES)
 
@@ -185,5 +186,5 @@ def distance_row_bytes(n_rows: int) -> int:
     return 4 * DISTANCE_COPIES * n_rows + 8 * STRIP_COPIES * strip
 
 
-def _distance_rows(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> Any:
+def _distance_rows(X: list[Floats], Z: list[Floats], *, cosine: bool) -> Any:
     return blocks.distance_rows(X[0], Z[0], cosine=cosine)

@@ -18,9 +18,9 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.csr import rows_of
-from distembed.neighbors.blocks import Float64s, Int64s
 
 LEAST_AFFINITY = 1e-6
 """Weight of an edge whose cosine or kernel is smaller: an edge found is never lost."""

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
+from distembed.dtypes import Float64s, Int32s, Int64s
 from distembed.execution import (
     Checkpoint,
     blockwise,
@@ -39,7 +40,6 @@ from distembed.neighbors.search import nearest_neighbors
 Affinity = Literal["binary", "cosine", "gaussian", "local"]
 Symmetry = Literal["union", "mutual"]
 Normalization = Literal["symmetric", "none"]
-Float64s = NDArray[np.float64]
 
 _CSR: dict[str, Any] = {"dtype": np.float64, "meta": empty_csr(np.float64)}
 
@@ -162,7 +162,7 @@ def _symmetric_block(
     ends: Sequence[tuple[int, int]],
     how: graph_blocks.Weighing,
     mutual: bool,
-    places: NDArray[np.int64],
+    places: Int64s,
     n_rows: int,
     number: Any,
     lists: Sequence[Any],
@@ -295,7 +295,7 @@ def degrees_of(adjacency: Any) -> Float64s:
     return csr.row_sums(adjacency)
 
 
-def components(adjacency: Any) -> NDArray[np.int32]:
+def components(adjacency: Any) -> Int32s:
     """Return the connected component of each vertex, (n,), numbered from 0 by their smallest vertices."""
     if not isinstance(adjacency, da.Array):
         return csgraph.connected_components(adjacency, directed=False)[1]
@@ -338,7 +338,7 @@ def _beside(
     return map_blocks(graph_blocks.beside, *blocks, **places, chunks=(blocks[0].chunks[0], (width,)), **_CSR)
 
 
-def row_sizes(graph: da.Array) -> NDArray[np.int64]:
+def row_sizes(graph: da.Array) -> Int64s:
     """Return the number of edges of each vertex, (n,)."""
     return compute(of_each_row(csr.row_sizes, graph, np.int64))
 

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from dask.graph_manipulation import clone
 
 from distembed.display import plural
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import (
     Checkpoint,
     blockwise,
@@ -169,9 +170,9 @@ def nearest_rows(
 
 def search_lists(
     rows: da.Array,
-    row_groups: blocks.Int64s,
+    row_groups: Int64s,
     columns: da.Array,
-    column_groups: blocks.Int64s,
+    column_groups: Int64s,
     *,
     k: int,
     block_memory: int = BLOCK_MEMORY,
@@ -200,9 +201,9 @@ def search_lists(
 
 def _search_dense(
     rows: da.Array,
-    row_groups: blocks.Int64s,
+    row_groups: Int64s,
     columns: da.Array,
-    column_groups: blocks.Int64s,
+    column_groups: Int64s,
     k: int,
     checkpoint: Checkpoint,
     products: Products,
@@ -243,7 +244,7 @@ def _search_dense(
 
 
 def _search_pairs(
-    rows: da.Array, groups: blocks.Int64s, checkpoint: Checkpoint | None, options: dict[str, Any]
+    rows: da.Array, groups: Int64s, checkpoint: Checkpoint | None, options: dict[str, Any]
 ) -> da.Array:
     """Return `search_lists` of dense rows among themselves: the products of a pair of blocks serve the lists of both.
 
@@ -282,15 +283,15 @@ def _search_pairs(
     return da.concatenate(parts)
 
 
-def _own_lists(X: Any, ids: Any, groups: Any, *, center: Any, **options: Any) -> blocks.Float64s:
+def _own_lists(X: Any, ids: Any, groups: Any, *, center: Any, **options: Any) -> Float64s:
     return blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, **options)
 
 
-def _farthest(lists: blocks.Float64s) -> blocks.Float64s:
+def _farthest(lists: Float64s) -> Float64s:
     return np.ascontiguousarray(lists[:, 0, -1])
 
 
-def _with_found(lists: blocks.Float64s, found: tuple[blocks.Float64s, ...], side: int) -> blocks.Float64s:
+def _with_found(lists: Float64s, found: tuple[Float64s, ...], side: int) -> Float64s:
     return blocks.merge_lists(np.stack([lists, found[side]], axis=1))[:, 0]
 
 
@@ -304,7 +305,7 @@ def _limits(marked: list[Any], checkpoint: Checkpoint, options: dict[str, Any]) 
     return da.from_array(compute(kept), chunks=kept.chunks)
 
 
-def _own_limits(X: Any, groups: Any, *, center: Any, **options: Any) -> blocks.Float64s:
+def _own_limits(X: Any, groups: Any, *, center: Any, **options: Any) -> Float64s:
     ids = np.arange(X[0].shape[0])
     return _farthest(blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, **options))
 
@@ -342,21 +343,21 @@ def _along(values: Any, rows: da.Array) -> da.Array:
 
 def _dense_tile(
     X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, limits: Any, *, center: Any, **options: Any
-) -> blocks.Float64s:
+) -> Float64s:
     # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
     lists = blocks.nearest_in_tile(X[0], groups, Z[0], ids, column_groups, center, limits=limits, **options)
     return lists[:, None]
 
 
-def _keep(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:  # noqa: ARG001
+def _keep(lists: Float64s, axis: Any, keepdims: bool) -> Float64s:  # noqa: ARG001
     return lists
 
 
-def _merge(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:  # noqa: ARG001
+def _merge(lists: Float64s, axis: Any, keepdims: bool) -> Float64s:  # noqa: ARG001
     return blocks.merge_lists(np.ascontiguousarray(lists))
 
 
-def _merge_last(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:
+def _merge_last(lists: Float64s, axis: Any, keepdims: bool) -> Float64s:
     return _merge(lists, axis, keepdims)[:, 0]
 
 
@@ -365,9 +366,9 @@ def _merge_last(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Flo
 
 def _search_sparse(
     rows: da.Array,
-    row_groups: blocks.Int64s,
+    row_groups: Int64s,
     columns: da.Array,
-    column_groups: blocks.Int64s,
+    column_groups: Int64s,
     k: int,
     candidates: da.Array,
 ) -> da.Array:
@@ -390,9 +391,9 @@ def _search_sparse(
 
 def _search_sparse_lazily(
     rows: da.Array,
-    row_groups: blocks.Int64s,
+    row_groups: Int64s,
     columns: da.Array,
-    column_groups: blocks.Int64s,
+    column_groups: Int64s,
     k: int,
     candidates: da.Array,
 ) -> da.Array:
@@ -420,13 +421,13 @@ def _search_sparse_lazily(
     )
 
 
-def _looked_again(lists: blocks.Float64s, found: blocks.Float64s, unsure: Any) -> blocks.Float64s:
+def _looked_again(lists: Float64s, found: Float64s, unsure: Any) -> Float64s:
     return np.where(unsure[:, None, None], found, lists)
 
 
 def _doubtful_tile(
     X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, unsure: Any, *, k: int
-) -> blocks.Float64s:
+) -> Float64s:
     lists = blocks.empty_lists(len(unsure), k)
     if unsure.any():
         some = X[0][unsure]
@@ -436,15 +437,15 @@ def _doubtful_tile(
     return lists[:, None]
 
 
-def _measure_tile(X: Any, Z: Any, ids: Any, candidates: Any, *, k: int) -> blocks.Float64s:
+def _measure_tile(X: Any, Z: Any, ids: Any, candidates: Any, *, k: int) -> Float64s:
     return cosine_blocks.measure_candidates(X[0], Z[0], ids, candidates[0][0], k=k)[:, None]
 
 
-def _certain_tile(X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, *, k: int) -> blocks.Float64s:
+def _certain_tile(X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, *, k: int) -> Float64s:
     return cosine_blocks.nearest_in_sparse_tile(X[0], groups, Z[0], ids, column_groups, k=k)[:, None]
 
 
-def _replace_rows(lists: da.Array, places: blocks.Int64s, found: da.Array) -> da.Array:
+def _replace_rows(lists: da.Array, places: Int64s, found: da.Array) -> da.Array:
     """Return lists with those at some rows replaced, in the chunks they had."""
     source = np.arange(lists.shape[0])
     source[places] = lists.shape[0] + np.arange(places.size)

@@ -8,9 +8,9 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.neighbors import graph_blocks as blocks
-from distembed.neighbors.blocks import Float64s, Int64s
 from distembed.neighbors.search import Neighbors, search_lists
 
 

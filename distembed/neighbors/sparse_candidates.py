@@ -8,6 +8,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import delayed, delayed_blocks, from_delayed
 from distembed.neighbors import blocks, cosine_blocks
 
@@ -17,9 +18,9 @@ MERGED_AT_ONCE = 8
 
 def find_candidates(
     rows: da.Array,
-    row_groups: blocks.Int64s,
+    row_groups: Int64s,
     columns: da.Array,
-    column_groups: blocks.Int64s,
+    column_groups: Int64s,
     *,
     dense_values: int,
     k: int,
@@ -42,7 +43,7 @@ def find_candidates(
     return da.concatenate(lists)
 
 
-def _pieces(rows: da.Array, groups: blocks.Int64s) -> list[tuple[Any, Any, int]]:
+def _pieces(rows: da.Array, groups: Int64s) -> list[tuple[Any, Any, int]]:
     starts = np.cumsum((0, *rows.chunks[0]))
     marks = [delayed(groups[a:b], pure=True) for a, b in pairwise(starts)]
     return list(zip(delayed_blocks(rows).ravel(), marks, map(int, starts), strict=False))
@@ -56,5 +57,5 @@ def _merge_in_tree(parts: list[Any]) -> Any:
     return parts[0]
 
 
-def _merge_listed(lists: list[blocks.Float64s]) -> blocks.Float64s:
+def _merge_listed(lists: list[Float64s]) -> Float64s:
     return blocks.merge_lists(np.stack(lists, axis=1))[:, 0]

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
 from distembed.display import html_view
+from distembed.dtypes import Floats
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.storage import arrays, lock, verify
 from distembed.storage import manifest as records
@@ -29,7 +30,6 @@ from distembed.storage.schema import (
     digest_of_json,
     new_digest,
 )
-from distembed.typing import Floats
 
 CHECKED_BYTES = 1 << 26
 """An output of no more bytes is compared with its digests when it is read: a fifteenth of a second for the largest."""

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.formats.tables import Floats, some
+from distembed.dtypes import Floats
+from distembed.formats.tables import some
 from distembed.tables.rows import Domain
 
 LARGE_SHARE = 1 / 3

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.costs import Cost
+from distembed.dtypes import Floats
 from distembed.formats.cells import Decimal, NumberColumns, read_numbers, readings
 from distembed.formats.tables import (
-    Floats,
     Table,
     TableError,
     column_of,

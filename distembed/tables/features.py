@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.dtypes import Floats
 from distembed.execution import one_blas_thread
 from distembed.formats.cells import NumberColumns, read_numbers, readings
 from distembed.formats.delimiters import UNNAMED
-from distembed.formats.tables import Floats, Table, TableError, key_column, no_column, some, texts_of
+from distembed.formats.tables import Table, TableError, key_column, no_column, some, texts_of
 from distembed.tables.rows import Domain, LeftOut, refusal
 from distembed.tables.sections import DomainSection, TableSection
 

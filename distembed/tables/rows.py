@@ -11,16 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.dtypes import Floats
 from distembed.formats.cells import read_numbers, readings
-from distembed.formats.tables import (
-    SHOWN,
-    Floats,
-    TableError,
-    key_column,
-    no_column,
-    some,
-    texts_of,
-)
+from distembed.formats.tables import SHOWN, TableError, key_column, no_column, some, texts_of
 from distembed.linalg.blocks import directions
 from distembed.neighbors.distances import Metric
 from distembed.tables.sections import TableSection

@@ -17,11 +17,10 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from distembed.dtypes import Float32s, Floats, Int32s, Int64s
 from distembed.linalg.csr import unit_rows
 
 Bytes = NDArray[np.uint8]
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
 
 FIRST_HASH, PRIME = 2166136261, 16777619
 """The offset basis and the prime of FNV-1a of 32 bits."""
@@ -167,9 +166,7 @@ def _slots(n_keys: int) -> Int32s:
     return np.full(1 << max(4, int(2 * n_keys).bit_length()), -1, np.int32)
 
 
-def add_spelling(
-    vectors: NDArray[np.floating], composed: NDArray[np.floating], center: ArrayLike, *, weight: float
-) -> NDArray[np.float32]:
+def add_spelling(vectors: Floats, composed: Floats, center: ArrayLike, *, weight: float) -> Float32s:
     r"""Return the directions of vectors with those of their composed vectors added, float32 (n, d).
 
     .. math:: \frac{v_w - m}{\|v_w - m\|} + \alpha \frac{s_w - m}{\|s_w - m\|}

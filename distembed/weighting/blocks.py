@@ -14,13 +14,10 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
+from distembed.dtypes import Float32s, Float64s, Floats, Int64s
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
-
-Floats = NDArray[np.floating]
-Float64s = NDArray[np.float64]
 
 
 def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
@@ -108,13 +105,13 @@ def excess_of_block(block: object, row_totals: Floats, unigram: Floats, *, smoot
     return with_values(counts, np.log1p((1 - smoothing) / smoothing * counts.data / expected))
 
 
-def count_at_least(block: object, thresholds: Floats) -> NDArray[np.int64]:
+def count_at_least(block: object, thresholds: Floats) -> Int64s:
     """Count the values whose square root reaches each threshold, shape (thresholds,), int64."""
     roots = np.sort(np.sqrt(canonical_csr(block).data, dtype=np.float64))
     return (len(roots) - np.searchsorted(roots, thresholds, side="left")).astype(np.int64)
 
 
-def as_same_kind(result: csr_array, like: object) -> csr_array | NDArray[np.float32]:
+def as_same_kind(result: csr_array, like: object) -> csr_array | Float32s:
     """Return a block dense where `like` is dense, sparse otherwise."""
     return result if issparse(like) else result.toarray()
 
@@ -141,7 +138,7 @@ def weigh_log_entropy(block: Any, weight: Float64s, *, dtype: Any) -> csr_array:
     return with_values(counts, np.log1p(counts.data.astype(np.float64)) * weight[counts.indices], dtype)
 
 
-def column_frequencies(block: Any) -> NDArray[np.int64]:
+def column_frequencies(block: Any) -> Int64s:
     """Return the number of rows of the block that contain each word, (1, words)."""
     return np.bincount(canonical_csr(block).indices, minlength=block.shape[1])[np.newaxis]
 
@@ -154,12 +151,12 @@ def column_entropy_sums(block: Any) -> Float64s:
     return np.vstack([np.bincount(counts.indices, value, counts.shape[1]) for value in (frequency, logs)])
 
 
-def chosen_columns(block: Any, columns: NDArray[np.int64]) -> csr_array:
+def chosen_columns(block: Any, columns: Int64s) -> csr_array:
     """Return the given columns of one block, in the order given."""
     return canonical_csr(csr_array(block)[:, np.ravel(columns)])
 
 
-def choose_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
+def choose_pairs(block: Any, words: Int64s, first: int) -> csr_array:
     """Return the rows of a block (row 0 is word `first`) that are among `words`, in rising order, by `words`."""
     counts = csr_array(block)
     rows = np.unique(words[(words >= first) & (words < first + counts.shape[0])]) - first
@@ -169,7 +166,7 @@ def choose_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
     return csr_array((chosen.data, cells), shape=(rows.size, len(words)))
 
 
-def stack_rows(pieces: Sequence[csr_array], words: NDArray[np.int64], wanted: NDArray[np.int64]) -> csr_array:
+def stack_rows(pieces: Sequence[csr_array], words: Int64s, wanted: Int64s) -> csr_array:
     """Return rows `wanted` of the matrix whose pieces hold, by rising word, the rows of known words."""
     known = np.unique(words[words >= 0])
     place, has = np.searchsorted(known, words[wanted]), words[wanted] >= 0

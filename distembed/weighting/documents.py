@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import (
     blockwise,
     compute,
@@ -31,13 +32,11 @@ from distembed.linalg.operators import empty_csr, whole_rows
 from distembed.typing import FloatType, Matrix, Number, SparseMatrix, refuse_collection
 from distembed.weighting import blocks
 
-Floats = NDArray[np.float64]
-
 #: Partial column sums added at a time.
 FAN_IN = 8
 
 
-def document_frequencies(counts: Matrix) -> NDArray[np.int64]:
+def document_frequencies(counts: Matrix) -> Int64s:
     """Return the number of documents that contain each word, int64 (words,).
 
     Raises
@@ -55,11 +54,11 @@ def document_frequencies(counts: Matrix) -> NDArray[np.int64]:
     return _frequencies(check_counts(_lift(counts)))
 
 
-def _frequencies(matrix: Any) -> NDArray[np.int64]:
+def _frequencies(matrix: Any) -> Int64s:
     return _column_sums(blocks.column_frequencies, matrix, 1, np.int64)[0]
 
 
-def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
+def select_words(counts: Any, columns: Int64s) -> Any:
     """Return the counts of the given columns only; lazily for a Dask array.
 
     Parameters
@@ -90,7 +89,7 @@ def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
     )
 
 
-def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
+def select_pairs(counts: Any, words: Int64s) -> Any:
     """Return the counts of some words with one another, as counts of another vocabulary.
 
     Parameters
@@ -134,9 +133,7 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
     return holding(da.concatenate(row_blocks), matrix)
 
 
-def inverse_document_frequencies(
-    frequencies: NDArray[np.int64], n_documents: int, *, smooth: bool = True
-) -> Floats:
+def inverse_document_frequencies(frequencies: Int64s, n_documents: int, *, smooth: bool = True) -> Float64s:
     """Return the weight of each word by the number of documents that it occurs in, float64 (words,).
 
     The weight is ``log((1 + n) / (1 + df)) + 1`` if `smooth` is true, as in scikit-learn's `TfidfTransformer`, and
@@ -170,7 +167,7 @@ def inverse_document_frequencies(
 def tf_idf(
     counts: da.Array,
     *,
-    frequencies: NDArray[np.int64] | None = ...,
+    frequencies: Int64s | None = ...,
     n_documents: int | None = ...,
     smooth: bool = ...,
     sublinear: bool = ...,
@@ -183,7 +180,7 @@ def tf_idf(
 def tf_idf(
     counts: NDArray[Number] | SparseMatrix,
     *,
-    frequencies: NDArray[np.int64] | None = ...,
+    frequencies: Int64s | None = ...,
     n_documents: int | None = ...,
     smooth: bool = ...,
     sublinear: bool = ...,
@@ -195,7 +192,7 @@ def tf_idf(
 def tf_idf(
     counts: Matrix,
     *,
-    frequencies: NDArray[np.int64] | None = None,
+    frequencies: Int64s | None = None,
     n_documents: int | None = None,
     smooth: bool = True,
     sublinear: bool = False,
@@ -265,7 +262,7 @@ def tf_idf(
     return _each_block(weigh, matrix, idf, dtype)
 
 
-def entropy_weights(counts: Matrix) -> Floats:
+def entropy_weights(counts: Matrix) -> Float64s:
     """Return ``1 - H_j / log n_documents`` of each word, H the entropy of its counts over documents (nats).
 
     A word in no document has weight 0; with a single document every word has weight 1.
@@ -285,7 +282,7 @@ def entropy_weights(counts: Matrix) -> Floats:
     return _entropy_weights(check_counts(_lift(counts)))
 
 
-def _entropy_weights(matrix: Any) -> Floats:
+def _entropy_weights(matrix: Any) -> Float64s:
     total, log_total = _column_sums(blocks.column_entropy_sums, matrix, 2, np.float64)
     entropy = np.log(np.maximum(total, 1e-300)) - log_total / np.where(total > 0, total, 1.0)
     scale = np.log(matrix.shape[0]) or 1.0
@@ -293,17 +290,17 @@ def _entropy_weights(matrix: Any) -> Floats:
 
 
 @overload
-def log_entropy(counts: da.Array, *, weights: Floats | None = ..., dtype: FloatType = ...) -> da.Array: ...
+def log_entropy(counts: da.Array, *, weights: Float64s | None = ..., dtype: FloatType = ...) -> da.Array: ...
 
 
 @overload
 def log_entropy(
-    counts: NDArray[Number] | SparseMatrix, *, weights: Floats | None = ..., dtype: FloatType = ...
+    counts: NDArray[Number] | SparseMatrix, *, weights: Float64s | None = ..., dtype: FloatType = ...
 ) -> csr_array: ...
 
 
 def log_entropy(
-    counts: Matrix, *, weights: Floats | None = None, dtype: FloatType = np.float32
+    counts: Matrix, *, weights: Float64s | None = None, dtype: FloatType = np.float32
 ) -> csr_array | da.Array:
     """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``, H the entropy of a word in nats.
 
@@ -355,7 +352,7 @@ def log_entropy(
     return _each_block(partial(blocks.weigh_log_entropy, dtype=dtype), matrix, weight, dtype)
 
 
-def _each_block(function: Callable[..., csr_array], matrix: Any, weight: Floats, dtype: Any) -> Any:
+def _each_block(function: Callable[..., csr_array], matrix: Any, weight: Float64s, dtype: Any) -> Any:
     if not isinstance(matrix, da.Array):
         return function(matrix, weight)
     return map_blocks(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.dtypes import Float32s, Floats
 from distembed.execution import blockwise, compute, map_blocks, summed, whole
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import empty_csr, of_each_row, whole_rows
@@ -22,7 +23,6 @@ from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.weighting import blocks
 from distembed.weighting.documents import check_counts
 
-Floats = NDArray[np.floating]
 CutoffRule = Literal["halving", "none"] | PositiveFloat
 
 CUTOFF_SHARE = 0.0002
@@ -39,7 +39,7 @@ class Marginals(NamedTuple):
     """Shape (n,), (m,) float64."""
 
 
-Pairs = TypeVar("Pairs", da.Array, csr_array, NDArray[np.float32])
+Pairs = TypeVar("Pairs", da.Array, csr_array, Float32s)
 
 
 class SmoothedPMI(NamedTuple, Generic[Pairs]):
@@ -97,7 +97,7 @@ def pmi(counts: SparseMatrix, **options: Unpack[SignedPMIOptions]) -> csr_array:
 
 
 @overload
-def pmi(counts: DenseInMemory, **options: Unpack[SignedPMIOptions]) -> NDArray[np.float32]: ...
+def pmi(counts: DenseInMemory, **options: Unpack[SignedPMIOptions]) -> Float32s: ...
 
 
 def pmi(
@@ -108,7 +108,7 @@ def pmi(
     context_smoothing: float = 1.0,
     negative_samples: float = 1.0,
     positive: bool = False,
-) -> da.Array | csr_array | NDArray[np.float32]:
+) -> da.Array | csr_array | Float32s:
     """Return pointwise mutual information on the support of counts.
 
     ``PMI_ij = log(x_ij / (n_i p_j)) - log(N)`` with ``p_j = c_j^alpha / sum_k c_k^alpha``.
@@ -182,10 +182,10 @@ def ppmi(counts: SparseMatrix, **options: Unpack[PMIOptions]) -> csr_array: ...
 
 
 @overload
-def ppmi(counts: DenseInMemory, **options: Unpack[PMIOptions]) -> NDArray[np.float32]: ...
+def ppmi(counts: DenseInMemory, **options: Unpack[PMIOptions]) -> Float32s: ...
 
 
-def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_array | NDArray[np.float32]:
+def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_array | Float32s:
     """Return positive pointwise mutual information (PPMI): the values of PMI above zero, and zero elsewhere.
 
     ``PPMI_ij = max(0, log(x_ij / (n_i p_j)) - log(N))`` with ``p_j = c_j^alpha / sum_k c_k^alpha``; this is
@@ -242,12 +242,12 @@ def smoothed_pmi(
 @overload
 def smoothed_pmi(
     counts: DenseInMemory, word_counts: VectorLike, *, smoothing: float = ...
-) -> SmoothedPMI[NDArray[np.float32]]: ...
+) -> SmoothedPMI[Float32s]: ...
 
 
 def smoothed_pmi(
     counts: MatrixLike, word_counts: VectorLike, *, smoothing: float = 0.02
-) -> SmoothedPMI[da.Array] | SmoothedPMI[csr_array] | SmoothedPMI[NDArray[np.float32]]:
+) -> SmoothedPMI[da.Array] | SmoothedPMI[csr_array] | SmoothedPMI[Float32s]:
     """Return PMI with Jelinek-Mercer smoothing, which is finite for every pair of words.
 
     ``G_ij = log(((1 - kappa) x_ij / n_i + kappa u_j) / u_j)``: the constant ``log(kappa)`` for a pair without a

@@ -11,16 +11,13 @@ from typing import overload
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import map_blocks
 from distembed.linalg.operators import empty_csr, transpose_row_blocks, whole_rows
 from distembed.typing import SparseMatrix
 from distembed.weighting.documents import document_frequencies, entropy_weights, select_words
-
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 
 def hal_space(following: da.Array, preceding: da.Array) -> da.Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.concordance import Pair, Passage, find_passages
 from distembed.display import plural
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
 from distembed.job.stage import whole_sparse
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, rows_of_blocks
@@ -27,19 +28,17 @@ from distembed.vectors import WordVectors
 CHANGED, LEVEL, UNJUDGED = "changed", "no change seen", "cannot be judged"
 """What is said of a word between two parts."""
 
-Floats = NDArray[np.float64]
-
 
 class Changes(NamedTuple):
     """What a finished comparison has measured."""
 
     words: list[str]
     parts: list[str]
-    counts: NDArray[np.int64]
-    documents: NDArray[np.int64]
+    counts: Int64s
+    documents: Int64s
     """Occurrences, and documents with the word. Arrays (words, parts)."""
     judged: NDArray[np.bool_]
-    measures: dict[tuple[str, str, str | None], Floats]
+    measures: dict[tuple[str, str, str | None], Float64s]
     """Each measure of a part, or of two, for all words."""
     floor: float
     """How many times its noise a change must be."""
@@ -149,12 +148,12 @@ def own_contexts(
     }
 
 
-def _row_of_each(counts: Sequence[Any], row: int) -> Floats:
+def _row_of_each(counts: Sequence[Any], row: int) -> Float64s:
     """Return a row of each of some sparse arrays, (arrays, columns)."""
     return np.concatenate([one[[row]].toarray() for one in counts]).astype(np.float64)
 
 
-def keyness(counts: Floats, side: int) -> Floats:
+def keyness(counts: Float64s, side: int) -> Float64s:
     """Return the log-likelihood by which each context is more frequent on one side than on the others, (contexts,).
 
     References
@@ -171,7 +170,7 @@ def keyness(counts: Floats, side: int) -> Floats:
     return np.where(own > expected[0], 2 * (terms[0] + terms[1]), 0.0)
 
 
-def _largest(values: Floats, words: Sequence[str], n: int) -> list[str]:
+def _largest(values: Float64s, words: Sequence[str], n: int) -> list[str]:
     return [words[place] for place in np.argsort(-values, kind="stable")[:n] if values[place] > 0]
 
 

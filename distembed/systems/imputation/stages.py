@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from distembed.costs import Cost, add_costs
 from distembed.display import plural
+from distembed.dtypes import Floats
 from distembed.evaluation.costs import baseline_cost, recovery_cost
 from distembed.evaluation.imputation import (
     JUDGED_NAMES,
@@ -30,7 +31,6 @@ from distembed.evaluation.imputation import (
     recovery,
 )
 from distembed.execution import compute, map_blocks, one_blas_thread, persist
-from distembed.formats.tables import Floats
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
 from distembed.manifold.imputation_costs import regression_cost, vectors_cost

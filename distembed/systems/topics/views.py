@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.corpus.concordance import document_passages
 from distembed.display import plural
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
 from distembed.factorization.nmf_blocks import (
     WeightTerms,
@@ -61,7 +61,7 @@ def with_topic(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, pa.field("topic", pa.int64())])
 
 
-def beside_topics(batches: Iterable[pa.RecordBatch], labels: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+def beside_topics(batches: Iterable[pa.RecordBatch], labels: Int64s) -> Iterator[pa.RecordBatch]:
     """Yield the rows of documents with their topics; -1: a document without a word of the vocabulary."""
     first = 0
     for batch in batches:
@@ -158,8 +158,6 @@ def items(job: TopicsJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -
     )
 
 
-Float64s = NDArray[np.float64]
-
 TOPICS_SHOWN = 3
 """Other topics that have a line of their own: those that explain most of the document already."""
 
@@ -184,7 +182,7 @@ class _Document(NamedTuple):
 
     number: int
     title: str
-    words: NDArray[np.int64]
+    words: Int64s
     counts: Float64s
     weights: Float64s
     factors: Float64s
@@ -301,7 +299,7 @@ def _table(
 
 
 def _other_terms(
-    document: _Document, found: WeightTerms, order: NDArray[np.int64], topic: int
+    document: _Document, found: WeightTerms, order: Int64s, topic: int
 ) -> Iterator[tuple[str, float]]:
     """Yield what is summed below the words: other words, other topics, what was not settled, and the weight."""
     n_others = len(found.words) - len(order)

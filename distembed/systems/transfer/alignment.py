@@ -11,9 +11,9 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from distembed.costs import Cost, add_costs
+from distembed.dtypes import Float64s
 from distembed.execution import Checkpoint, on_disk, prefixed
 from distembed.job.stage import Context, whole_sparse
 from distembed.linalg.chunks import balanced_chunks
@@ -171,9 +171,6 @@ def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
     return {**facts, "n_links": int(links.nnz)}
 
 
-Floats = NDArray[np.float64]
-
-
 def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the joint graph, and of the embedding: systems of equations, some columns in each task."""
     n_rows, edges = sizes.n_documents, n_edges(job, sizes, sides_of(job))
@@ -234,7 +231,7 @@ def _store_inferred(ctx: Context, model: FeaturePreservingEmbedding, rows: Mappi
 
 
 def _aligned_table(
-    job: TransferJob, workspace: Workspace, links: sp.csr_array, features: Floats, side: str
+    job: TransferJob, workspace: Workspace, links: sp.csr_array, features: Float64s, side: str
 ) -> pa.Table:
     """Return for each document of a collection its likeliest counterpart in the first, and its largest topic if any."""
     names = np.array(ids_of(workspace, "first"), object)

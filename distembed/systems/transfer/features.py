@@ -10,7 +10,6 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from distembed.corpus.costs import TextSizes
 from distembed.corpus.partitions import Tokens
@@ -18,6 +17,7 @@ from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
+from distembed.dtypes import Float64s
 from distembed.execution import Checkpoint, compute, on_disk, prefixed, whole
 from distembed.factorization.document_costs import lda_cost, nmf_cost
 from distembed.factorization.lda import online_lda
@@ -99,8 +99,6 @@ def n_values(job: TransferJob, sizes: ParallelSizes) -> int:
     return len(job.features.columns) or -(-n_bytes // (VALUE_BYTES * max(1, n_documents)))
 
 
-Floats = NDArray[np.float64]
-
 TABLE_COPIES = 8
 """Copies of a table of features in memory while it is read: its text, its cells, and its numbers."""
 VALUE_BYTES = 4
@@ -143,7 +141,7 @@ def value_names(job: TransferJob, workspace: Workspace) -> list[str]:
 THIRDS = ("low", "middle", "high")
 
 
-def group_names(job: TransferJob, workspace: Workspace, values: Floats) -> list[str]:
+def group_names(job: TransferJob, workspace: Workspace, values: Float64s) -> list[str]:
     """Return a group of each document for maps: its largest topic, or the third that its first feature is in."""
     names = value_names(job, workspace)
     if has_topics(job):
@@ -153,20 +151,20 @@ def group_names(job: TransferJob, workspace: Workspace, values: Floats) -> list[
     return [f"{names[0]}: {THIRDS[third]}" for third in np.searchsorted(bounds, values[:, 0]).tolist()]
 
 
-def scale_of(job: TransferJob, workspace: Workspace) -> Floats:
+def scale_of(job: TransferJob, workspace: Workspace) -> Float64s:
     """Return the unit of each column: its standard deviation where columns count alike, else 1."""
     if has_topics(job) or not job.features.standardize:
         return np.ones(known_output(job).read(workspace).shape[1])
     return np.asarray(outputs.FEATURE_COLUMNS.read(workspace)["deviation"], np.float64)
 
 
-def first_values(job: TransferJob, workspace: Workspace) -> Floats:
+def first_values(job: TransferJob, workspace: Workspace) -> Float64s:
     """Return the known values of the first collection in their units, (n × f), NaN where they are not known."""
-    values: Floats = in_memory(known_output(job).read(workspace)).astype(np.float64)
+    values: Float64s = in_memory(known_output(job).read(workspace)).astype(np.float64)
     return values / scale_of(job, workspace)
 
 
-def values_to_fit(job: TransferJob, workspace: Workspace, links: sp.csr_array) -> tuple[Floats, Floats]:
+def values_to_fit(job: TransferJob, workspace: Workspace, links: sp.csr_array) -> tuple[Float64s, Float64s]:
     """Return the values, in their units, and the confidences of the documents of all collections.
 
     Parameters
@@ -254,7 +252,7 @@ def run_features(ctx: Context) -> dict[str, Any]:
     return facts
 
 
-def _joined(table: Domain, ids: list[str], side: str, path: str) -> tuple[Floats, list[str]]:
+def _joined(table: Domain, ids: list[str], side: str, path: str) -> tuple[Float64s, list[str]]:
     """Return the values of each document of a collection, NaN without one, and the ids of no document."""
     places = places_of(ids, side)
     found = [row for row, name in enumerate(table.names) if name in places]
@@ -268,7 +266,7 @@ def _joined(table: Domain, ids: list[str], side: str, path: str) -> tuple[Floats
     return values, [name for name in table.names if name not in places]
 
 
-def _columns(names: list[str], values: Floats) -> pa.Table:
+def _columns(names: list[str], values: Float64s) -> pa.Table:
     """Return the name, mean and standard deviation of each column; a constant one has the deviation 1."""
     deviation = np.nanstd(values, axis=0)
     return pa.table(
@@ -428,12 +426,12 @@ def _nmf_of(job: TransferJob, checkpoint: Checkpoint) -> NMF:
     )
 
 
-def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+def _nmf_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
     model = _nmf_of(ctx.job, ctx.stage.checkpoint).fit(SIDE_TERMS.read(ctx.workspace, side="first"))
     return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
 
 
-def _lda_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+def _lda_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
     options = ctx.job.topics
     tokens = Tokens(token_partitions(ctx.workspace, "first"))
     words = side_vocabulary(ctx.workspace, "first")
@@ -445,11 +443,11 @@ def _lda_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
         random_state=options.random_state,
         checkpoint=ctx.stage.checkpoint,
     )
-    shares: Floats = compute(found.shares).astype(np.float64)
+    shares: Float64s = compute(found.shares).astype(np.float64)
     return shares, found.word_weights.astype(np.float64), found.likelihood
 
 
-def proportions_of(document_factors: Any, word_factors: Any) -> Floats:
+def proportions_of(document_factors: Any, word_factors: Any) -> Float64s:
     """Return the share of each topic in the weight of each document, (n × k), NaN for documents without any.
 
     z_ik ‖w_k‖₁ / Σ_k z_ik ‖w_k‖₁: columns of words are brought to sum one, as the topics of LDA are.

@@ -11,11 +11,11 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from distembed.corpus.costs import tokens_cost, vocabulary_cost
 from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_blocks, reading_cost
+from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
@@ -88,8 +88,6 @@ from distembed.systems.transfer.features import (
 from distembed.systems.transfer.job import TransferJob
 from distembed.weighting.costs import document_weights_cost
 
-Floats = NDArray[np.float64]
-
 
 def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of every method for each draw of known pairs."""
@@ -150,7 +148,7 @@ def scores_schema() -> pa.Schema:
     return pa.schema(names | dict.fromkeys(MethodScore._fields[1:], pa.float64()))
 
 
-def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[TwoSets, NDArray[np.int64]]:
+def _dominated(ctx: Context, sets: TwoSets, pairs: Int64s) -> tuple[TwoSets, Int64s]:
     """Return the documents dominated by a topic with their counterparts as two sets, and their pairs.
 
     Raises
@@ -181,9 +179,7 @@ def _graph_of(ctx: Context, rows: Any) -> sp.csr_array:
     return neighbor_affinity(rows, k, affinity=options.affinity, symmetry=options.symmetry)
 
 
-def _scores(
-    ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
-) -> list[MethodScore]:
+def _scores(ctx: Context, sets: TwoSets, pairs: Int64s, n_known: int, seed: int) -> list[MethodScore]:
     """Return the scores of one draw of known pairs, kept in the stage under names of its own."""
 
     def make() -> da.Array:
@@ -195,9 +191,7 @@ def _scores(
     return [MethodScore(name, *row) for name, row in zip(names, kept.tolist(), strict=True)]
 
 
-def _draw_scores(
-    ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
-) -> list[MethodScore]:
+def _draw_scores(ctx: Context, sets: TwoSets, pairs: Int64s, n_known: int, seed: int) -> list[MethodScore]:
     order = np.random.default_rng(seed).permutation(len(pairs))
     known, left = pairs[order[:n_known]], pairs[order[n_known:]]
     links = correspondence_matrix(known, *(graph.shape[0] for graph in sets.graphs))
@@ -219,7 +213,7 @@ def method_names(job: TransferJob) -> list[str]:
     return ["mean", *controls, "alignment", *printed, *matching, "embedding"]
 
 
-def _unknown_pairs(job: TransferJob, workspace: Workspace, side: str) -> tuple[Floats, Floats, Floats]:
+def _unknown_pairs(job: TransferJob, workspace: Workspace, side: str) -> tuple[Float64s, Float64s, Float64s]:
     """Return for each pair that is not known what the embedding inferred, what is true, and the mean of the first."""
     table, known = outputs.of_side(outputs.PAIRS, side).read(workspace), first_values(job, workspace)
     true = known[np.asarray(table["first"])]
@@ -229,7 +223,7 @@ def _unknown_pairs(job: TransferJob, workspace: Workspace, side: str) -> tuple[F
     return inferred[np.asarray(table[side])[left]], true[left], mean
 
 
-def scores_by_column(job: TransferJob, inferred: Floats, true: Floats) -> pa.Table:
+def scores_by_column(job: TransferJob, inferred: Float64s, true: Float64s) -> pa.Table:
     """Return how well each topic or feature was inferred, without a row where there is nothing to judge."""
     what = "topic" if has_topics(job) else "feature"
     schema = pa.schema([(what, pa.int64()), ("rmse", pa.float64()), ("correlation", pa.float64())])

@@ -21,10 +21,10 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from distembed.display import format_number, plural, with_typeset_sign
+from distembed.dtypes import Float64s
 from distembed.formats.streams import writing
 from distembed.views.report.page import (
     LIGHT,
-    Floats,
     Section,
     escaped,
     finite_values,
@@ -213,8 +213,8 @@ def _dress(axes: Any, xlabel: str, ylabel: str, x_scale: Scale, y_scale: Scale) 
 
 class _Curve(NamedTuple):
     name: str
-    x: Floats
-    y: Floats
+    x: Float64s
+    y: Float64s
 
 
 def _curve(name: str, values: Any, x_scale: Scale, y_scale: Scale) -> _Curve:
@@ -247,7 +247,7 @@ def spread_points(n: int, scale: Scale) -> NDArray[np.int64]:
     return np.unique(np.rint(spaced).astype(np.int64))
 
 
-def _whole_ticks(axes: Any, x: Floats) -> None:
+def _whole_ticks(axes: Any, x: Float64s) -> None:
     """Keep the ticks of a linear axis of whole numbers on whole numbers."""
     if axes.get_xscale() == "linear" and bool(np.all(x == np.rint(x))):
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -363,7 +363,7 @@ def histogram(
     return figure_section(title, Drawing(draw), said=f"Histogram of {xlabel}: {spread}", caption=full)
 
 
-def _bin_edges(values: Floats, bins: int, scale: Scale) -> Floats:
+def _bin_edges(values: Float64s, bins: int, scale: Scale) -> Float64s:
     """Return bin edges; few whole numbers get one bin each, and a single value a bin of its own."""
     low, high = float(values.min()), float(values.max())
     if scale == "log":

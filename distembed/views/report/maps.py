@@ -12,9 +12,10 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from distembed.display import plural
+from distembed.dtypes import Float64s
 from distembed.execution import one_blas_thread
 from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, Drawing, figure_section
-from distembed.views.report.page import Floats, Section, paragraph, short
+from distembed.views.report.page import Section, paragraph, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
 _MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points
@@ -98,12 +99,12 @@ class _Map(NamedTuple):
 
     width: float
     height: float
-    x: Floats
-    y: Floats
+    x: Float64s
+    y: Float64s
     labels: list[_Spot]
 
 
-def _place(points: Floats, names: Sequence[str], key: Collection[str]) -> _Map:
+def _place(points: Float64s, names: Sequence[str], key: Collection[str]) -> _Map:
     """Fit points to the page's width at one scale for both axes, and choose the labels, all above the key."""
     low, high = points.min(axis=0), points.max(axis=0)
     extent = np.where(high > low, high - low, 1.0)
@@ -130,7 +131,7 @@ class _Spot(NamedTuple):
     align: str
 
 
-def _thin_labels(placed: Floats, names: Sequence[str], size: Floats, taken: Floats) -> list[_Spot]:
+def _thin_labels(placed: Float64s, names: Sequence[str], size: Float64s, taken: Float64s) -> list[_Spot]:
     """Place labels in order beside their points, leaving out each that would cover an earlier one or `taken`.
 
     A label covers no other point either, up to `_MAX_FREE_POINTS` of them: of more hardly any label would be left.
@@ -163,7 +164,7 @@ def _candidates(point: int, name: str, x: float, y: float) -> list[_Spot]:
     return [*beside, *above, *corners]
 
 
-def _box(spot: _Spot) -> Floats:
+def _box(spot: _Spot) -> Float64s:
     """Return left, bottom, right, top of a label; its width is counted in characters: no font is known."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in spot.text)
     width = (0.58 * (len(spot.text) - wide) + 1.02 * wide) * (FONT_SIZE - 1) + 2
@@ -172,7 +173,7 @@ def _box(spot: _Spot) -> Floats:
     return np.array([left, spot.y - half, left + width, spot.y + half])
 
 
-def _covers(taken: Floats, box: Floats) -> bool:
+def _covers(taken: Float64s, box: Float64s) -> bool:
     """Return whether a box overlaps one of those taken."""
     return bool(np.any((taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)))
 
@@ -292,7 +293,7 @@ def word_maps(
     ]
 
 
-def plane(matrix: Floats) -> tuple[Floats, tuple[str, str]]:
+def plane(matrix: Float64s) -> tuple[Float64s, tuple[str, str]]:
     """Project rows onto the plane; return the points and what the axes are, "" where they mean nothing."""
     n, d = matrix.shape
     if n < 2 or d == 2:
@@ -308,7 +309,7 @@ def plane(matrix: Floats) -> tuple[Floats, tuple[str, str]]:
         return _principal_plane(matrix)
 
 
-def _principal_plane(matrix: Floats) -> tuple[Floats, tuple[str, str]]:
+def _principal_plane(matrix: Float64s) -> tuple[Float64s, tuple[str, str]]:
     total = float(matrix.var(axis=0).sum())
     points = np.zeros((len(matrix), 2))
     rank = min(2, *matrix.shape)

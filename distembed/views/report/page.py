@@ -11,12 +11,11 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from distembed.display import format_number
+from distembed.dtypes import Float64s
 from distembed.job.terminal import UNSAFE
-
-Floats = NDArray[np.float64]
 
 DIRECTION_MARKS = "\u061c\u200e\u200f"
 """Parts of Arabic and Hebrew words: they reorder nothing outside the element that holds the word."""
@@ -70,7 +69,7 @@ def folded(summary: str, html: str) -> str:
     return f"<details><summary>{escaped(summary)}</summary>\n{html}\n</details>"
 
 
-def finite_values(values: ArrayLike) -> Floats:
+def finite_values(values: ArrayLike) -> Float64s:
     """Return the finite values of an array of any shape, float64."""
     array = np.asarray(values, dtype=np.float64).ravel()
     return array[np.isfinite(array)]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from distembed.display import format_number, plural
+from distembed.dtypes import Float64s
 from distembed.evaluation.scoring import FEW_KNOWN, Score
 from distembed.views.report.figures import Interval, interval_chart, line_chart, spread_points
 from distembed.views.report.page import (
-    Floats,
     Section,
     escaped,
     finite_values,
@@ -226,7 +226,7 @@ def zipf_curve(counts: ArrayLike) -> Section:
     )
 
 
-def _power_law(ranks: Floats, counts: Floats) -> tuple[float, float] | None:
+def _power_law(ranks: Float64s, counts: Float64s) -> tuple[float, float] | None:
     """Fit count = scale * rank^-exponent; None where too few different values are left to fit."""
     chosen = spread_points(ranks.size, "log")
     if np.unique(counts[chosen]).size < 3:
