@@ -209,7 +209,9 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
         except UnknownWordError as error:
             unknown.append(str(error))
     if target:
-        _write_neighbors(target, found)
+        table = neighbors_table(found)
+        write_table(target, table, format=format_of(target))
+        write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))
     else:
         for word, near in found.items():
             origin = _origin(word, model, in_table)
@@ -256,9 +258,3 @@ def format_of(target: str) -> TableFormat:
     if (found := table_format(target)) is None:
         raise unknown_format(target, (".csv", ".tsv", ".parquet"))
     return found
-
-
-def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
-    table = neighbors_table(found)
-    write_table(target, table, format=format_of(target))
-    write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))

@@ -215,7 +215,14 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         check_options(self)
         check_lengths(self.min_n, self.max_n)
-        _check_words(words)
+        seen: dict[str, int] = {}
+        for place, word in enumerate(words):
+            if not isinstance(word, str) or isinstance(words, str):
+                raise TypeError(f"words holds {word!r} at place {place}: give a list of strings")
+            if seen.setdefault(word, place) != place:
+                raise ValueError(
+                    f"the word {word!r} stands at places {seen[word]} and {place}: give each word once"
+                )
         matrix = check_matrix(vectors, name="vectors", estimator=self, sparse=False)
         if matrix.shape[0] != len(words):
             raise ValueError(
@@ -452,17 +459,6 @@ def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int 
 
 def _compose(words: NDArray[Any], *, table: SubwordTable) -> Float32s:
     return table.compose(words.tolist())
-
-
-def _check_words(words: Sequence[str]) -> None:
-    seen: dict[str, int] = {}
-    for place, word in enumerate(words):
-        if not isinstance(word, str) or isinstance(words, str):
-            raise TypeError(f"words holds {word!r} at place {place}: give a list of strings")
-        if seen.setdefault(word, place) != place:
-            raise ValueError(
-                f"the word {word!r} stands at places {seen[word]} and {place}: give each word once"
-            )
 
 
 def _column_blocks(matrix: Any) -> da.Array:

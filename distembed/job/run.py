@@ -117,7 +117,11 @@ def run_stages(
     specs = _stages_until(until, system_of(job).stages(job))
     planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
-        _tell_begun(job, specs, workspace, reporter)
+        names, where = [spec.name for spec in specs], workspace.url
+        title, system_name = job.job.title, job.job.system
+        reporter.tell(
+            "run_begun", f"workspace {where}", workspace=where, title=title, system=system_name, stages=names
+        )
         mended = workspace.mend()
         for problem in mended[:SHOWN_MENDED]:
             reporter.note(f"mended {problem.file}: {problem.what}")
@@ -156,14 +160,6 @@ def _refuse_another_method(job: Job, workspace: Workspace | None) -> None:
             f"{job.job.workspace} holds the results of the method {recorded}: give this job of the method "
             f"{job.job.system} a workspace of its own"
         )
-
-
-def _tell_begun(job: Job, specs: Sequence[StageSpec], workspace: Workspace, reporter: Reporter) -> None:
-    names, where = [spec.name for spec in specs], workspace.url
-    title, system_name = job.job.title, job.job.system
-    reporter.tell(
-        "run_begun", f"workspace {where}", workspace=where, title=title, system=system_name, stages=names
-    )
 
 
 def _writing(job: Job, reporter: Reporter) -> Workspace:
@@ -220,19 +216,6 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
     """Report what this run replaces, and continue only if that is little or was asked for."""
     made_with = provenance.made_with(run.crew.client)
     every = list(run.standings.values())
-    _note_other_versions(run, made_with)
-    if mixed := provenance.kinds(made_with):
-        run.reporter.note(mixed)
-    lost = losses(every, run.workspace, made_with)
-    for line in loss_lines(lost):
-        run.reporter.note(line)
-    sentence = refusal(lost)
-    if sentence and not (ask is not None and ask(sentence)):
-        raise ReplaceError(sentence)
-
-
-def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
-    """Report the stages that were made with other versions; they are kept."""
     by_difference: dict[str, list[str]] = {}
     for name, standing in run.standings.items():
         if standing.is_kept and standing.before is not None:
@@ -241,6 +224,14 @@ def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
     for words, names in by_difference.items():
         if words:
             run.reporter.note(f"kept, though made with other versions: {', '.join(names)} ({words})")
+    if mixed := provenance.kinds(made_with):
+        run.reporter.note(mixed)
+    lost = losses(every, run.workspace, made_with)
+    for line in loss_lines(lost):
+        run.reporter.note(line)
+    sentence = refusal(lost)
+    if sentence and not (ask is not None and ask(sentence)):
+        raise ReplaceError(sentence)
 
 
 # --- the stages ----------------------------------------------------------------------------------------------

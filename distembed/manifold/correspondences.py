@@ -42,7 +42,17 @@ def correspondence_matrix(correspondences: InMemory, n_first: int, n_second: int
         table = np.column_stack([given.row, given.col, given.data]).astype(np.float64)
     else:
         table = _pair_table(correspondences)
-    _check_pairs(table, n_first, n_second)
+    for column, size in ((0, n_first), (1, n_second)):
+        numbers = table[:, column]
+        bad = np.flatnonzero(~((numbers >= 0) & (numbers < size) & (numbers == np.floor(numbers))))
+        if bad.size:
+            raise ValueError(
+                f"correspondence {bad[0]} names row {numbers[bad[0]]:g} of set {column + 1}, "
+                f"which has the rows 0 to {size - 1}"
+            )
+    bad = np.flatnonzero(~((table[:, 2] > 0) & (table[:, 2] <= 1)))
+    if bad.size:
+        raise ValueError(f"correspondence {bad[0]} has the confidence {table[bad[0], 2]:g}: give 0 < c <= 1")
     pairs, first = np.unique(table[:, :2], axis=0, return_index=True)
     rows, columns = pairs.astype(np.int64).T
     links = sp.csr_array((table[first, 2], (rows, columns)), shape=(n_first, n_second))
@@ -56,20 +66,6 @@ def _pair_table(correspondences: InMemory) -> Float64s:
     if pairs.ndim != 2 or pairs.shape[1] not in {2, 3}:
         raise ValueError(f"correspondences have shape {pairs.shape}: give rows (first, second[, confidence])")
     return pairs if pairs.shape[1] == 3 else np.column_stack([pairs, np.ones(len(pairs))])
-
-
-def _check_pairs(table: Float64s, n_first: int, n_second: int) -> None:
-    for column, size in ((0, n_first), (1, n_second)):
-        numbers = table[:, column]
-        bad = np.flatnonzero(~((numbers >= 0) & (numbers < size) & (numbers == np.floor(numbers))))
-        if bad.size:
-            raise ValueError(
-                f"correspondence {bad[0]} names row {numbers[bad[0]]:g} of set {column + 1}, "
-                f"which has the rows 0 to {size - 1}"
-            )
-    bad = np.flatnonzero(~((table[:, 2] > 0) & (table[:, 2] <= 1)))
-    if bad.size:
-        raise ValueError(f"correspondence {bad[0]} has the confidence {table[bad[0], 2]:g}: give 0 < c <= 1")
 
 
 def _check_one_confidence(table: Float64s, links: sp.csr_array) -> None:

@@ -127,7 +127,14 @@ def affinity_rows(
     X, n_neighbors, affinity, symmetry, metric, degree, block_memory, checkpoint : those of `neighbor_affinity`
     reread : each task of the search reads its blocks of dense rows again, so that memory never holds all rows
     """
-    _check_options(affinity, symmetry, metric)
+    for name, value, known in (
+        ("affinity", affinity, ("binary", "cosine", "polynomial", "gaussian", "local")),
+        ("symmetry", symmetry, ("union", "mutual")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}: choose one of {', '.join(known)}")
+    if affinity in {"cosine", "polynomial"} and metric != "cosine":
+        raise ValueError(f"affinity {affinity!r} is measured with metric 'cosine', not {metric!r}")
     rows, kept = _without_zeros(X, metric)
     near = nearest_neighbors(
         rows, n_neighbors, metric=metric, block_memory=block_memory, checkpoint=checkpoint, reread=reread
@@ -179,17 +186,6 @@ def _symmetric_block(
     if len(places) == n_rows:
         return graph
     return graph_blocks.spread_rows(graph, places, bounds[at][0], ends[at], n_rows)
-
-
-def _check_options(affinity: str, symmetry: str, metric: str) -> None:
-    for name, value, known in (
-        ("affinity", affinity, ("binary", "cosine", "polynomial", "gaussian", "local")),
-        ("symmetry", symmetry, ("union", "mutual")),
-    ):
-        if value not in known:
-            raise ValueError(f"{name} is {value!r}: choose one of {', '.join(known)}")
-    if affinity in {"cosine", "polynomial"} and metric != "cosine":
-        raise ValueError(f"affinity {affinity!r} is measured with metric 'cosine', not {metric!r}")
 
 
 def _without_zeros(X: Any, metric: str) -> tuple[Any, NDArray[np.bool_]]:

@@ -207,13 +207,9 @@ def _tokenize_partition(
     excerpts = [
         _excerpt(document.text) for partition in bundles[index] for document in documents_of(partition)
     ]
-    _write_table(f"{prefix}.excerpts.parquet", pa.table({"excerpt": pa.array(excerpts, pa.string())}))
+    with opened(f"{prefix}.excerpts.parquet", "wb") as file:
+        pq.write_table(pa.table({"excerpt": pa.array(excerpts, pa.string())}), file, write_page_checksum=True)
     return {name: value for name, value in summary.items() if isinstance(value, int)}
-
-
-def _write_table(target: str, table: pa.Table) -> None:
-    with opened(target, "wb") as file:
-        pq.write_table(table, file, write_page_checksum=True)
 
 
 def _excerpt(text: str) -> str:

@@ -137,7 +137,16 @@ class Workspace(WorkspaceReader):
         [0, 1, 4, 9, 16, 25]
         """
         folder = Folder.at(url)
-        _check_place(folder)
+        if folder.is_local and folder.fs.isfile(folder.root):
+            raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
+        if folder.exists("") and not _is_workspace(folder):
+            own = (WORKSPACE_FILE, LOCK_FILE, "job.toml")
+            names = sorted({entry.rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)})
+            others = [n for n in names if not (n in own or n.endswith(PARTIAL) or lock.is_beat_file(n))]
+            if others:
+                raise FileExistsError(
+                    f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
+                )
         try:
             folder.fs.makedirs(folder.root, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
@@ -390,19 +399,6 @@ class Workspace(WorkspaceReader):
                     records.remove_data(self._folder, record.spec)
         for stage in records.outdated(self._folder):
             records.remove_stage(self._folder, stage)
-
-
-def _check_place(folder: Folder) -> None:
-    if folder.is_local and folder.fs.isfile(folder.root):
-        raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
-    if folder.exists("") and not _is_workspace(folder):
-        own = (WORKSPACE_FILE, LOCK_FILE, "job.toml")
-        names = sorted({entry.rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)})
-        others = [n for n in names if not (n in own or n.endswith(PARTIAL) or lock.is_beat_file(n))]
-        if others:
-            raise FileExistsError(
-                f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
-            )
 
 
 def _is_workspace(folder: Folder) -> bool:

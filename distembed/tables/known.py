@@ -77,16 +77,6 @@ def from_vectors(section: DomainSection) -> Domain:
     TableError
         If the section has a key that says nothing of vectors.
     """
-    _refuse_keys_of_tables(section)
-    vectors = vectors_at(section.path, max_words=section.max_words)
-    words = list(vectors.words)
-    matrix = np.asarray(vectors.vectors)
-    columns = [f"component {number}" for number in range(matrix.shape[1])]
-    note = f"{section.path} holds vectors of words: {len(words):,} words x {matrix.shape[1]} components"
-    return Domain(words, matrix, columns, [""] * len(words), [], [note], holds_vectors=True)
-
-
-def _refuse_keys_of_tables(section: DomainSection) -> None:
     named: Sequence[str] = [name for name in ONLY_OF_TABLES if getattr(section, name)]
     if section.transform != "none":
         named = ["transform", *named]
@@ -95,6 +85,12 @@ def _refuse_keys_of_tables(section: DomainSection) -> None:
             f"{section.path} holds vectors of words, of which domain.{named[0]} says nothing: leave it out, or set "
             'domain.format = "table"'
         )
+    vectors = vectors_at(section.path, max_words=section.max_words)
+    words = list(vectors.words)
+    matrix = np.asarray(vectors.vectors)
+    columns = [f"component {number}" for number in range(matrix.shape[1])]
+    note = f"{section.path} holds vectors of words: {len(words):,} words x {matrix.shape[1]} components"
+    return Domain(words, matrix, columns, [""] * len(words), [], [note], holds_vectors=True)
 
 
 TEXT_VECTORS = (".txt", ".vec", ".csv", ".tsv")

@@ -262,7 +262,13 @@ def _check_unicode(words: list[str], name: str) -> None:
 def _read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
     """Yield the rows of a Parquet file in blocks; columns other than `word` and `vector` are ignored."""
     table = ParquetFile(file)
-    _check_columns(table.schema_arrow, name)
+    found = {field.name: field.type for field in table.schema_arrow}
+    vector = found.get("vector", pa.null())
+    if not (is_text(found.get("word")) and is_list(vector) and pa.types.is_floating(vector.value_type)):
+        columns = ", ".join(f"{column} ({kind})" for column, kind in found.items())
+        raise VectorFileError(
+            f"{name} has the columns {columns}; it needs `word` (string) and `vector` (list of float)"
+        )
     n_read, width = 0, None
     for batch in read_batches(table, 1 << 12, columns=["word", "vector"]):
         rows = _with_vectors(batch)
@@ -277,16 +283,6 @@ def _read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
         check_finite(words, vectors, Source(name, "row", 0), n_read)
         yield words, vectors
         n_read += len(words)
-
-
-def _check_columns(schema: pa.Schema, name: str) -> None:
-    found = {field.name: field.type for field in schema}
-    vector = found.get("vector", pa.null())
-    if not (is_text(found.get("word")) and is_list(vector) and pa.types.is_floating(vector.value_type)):
-        columns = ", ".join(f"{column} ({kind})" for column, kind in found.items())
-        raise VectorFileError(
-            f"{name} has the columns {columns}; it needs `word` (string) and `vector` (list of float)"
-        )
 
 
 def _with_vectors(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any, NamedTuple
 
-import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
@@ -457,22 +456,18 @@ def document_names(job: TopicsJob, workspace: Workspace, rows: NDArray[np.int64]
 def heaviest_words(workspace: Workspace, rows: NDArray[np.int64], n: int) -> list[str]:
     """Return the words of the most weight in some documents, rising, the heaviest first."""
     words = workspace.table("vocabulary")["word"].to_pylist()
-    weights = _rows_of(outputs.TF_IDF.read(workspace), rows)
-    return [
-        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:n]])
-        for row in (weights[[place]] for place in range(len(rows)))
-    ]
-
-
-def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
-    """Return some rows of a stored matrix, rising."""
+    matrix = outputs.TF_IDF.read(workspace)
     edges = np.cumsum([0, *matrix.chunks[0]])
     parts = [
         compute(matrix.blocks[block])[rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]]
         for block in range(matrix.numblocks[0])
         if ((rows >= edges[block]) & (rows < edges[block + 1])).any()
     ]
-    return csr_array(vstack(parts, format="csr"))
+    weights = csr_array(vstack(parts, format="csr"))
+    return [
+        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:n]])
+        for row in (weights[[place]] for place in range(len(rows)))
+    ]
 
 
 def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.Section]:

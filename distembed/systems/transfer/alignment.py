@@ -13,7 +13,6 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.costs import Cost, add_costs
-from distembed.dtypes import Float64s
 from distembed.execution import Checkpoint, on_disk, prefixed
 from distembed.job.stage import Context, whole_sparse
 from distembed.linalg.chunks import balanced_chunks
@@ -205,7 +204,21 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     _store_inferred(ctx, model, rows)
     ctx.store_table(outputs.OBJECTIVE, pa.table({"objective": model.objective_}))
     for side, one in links.items():
-        aligned = _aligned_table(job, workspace, one, model.features_[rows[side]], side)
+        features = model.features_[rows[side]]
+        names = np.array(ids_of(workspace, "first"), object)
+        columns = sp.csc_array(one)
+        best = np.asarray(columns.argmax(axis=0)).ravel()
+        chance = np.asarray(columns.max(axis=0).toarray()).ravel()
+        counterpart = [name if p > 0 else None for name, p in zip(names[best], chance, strict=True)]
+        largest = {"topic": features.argmax(axis=1), "share": features.max(axis=1)} if has_topics(job) else {}
+        aligned = pa.table(
+            {
+                "id": ids_of(workspace, side),
+                "counterpart": pa.array(counterpart, pa.string()),
+                "probability": chance,
+                **largest,
+            }
+        )
         ctx.store_table(outputs.of_side(outputs.ALIGNED, side), aligned)
     return {"converged": model.converged_, "n_iter": model.n_iter_}
 
@@ -228,23 +241,3 @@ def _store_inferred(ctx: Context, model: FeaturePreservingEmbedding, rows: Mappi
         if side != "first" or not has_topics(job):  # whose topics are known
             values = model.features_[own] * scale
             store_memory(ctx, inferred_output(job, side), values.astype(np.float32))
-
-
-def _aligned_table(
-    job: TransferJob, workspace: Workspace, links: sp.csr_array, features: Float64s, side: str
-) -> pa.Table:
-    """Return for each document of a collection its likeliest counterpart in the first, and its largest topic if any."""
-    names = np.array(ids_of(workspace, "first"), object)
-    columns = sp.csc_array(links)
-    best = np.asarray(columns.argmax(axis=0)).ravel()
-    chance = np.asarray(columns.max(axis=0).toarray()).ravel()
-    counterpart = [name if p > 0 else None for name, p in zip(names[best], chance, strict=True)]
-    largest = {"topic": features.argmax(axis=1), "share": features.max(axis=1)} if has_topics(job) else {}
-    return pa.table(
-        {
-            "id": ids_of(workspace, side),
-            "counterpart": pa.array(counterpart, pa.string()),
-            "probability": chance,
-            **largest,
-        }
-    )
