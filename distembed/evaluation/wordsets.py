@@ -24,7 +24,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,18 +174,6 @@ def words_of(word_set: WordSet) -> set[str]:
 
 def _flat(field: Iterable[str | tuple[str, ...]]) -> list[str]:
     return [word for item in field for word in ((item,) if isinstance(item, str) else item)]
-
-
-def half_of(word_set: WordSet, *, development: bool) -> WordSet:
-    """Return one half of a set: the one to choose by, or the one to confirm the choice on.
-
-    Items of the same first word (a cue, a prime, a question) are in the same half, by a checksum of the word.
-    """
-    items = word_set[1]
-    first = [item if isinstance(item, str) else item[0] for item in items]
-    chosen = np.array([crc32(word.lower().encode()) % 2 == int(development) for word in first], dtype=bool)
-    half: WordSet = some_items(word_set, chosen)
-    return half
 
 
 def some_items(word_set: Any, kept: NDArray[np.bool_]) -> Any:

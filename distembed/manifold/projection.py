@@ -213,7 +213,17 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         ((2, 3), 1)
         """
         rows = training_matrix(self, X, min_rows=2)
-        self._check_options(rows)
+        check_options(self)
+        if self.constant_column and self.solver == "eigen":
+            raise ValueError(
+                "constant_column belongs to the regression: leave it out, or use solver 'spectral_regression'"
+            )
+        most = min(rows.shape[0] - 1, rows.shape[1])
+        if self.n_components > most:
+            raise ValueError(
+                f"n_components is {self.n_components} for an X of {rows.shape[0]} x {rows.shape[1]}: "
+                f"choose 1 to {most}"
+            )
         self.zero_rows_ = _zero_rows(rows)
         with one_blas_thread():
             self.graph_ = (
@@ -268,19 +278,6 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         rows = row_blocks(new_matrix(self, X, learned="components_"))
         projected = sparse_times(rows, whole(self.components_.T))
         return like_input(projected + self.intercept_ if self.intercept_.any() else projected, X)
-
-    def _check_options(self, X: Any) -> None:
-        check_options(self)
-        if self.constant_column and self.solver == "eigen":
-            raise ValueError(
-                "constant_column belongs to the regression: leave it out, or use solver 'spectral_regression'"
-            )
-        most = min(X.shape[0] - 1, X.shape[1])
-        if self.n_components > most:
-            raise ValueError(
-                f"n_components is {self.n_components} for an X of {X.shape[0]} x {X.shape[1]}: "
-                f"choose 1 to {most}"
-            )
 
     def _fit_regression(self, X: Any) -> None:
         maps = laplacian_eigenmaps(

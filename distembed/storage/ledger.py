@@ -52,7 +52,12 @@ class Ledger:
         self.made_with = dict(made_with)
         self.fingerprint = fingerprint(name, parameters, inputs)
         # The commit with these parameters, and these inputs as they are now; None where there is none.
-        self.manifest = self._commit_on_disk()
+        done = records.commits_of(self.folder, [self.name, *self.inputs])
+        found = done.get(self.name)
+        fits = (
+            found is not None and found.fingerprint == self.fingerprint and not records.replaced(found, done)
+        )
+        self.manifest = found if fits else None
         self._begun = False
         self._outputs: dict[str, OutputRecord] = {}
         # Recorded blocks that were written or checked in this run, by output; blocks found sound by
@@ -61,14 +66,6 @@ class Ledger:
         self._sound: set[tuple[str, int]] = set()
         # Every output that is announced in the workspace, by the file that announces it.
         self._announced = announced
-
-    def _commit_on_disk(self) -> StageManifest | None:
-        done = records.commits_of(self.folder, [self.name, *self.inputs])
-        found = done.get(self.name)
-        fits = (
-            found is not None and found.fingerprint == self.fingerprint and not records.replaced(found, done)
-        )
-        return found if fits else None
 
     @property
     def begun_with(self) -> Mapping[str, str] | None:
@@ -148,7 +145,11 @@ class Ledger:
         records.check_place(self.folder, spec, self._announced)
         kept = records.read_output(self.folder, records.output_file(spec))
         if kept is None or kept.spec != spec:
-            kept = self._start_over(spec, kept)
+            for old in {spec, spec if kept is None else kept.spec}:
+                records.remove_output(self.folder, old)
+            self._good.pop(spec.name, None)
+            records.write_output(self.folder, spec, {})
+            kept = OutputRecord(spec, ())
         self._outputs[spec.name] = self._with_attributes(kept)
 
     def missing(self, spec: Output, progress: Progress | None) -> list[int]:
@@ -284,14 +285,6 @@ class Ledger:
         written = replace(announced, files=arrays.write_attributes(self.folder, spec))
         records.write_output(self.folder, spec, written.files)
         return written
-
-    def _start_over(self, spec: Output, kept: OutputRecord | None) -> OutputRecord:
-        """Remove everything stored under an output's name and announce the output, so that a rerun resumes it."""
-        for old in {spec, spec if kept is None else kept.spec}:
-            records.remove_output(self.folder, old)
-        self._good.pop(spec.name, None)
-        records.write_output(self.folder, spec, {})
-        return OutputRecord(spec, ())
 
     def _reopen_output(self, record: OutputRecord, damaged: set[int]) -> None:
         """Restore the records of an output from the manifest, without its damaged blocks."""

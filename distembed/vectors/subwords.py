@@ -72,7 +72,17 @@ class SubwordTable:
         for name in ("vectors", "mean"):
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.float32))
         blocks.check_lengths(self.min_n, self.max_n)
-        self._check_shapes()
+        if self.vectors.ndim != 2 or self.mean.shape != self.vectors.shape[1:]:
+            raise ValueError(
+                f"vectors have shape {self.vectors.shape} and the mean {self.mean.shape}: "
+                "give one row per n-gram and a mean of as many components"
+            )
+        if not (np.isfinite(self.mean).all() and np.isfinite(self.vectors.sum(dtype=np.float64))):
+            raise ValueError(
+                "the vectors of the n-grams or their mean hold NaN or infinity: fit the map again"
+            )
+        if (self.ngrams is None) == (self.n_buckets is None):
+            raise ValueError("give ngrams, the n-gram of each row, or n_buckets, and not both")
         self._check_rows()
 
     def __len__(self) -> int:
@@ -241,19 +251,6 @@ class SubwordTable:
     @cached_property
     def _slots(self) -> NDArray[np.int32]:
         return blocks.table_slots(self._packed)
-
-    def _check_shapes(self) -> None:
-        if self.vectors.ndim != 2 or self.mean.shape != self.vectors.shape[1:]:
-            raise ValueError(
-                f"vectors have shape {self.vectors.shape} and the mean {self.mean.shape}: "
-                "give one row per n-gram and a mean of as many components"
-            )
-        if not (np.isfinite(self.mean).all() and np.isfinite(self.vectors.sum(dtype=np.float64))):
-            raise ValueError(
-                "the vectors of the n-grams or their mean hold NaN or infinity: fit the map again"
-            )
-        if (self.ngrams is None) == (self.n_buckets is None):
-            raise ValueError("give ngrams, the n-gram of each row, or n_buckets, and not both")
 
     def _check_rows(self) -> None:
         n_rows = self.n_buckets if self.ngrams is None else len(self.ngrams)

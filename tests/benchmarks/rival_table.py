@@ -14,7 +14,8 @@ import numpy as np
 
 import distembed as de
 from distembed.evaluation.words import common_words, score_known
-from distembed.evaluation.wordsets import AnalogySet, find_word_sets, half_of
+from distembed.evaluation.wordsets import AnalogySet, find_word_sets
+from tests.benchmarks.halves import half_of
 from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 
 EIGHT = (

@@ -19,13 +19,14 @@ import distembed as de
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, known_cosines, row_table
 from distembed.evaluation.words import answer_analogies, choice_credits
-from distembed.evaluation.wordsets import AnalogySet, SynonymSet, find_word_sets, half_of
+from distembed.evaluation.wordsets import AnalogySet, SynonymSet, find_word_sets
 from distembed.execution import compute
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.opening import open_job
 from distembed.job.word_vectors import read_subwords
 from distembed.stages.corpus import vocabulary_of
 from distembed.systems.psdvec.stages import parts_of, weights_of
+from tests.benchmarks.halves import half_of
 from tests.benchmarks.measures import run_main, tell_head, tell_row
 from tests.benchmarks.rival_table import EIGHT
 

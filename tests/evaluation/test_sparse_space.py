@@ -21,10 +21,10 @@ from distembed.evaluation.wordsets import (
     PrimingSet,
     SimilaritySet,
     SynonymSet,
-    half_of,
     words_of,
 )
 from distembed.vectors import WordVectors
+from tests.benchmarks.halves import half_of
 
 WORDS = [f"w{i}" for i in range(14)]
 PAIRS = [(WORDS[i], WORDS[j]) for i, j in [(0, 1), (0, 2), (0, 3), (4, 5), (4, 6), (4, 13), (7, 8), (9, 2)]]
