@@ -18,6 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int64s
+
 LARGEST_EXPONENT = 0.999
 """A sample of nothing but new words would have the exponent 1, at which the shares are not defined."""
 
@@ -40,7 +42,7 @@ class SpreadLaw(NamedTuple):
     """The occurrences of a rare word per draw."""
 
 
-def spread_law(counts: NDArray[np.int64], document_counts: NDArray[np.int64], n_documents: int) -> SpreadLaw:
+def spread_law(counts: Int64s, document_counts: Int64s, n_documents: int) -> SpreadLaw:
     """Return the law by which the rare words of a sample spread.
 
     Parameters
@@ -57,7 +59,7 @@ def spread_law(counts: NDArray[np.int64], document_counts: NDArray[np.int64], n_
     return SpreadLaw(heaps_exponent(document_counts), float(counts[rare].sum() / draws) if draws else 1.0)
 
 
-def heaps_exponent(draws: NDArray[np.int64]) -> float:
+def heaps_exponent(draws: Int64s) -> float:
     """Return the exponent by which the number of distinct words of a text grows with its length.
 
     Parameters
@@ -73,12 +75,12 @@ def heaps_exponent(draws: NDArray[np.int64]) -> float:
     return min(LARGEST_EXPONENT, np.count_nonzero(draws == 1) / n_types) if n_types else 0.0
 
 
-def n_types(counts: NDArray[np.int64], growth: float, law: SpreadLaw) -> int:
+def n_types(counts: Int64s, growth: float, law: SpreadLaw) -> int:
     """Estimate the distinct words of a text that is `growth` times as long as a sample, or a part of it."""
     return round(np.count_nonzero(counts) * growth**law.exponent)
 
 
-def n_types_at_least(counts: NDArray[np.int64], least: int, growth: float, law: SpreadLaw) -> int:
+def n_types_at_least(counts: Int64s, least: int, growth: float, law: SpreadLaw) -> int:
     """Estimate how many words occur at least `least` times in a text of which a sample is known.
 
     Words whose count in the sample is `least / growth` or more are counted; what lies between that number and the next
@@ -108,9 +110,7 @@ def _log_share(least: int, law: SpreadLaw) -> float:
     return lgamma(draws - law.exponent) - lgamma(draws)
 
 
-def expected_counts(
-    counts: NDArray[np.int64], n_words: int, growth: float, law: SpreadLaw
-) -> NDArray[np.float64]:
+def expected_counts(counts: Int64s, n_words: int, growth: float, law: SpreadLaw) -> Float64s:
     """Return the expected counts of the most frequent words of a text of which a sample is known.
 
     Parameters
@@ -129,7 +129,7 @@ def expected_counts(
     float64 array (n_words,), falling, and at least 1. The counts of rare words, seen or not, are those that the law
     gives their ranks: the words that a sample holds once are those that it happens to hold.
     """
-    scaled: NDArray[np.float64] = np.sort(counts[counts > 0])[::-1].astype(np.float64) * max(growth, 1.0)
+    scaled: Float64s = np.sort(counts[counts > 0])[::-1].astype(np.float64) * max(growth, 1.0)
     if (growth <= 1 and n_words <= len(scaled)) or not len(scaled):
         return scaled[:n_words]
     frequent = scaled[: np.count_nonzero(counts > RARE_DOCUMENTS * law.burst)][:n_words]
@@ -166,7 +166,7 @@ LARGEST_SPREAD = 10.0
 
 
 def expected_pairs(
-    counts: NDArray[np.float64], window: float, *, n_tokens: float, spread: float = 0.0, n_bins: int = 200
+    counts: Float64s, window: float, *, n_tokens: float, spread: float = 0.0, n_bins: int = 200
 ) -> int:
     """Estimate the distinct ordered pairs within `window` places, of words that have few bins by their counts.
 
@@ -187,7 +187,7 @@ def expected_pairs(
     return int(widths @ -np.expm1(-rates) @ widths)
 
 
-def spread_of(n_pairs: float, counts: NDArray[np.float64], window: float, *, n_tokens: float) -> float:
+def spread_of(n_pairs: float, counts: Float64s, window: float, *, n_tokens: float) -> float:
     """Return the spread with which so many distinct pairs are expected, by bisection; 0 where no spread is needed."""
     least, most = 0.0, LARGEST_SPREAD
     if expected_pairs(counts, window, n_tokens=n_tokens) <= n_pairs:
@@ -199,7 +199,7 @@ def spread_of(n_pairs: float, counts: NDArray[np.float64], window: float, *, n_t
     return most
 
 
-def mean_window(lengths: NDArray[np.int64], window: int) -> float:
+def mean_window(lengths: Int64s, window: int) -> float:
     """Return how many tokens precede a token within so many places, on average over all tokens.
 
     Parameters
@@ -286,7 +286,7 @@ def _distinct_pairs(
     n_words: int,
     mirrored: bool,
     limit: int,
-    table: NDArray[np.int64],
+    table: Int64s,
 ) -> int:
     """Count the pairs whose hash is at most `limit`, of 32 bits.
 

@@ -22,6 +22,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int32s, Int64s
+
 OUTSIDE = -1
 BORDER = -2
 
@@ -54,7 +56,7 @@ for _bit in range(64):
 class Units(NamedTuple):
     """Weights of the distances 1..window as integer multiples of 1 / denominator."""
 
-    weights: NDArray[np.int64]
+    weights: Int64s
     denominator: int
 
 
@@ -75,7 +77,7 @@ def distance_units(window: int, weighting: str) -> Units:
     return Units((q + distances // 2) // distances, q)
 
 
-def keep_probability(counts: NDArray[Any], threshold: float) -> NDArray[np.float64]:
+def keep_probability(counts: NDArray[Any], threshold: float) -> Float64s:
     """Return the probability of keeping a token of each word in frequent-word subsampling, as in word2vec.
 
     It is min(1, sqrt(t / f) + t / f), where f is the share of the word among all counted tokens and t the
@@ -100,23 +102,23 @@ class TokenRows(NamedTuple):
 
     documents: NDArray[Any]
     offsets: NDArray[Any]
-    ids: NDArray[np.int32]
+    ids: Int32s
 
 
 class StreamRules(NamedTuple):
     """The rules by which tokens become a stream: the word of each id, what is dropped, and the random key."""
 
-    lookup: NDArray[np.int32]
+    lookup: Int32s
     close: bool
-    keep: NDArray[np.float64]  # of each id; empty: every token is kept
+    keep: Float64s  # of each id; empty: every token is kept
     drop_key: np.uint64
-    shift: NDArray[np.int32]  # what is added to the words of each document; empty: nothing
+    shift: Int32s  # what is added to the words of each document; empty: nothing
 
 
 class Stream(NamedTuple):
     """A piece of a partition's stream, and the place where the next piece continues."""
 
-    words: NDArray[np.int32]
+    words: Int32s
     document: int  # of the last row
     position: int  # tokens seen in the partition
 
@@ -215,13 +217,13 @@ class PairCounter:
         The largest number of pairs of a piece.
     """
 
-    def __init__(self, n_words: int, units: NDArray[np.int64], cell: int, n_pairs: int) -> None:
+    def __init__(self, n_words: int, units: Int64s, cell: int, n_pairs: int) -> None:
         self._units, self._cell, self._bits = units, cell, _distance_bits(len(units))
         self._n_words = n_words
         self._keys = np.empty(n_pairs, key_type(n_words, len(units)))
         self._sums = _row_of_sums(n_words)
 
-    def count(self, words: NDArray[np.int32], room: RunMemory | None = None) -> Run:
+    def count(self, words: Int32s, room: RunMemory | None = None) -> Run:
         """Return the counts of the pairs whose right word lies in words[window:], in the `room` if there is one."""
         pairs = (words, len(self._units), self._cell, self._bits)
         sizes = np.zeros(self._n_words, np.int64)
@@ -268,7 +270,7 @@ class RunMemory:
         """Let new runs take the place of those that stand here."""
         self._n_used, self._bytes_used = 0, 0
 
-    def place(self, n: int, kind: type[np.signedinteger[Any]]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    def place(self, n: int, kind: type[np.signedinteger[Any]]) -> tuple[Int32s, NDArray[Any]]:
         """Return room for the indices and values of n entries, after the runs that stand here."""
         end = self._n_used + n
         if end > len(self._indices):
@@ -294,7 +296,7 @@ class RowOfSums(NamedTuple):
     not zero, so that a row of few cells is read without a pass over all marks.
     """
 
-    total: NDArray[np.int64]
+    total: Int64s
     marks: NDArray[np.uint64]
     groups: NDArray[np.uint64]
 
@@ -505,7 +507,7 @@ class TermCounter:
         self._current = -1
         self._pieces: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
-    def add(self, rows: TokenRows, lookup: NDArray[np.int32]) -> None:
+    def add(self, rows: TokenRows, lookup: Int32s) -> None:
         """Count the rows of documents first..last-1; rows of other documents are ignored.
 
         `lookup` has the row in the vocabulary of each id, -1 for words without one.
@@ -528,7 +530,7 @@ class TermCounter:
 
 
 def balanced_row_blocks(
-    counts: NDArray[np.int64], *, n_pairs: float, entries_per_block: float, groups_per_octave: int = 8
+    counts: Int64s, *, n_pairs: float, entries_per_block: float, groups_per_octave: int = 8
 ) -> tuple[int, ...]:
     """Return row boundaries between which about equally many non-zeros are expected.
 
@@ -545,11 +547,9 @@ def balanced_row_blocks(
     return tuple(sorted({0, *(int(row) for row in inner if row < len(counts)), len(counts)}))
 
 
-def _expected_row_entries(
-    counts: NDArray[np.int64], n_pairs: float, groups_per_octave: int
-) -> NDArray[np.float64]:
+def _expected_row_entries(counts: Int64s, n_pairs: float, groups_per_octave: int) -> Float64s:
     group = np.floor(np.log2(np.maximum(counts, 1)) * groups_per_octave).astype(np.int64)
     _, group, size = np.unique(group, return_inverse=True, return_counts=True)
     share = np.bincount(group, counts) / size / max(int(counts.sum()), 1)
-    expected: NDArray[np.float64] = -np.expm1(-n_pairs * np.outer(share, share)) @ size
+    expected: Float64s = -np.expm1(-n_pairs * np.outer(share, share)) @ size
     return expected[group]

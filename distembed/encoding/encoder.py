@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from distembed.corpus.streams import Batch
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
+from distembed.dtypes import Float32s, Float64s, Int64s
 from distembed.encoding import blocks
 from distembed.encoding.tokens import batch_of, known_tokens, text_scanner, tokenizer_of
 from distembed.execution import compute, delayed, map_blocks, one_blas_thread, shared
@@ -49,16 +50,16 @@ TASK_TEXTS = 1 << 12
 class FoldedRows(NamedTuple):
     """The rows whose mean over the tokens of a text is its vector, and how rows of further words are made."""
 
-    table: NDArray[np.float32]
+    table: Float32s
     """Float32 array (n_words, d)."""
-    weight: NDArray[np.float64] | None
+    weight: Float64s | None
     """The weight of a further word, that of the rarest of the vocabulary; None keeps vectors as they are. Float64 array
     (1,), or None.
     """
-    whitening: NDArray[np.float64] | None
+    whitening: Float64s | None
     """The map that weighted rows are multiplied by. Float64 array (d, d), or None."""
 
-    def fold(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    def fold(self, vectors: Float32s) -> Float32s:
         """Return the rows of further words, float32 (k, d), from their vectors."""
         return _fold(vectors, self.weight, self.whitening)
 
@@ -66,9 +67,9 @@ class FoldedRows(NamedTuple):
 class EncodedTexts(NamedTuple):
     """Some texts in their order: vectors float32 (n, d), tokens and known tokens of each, int64 (n,)."""
 
-    vectors: NDArray[np.float32]
-    n_tokens: NDArray[np.int64]
-    n_known: NDArray[np.int64]
+    vectors: Float32s
+    n_tokens: Int64s
+    n_known: Int64s
 
 
 class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -184,9 +185,9 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def transform(self, X: da.Array) -> da.Array: ...
 
     @overload
-    def transform(self, X: Iterable[str]) -> NDArray[np.float32]: ...
+    def transform(self, X: Iterable[str]) -> Float32s: ...
 
-    def transform(self, X: Iterable[str] | da.Array) -> NDArray[np.float32] | da.Array:
+    def transform(self, X: Iterable[str] | da.Array) -> Float32s | da.Array:
         """Return the vectors of texts, float32 (n, d).
 
         Parameters
@@ -290,7 +291,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return TextStream(self._folded, self.vectors, self._tokenizer, self.unknown_, url=url, errors=errors)
 
     @property
-    def rows_(self) -> NDArray[np.float32]:
+    def rows_(self) -> Float32s:
         """The rows whose mean over the tokens of a text is its vector."""
         self._ensure()
         return self._folded.table
@@ -368,7 +369,7 @@ def _is_same(value: object, earlier: object) -> bool:
     return value is earlier or (isinstance(value, (str, int, float)) and value == earlier)
 
 
-def _encode_block(texts: NDArray[np.object_], *, encoder: TextEncoder) -> NDArray[np.float32]:
+def _encode_block(texts: NDArray[np.object_], *, encoder: TextEncoder) -> Float32s:
     return encoder._encode(batch_of(texts.tolist())).vectors
 
 
@@ -399,9 +400,7 @@ class TextStream:
         )
         return EncodedTexts(means, tokens.n_tokens, n_known)
 
-    def _compose(
-        self, words: list[str], rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def _compose(self, words: list[str], rows: Int64s) -> tuple[Float32s, Int64s]:
         """Return the rows of composed words, and the tokens without those of which no n-gram is known."""
         if not words:
             return self.folded.table[:0], rows
@@ -438,7 +437,7 @@ def rows_in_words(encoder: TextEncoder) -> str:
 # ---- the rows that texts are sums of ----------------------------------------------------------------------
 
 
-def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[NDArray[np.float64], str]:
+def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[Float64s, str]:
     """Return the share of each word among all tokens, float64 (n_words,), and where it is taken from.
 
     Parameters
@@ -479,8 +478,8 @@ def default_whitening(weighting: Weighting, n_words: int, n_components: int) -> 
 
 def fold_rows(
     vectors: WordVectors,
-    weights: NDArray[np.float64] | None,
-    shares: NDArray[np.float64],
+    weights: Float64s | None,
+    shares: Float64s,
     whitening: Whitening,
 ) -> FoldedRows:
     """Fold the weights of the words, the unit length of their vectors and the whitening into one table.
@@ -502,9 +501,7 @@ def fold_rows(
     return FoldedRows(table, None if weights is None else np.full(1, weights.max()), learned)
 
 
-def _fold(
-    vectors: NDArray[np.float32], weights: NDArray[np.float64] | None, learned: NDArray[np.float64] | None
-) -> NDArray[np.float32]:
+def _fold(vectors: Float32s, weights: Float64s | None, learned: Float64s | None) -> Float32s:
     weighted = _weigh(vectors, weights)
     with one_blas_thread():
         return np.asarray(weighted if learned is None else weighted @ learned, dtype=np.float32)
@@ -512,10 +509,10 @@ def _fold(
 
 def whitening_map(
     vectors: WordVectors,
-    weights: NDArray[np.float64] | None,
-    shares: NDArray[np.float64],
+    weights: Float64s | None,
+    shares: Float64s,
     whitening: Whitening,
-) -> NDArray[np.float64] | None:
+) -> Float64s | None:
     """Return the map, float64 (d, d), that weighted rows are multiplied by; None for no map."""
     if whitening == "none":
         return None
@@ -530,7 +527,7 @@ def whitening_map(
         return blocks.whitening(moments, WHITENING_POWERS[whitening])
 
 
-def _weigh(rows: NDArray[np.float32], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def _weigh(rows: Float32s, weights: Float64s | None) -> Float64s:
     return rows.astype(np.float64) if weights is None else blocks.unit_rows(rows) * weights[:, None]
 
 

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
+from distembed.dtypes import Float32s, Float64s, Int64s
 from distembed.evaluation import blocks
 from distembed.evaluation.priming import (
     evaluate_antonyms,
@@ -370,7 +371,7 @@ def evaluate_analogies(vectors: Space, questions: AnalogySet, policy: Policy) ->
 
 def right_answers(
     vectors: Space, questions: AnalogySet, policy: Policy
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+) -> tuple[NDArray[np.bool_], Float64s]:
     """Return which questions are known (n,), and 1 for those that 3CosAdd and 3CosMul answer rightly (2, n)."""
     if isinstance(vectors, SparseSpace):
         raise TypeError(f"{questions.name} asks for analogies, which need word vectors, not a sparse space")
@@ -384,7 +385,7 @@ def right_answers(
 
 
 def answer_analogies(
-    vectors: WordVectors, questions: NDArray[np.int64], *, block_memory: int = BLOCK_MEMORY
+    vectors: WordVectors, questions: Int64s, *, block_memory: int = BLOCK_MEMORY
 ) -> blocks.Answers:
     """Return the best answers to analogies a : a2 :: b : ?, questions int64 (q, 3) as rows of the vectors.
 
@@ -408,7 +409,7 @@ def _answer_block(
     vectors: WordVectors,
     start: int,
     step: int,
-    arguments: tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]],
+    arguments: tuple[Float32s, Int64s, Int64s],
 ) -> blocks.Answers:
     asked, positions, excluded = arguments
     rows = np.arange(start, min(start + step, len(vectors)))
@@ -429,9 +430,7 @@ def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> li
     return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(known)), policy)]
 
 
-def choice_credits(
-    vectors: Space, choices: SynonymSet, policy: Policy
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def choice_credits(vectors: Space, choices: SynonymSet, policy: Policy) -> tuple[NDArray[np.bool_], Float64s]:
     """Return which questions are known, and the credit for each; 0 for one that is not."""
     points, known = np.zeros(len(choices.questions)), np.zeros(len(choices.questions), dtype=np.bool_)
     for place, (question, options) in enumerate(zip(choices.questions, choices.options, strict=True)):
@@ -455,7 +454,7 @@ def evaluate_categories(vectors: Space, categories: CategorySet, policy: Policy)
 
 def words_in_majority(
     vectors: Space, categories: CategorySet, policy: Policy
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+) -> tuple[NDArray[np.bool_], Float64s]:
     """Return which words are known, and 1 for those that count whose category is the largest of their cluster.
 
     scikit-learn's KMeans, the best by inertia of `KMEANS_STARTS` seeded starts. On unit vectors its distances order as

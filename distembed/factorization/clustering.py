@@ -8,12 +8,11 @@ from typing import ClassVar, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.dtypes import Float64s, Int64s
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.consensus import consensus_words
@@ -278,9 +277,7 @@ class SphericalKMeans(DocumentClusterer):
             )
         return self
 
-    def fit_consensus(
-        self, X: MatrixLike, starts: Sequence[NDArray[np.floating] | da.Array]
-    ) -> SphericalKMeans:
+    def fit_consensus(self, X: MatrixLike, starts: Sequence[Floats | da.Array]) -> SphericalKMeans:
         """Learn the centroids that several starts have in common, and label the documents by them.
 
         Parameters
@@ -362,9 +359,9 @@ class SphericalKMeans(DocumentClusterer):
     def transform(self, X: da.Array) -> da.Array: ...
 
     @overload
-    def transform(self, X: InMemory) -> NDArray[np.floating]: ...
+    def transform(self, X: InMemory) -> Floats: ...
 
-    def transform(self, X: MatrixLike) -> NDArray[np.floating] | da.Array:
+    def transform(self, X: MatrixLike) -> Floats | da.Array:
         """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array.
 
         Parameters

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.costs import Cost, add_costs
+from distembed.dtypes import Float32s, Floats
 from distembed.execution import Checkpoint, persist
 from distembed.linalg.costs import copy_cost, transpose_cost, triplets_cost
 from distembed.linalg.operators import transpose_row_blocks
@@ -38,9 +38,9 @@ class ContextVectors(NamedTuple):
 
     vectors: da.Array
     """U S^exponent. Dask array (n, k), float32."""
-    axes: NDArray[np.float32]
+    axes: Float32s
     """V S^(exponent - 1): the weighted contexts of a word times this are its vector. Array (m, k)."""
-    totals: NDArray[np.floating]
+    totals: Floats
     """How often each context was counted. Array (m,)."""
     residual: float
     """The largest relative residual of a singular value; see `SingularTriplets`."""
@@ -96,9 +96,7 @@ def context_vectors(
     return ContextVectors(found.left * left, found.right * right, totals, float(found.residuals.max()))
 
 
-def placed_words(
-    contexts: csr_array, axes: NDArray[np.float32], totals: NDArray[np.floating], *, weights: PMIWeights
-) -> NDArray[np.float32]:
+def placed_words(contexts: csr_array, axes: Float32s, totals: Floats, *, weights: PMIWeights) -> Float32s:
     """Return the vectors (m, k) of later words from their counts with the contexts of `context_vectors`."""
     weighted = ppmi(contexts, column_totals=totals, **weights._asdict())
     return np.asarray(weighted @ axes, np.float32)

@@ -9,10 +9,9 @@ from typing import ClassVar, Self, overload
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.dtypes import Floats
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import DocumentClusterer, Facts, check_clusters, check_nonnegative
@@ -35,20 +34,18 @@ from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
-def column_norms(factors: Array) -> NDArray[np.float64]:
+def column_norms(factors: Array) -> Float64s:
     """Return the Euclidean length of each column of document factors, float64 (k,)."""
     rank = factors.shape[1]
     return np.sqrt(np.diag(compute(total(blocks.gram, factors, shape=(rank, rank)))))
 
 
-def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
+def _labels(Z: Array, norms: Float64s) -> Array:
     """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
     return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
 
 
-def _choose_start(
-    ends: Iterable[Fit], choose: Choose, refit: Callable[[NDArray[np.float64]], Factors]
-) -> Fit:
+def _choose_start(ends: Iterable[Fit], choose: Choose, refit: Callable[[Float64s], Factors]) -> Fit:
     """Return the start that is chosen, or the consensus of all."""
     if choose == "objective":  # one start after the other: only the best so far is held
         return min(ends, key=lambda end: end.objective[-1])
@@ -58,9 +55,7 @@ def _choose_start(
     return found._replace(n_iter=max(end.n_iter for end in every))
 
 
-def consensus_fit(
-    starts: Sequence[Array], refit: Callable[[NDArray[np.float64]], Factors], *, converged: bool
-) -> Fit:
+def consensus_fit(starts: Sequence[Array], refit: Callable[[Float64s], Factors], *, converged: bool) -> Fit:
     """Return the factors of the word factors that several starts have in common."""
     factors = refit(consensus_words(starts))
     return Fit(factors, compute(factors.objective).ravel(), converged, n_iter=0)
@@ -103,7 +98,7 @@ class DocumentFactorization(DocumentClusterer):
         X: Array,
         start: Callable[[tuple[int, ...]], Factors],
         one_round: Round,
-        refit: Callable[[NDArray[np.float64]], Factors],
+        refit: Callable[[Float64s], Factors],
         squares: float,
     ) -> None:
         """Run every start to its end, and keep one of them or what they have in common."""
@@ -279,9 +274,9 @@ class DocumentFactorization(DocumentClusterer):
     def predict(self, X: da.Array) -> da.Array: ...
 
     @overload
-    def predict(self, X: InMemory) -> NDArray[np.int64]: ...
+    def predict(self, X: InMemory) -> Int64s: ...
 
-    def predict(self, X: MatrixLike) -> NDArray[np.int64] | da.Array:
+    def predict(self, X: MatrixLike) -> Int64s | da.Array:
         """Return the topic of each document: the largest of its factors, each divided by its `document_norms_`.
 
         For a model from a workspace, documents that the job has seen get the label of the job. For a model that was

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 
 from distembed.costs import Cost, add_costs
 from distembed.display import plural
-from distembed.dtypes import Floats
+from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, map_blocks, one_blas_thread, summed, whole
 from distembed.factorization import join_blocks as blocks
 from distembed.linalg.blocks import self_gram
@@ -95,7 +94,7 @@ def joined_rows(
     )
 
 
-def principal_axes(rows: da.Array, n_components: int) -> NDArray[np.float64]:
+def principal_axes(rows: da.Array, n_components: int) -> Float64s:
     """Return the directions in which rows are longest, as columns, those of the largest sums of squares first.
 
     They are the eigenvectors of ``JᵀJ`` for the rows J, which are not centered: `projected_rows` on these axes have the

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import psi
 from sklearn.decomposition import LatentDirichletAllocation
 
-from distembed.dtypes import Floats
+from distembed.dtypes import Float32s, Floats
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell
 from distembed.options import NonNegativeFloat, PositiveInt
 
@@ -34,7 +33,7 @@ class OnlineLDA(NamedTuple):
     """The share of each topic in each document; the rows of documents without a word are NaN. Lazy array (n × k),
     float32.
     """
-    word_weights: NDArray[np.float32]
+    word_weights: Float32s
     """The expected count of each word in each topic; columns in their proportions are the topics. Array (n_words × k),
     float32.
     """
@@ -125,7 +124,7 @@ def _pass(counts: da.Array, topics: Floats, number: int, random_state: int) -> d
     return da.from_array(model.components_.astype(np.float32), chunks=-1)
 
 
-def _shares(block: sp.csr_array, *, model: LatentDirichletAllocation) -> NDArray[np.float32]:
-    shares: NDArray[np.float32] = model.transform(block).astype(np.float32)
+def _shares(block: sp.csr_array, *, model: LatentDirichletAllocation) -> Float32s:
+    shares: Float32s = model.transform(block).astype(np.float32)
     shares[np.diff(block.indptr) == 0] = np.nan
     return shares

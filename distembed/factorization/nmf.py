@@ -18,11 +18,9 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, overload
 
 import dask.array as da
-import numpy as np
 from annotated_types import Ge
-from numpy.typing import NDArray
 
-from distembed.dtypes import Floats
+from distembed.dtypes import Floats, Int64s
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative
@@ -457,7 +455,7 @@ class SemanticNMF(DocumentFactorization):
         """
         return self.fit(X, M).document_factors_
 
-    def fit_predict(self, X: MatrixLike, M: MatrixLike) -> NDArray[np.int64]:
+    def fit_predict(self, X: MatrixLike, M: MatrixLike) -> Int64s:
         """Fit to X and M and return the labels of the documents.
 
         Parameters

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from distembed.dtypes import Float64s, Int64s
+from distembed.dtypes import Float64s, Int32s, Int64s
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.csr import rows_of
 
@@ -194,7 +194,7 @@ def _root(parents: Int64s, vertex: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def numbered_parts(parents: Int64s) -> NDArray[np.int32]:
+def numbered_parts(parents: Int64s) -> Int32s:
     """Return the number of the part of each vertex, from 0 in the order of their smallest vertices."""
     numbers = np.empty(parents.shape[0], np.int32)
     n_parts = 0

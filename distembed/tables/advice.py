@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.dtypes import Floats
+from distembed.dtypes import Floats, Int64s
 from distembed.formats.tables import some
 from distembed.tables.rows import Domain
 
@@ -61,7 +60,7 @@ def _of_rows(domain: Domain) -> list[str]:
     ]
 
 
-def outlying_rows(matrix: Floats) -> NDArray[np.int64]:
+def outlying_rows(matrix: Floats) -> Int64s:
     """Return the rows that have a third of the spread, or more, of half of the columns or more."""
     n_large, n_varying = np.zeros(len(matrix), np.int64), 0
     for column in matrix.T:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.costs import Cost
-from distembed.dtypes import Floats
+from distembed.dtypes import Float32s, Floats, Int64s
 from distembed.formats.cells import Decimal, NumberColumns, read_numbers, readings
 from distembed.formats.tables import (
     Table,
@@ -129,10 +128,10 @@ class Joined(NamedTuple):
     """
 
     domain: Domain
-    rows: NDArray[np.int64]
+    rows: Int64s
     known: Known
-    others: NDArray[np.int64]
-    rare: NDArray[np.int64]
+    others: Int64s
+    rare: Int64s
 
     @property
     def words(self) -> Sequence[str]:
@@ -140,12 +139,12 @@ class Joined(NamedTuple):
         return self.known.vectors.words
 
     @property
-    def matched(self) -> NDArray[np.int64]:
+    def matched(self) -> Int64s:
         """The row of a name among the known vectors, taken as known or not, -1 where there is none."""
         return np.maximum(self.rows, self.rare)
 
     @property
-    def targets(self) -> NDArray[np.float32]:
+    def targets(self) -> Float32s:
         """The vectors of the names, float32 (n, s), NaN where they are to be imputed."""
         vectors = self.known.vectors.vectors[self.rows]
         vectors[self.rows < 0] = np.nan

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.dtypes import Floats
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import one_blas_thread
 from distembed.formats.cells import NumberColumns, read_numbers, readings
 from distembed.formats.delimiters import UNNAMED
@@ -133,12 +133,12 @@ def from_prices(section: DomainSection, table: Table, key: str, problems: list[s
     if len(found.names) < 2:
         raise TableError(_too_few(section, len(found.names), dates[rows]))
     with one_blas_thread():
-        matrix: NDArray[np.float64] = np.asarray(np.corrcoef(found.matrix, rowvar=False))
+        matrix: Float64s = np.asarray(np.corrcoef(found.matrix, rowvar=False))
     notes = [*series.notes, *found.notes]
     return Domain(found.names, matrix, found.names, [""] * len(found.names), found.left_out, notes)
 
 
-def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> NDArray[np.int64]:
+def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> Int64s:
     """Return the rows of the window from the oldest to the newest."""
     for key in ("first", "last"):
         _refuse_other_dates(key, getattr(section, key))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.dtypes import Floats
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.formats.cells import read_numbers, readings
 from distembed.formats.tables import SHOWN, TableError, key_column, no_column, some, texts_of
 from distembed.linalg.blocks import directions
@@ -37,9 +37,9 @@ class Scales(NamedTuple):
     medians : of the columns as they were read
     """
 
-    means: NDArray[np.float64]
-    spreads: NDArray[np.float64]
-    medians: NDArray[np.float64]
+    means: Float64s
+    spreads: Float64s
+    medians: Float64s
 
 
 class Domain(NamedTuple):
@@ -109,7 +109,7 @@ def settled(domain: Domain, section: TableSection, *, key: str, problems: Sequen
     return _without_missing(domain, section, key=key)
 
 
-def _kept(domain: Domain, rows: NDArray[np.int64]) -> Domain:
+def _kept(domain: Domain, rows: Int64s) -> Domain:
     """Return some rows of a table, in order."""
     names, labels = ([values[row] for row in rows.tolist()] for values in (domain.names, domain.labels))
     return domain._replace(names=names, labels=labels, matrix=domain.matrix[rows])
@@ -228,7 +228,7 @@ def _with_medians(domain: Domain, missing: NDArray[np.bool_]) -> Domain:
     return filled(domain, medians)
 
 
-def filled(domain: Domain, medians: NDArray[np.float64]) -> Domain:
+def filled(domain: Domain, medians: Float64s) -> Domain:
     """Return a table with the median of its column in every cell without a number."""
     missing = np.isnan(domain.matrix)
     matrix = np.where(missing, medians, domain.matrix).astype(domain.matrix.dtype)
@@ -297,7 +297,7 @@ def scales_of(table: pa.Table) -> Scales:
     return Scales(*(np.asarray(table[name], np.float64) for name in Scales._fields))
 
 
-def column_shares(matrix: Floats, *, metric: Metric) -> NDArray[np.float64]:
+def column_shares(matrix: Floats, *, metric: Metric) -> Float64s:
     """Return the share of each column in the squared distances between rows, all pairs together, (d,).
 
     It is that of the column's variance in the sum of all variances; zeros where all rows are equal.
@@ -339,7 +339,7 @@ def warn_of_one_component(known: Domain) -> str:
     )
 
 
-def _most(shares: NDArray[np.float64], limit: float) -> tuple[int, float]:
+def _most(shares: Float64s, limit: float) -> tuple[int, float]:
     """Return the column of the largest share, and its share, 0 where it is not above the limit."""
     largest = int(shares.argmax())
     return largest, float(shares[largest]) if len(shares) > 1 and shares[largest] > limit else 0.0

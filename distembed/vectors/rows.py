@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float32s
 from distembed.vectors.subwords import SubwordTable
 
-Block = tuple[list[str], NDArray[np.float32]]
+Block = tuple[list[str], Float32s]
 
 BLOCK_VALUES = 1 << 21  # float32 values handled at a time: 8 MiB
 
@@ -23,7 +23,7 @@ class WordRows(NamedTuple):
     """The rows of a file of word vectors, and the vectors of character n-grams where it has them."""
 
     words: list[str]
-    vectors: NDArray[np.float32]
+    vectors: Float32s
     subwords: SubwordTable | None = None
 
 
@@ -86,9 +86,7 @@ def gather(blocks: Iterable[Block], name: str, n_promised: int | None, max_words
     return WordRows(words, vectors)
 
 
-def extended(
-    vectors: NDArray[np.float32], n_filled: int, block: NDArray[np.float32], n_wanted: int | None
-) -> NDArray[np.float32]:
+def extended(vectors: Float32s, n_filled: int, block: Float32s, n_wanted: int | None) -> Float32s:
     """Append a block to the filled rows, making room for a quarter more (not above the number wanted)."""
     n_needed = n_filled + len(block)
     if vectors.shape[1] == 0:
@@ -101,7 +99,7 @@ def extended(
     return vectors
 
 
-def check_finite(words: list[str], block: NDArray[np.float32], source: Source, n_read: int) -> None:
+def check_finite(words: list[str], block: Float32s, source: Source, n_read: int) -> None:
     """Refuse a block that contains NaN or infinity; the error names the first word concerned."""
     bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
     if bad.size:
@@ -129,7 +127,7 @@ def without_duplicates(rows: WordRows, source: Source, duplicates: str) -> WordR
     )
 
 
-def row_blocks(words: list[str], vectors: NDArray[np.float32]) -> Iterator[Block]:
+def row_blocks(words: list[str], vectors: Float32s) -> Iterator[Block]:
     """Cut words and their vectors into blocks of `BLOCK_VALUES` values."""
     step = max(1, BLOCK_VALUES // vectors.shape[1])
     for start in range(0, len(words), step):

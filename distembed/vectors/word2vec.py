@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.dtypes import Float32s, Int64s
 from distembed.formats.streams import MAX_LINE_BYTES, Stream
 from distembed.vectors.rows import Block, Source, VectorFileError, check_finite, row_blocks, shown
 
@@ -94,7 +95,7 @@ def _number(data: NDArray[np.uint8], start: int, stop: int) -> tuple[float, bool
 
 
 @njit(cache=True, nogil=True)
-def _values(data: NDArray[np.uint8], begin: int, stop: int, out: NDArray[np.float32]) -> int:
+def _values(data: NDArray[np.uint8], begin: int, stop: int, out: Float32s) -> int:
     """Read the last `out.size` fields of data[begin:stop]; return where the word before them ends, or -1."""
     for k in range(out.size - 1, -1, -1):
         left = stop
@@ -114,7 +115,7 @@ def _values(data: NDArray[np.uint8], begin: int, stop: int, out: NDArray[np.floa
 
 @njit(cache=True, nogil=True)
 def _parse_lines(
-    data: NDArray[np.uint8], start: int, out: NDArray[np.float32], row: int, spans: NDArray[np.int64]
+    data: NDArray[np.uint8], start: int, out: Float32s, row: int, spans: Int64s
 ) -> tuple[int, int]:
     """Parse plain lines from `start` until one is not plain or none is left; return (row, position).
 
@@ -203,7 +204,7 @@ def _refuse_short_line(data: bytes, source: Source, n_components: int, n_read: i
         _parse_line(line, n_components, source.at(n_read + row))
 
 
-def _parse_line(line: bytes, n_components: int, place: str) -> tuple[bytes, NDArray[np.float32]]:
+def _parse_line(line: bytes, n_components: int, place: str) -> tuple[bytes, Float32s]:
     """Parse one line that the compiled loop cannot parse, or raise an error that describes what is wrong with it."""
     fields = _fields(line)
     if not fields:
@@ -253,7 +254,7 @@ def _count_values(line: bytes, name: str) -> int:
     return n_values
 
 
-def write_text(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
+def write_text(file: IO[bytes], words: list[str], vectors: Float32s) -> None:
     """Write each value with the fewest digits that are read back as the same float32."""
     for block_words, block in row_blocks(words, vectors):
         columns = [pa.array(np.ascontiguousarray(column)).cast(pa.string()) for column in block.T]
@@ -261,13 +262,13 @@ def write_text(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) 
         file.write("\n".join([*lines.to_pylist(), ""]).encode())
 
 
-def write_glove(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
+def write_glove(file: IO[bytes], words: list[str], vectors: Float32s) -> None:
     """Write the text; a first word that begins like a byte-order mark has one before it, which readers take off."""
     file.write(codecs.BOM_UTF8 if words and words[0].startswith("\ufeff") else b"")
     write_text(file, words, vectors)
 
 
-def write_word2vec(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
+def write_word2vec(file: IO[bytes], words: list[str], vectors: Float32s) -> None:
     """Write the line `n_words n_components`, then the text."""
     file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
     write_text(file, words, vectors)
@@ -279,9 +280,7 @@ MAX_WORD_BYTES = 1 << 16  # a longer word means that the header is wrong
 
 
 @njit(cache=True, nogil=True)
-def _parse_records(
-    data: NDArray[np.uint8], out: NDArray[np.uint8], spans: NDArray[np.int64]
-) -> tuple[int, int]:
+def _parse_records(data: NDArray[np.uint8], out: NDArray[np.uint8], spans: Int64s) -> tuple[int, int]:
     """Parse whole records (word, blank, value bytes) from the start of `data`; return (rows, position)."""
     row, start, size = 0, 0, out.shape[1]
     while row < len(out):
@@ -334,7 +333,7 @@ def read_binary(stream: Stream, source: Source, n_words: int, n_components: int)
 
 def _take_records(
     data: bytes, source: Source, n_left: int, n_components: int, n_read: int
-) -> tuple[list[str], NDArray[np.float32], int]:
+) -> tuple[list[str], Float32s, int]:
     """Return the words and vectors of the whole records in `data`, and where the first broken one begins."""
     capacity = min(n_left, len(data) // (4 * n_components + 1))
     raw = np.empty((capacity, 4 * n_components), dtype=np.uint8)
@@ -347,7 +346,7 @@ def _take_records(
     return words, raw[:n_rows].view("<f4").astype(np.float32, copy=False), position
 
 
-def write_binary(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
+def write_binary(file: IO[bytes], words: list[str], vectors: Float32s) -> None:
     """Write records as gensim does, without a line end after each."""
     file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
     for block_words, block in row_blocks(words, vectors):

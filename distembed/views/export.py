@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import zarr
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.counting.tables import words_beside
+from distembed.dtypes import Float32s
 from distembed.execution import compute
 from distembed.files import partial_name
 from distembed.formats.names import compression_of, suffix_of, unknown_format, vector_format
@@ -136,7 +136,7 @@ def _npy(file: IO[bytes], table: Table) -> Iterator[Write]:
     yield lambda piece: _write_numbers(file, piece.numbers)
 
 
-def _write_numbers(file: IO[bytes], numbers: NDArray[np.float32] | None) -> None:
+def _write_numbers(file: IO[bytes], numbers: Float32s | None) -> None:
     assert numbers is not None
     file.write(np.ascontiguousarray(numbers, "<f4").data)
 
@@ -170,7 +170,7 @@ def _batch(piece: Piece, numbers: Numbers | None, schema: pa.Schema) -> pa.Recor
     return pa.record_batch(columns, schema=schema)
 
 
-def _lists(numbers: NDArray[np.float32]) -> pa.Array:
+def _lists(numbers: Float32s) -> pa.Array:
     """Return the list of each row, which is missing where the first number is NaN."""
     missing = np.isnan(numbers[:, 0])
     ends = np.cumsum(~missing) * numbers.shape[1]
@@ -179,7 +179,7 @@ def _lists(numbers: NDArray[np.float32]) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()), mask=pa.array(missing))
 
 
-def _columns(numbers: NDArray[np.float32]) -> list[pa.Array]:
+def _columns(numbers: Float32s) -> list[pa.Array]:
     return [pa.array(column, from_pandas=True) for column in np.ascontiguousarray(numbers.T)]
 
 
@@ -236,12 +236,10 @@ def _write_group(place: Path, table: Table, names: str) -> None:
         first += len(labels)
 
 
-def _chunks(
-    pieces: Iterable[Piece], names: str, step: int
-) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
+def _chunks(pieces: Iterable[Piece], names: str, step: int) -> Iterator[tuple[list[str], Float32s]]:
     """Yield names and numbers by `step` rows, the last time by fewer."""
     labels: list[str] = []
-    held: list[NDArray[np.float32]] = []
+    held: list[Float32s] = []
     for piece in pieces:
         assert piece.numbers is not None
         labels += piece.columns[names].to_pylist()

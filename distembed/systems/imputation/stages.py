@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from distembed.costs import Cost, add_costs
 from distembed.display import plural
-from distembed.dtypes import Floats
+from distembed.dtypes import Floats, Int64s
 from distembed.evaluation.costs import baseline_cost, recovery_cost
 from distembed.evaluation.imputation import (
     JUDGED_NAMES,
@@ -148,7 +148,7 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
     return {**counts, "method": method}
 
 
-def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _folds(ctx: Context, known: Int64s) -> list[Int64s]:
     """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
     options: HoldOutSection = ctx.job.evaluation
     if min(known.size, options.max_names) < JUDGED_NAMES:
@@ -173,16 +173,14 @@ def _best(scores: Mapping[str, Recovery], names: NDArray[np.bool_]) -> str:
     return max(METHODS, key=lambda method: scores[METHODS[method]].centered_cosine[names].mean())
 
 
-def _chosen(scores: Mapping[str, Recovery], fold: NDArray[np.int64]) -> Recovery:
+def _chosen(scores: Mapping[str, Recovery], fold: Int64s) -> Recovery:
     """Return how near the hidden names of each fold come by the best method of the other folds."""
     best = [METHODS[_best(scores, fold != number)] for number in range(int(fold.max()) + 1)]
     parts = [[values[fold == number] for values in scores[row]] for number, row in enumerate(best)]
     return Recovery(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _fold(
-    ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]
-) -> dict[str, Floats]:
+def _fold(ctx: Context, number: int, folds: list[Int64s], known: Int64s) -> dict[str, Floats]:
     """Return the vectors that every method finds for the hidden names of a fold, by its row."""
     hidden = folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
@@ -209,9 +207,7 @@ def _one_block(way: Callable[[], Floats]) -> da.Array:
     return da.from_array(way(), chunks=-1)
 
 
-def _imputed(
-    ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64], *, regressor: Any = None
-) -> Floats:
+def _imputed(ctx: Context, weights: sp.csr_array, hidden: Int64s, *, regressor: Any = None) -> Floats:
     """Return the vectors that imputation finds for hidden names."""
     X, vectors = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     is_hidden = np.zeros((vectors.shape[0], 1), bool)
@@ -226,7 +222,7 @@ def _hide(vectors: Floats, is_hidden: NDArray[np.bool_]) -> Floats:
     return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
 
 
-def _regressed(ctx: Context, regressor: Any, fitted: NDArray[np.int64], hidden: NDArray[np.int64]) -> Floats:
+def _regressed(ctx: Context, regressor: Any, fitted: Int64s, hidden: Int64s) -> Floats:
     """Return the vectors that a regression on the rows of the table finds for hidden names."""
     X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     rows, targets, new = (one.astype(np.float64) for one in compute((X[fitted], Y[fitted], X[hidden])))
@@ -234,9 +230,7 @@ def _regressed(ctx: Context, regressor: Any, fitted: NDArray[np.int64], hidden: 
         return np.asarray(clone(regressor).fit(rows, targets).predict(new), np.float32)
 
 
-def _filled_in(
-    ctx: Context, imputer: Imputer, fitted: NDArray[np.int64], hidden: NDArray[np.int64]
-) -> Floats:
+def _filled_in(ctx: Context, imputer: Imputer, fitted: Int64s, hidden: Int64s) -> Floats:
     """Return the vectors that a control without a graph finds for hidden names."""
     rows = np.sort(np.concatenate([fitted, hidden]))
     X, Y = (
@@ -248,7 +242,7 @@ def _filled_in(
     return np.asarray(imputer(X, Y)[at], np.float32)
 
 
-def _names_table(scores: Mapping[str, Recovery], words: pa.ChunkedArray, fold: NDArray[np.int64]) -> pa.Table:
+def _names_table(scores: Mapping[str, Recovery], words: pa.ChunkedArray, fold: Int64s) -> pa.Table:
     """Return a row per hidden name and method: its fold, cosine, rank and the share of neighbors of its label."""
     columns: dict[str, list[Any]] = {name: [] for name in ("word", "fold", "method", *Recovery._fields)}
     for method, score in scores.items():

@@ -17,6 +17,7 @@ from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.display import plural
+from distembed.dtypes import Float32s, Int64s
 from distembed.execution import compute
 from distembed.factorization.context_vectors import placed_words
 from distembed.factorization.joined_rows import joined_rows, projected_rows
@@ -111,7 +112,7 @@ def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
     return model.set_core(core, counts[:n_core], row_totals[:n_core], **values)
 
 
-def _weights_of_the_core(model: PSDVec, pairs: da.Array, counts: NDArray[np.int64]) -> dict[str, float]:
+def _weights_of_the_core(model: PSDVec, pairs: da.Array, counts: Int64s) -> dict[str, float]:
     """Return how new words are weighed where all words are core: as these are."""
     weighting = core_weighting(pairs, model.smoothing, model.weight_cutoff)
     total = float(counts.sum())
@@ -123,8 +124,8 @@ def _weights_of_the_core(model: PSDVec, pairs: da.Array, counts: NDArray[np.int6
 
 
 def joined(
-    job: PSDVecJob, workspace: Workspace, vectors: NDArray[np.float32], tokens: Tokens, new: NewWords
-) -> NDArray[np.float32]:
+    job: PSDVecJob, workspace: Workspace, vectors: Float32s, tokens: Tokens, new: NewWords
+) -> Float32s:
     """Return the vectors of new words as the job joins its own: beside those of PSDVec the ones of its views."""
     views = [new_in_view(job, workspace, name, tokens, new) for name in job.views]
     parts = [vectors, *views]
@@ -136,9 +137,7 @@ def joined(
     return np.asarray(compute(rows))
 
 
-def new_in_view(
-    job: PSDVecJob, workspace: Workspace, name: str, tokens: Tokens, new: NewWords
-) -> NDArray[np.float32]:
+def new_in_view(job: PSDVecJob, workspace: Workspace, name: str, tokens: Tokens, new: NewWords) -> Float32s:
     """Return the vectors (m, d) of new words in a view; zeros of those that it says nothing of."""
     view = job.views[name]
     if isinstance(view, FileView):
@@ -180,9 +179,7 @@ def _renumbered(contexts: csr_array, counted: Vocabulary, vocabulary: Vocabulary
     return csr_array((found.data[is_known], (found.row[is_known], columns)), shape=(contexts.shape[0], width))
 
 
-def spelled(
-    job: PSDVecJob, workspace: Workspace, vectors: NDArray[np.float32], words: list[str]
-) -> NDArray[np.float32]:
+def spelled(job: PSDVecJob, workspace: Workspace, vectors: Float32s, words: list[str]) -> Float32s:
     """Return the vectors of new words as the job stores its own: with the directions of their spelling, if it has."""
     if not (job.subwords.enabled and job.subwords.weight):
         return vectors
@@ -193,7 +190,7 @@ def spelled(
 
 def solved(
     counting: CooccurrenceOptions, model: PSDVec, core: tuple[str, ...], tokens: Tokens, new: NewWords
-) -> NDArray[np.float32]:
+) -> Float32s:
     """Return the vectors (m, d) of new words, from their counts with the core words in the texts."""
     counts = count_cooccurrences(tokens, new.counted, **asdict(counting))
     n_core, n = len(core), len(core) + len(new.words)

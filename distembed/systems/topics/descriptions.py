@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.topics import LargestPart, found_again, largest_parts, telling_words
 from distembed.execution import compute, one_blas_thread
 from distembed.factorization.document_factors import column_norms
@@ -70,9 +70,7 @@ def known_columns(job: TopicsJob, workspace: Workspace) -> dict[str, pa.ChunkedA
     return {named.get(name, name): documents[name] for name in columns}
 
 
-def _parts(
-    columns: dict[str, pa.ChunkedArray], labels: NDArray[np.int64], n_topics: int
-) -> list[list[LargestPart]]:
+def _parts(columns: dict[str, pa.ChunkedArray], labels: Int64s, n_topics: int) -> list[list[LargestPart]]:
     """Return the values that stand out in each topic, the one most above its share in all documents first."""
     by_column = [largest_parts(name, values, labels, n_topics) for name, values in columns.items()]
     standing_out = [
@@ -88,13 +86,13 @@ def _parts(
     ]
 
 
-def _other_starts(workspace: Workspace, method: Method) -> NDArray[np.int64]:
+def _other_starts(workspace: Workspace, method: Method) -> Int64s:
     """Return the topics of the documents by the starts of a method that are not what is kept, (starts, documents)."""
     places = [place for place, row in rows_of(workspace, method).items() if not row.kept]
     return np.asarray(compute(outputs.LABELS.read(workspace)[places]))
 
 
-def document_norms(job: TopicsJob, workspace: Workspace) -> NDArray[np.float64]:
+def document_norms(job: TopicsJob, workspace: Workspace) -> Float64s:
     """Return the lengths that the factors of a document are divided by before they are compared, (topics,)."""
     if job.topics.method == "spherical_kmeans":  # its factors are cosines
         return np.ones(outputs.WORD_FACTORS.read(workspace, of="").shape[1])

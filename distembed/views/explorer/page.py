@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from distembed.display import plural
+from distembed.dtypes import Float32s, Float64s, Int64s
 from distembed.execution import compute, one_blas_thread
 from distembed.extras import check_installed, optional
 from distembed.linalg.blocks import directions
@@ -46,7 +47,7 @@ def check_extra() -> None:
 class Layout(NamedTuple):
     """Where the points are, float32 (n, 2), and the nearest of each by cosine."""
 
-    points: NDArray[np.float32]
+    points: Float32s
     nearest: NeighborList
 
 
@@ -76,7 +77,7 @@ def _listing(rows: Any, cosines: Any) -> NeighborList:
     return NeighborList("nearest by cosine", rows.astype(np.int32), cosines.astype(np.float32))
 
 
-def _principal_plane(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+def _principal_plane(vectors: Float32s) -> Float64s:
     """Return the first two principal components, 1 in standard deviation along the first."""
     rank = min(2, *vectors.shape)
     points = np.zeros((len(vectors), 2))
@@ -88,9 +89,7 @@ def _principal_plane(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return points / scale if scale > 0 else points
 
 
-def _embedded(
-    start: NDArray[np.float64], rows: NDArray[np.int64], distances: NDArray[np.float64], seed: int
-) -> NDArray[np.float64]:
+def _embedded(start: Float64s, rows: Int64s, distances: Float64s, seed: int) -> Float64s:
     """Return the places of t-SNE: 250 rounds that pull neighbors together, 500 that spread them."""
     tsne, neighbors = (
         optional(name, user=USER, extra="explore") for name in ("openTSNE", "openTSNE.nearest_neighbors")

@@ -18,10 +18,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.ticker import FuncFormatter, NullLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from distembed.display import format_number, plural, with_typeset_sign
-from distembed.dtypes import Float64s
+from distembed.dtypes import Float64s, Int64s
 from distembed.formats.streams import writing
 from distembed.views.report.page import (
     LIGHT,
@@ -239,7 +239,7 @@ def _curve(name: str, values: Any, x_scale: Scale, y_scale: Scale) -> _Curve:
     return _Curve(name, x[chosen], y[chosen])
 
 
-def spread_points(n: int, scale: Scale) -> NDArray[np.int64]:
+def spread_points(n: int, scale: Scale) -> Int64s:
     """Choose at most `_MAX_POINTS` of n positions, evenly or evenly in the logarithm, with both ends."""
     if n <= _MAX_POINTS:
         return np.arange(n)
