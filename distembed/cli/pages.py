@@ -13,8 +13,8 @@ from distembed.job.run import report_job
 from distembed.job.terminal import shown, write
 from distembed.views.explain import Asked, as_json, as_page, as_text, explain_job
 from distembed.views.explorer.job import write_explorer
-from distembed.views.report import write_figures
 from distembed.views.report.figures import FigureFormat
+from distembed.views.report.run import write_figures
 
 
 @command(

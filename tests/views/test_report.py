@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from distembed import display
 from distembed.views import report
-from distembed.views.report import Section, Stage, figures, maps
+from distembed.views.report import Section, figures, maps, tables
 from distembed.views.report.figures import _bin_edges
+from distembed.views.report.run import Stage
 
 pytestmark = pytest.mark.usefixtures("drawn_figures")
 
@@ -81,7 +82,7 @@ def full_report() -> str:
         report.count_sparsity(rng.integers(0, 50, 900), 900),
         report.eigenvalue_spectrum(1 / np.arange(1, 60)),
         report.objective_curve([4.0, 3.0, 2.5]),
-        report.score_table(scores),
+        tables.score_table(scores),
         report.neighbor_table({word: [(other, 0.5) for other in WORDS[:3]] for word in WORDS}),
         report.word_map(WORDS, vectors),
         report.word_map(WORDS, vectors, title="in groups", groups=[len(w) for w in WORDS]),
@@ -90,9 +91,7 @@ def full_report() -> str:
             {"corpus": {"input": "a<b", "lower": True}, "ridge": [2.0, 4.0], "core": None}
         ),
         report.histogram(rng.poisson(8, 500), "Degrees", xlabel="neighbors"),
-        report.scatter_map(
-            rng.normal(size=(4000, 2)), "Documents", groups=rng.integers(0, 12, 4000).tolist()
-        ),
+        maps.scatter_map(rng.normal(size=(4000, 2)), "Documents", groups=rng.integers(0, 12, 4000).tolist()),
     ]
     return report.render_report("A <run>", "One & two.", sections, facts={"words": 30000, "speed": 1.5})
 
@@ -254,7 +253,7 @@ def test_any_number_can_be_written(value: float) -> None:
 
 def test_table_takes_mappings_and_named_tuples_alike() -> None:
     rows = [Score("s", "t", "m", 0.5, 1, 2, "p", (0.4, 0.6))]
-    assert report.score_table(rows) == report.score_table([row._asdict() for row in rows])
+    assert tables.score_table(rows) == tables.score_table([row._asdict() for row in rows])
 
 
 def test_numbers_are_right_aligned_and_missing_ones_are_dashes() -> None:
@@ -275,7 +274,7 @@ def test_intervals_are_written_as_such() -> None:
         Score("s", "t", "m", 0.5, 1, 2, "p", (-0.04, 0.6)),
         Score("s", "t", "m", 0.5, 1, 2, "p", (math.nan, math.nan)),
     ]
-    html = report.score_table(rows).html
+    html = tables.score_table(rows).html
     assert "[−0.040, 0.600]" in html
     assert "nan" not in html
 
@@ -367,14 +366,14 @@ def test_histogram_says_how_many_values_it_cannot_show() -> None:
 @pytest.mark.parametrize("bad", [np.zeros(4), np.zeros((4, 3))])
 def test_map_points_of_another_shape_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"a map needs \(n, 2\)"):
-        report.scatter_map(bad, "t")
+        maps.scatter_map(bad, "t")
 
 
 def test_labels_and_groups_of_another_length_are_refused() -> None:
     with pytest.raises(ValueError, match="1 labels were given for 2 points"):
-        report.scatter_map(np.zeros((2, 2)), "t", labels=["a"])
+        maps.scatter_map(np.zeros((2, 2)), "t", labels=["a"])
     with pytest.raises(ValueError, match="3 groups were given for 2 points"):
-        report.scatter_map(np.zeros((2, 2)), "t", groups="abc")
+        maps.scatter_map(np.zeros((2, 2)), "t", groups="abc")
     with pytest.raises(ValueError, match=r"2 words came with vectors of shape \(3, 4\)"):
         report.word_map(["a", "b"], np.zeros((3, 4)))
 
@@ -410,13 +409,13 @@ def test_labels_do_not_overlap_and_the_first_words_keep_theirs() -> None:
 
 def test_small_groups_share_gray() -> None:
     groups = [g for g in range(10) for _ in range(20 - g)]
-    html = report.scatter_map(np.random.default_rng(0).normal(size=(len(groups), 2)), "t", groups=groups).html
+    html = maps.scatter_map(np.random.default_rng(0).normal(size=(len(groups), 2)), "t", groups=groups).html
     assert "3 others" in html
     assert html.count(figures.MUTED) >= sum(20 - g for g in (7, 8, 9))
 
 
 def test_many_points_are_one_picture() -> None:
-    html = report.scatter_map(np.random.default_rng(0).normal(size=(30_000, 2)), "t").html
+    html = maps.scatter_map(np.random.default_rng(0).normal(size=(30_000, 2)), "t").html
     assert html.count("data:image/png;base64,") == 1
     assert len(html) < 600_000
 
@@ -440,12 +439,12 @@ NOTHING: list[Any] = [
     report.histogram([], "t", xlabel="x"),
     report.histogram([math.nan], "t", xlabel="x"),
     report.bar_chart({}, "t", xlabel="x"),
-    report.scatter_map(np.empty((0, 2)), "t"),
+    maps.scatter_map(np.empty((0, 2)), "t"),
     report.word_map([], np.empty((0, 5))),
     report.word_map(["a"], [[math.nan, 1.0, 2.0]]),
     report.line_chart({}, "t", xlabel="x", ylabel="y"),
     report.table("t", []),
-    report.score_table([]),
+    tables.score_table([]),
     report.neighbor_table({}),
     report.stage_table([]),
     report.parameter_table({}),
@@ -478,7 +477,7 @@ LITTLE: dict[str, Any] = {
     "one-dimensional vectors": lambda: report.word_map(["a", "b", "c"], [[1.0], [2.0], [3.0]]),
     "equal vectors": lambda: report.word_map(["a", "b", "c"], np.ones((3, 4))),
     "few words": lambda: report.word_map(list("abcd"), np.eye(4)),
-    "points on a vertical line": lambda: report.scatter_map([[0, 0], [0, 9]], "t", labels=["a", "b"]),
+    "points on a vertical line": lambda: maps.scatter_map([[0, 0], [0, 9]], "t", labels=["a", "b"]),
 }
 
 

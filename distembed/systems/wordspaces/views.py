@@ -88,11 +88,19 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     ]
     digest = workspace.digest(spec.name for spec in stages(job))
     summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."
+    done = workspace.stages()
+    tokens = done["tokens"].facts
     return report.render_report(
         job.job.title,
         summary,
         sections,
-        facts=_facts(workspace) | lacking_facts(job, workspace),
+        facts={
+            "documents": tokens.get("n_documents", 0),
+            "tokens": tokens.get("n_tokens", 0),
+            "words": done["vocabulary"].facts["n_words"],
+            **omissions(tokens),
+        }
+        | lacking_facts(job, workspace),
         invitation=report.invitation(workspace) if job.wordspaces.vectors else "",
     )
 
@@ -110,17 +118,6 @@ def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:
     """Return the scores of each space of the job, and of its first components, by what they are called."""
     scored = [each for name in job.spaces for each in job.scored(name)]
     return {name: shown_scores(workspace, SCORES.of(recipe=name)) for name in scored}
-
-
-def _facts(workspace: Workspace) -> dict[str, Any]:
-    done = workspace.stages()
-    tokens = done["tokens"].facts
-    return {
-        "documents": tokens.get("n_documents", 0),
-        "tokens": tokens.get("n_tokens", 0),
-        "words": done["vocabulary"].facts["n_words"],
-        **omissions(tokens),
-    }
 
 
 # --- scores ----------------------------------------------------------------------------------------------------
