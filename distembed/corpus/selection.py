@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import DICTIONARY_WORDS, MAX_ROW_IDS, TOKENS_SCHEMA, PartitionFiles, Tokens
-
-Mask = NDArray[np.bool_]
+from distembed.dtypes import Int32s, Int64s, Mask
 
 #: An odd multiplier (that of PCG's generators): its powers tell the places of a document apart.
 PLACE_FACTOR = np.uint64(6364136223846793005)
@@ -112,7 +111,7 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
     number = np.cumsum(keep) - 1
     words, documents = tokens.words(partition), tokens.documents(partition).filter(pa.array(keep))
     counts = np.zeros(words.num_rows, np.int64)
-    seen: list[NDArray[np.int64]] = []
+    seen: list[Int64s] = []
     with PartitionFiles(target, documents=documents.schema) as files:
         for batch in tokens.iter_partition(partition):
             stays = keep[batch.document]
@@ -129,7 +128,7 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
     return {"n_documents": documents.num_rows, "n_tokens": int(counts.sum())}
 
 
-def _rows(document: NDArray[np.int64], ids: NDArray[np.int32]) -> list[pa.Array]:
+def _rows(document: Int64s, ids: Int32s) -> list[pa.Array]:
     """Return ids as rows of one document each, at most 2^16 ids long."""
     change = np.flatnonzero(np.diff(document)) + 1
     bounds = np.concatenate([[0], change, [len(ids)]])
@@ -140,12 +139,12 @@ def _rows(document: NDArray[np.int64], ids: NDArray[np.int32]) -> list[pa.Array]
     return [pa.array(document[starts].astype(np.int32)), rows]
 
 
-def _pairs(document: NDArray[np.int64], ids: NDArray[np.int32]) -> NDArray[np.int64]:
+def _pairs(document: Int64s, ids: Int32s) -> Int64s:
     known = ids >= 0
     return np.unique(document[known].astype(np.int64) << 32 | ids[known])
 
 
-def _count(words: pa.Table, counts: NDArray[np.int64], seen: list[NDArray[np.int64]]) -> list[Any]:
+def _count(words: pa.Table, counts: Int64s, seen: list[Int64s]) -> list[Any]:
     pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *seen]))  # a document may span two batches
     per_word = np.bincount(pairs & 0xFFFFFFFF, minlength=len(counts))
     return [words["word"].combine_chunks(), pa.array(counts), pa.array(per_word.astype(np.int64))]

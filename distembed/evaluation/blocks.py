@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
 
-from distembed.dtypes import Float32s, Float64s, Floats, Int32s, Int64s
+from distembed.dtypes import Float32s, Float64s, Floats, Int32s, Int64s, Mask
 
 TIE = 1e-12
 """Cosines nearer than this are equal: products of unit rows in another order differ by less."""
@@ -123,7 +122,7 @@ def _wins(
     row: Int64s,
     other: Float32s,
     other_row: Int64s,
-) -> NDArray[np.bool_]:
+) -> Mask:
     return (score > other) | ((score == other) & (row < other_row))
 
 
@@ -183,7 +182,7 @@ def tied_ranks(cosines: Float64s, wanted: Int64s) -> Float64s:
     return 1 + np.count_nonzero(above > TIE, axis=1) + (equal - 1) / 2
 
 
-def in_majority(clusters: Int64s, classes: Int64s) -> NDArray[np.bool_]:
+def in_majority(clusters: Int64s, classes: Int64s) -> Mask:
     r"""Return for each item whether its class is the most frequent of its cluster; both are int64 (n,) from 0.
 
     Their mean is the purity :math:`\frac1n \sum_k \max_j |cluster_k \cap class_j|`; among equally frequent

@@ -7,9 +7,8 @@ from itertools import zip_longest
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from distembed.dtypes import Float64s
+from distembed.dtypes import Float64s, Mask
 from distembed.evaluation.scoring import Policy, Space, known_and_used, known_cosines, row_table
 from distembed.evaluation.words import (
     choice_credits,
@@ -110,7 +109,7 @@ def _words(word_set: WordSet) -> Iterable[tuple[str, ...]]:
     return word_set[1]
 
 
-def _scores(vectors: Space, word_set: WordSet, policy: Policy) -> tuple[NDArray[np.bool_], Float64s]:
+def _scores(vectors: Space, word_set: WordSet, policy: Policy) -> tuple[Mask, Float64s]:
     """Return which items have all their words, and the score of each that has."""
     if isinstance(word_set, AnalogySet):
         known, points = right_answers(vectors, word_set, policy)

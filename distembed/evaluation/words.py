@@ -28,10 +28,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from distembed.dtypes import Float32s, Float64s, Int64s
+from distembed.dtypes import Float32s, Float64s, Int64s, Mask
 from distembed.evaluation import blocks
 from distembed.evaluation.priming import (
     evaluate_antonyms,
@@ -369,9 +368,7 @@ def evaluate_analogies(vectors: Space, questions: AnalogySet, policy: Policy) ->
     ]
 
 
-def right_answers(
-    vectors: Space, questions: AnalogySet, policy: Policy
-) -> tuple[NDArray[np.bool_], Float64s]:
+def right_answers(vectors: Space, questions: AnalogySet, policy: Policy) -> tuple[Mask, Float64s]:
     """Return which questions are known (n,), and 1 for those that 3CosAdd and 3CosMul answer rightly (2, n)."""
     if isinstance(vectors, SparseSpace):
         raise TypeError(f"{questions.name} asks for analogies, which need word vectors, not a sparse space")
@@ -430,7 +427,7 @@ def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> li
     return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(known)), policy)]
 
 
-def choice_credits(vectors: Space, choices: SynonymSet, policy: Policy) -> tuple[NDArray[np.bool_], Float64s]:
+def choice_credits(vectors: Space, choices: SynonymSet, policy: Policy) -> tuple[Mask, Float64s]:
     """Return which questions are known, and the credit for each; 0 for one that is not."""
     points, known = np.zeros(len(choices.questions)), np.zeros(len(choices.questions), dtype=np.bool_)
     for place, (question, options) in enumerate(zip(choices.questions, choices.options, strict=True)):
@@ -452,9 +449,7 @@ def evaluate_categories(vectors: Space, categories: CategorySet, policy: Policy)
     return [mean_score(categories.name, ("categorization", "purity"), pure, counts, policy)]
 
 
-def words_in_majority(
-    vectors: Space, categories: CategorySet, policy: Policy
-) -> tuple[NDArray[np.bool_], Float64s]:
+def words_in_majority(vectors: Space, categories: CategorySet, policy: Policy) -> tuple[Mask, Float64s]:
     """Return which words are known, and 1 for those that count whose category is the largest of their cluster.
 
     scikit-learn's KMeans, the best by inertia of `KMEANS_STARTS` seeded starts. On unit vectors its distances order as

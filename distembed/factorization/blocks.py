@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 from scipy.sparse import csr_array
 
-from distembed.dtypes import Floats
+from distembed.dtypes import Floats, Mask
 from distembed.linalg.blocks import sampled_product
 from distembed.linalg.csr import canonical_csr, rows_of, with_values, without_diagonal
 from distembed.weighting.blocks import excess_of_pair
@@ -237,7 +236,7 @@ def solve_words(
 
 
 def _one_by_one(
-    pairs: Pairs, words: NDArray[np.bool_], core: Floats, weights: Floats, moment: Floats, base: Floats
+    pairs: Pairs, words: Mask, core: Floats, weights: Floats, moment: Floats, base: Floats
 ) -> Floats:
     """Return ``(B + sum w_j v_j v_jᵀ)^-1 sum m_j v_j`` of each word; of a singular system by least squares."""
     out = np.empty((np.count_nonzero(words), core.shape[1]))
@@ -257,7 +256,7 @@ def _one_by_one(
 
 
 def _from_many_pairs(
-    pairs: Pairs, words: NDArray[np.bool_], core: Floats, roots: Floats, right: Floats, base: Floats
+    pairs: Pairs, words: Mask, core: Floats, roots: Floats, right: Floats, base: Floats
 ) -> Floats:
     """Return the same from each word's d × d system, for a positive definite B."""
     out = np.empty((np.count_nonzero(words), core.shape[1]), core.dtype)
@@ -268,7 +267,7 @@ def _from_many_pairs(
 
 
 def _from_few_pairs(
-    pairs: Pairs, words: NDArray[np.bool_], core: Floats, roots: Floats, right: Floats, root: Floats
+    pairs: Pairs, words: Mask, core: Floats, roots: Floats, right: Floats, root: Floats
 ) -> Floats:
     """Return the same from systems of the words' own pairs, n × n for n < d, with the root T of B^-1.
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.sparse import csr_array, hstack
 
-from distembed.dtypes import Float64s, Floats, Int32s, Int64s
+from distembed.dtypes import Float64s, Floats, Int32s, Int64s, Mask
 from distembed.factorization.blocks import PairWeighting
 from distembed.linalg.csr import canonical_csr
 from distembed.weighting.blocks import excess_of_pair
@@ -75,7 +75,7 @@ def sample_vectors(
     core_gram: Floats,
     rules: Regression,
     *,
-    wanted: NDArray[np.bool_],
+    wanted: Mask,
     sizes: Int64s,
 ) -> Iterator[tuple[int, Floats]]:
     """Yield the number of each wanted word of a block, and its vectors (samples, d) in all samples.
@@ -276,7 +276,7 @@ def _taken(n_groups: int, samples: Sequence[Int64s]) -> Floats:
     return np.stack([np.bincount(one, minlength=n_groups) for one in samples], axis=1).astype(np.float64)
 
 
-def equal_sizes(counts: Int64s, judged: NDArray[np.bool_], n_groups: Sequence[int]) -> Int64s:
+def equal_sizes(counts: Int64s, judged: Mask, n_groups: Sequence[int]) -> Int64s:
     """Return which size of samples each word has in each part, so that all samples of it are of about equal counts.
 
     A vector from few occurrences differs from one of many, of the same usage, so that a word is compared by as many of

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 
-from distembed.dtypes import Floats, Int64s
+from distembed.dtypes import Floats, Int64s, Mask
 from distembed.execution import map_blocks, shared
 from distembed.factorization import replicate_blocks as blocks
 from distembed.factorization.replicate_blocks import (
@@ -69,7 +68,7 @@ def word_differences(
     core: da.Array,
     rules: Regression,
     design: Design,
-    judged: NDArray[np.bool_],
+    judged: Mask,
     sizes: Int64s,
     *,
     batch_words: int = 200,
@@ -119,7 +118,7 @@ def _lift(
     parts: Sequence[Part],
     core: da.Array,
     rules: Regression,
-    judged: NDArray[np.bool_],
+    judged: Mask,
     sizes: Int64s,
     width: int,
     batch_words: int,
@@ -156,7 +155,7 @@ def _lift(
 
 
 def _solved(
-    judged: NDArray[np.bool_],
+    judged: Mask,
     sizes: Int64s,
     pairs: Floats,
     counts: Floats,
@@ -187,7 +186,7 @@ def _solved(
 
 
 def _samples_block(
-    judged: NDArray[np.bool_],
+    judged: Mask,
     sizes: Int64s,
     pairs: Floats,
     counts: Floats,
@@ -203,7 +202,7 @@ def _samples_block(
 
 
 def _differences_block(
-    judged: NDArray[np.bool_],
+    judged: Mask,
     sizes: Int64s,
     pairs: Floats,
     counts: Floats,

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
 
-from distembed.dtypes import Float64s
+from distembed.dtypes import Float64s, Mask
 
 # A passive set changes at most a few times its size (Lawson & Hanson 1995, ch. 23); the limit stops a cycle.
 STEPS_PER_VARIABLE = 10
@@ -28,7 +27,7 @@ SQUARABLE = 1e-100, 1e100
 
 
 @njit(cache=True, nogil=True)
-def _solve_passive(H: Float64s, c: Float64s, passive: NDArray[np.bool_]) -> Float64s:
+def _solve_passive(H: Float64s, c: Float64s, passive: Mask) -> Float64s:
     """Solve H z = c over the passive variables by Cholesky, zero elsewhere."""
     index = np.nonzero(passive)[0]
     m = index.shape[0]
@@ -55,7 +54,7 @@ def _solve_passive(H: Float64s, c: Float64s, passive: NDArray[np.bool_]) -> Floa
 
 
 @njit(cache=True, nogil=True)
-def _step_back(w: Float64s, z: Float64s, passive: NDArray[np.bool_]) -> Float64s:
+def _step_back(w: Float64s, z: Float64s, passive: Mask) -> Float64s:
     """Move from w towards z until the first passive variable reaches zero, and release those that have."""
     alpha = 1.0
     for a in range(w.shape[0]):

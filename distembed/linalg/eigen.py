@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from distembed.dtypes import Floats
+from distembed.dtypes import Floats, Mask
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -396,7 +395,7 @@ def _projected(columns: list[Floats]) -> Floats:
     return projected
 
 
-def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Floats, Floats]:
+def _ritz_values(projected: Floats, kept: Mask, k: int) -> tuple[Floats, Floats]:
     """Return the k largest eigenvalues of the projected matrix and their vectors, zero where not `kept`."""
     inner = projected[np.ix_(kept, kept)]
     found = min(k, len(inner))

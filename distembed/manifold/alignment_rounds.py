@@ -11,9 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 
-from distembed.dtypes import Float64s
+from distembed.dtypes import Float64s, Mask
 from distembed.execution import compute, delayed, map_blocks, tell
 from distembed.linalg import columns
 from distembed.manifold import alignment_blocks as blocks
@@ -35,7 +34,7 @@ class Problem(NamedTuple):
     laplacian: Any
     confidence: Float64s
     target: Float64s
-    unreached: NDArray[np.bool_]
+    unreached: Mask
     options: Any
     """The `FeaturePreservingEmbedding`."""
 

@@ -17,13 +17,12 @@ from typing import Any, Literal, NamedTuple, overload
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.dtypes import Float64s
+from distembed.dtypes import Float64s, Mask
 from distembed.execution import (
     Checkpoint,
     compute,
@@ -519,7 +518,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         self.mean_ = mean if self.center else np.zeros_like(mean)
         return weights, np.where(weights[:, None] > 0, values - self.mean_, 0.0)
 
-    def _find_unreached(self) -> NDArray[np.bool_]:
+    def _find_unreached(self) -> Mask:
         """Return the mask of the rows that are connected to no known value, and warn about them."""
         parts = components(self.adjacency_)
         alone = np.bincount(parts, self.confidence_)[parts] == 0

@@ -15,12 +15,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
 
-from distembed.dtypes import Float64s, Floats, Int32s, Int64s
+from distembed.dtypes import Float64s, Floats, Int32s, Int64s, Mask
 from distembed.linalg.columns import nonnegative_least_squares
 
-Bools = NDArray[np.bool_]
+Bools = Mask
 
 # Ridge on the diagonal relative to its mean: far below the data's digits, yet it makes the answer unique
 # (equal shares) where neighbors coincide.
@@ -140,7 +139,7 @@ def unreached_rows(W: sp.csr_array, known: Bools) -> Int64s:
 
 
 @njit(cache=True, nogil=True)
-def _find_reached(indptr: Int32s, indices: Int32s, start: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_reached(indptr: Int32s, indices: Int32s, start: Mask) -> Mask:
     reached = start.copy()
     queue = np.empty(start.shape[0], np.int64)
     stop = 0
@@ -160,12 +159,12 @@ def _find_reached(indptr: Int32s, indices: Int32s, start: NDArray[np.bool_]) -> 
     return reached
 
 
-def carried_sums(weights: sp.csr_array, Y: Floats, *, known: NDArray[np.bool_]) -> Float64s:
+def carried_sums(weights: sp.csr_array, Y: Floats, *, known: Mask) -> Float64s:
     """Return what the known rows of Y give to each unknown row: B = W_qp Y_p, shape (q, s)."""
     return weights @ Y[known].astype(np.float64)
 
 
-def known_mean(Y: Floats, *, known: NDArray[np.bool_]) -> Float64s:
+def known_mean(Y: Floats, *, known: Mask) -> Float64s:
     """Return the mean of the known rows of Y, from which the sweeps start, shape (1, s)."""
     return Y[known].mean(axis=0, dtype=np.float64)[None]
 

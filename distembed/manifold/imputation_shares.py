@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
-from distembed.dtypes import Float64s, Int32s
+from distembed.dtypes import Float64s, Int32s, Mask
 from distembed.linalg.columns import solve_columns
 
-Bools = NDArray[np.bool_]
+Bools = Mask
 
 TOLERANCE, MAX_STEPS = 1e-10, 10_000
 """The relative residual of the shares, and the most steps of the solver."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.dummy import DummyRegressor
@@ -14,7 +13,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.metrics import pairwise_distances
 from sklearn.utils import gen_batches
 
-from distembed.dtypes import Float64s
+from distembed.dtypes import Float64s, Mask
 from distembed.execution import compute, map_blocks, one_blas_thread, shared
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.chunks import row_chunk
@@ -97,7 +96,7 @@ def _drawn(X: Float64s, Y: Float64s, most: int) -> tuple[Float64s, Float64s]:
     return (X[rows], Y[rows]) if len(rows) < len(X) else (X, Y)
 
 
-def fit_known(model: Any, X: Any, Y: Any, known: NDArray[np.bool_]) -> Any:
+def fit_known(model: Any, X: Any, Y: Any, known: Mask) -> Any:
     """Return a clone of a regressor, fitted to the known rows of X and Y in float64."""
     at = np.flatnonzero(known)
     rows, targets = (np.asarray(one, np.float64) for one in compute((X[at], Y[at])))
@@ -117,7 +116,7 @@ def _predict(X: Any, *, model: Any) -> Any:
     return np.asarray(model.predict(np.asarray(X, np.float64)), np.float64).reshape(len(X), -1)
 
 
-def with_known(Y: Any, found: da.Array, known: NDArray[np.bool_]) -> da.Array:
+def with_known(Y: Any, found: da.Array, known: Mask) -> da.Array:
     """Return the rows of Y that are known, bit for bit, and others found for the rest, in Y's dtype."""
     Y = Y.rechunk(found.chunks) if isinstance(Y, da.Array) else da.from_array(Y, chunks=found.chunks)
     marks = da.from_array(known[:, None], chunks=(found.chunks[0], 1))

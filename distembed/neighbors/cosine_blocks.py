@@ -23,7 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.blas import sgemm
 
-from distembed.dtypes import Float32s, Float64s, Int32s, Int64s
+from distembed.dtypes import Float32s, Float64s, Int32s, Int64s, Mask
 from distembed.neighbors.blocks import EXTRA_ROUNDINGS, PRODUCT_ROWS, empty_lists, insert
 
 PANEL = 256
@@ -327,7 +327,7 @@ def _fill_distances(X: Stored, Z: Stored, row: Float64s, distances: Float64s) ->
         _clear_row(X, i, row)
 
 
-def uncertain_rows(lists: Float64s, candidates: Float64s, *, error: float) -> NDArray[np.bool_]:
+def uncertain_rows(lists: Float64s, candidates: Float64s, *, error: float) -> Mask:
     """Return the rows, (r,), that a pair left out of their candidates could still belong to.
 
     Every pair left out has a cosine of at most the last candidate's plus the error.

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
 
-from distembed.dtypes import Float64s, Int32s, Int64s
+from distembed.dtypes import Float64s, Int32s, Int64s, Mask
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.csr import rows_of
 
@@ -217,7 +216,7 @@ class TreeRound(NamedTuple):
     edges: Int64s  # (m, 2): tree edges added, as (row, neighbor)
     squares: Float64s  # (m,): their squared lengths
     groups: Int64s  # (n,): component of each row after the round, numbered by its smallest row
-    unsure: NDArray[np.bool_]  # (n,): rows whose list is used up and may hide their component's shortest edge
+    unsure: Mask  # (n,): rows whose list is used up and may hide their component's shortest edge
 
 
 @njit(cache=True, nogil=True)
@@ -254,9 +253,7 @@ def _shortest_edges(lists: Float64s, groups: Int64s, from_: Int64s, to: Int64s, 
 
 
 @njit(cache=True, nogil=True)
-def _unsure_rows(
-    lists: Float64s, groups: Int64s, from_: Int64s, to: Int64s, squares: Float64s
-) -> NDArray[np.bool_]:
+def _unsure_rows(lists: Float64s, groups: Int64s, from_: Int64s, to: Int64s, squares: Float64s) -> Mask:
     """Mark the rows whose unknown edges may come before the edge that their component would take."""
     k = lists.shape[2]
     unsure = np.zeros(groups.shape[0], dtype=np.bool_)

@@ -15,10 +15,9 @@ from typing import Any, Literal
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
-from distembed.dtypes import Float64s, Int32s, Int64s
+from distembed.dtypes import Float64s, Int32s, Int64s, Mask
 from distembed.execution import (
     Checkpoint,
     blockwise,
@@ -158,7 +157,7 @@ def affinity_rows(
     return blockwise(partial(step, lists=readers(near.lists)), "ij", numbers, "ij", **form)
 
 
-def _spread_bounds(bounds: list[tuple[int, int]], kept: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def _spread_bounds(bounds: list[tuple[int, int]], kept: Mask) -> list[tuple[int, int]]:
     """Return the rows of all that each block of the rows kept stands for: from its first to before the next one's."""
     starts = [0, *np.flatnonzero(kept)[[first for first, _ in bounds[1:]]].tolist(), kept.size]
     return list(pairwise(starts))
@@ -188,13 +187,13 @@ def _symmetric_block(
     return graph_blocks.spread_rows(graph, places, bounds[at][0], ends[at], n_rows)
 
 
-def _without_zeros(X: Any, metric: str) -> tuple[Any, NDArray[np.bool_]]:
+def _without_zeros(X: Any, metric: str) -> tuple[Any, Mask]:
     """Return the rows that have a direction, and their row numbers."""
     kept = row_is_used(X, metric)
     return (X, kept) if kept.all() else (X[np.flatnonzero(kept)], kept)
 
 
-def row_is_used(X: Any, metric: str) -> NDArray[np.bool_]:
+def row_is_used(X: Any, metric: str) -> Mask:
     """Return which rows can be measured, (n,): all rows, except rows of zeros for the cosine."""
     if metric != "cosine":
         return np.ones(X.shape[0], bool)
@@ -203,13 +202,13 @@ def row_is_used(X: Any, metric: str) -> NDArray[np.bool_]:
     return _row_has_value(X)
 
 
-def _row_has_value(X: Any) -> NDArray[np.bool_]:
+def _row_has_value(X: Any) -> Mask:
     return (
         np.asarray(abs(X).sum(axis=1)).ravel() != 0 if sp.issparse(X) else np.any(np.asarray(X) != 0, axis=1)
     )
 
 
-def _row_has_value_column(block: Any) -> NDArray[np.bool_]:
+def _row_has_value_column(block: Any) -> Mask:
     return _row_has_value(block)[:, None]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.dtypes import Float64s, Floats, Int64s
+from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.execution import one_blas_thread
 from distembed.formats.cells import NumberColumns, read_numbers, readings
 from distembed.formats.delimiters import UNNAMED
@@ -235,9 +235,9 @@ def _closed_days(n_days: int) -> list[str]:
     return [f"{plural(n_days, 'date')} on which no name has a price left out"] if n_days else []
 
 
-def _with_means_of_days(returns: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _with_means_of_days(returns: Floats) -> tuple[Floats, Mask]:
     """Return the returns with the mean of the day in every gap, without days of gaps only, and the gaps."""
-    gaps: NDArray[np.bool_] = np.isnan(returns)
+    gaps: Mask = np.isnan(returns)
     if not gaps.any():
         return returns, gaps
     some_known = ~gaps.all(axis=1)
@@ -245,7 +245,7 @@ def _with_means_of_days(returns: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     return np.where(gaps, np.nanmean(returns, axis=1, keepdims=True), returns), gaps
 
 
-def _of_gaps(gaps: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
+def _of_gaps(gaps: Mask, names: Sequence[str]) -> list[str]:
     """Return what to say of filled gaps, nothing where there are none."""
     holed = [name for name, n_gaps in zip(names, gaps.sum(axis=0).tolist(), strict=True) if n_gaps]
     if not holed:

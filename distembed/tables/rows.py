@@ -8,10 +8,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.dtypes import Float64s, Floats, Int64s
+from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.formats.cells import read_numbers, readings
 from distembed.formats.tables import SHOWN, TableError, key_column, no_column, some, texts_of
 from distembed.linalg.blocks import directions
@@ -220,7 +219,7 @@ def _without_missing(domain: Domain, section: TableSection, *, key: str) -> Doma
     return domain
 
 
-def _with_medians(domain: Domain, missing: NDArray[np.bool_]) -> Domain:
+def _with_medians(domain: Domain, missing: Mask) -> Domain:
     columns = np.flatnonzero(missing.any(axis=0))
     medians = np.zeros(len(domain.columns))
     for column in columns.tolist():
@@ -237,7 +236,7 @@ def filled(domain: Domain, medians: Float64s) -> Domain:
     return domain._replace(matrix=matrix, notes=[*domain.notes, note])
 
 
-def _without_rows(domain: Domain, missing: NDArray[np.bool_]) -> Domain:
+def _without_rows(domain: Domain, missing: Mask) -> Domain:
     rows = np.flatnonzero(missing.any(axis=1))
     left_out = [
         LeftOut(
@@ -252,7 +251,7 @@ def _without_rows(domain: Domain, missing: NDArray[np.bool_]) -> Domain:
     return rest._replace(left_out=[*domain.left_out, *left_out], notes=[*domain.notes, note])
 
 
-def _without_columns(domain: Domain, missing: NDArray[np.bool_]) -> Domain:
+def _without_columns(domain: Domain, missing: Mask) -> Domain:
     gone = np.flatnonzero(missing.any(axis=0))
     kept = np.flatnonzero(~missing.any(axis=0))
     note = (

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.corpus.concordance import Pair, Passage, find_passages
 from distembed.display import plural
-from distembed.dtypes import Float64s, Int64s
+from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.execution import compute
 from distembed.job.stage import whole_sparse
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, rows_of_blocks
@@ -37,7 +36,7 @@ class Changes(NamedTuple):
     counts: Int64s
     documents: Int64s
     """Occurrences, and documents with the word. Arrays (words, parts)."""
-    judged: NDArray[np.bool_]
+    judged: Mask
     measures: dict[tuple[str, str, str | None], Float64s]
     """Each measure of a part, or of two, for all words."""
     floor: float

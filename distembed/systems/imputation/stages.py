@@ -11,12 +11,11 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from distembed.costs import Cost, add_costs
 from distembed.display import plural
-from distembed.dtypes import Floats, Int64s
+from distembed.dtypes import Floats, Int64s, Mask
 from distembed.evaluation.costs import baseline_cost, recovery_cost
 from distembed.evaluation.imputation import (
     JUDGED_NAMES,
@@ -168,7 +167,7 @@ def too_few_to_choose(n_names: int) -> str:
     return f"{names} too few to choose a method by, which takes {JUDGED_NAMES}: the graph was taken"
 
 
-def _best(scores: Mapping[str, Recovery], names: NDArray[np.bool_]) -> str:
+def _best(scores: Mapping[str, Recovery], names: Mask) -> str:
     """Return the method with the largest mean centered cosine of some hidden names."""
     return max(METHODS, key=lambda method: scores[METHODS[method]].centered_cosine[names].mean())
 
@@ -218,7 +217,7 @@ def _imputed(ctx: Context, weights: sp.csr_array, hidden: Int64s, *, regressor: 
     return compute(model.set_weights(weights).fit_vectors(masked, X).vectors_[hidden])
 
 
-def _hide(vectors: Floats, is_hidden: NDArray[np.bool_]) -> Floats:
+def _hide(vectors: Floats, is_hidden: Mask) -> Floats:
     return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
 
 

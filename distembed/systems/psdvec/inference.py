@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus.partitions import Tokens
@@ -17,7 +16,7 @@ from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.display import plural
-from distembed.dtypes import Float32s, Int64s
+from distembed.dtypes import Float32s, Int64s, Mask
 from distembed.execution import compute
 from distembed.factorization.context_vectors import placed_words
 from distembed.factorization.joined_rows import joined_rows, projected_rows
@@ -259,7 +258,7 @@ def _of_the_list(listed: list[str], known: WordVectors, found: Vocabulary) -> li
     return [*remarks, f"{_named(absent)} of the list do not stand in the texts"] if absent else remarks
 
 
-def _without_counts(words: list[str], used: NDArray[np.bool_]) -> list[str]:
+def _without_counts(words: list[str], used: Mask) -> list[str]:
     left_out = [word for word, is_used in zip(words, used, strict=True) if not is_used]
     return [f"{_named(left_out)} stood near no core word and are left out"] if left_out else []
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.corpus.costs import selection_cost, words_in_memory
 from distembed.corpus.partitions import Tokens
@@ -20,6 +19,7 @@ from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
+from distembed.dtypes import Floats, Mask
 from distembed.evaluation.documents import (
     clustering_scores,
     coherence_cost,
@@ -62,7 +62,7 @@ class ReferenceCounts(NamedTuple):
 
     vocabulary: Vocabulary
     counts: da.Array
-    totals: NDArray[np.floating[Any]]
+    totals: Floats
 
 
 def pair_counts(workspace: Workspace, url: str | None) -> ReferenceCounts:
@@ -210,9 +210,7 @@ def run_selection(ctx: Context) -> dict[str, Any]:
     return {"n_documents": documents.num_rows, "n_read": every.n_documents}
 
 
-def _select_partition(
-    index: int, prefix: str, *, tokens: Tokens, masks: list[NDArray[np.bool_]]
-) -> dict[str, int]:
+def _select_partition(index: int, prefix: str, *, tokens: Tokens, masks: list[Mask]) -> dict[str, int]:
     return select_documents(tokens, tokens.partitions[index], masks[index], prefix)
 
 

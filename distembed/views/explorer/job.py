@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
 from distembed.display import plural
-from distembed.dtypes import Float32s, Float64s, Int64s
+from distembed.dtypes import Float32s, Float64s, Int64s, Mask
 from distembed.execution import one_blas_thread
 from distembed.formats.streams import writing
 from distembed.job import derived
@@ -97,7 +97,7 @@ def _rank_key(rows: Int64s) -> list[str]:
     return [f"{rows[place] + 1:,}" for place in (-1, len(rows) // 2, 0)] if rows.size else ["", "", ""]
 
 
-def _groups(names: list[str], matrix: Float32s, labeled: NDArray[np.bool_]) -> list[Coloring]:
+def _groups(names: list[str], matrix: Float32s, labeled: Mask) -> list[Coloring]:
     """Return a coloring by groups of words that are near one another, none where there are few words."""
     if len(names) < 20 * N_GROUPS:
         return []
@@ -113,7 +113,7 @@ def _groups(names: list[str], matrix: Float32s, labeled: NDArray[np.bool_]) -> l
     return [by_category("group of near words", [called[group] for group in model.labels_.tolist()])]
 
 
-def _group_name(names: list[str], members: Int64s, far: Float64s, labeled: NDArray[np.bool_]) -> str:
+def _group_name(names: list[str], members: Int64s, far: Float64s, labeled: Mask) -> str:
     """Return the most frequent words of the middle of a group; stop words name only a group that has no others."""
     able = members[labeled[members]] if labeled[members].sum() >= NAMING_WORDS else members
     middle = able[far[able] <= np.quantile(far[able], MIDDLE)] if able.size > 4 * NAMING_WORDS else able
