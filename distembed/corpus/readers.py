@@ -10,16 +10,18 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from distembed.corpus.document_columns import further_columns
-from distembed.corpus.documents import replaced, with_columns
+from distembed.corpus.documents import replaced, stored_bytes, with_columns
 from distembed.corpus.errors import BadRecord, CorpusError
-from distembed.corpus.file_ranges import byte_partitions, parquet_partitions
 from distembed.corpus.heads import (
     Encodings,
     check_is_text,
@@ -44,10 +46,12 @@ from distembed.corpus.texts import TEXT_FILE, TextColumn, Texts, texts_on_disk
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
-from distembed.files import failures_told
+from distembed.files import damage_told, failures_told
 from distembed.formats.encodings import is_utf8
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
+from distembed.formats.parquet import ParquetFile
+from distembed.formats.pieces import open_url
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 
@@ -529,3 +533,37 @@ def tokenized(docs: Corpus | Tokens | Texts, scratch: str | Path | None = None) 
     if isinstance(docs, Tokens):
         return docs
     return (docs if isinstance(docs, Corpus) else corpus_of_texts(docs, scratch=scratch)).tokenize()
+
+
+def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:
+    """Cut a file into ranges of nearly equal size."""
+    n_partitions = max(1, -(-size // partition_bytes))
+    if n_partitions == 1:
+        return [partition]
+    bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
+    stops: list[int | None] = [*bounds[1:-1], None]
+    return [
+        replace(partition, start=start, stop=stop, n_bytes=end - start)
+        for start, stop, end in zip(bounds[:-1], stops, bounds[1:], strict=True)
+    ]
+
+
+def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Partition]:
+    """Group the row groups of a Parquet file into partitions."""
+    remedy = f"give {option_text(partition.section, 'format')}"
+    with (
+        damage_told(partition.url, CorpusError, "a Parquet file", remedy),
+        closing(open_url(partition.url)) as raw,
+    ):
+        metadata = ParquetFile(raw).metadata
+    if metadata.num_row_groups == 0:
+        return [replace(partition, stop=0)]
+    sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
+    group_of = np.cumsum([0, *sizes])[:-1] // partition_bytes
+    starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
+    stops = [*starts[1:], len(sizes)]
+    stored = np.cumsum([0, *(stored_bytes(metadata.row_group(k)) for k in range(len(sizes)))]).tolist()
+    return [
+        replace(partition, start=start, stop=stop, n_bytes=stored[stop] - stored[start])
+        for start, stop in zip(starts, stops, strict=True)
+    ]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from distembed.corpus.texts import TEXT_FILE, Texts, write_texts
 from distembed.job.stage import system_named
-from distembed.manifold.imputation_frames import is_frame
+from distembed.manifold.imputation import is_frame
 from distembed.scratch import Scratch
 from distembed.typing import Frame
 from distembed.vectors import WordVectors

@@ -23,7 +23,7 @@ from distembed.evaluation.wordsets import AnalogySet, SynonymSet, find_word_sets
 from distembed.execution import compute
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.opening import open_job
-from distembed.job.word_vectors import read_subwords
+from distembed.job.stage import read_subwords
 from distembed.stages.corpus import vocabulary_of
 from distembed.systems.psdvec.stages import parts_of, weights_of
 from tests.benchmarks.halves import half_of

@@ -10,8 +10,7 @@ import pytest
 
 import distembed as de
 from distembed.job.load import load_job
-from distembed.job.stage import read_vectors
-from distembed.job.word_vectors import read_subwords
+from distembed.job.stage import read_subwords, read_vectors
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import read_scores
 from tests.commands import run, succeed

@@ -24,8 +24,7 @@ from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
 from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
-from distembed.job.stage import read_vectors, vectors_at, whole_sparse
-from distembed.job.word_vectors import read_subwords
+from distembed.job.stage import read_subwords, read_vectors, vectors_at, whole_sparse
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.corpus_sections import corpus_of, counting_options

@@ -44,14 +44,18 @@ from distembed.factorization.subword_costs import joined_cost, subword_cost, tab
 from distembed.factorization.subwords import SubwordMap, with_spelling
 from distembed.job.inputs import sizes_at
 from distembed.job.outputs import declared_in
-from distembed.job.stage import Context, StageSpec, System, kept_as, sections
-from distembed.job.word_vectors import (
+from distembed.job.stage import (
     NGRAMS,
     SUBWORD_MEAN,
     SUBWORD_VECTORS,
     SUBWORDS,
     WEIGHT,
+    Context,
+    StageSpec,
+    System,
+    kept_as,
     read_subwords,
+    sections,
 )
 from distembed.linalg.chunks import balanced_chunks
 from distembed.neighbors.costs import RowSizes

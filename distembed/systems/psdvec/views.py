@@ -12,8 +12,8 @@ from distembed.display import MAX_ROWS, plural
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute, map_blocks
 from distembed.factorization.join_blocks import centered_directions
+from distembed.job.stage import SUBWORDS
 from distembed.job.terminal import neighbor_line, safe_scores
-from distembed.job.word_vectors import SUBWORDS
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.stages.corpus import omissions, vocabulary_of
 from distembed.stages.outputs import EVALUATION
