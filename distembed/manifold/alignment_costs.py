@@ -22,7 +22,7 @@ from distembed.neighbors.costs import (
     dense_tile,
     most_edges,
 )
-from distembed.neighbors.sparse_candidates import MERGED_AT_ONCE
+from distembed.neighbors.search import MERGED_AT_ONCE
 
 CANDIDATE_BYTES = 128
 """Bytes of a candidate while the pairs of one search are compared: its list, and by the rows of both sets."""

@@ -18,9 +18,9 @@ from distembed.neighbors.graph_blocks import MUTUAL_FLOOR
 from distembed.neighbors.graphs import Symmetry
 from distembed.neighbors.search import (
     LIMITED_BLOCKS,
+    MERGED_AT_ONCE,
     SPARE_CANDIDATES,
 )
-from distembed.neighbors.sparse_candidates import MERGED_AT_ONCE
 
 LIST_BYTES = 16
 """Bytes of one neighbor in a list: a float64 value and a row number."""

@@ -40,7 +40,6 @@ from distembed.neighbors.distances import (
     dense_values,
     domain_rows,
 )
-from distembed.neighbors.sparse_candidates import MERGED_AT_ONCE, find_candidates
 
 SINGLE_FEATURES = 4096
 """Values of a dense row of unit length up to which pairs are ruled out in float32: the bound of their rounding stays
@@ -49,6 +48,10 @@ LIMITED_BLOCKS = 8
 """Column blocks from which on the rows first look for neighbors in their own block, to rule out most of the others."""
 SPARE_CANDIDATES = 12
 """Candidates of a sparse row beyond k: at 12,000 words no row was left in doubt with them."""
+
+
+MERGED_AT_ONCE = 8
+"""Lists of one row that one task merges."""
 
 
 @dataclass(frozen=True)
@@ -450,3 +453,48 @@ def _replace_rows(lists: da.Array, places: Int64s, found: da.Array) -> da.Array:
     source = np.arange(lists.shape[0])
     source[places] = lists.shape[0] + np.arange(places.size)
     return da.concatenate([lists, found])[source].rechunk(lists.chunks)
+
+
+def find_candidates(
+    rows: da.Array,
+    row_groups: Int64s,
+    columns: da.Array,
+    column_groups: Int64s,
+    *,
+    dense_values: int,
+    k: int,
+) -> da.Array:
+    """Return the candidate lists, (r, 2, k), of `rows` among `columns`; of rows among themselves once a pair."""
+    tile = delayed(cosine_blocks.tile_candidates, pure=True, nout=2)
+    itself = rows.name == columns.name and np.array_equal(row_groups, column_groups)
+    left, right = _pieces(rows, row_groups), _pieces(columns, column_groups)
+    parts: list[list[Any]] = [[] for _ in left]
+    for i, one in enumerate(left):
+        for j, other in enumerate(right[i:] if itself else right, start=i if itself else 0):
+            forth, back = tile(*one, *other, dense_values=dense_values, k=k)
+            parts[i].append(forth)
+            if itself and j > i:
+                parts[j].append(back)
+    lists = [
+        from_delayed(_merge_in_tree(part), (size, 2, k), dtype=np.float64)
+        for part, size in zip(parts, rows.chunks[0], strict=True)
+    ]
+    return da.concatenate(lists)
+
+
+def _pieces(rows: da.Array, groups: Int64s) -> list[tuple[Any, Any, int]]:
+    starts = np.cumsum((0, *rows.chunks[0]))
+    marks = [delayed(groups[a:b], pure=True) for a, b in pairwise(starts)]
+    return list(zip(delayed_blocks(rows).ravel(), marks, map(int, starts), strict=False))
+
+
+def _merge_in_tree(parts: list[Any]) -> Any:
+    """Return delayed lists merged by a tree that depends on their number only."""
+    merge = delayed(_merge_listed, pure=True)
+    while len(parts) > 1:
+        parts = [merge(parts[i : i + MERGED_AT_ONCE]) for i in range(0, len(parts), MERGED_AT_ONCE)]
+    return parts[0]
+
+
+def _merge_listed(lists: list[Float64s]) -> Float64s:
+    return blocks.merge_lists(np.stack(lists, axis=1))[:, 0]

@@ -31,7 +31,7 @@ from distembed.factorization.psdvec_costs import (
     noncore_cost,
     rounds_of,
 )
-from distembed.factorization.subword_costs import subword_cost
+from distembed.factorization.subwords import subword_cost
 from distembed.linalg.costs import DENSE_COPIES, transpose_cost
 from distembed.linalg.operators import row_blocks, transpose_row_blocks
 from tests.processes import Process

@@ -40,8 +40,7 @@ from distembed.factorization.psdvec_costs import (
     with_known_vectors,
 )
 from distembed.factorization.psdvec_inputs import check_core_size
-from distembed.factorization.subword_costs import joined_cost, subword_cost, table_bytes
-from distembed.factorization.subwords import SubwordMap, with_spelling
+from distembed.factorization.subwords import SubwordMap, joined_cost, subword_cost, table_bytes, with_spelling
 from distembed.job.inputs import sizes_at
 from distembed.job.outputs import declared_in
 from distembed.job.stage import (

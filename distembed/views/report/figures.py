@@ -337,7 +337,6 @@ def histogram(
     bins: int = 40,
     x_scale: Scale = "linear",
     y_scale: Scale = "linear",
-    caption: str = "",
 ) -> Section:
     """Draw how often values fall into equal bins (equal in the logarithm when `x_scale` is "log")."""
     given = np.asarray(values).size
@@ -359,8 +358,8 @@ def histogram(
     middle = f"median {format_number(float(np.median(shown)))}, mean {format_number(float(shown.mean()))}"
     spread = f"{plural(shown.size, 'value')}, {middle}, largest {format_number(float(shown.max()))}."
     left_out = f" {plural(given - shown.size, 'value')} not shown." if given > shown.size else ""
-    full = f"{caption} {spread}{left_out}".strip()
-    return figure_section(title, Drawing(draw), said=f"Histogram of {xlabel}: {spread}", caption=full)
+    said = f"Histogram of {xlabel}: {spread}"
+    return figure_section(title, Drawing(draw), said=said, caption=f"{spread}{left_out}")
 
 
 def _bin_edges(values: Float64s, bins: int, scale: Scale) -> Float64s:
