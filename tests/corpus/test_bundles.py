@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus import bundles, readers
+from distembed.corpus import readers, streams
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import read_partition, tokenize_partition
 from distembed.job.load import load_job
@@ -44,9 +44,9 @@ def folder(tmp_path):
 def test_a_task_reads_several_small_files(folder):
     docs = de.read_corpus(folder)
     assert len(docs.partitions) == N_FILES
-    assert bundles.FEWEST_BUNDLES / 2 <= len(docs.bundles) < N_FILES
+    assert streams.FEWEST_BUNDLES / 2 <= len(docs.bundles) < N_FILES
     assert tuple(one for bundle in docs.bundles for one in bundle) == docs.partitions
-    room = 2 * sum(one.n_bytes for one in docs.partitions) // bundles.FEWEST_BUNDLES
+    room = 2 * sum(one.n_bytes for one in docs.partitions) // streams.FEWEST_BUNDLES
     assert all(len(bundle) == 1 or sum(one.n_bytes for one in bundle) <= room for bundle in docs.bundles)
 
 
@@ -73,7 +73,7 @@ def test_bundles_hold_no_more_than_partition_bytes(folder):
 
 def test_the_documents_and_counts_are_those_of_a_task_for_each_file(folder, monkeypatch):
     bundled = de.read_corpus(folder).tokenize()
-    monkeypatch.setattr(bundles, "FEWEST_BUNDLES", 10**9)
+    monkeypatch.setattr(streams, "FEWEST_BUNDLES", 10**9)
     single = de.read_corpus(folder).tokenize()
     assert len(bundled.partitions) < len(single.partitions) == N_FILES
     found, wanted = (
