@@ -19,8 +19,6 @@ import distembed
 PACKAGE = Path(distembed.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if ">>>" in path.read_text())
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-SUBPACKAGES = ["corpus", "counting", "encoding", "storage", "vectors"]
-"""Those that list what they export."""
 
 
 def name_of(path: Path) -> str:
@@ -105,11 +103,8 @@ def is_explained(thing: Any) -> bool:
 
 
 def public_names() -> dict[str, Any]:
-    """Return what `import distembed` and the subpackages that list their names offer."""
-    modules = [distembed, *(import_module(f"distembed.{name}") for name in SUBPACKAGES)]
-    names = {
-        f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__
-    }
+    """Return what `import distembed` offers."""
+    names = {name: getattr(distembed, name) for name in distembed.__all__}
     return {name: thing for name, thing in names.items() if is_explained(thing)}
 
 

@@ -23,6 +23,7 @@ from distembed.manifold import (
     projection_costs,
     propagation,
 )
+from distembed.manifold.projection import neighborhood_graph
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.manifold.regressions import LinearRidge
 from distembed.neighbors.costs import RowSizes, most_edges, search_cost
@@ -153,7 +154,11 @@ def projection_steps(base: str, changed: str = "") -> list[Step]:
     model = de.LocalityPreservingProjection(**options)
 
     def graph_of(recorder: Recorder) -> tuple[Any, Sizes]:
-        return model.set_params(checkpoint=recorder)._neighborhood(rows), recorder.sizes
+        names = ("n_neighbors", "threshold", "affinity", "symmetry", "degree", "block_memory")
+        graph = neighborhood_graph(
+            rows, checkpoint=recorder, **{name: getattr(model, name) for name in names}
+        )
+        return graph, recorder.sizes
 
     graph, searched = recorded(graph_of)
 
