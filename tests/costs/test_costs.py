@@ -465,7 +465,10 @@ MEASURED: dict[str, Callable[[float], tuple[Callable[[], Any], Cost]]] = {
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name.startswith("NMF") else []) for name in MEASURED],
+)
 def test_a_fit_takes_what_its_cost_says(name: str) -> None:
     process = Process(name, program=main.__module__)
     printed, _ = process.communicate(timeout=300)
