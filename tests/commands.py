@@ -111,7 +111,7 @@ def folder_of_all_workers(factory: pytest.TempPathFactory, name: str) -> Iterato
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     folder.mkdir(exist_ok=True)
-    with (folder / "turn").open("w") as turn:
+    with (folder / "turn").open("a") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         yield folder
 
