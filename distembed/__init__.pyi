@@ -19,6 +19,7 @@ from .factorization.nmf import NMF as NMF
 from .factorization.nmf import SemanticNMF as SemanticNMF
 from .factorization.psdvec import PSDVec as PSDVec
 from .factorization.subwords import SubwordMap as SubwordMap
+from .job.checkpoints import checkpoints as checkpoints
 from .manifold.feature_preserving import FeaturePreservingEmbedding as FeaturePreservingEmbedding
 from .manifold.imputation import LatentSemanticImputation as LatentSemanticImputation
 from .manifold.projection import LocalityPreservingProjection as LocalityPreservingProjection

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from distembed.plan import StagePlan
+
 WORKER_BYTES = 500 * 2**20
 """Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
 
@@ -41,6 +43,13 @@ class Cost(NamedTuple):
     """The matrices that the job asks to keep beside its results, with the bytes of each on disk."""
     together: int | None = None
     """The tasks of `task_bytes` that may run at the same time, where that is fewer than there are tasks."""
+
+    def planned(self) -> StagePlan:
+        """Return the same as a plan of a stage."""
+        stored = self.keeps[0][1] if self.keeps else self.written_bytes
+        together = self.most_together
+        tasks = max(1, min(self.tasks_per_graph, together) if self.together else self.tasks_per_graph)
+        return StagePlan(self.task_bytes, self.shared_bytes, stored, tasks, exact=self.exact)
 
     @property
     def tasks_per_graph(self) -> int:

@@ -53,7 +53,7 @@ class Checkpoint(Protocol):
 
 def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
     """Keep an array in the memory of the workers: the `Checkpoint` of a run without a workspace."""
-    return make().persist(**_where({}))
+    return make().persist(**where({}))
 
 
 def on_disk(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
@@ -143,7 +143,8 @@ def in_this_thread() -> Iterator[None]:
         _IN_THREAD.reset(token)
 
 
-def _where(options: dict[str, Any]) -> dict[str, Any]:
+def where(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options of `dask.compute` with those of this thread: the scheduler of one that is a task itself."""
     return {"scheduler": "synchronous", **options} if _IN_THREAD.get() else options
 
 
@@ -327,7 +328,7 @@ def compute(collection: Any, **options: Any) -> Any:
     **options
         Those of `dask.compute`.
     """
-    return aligned(dask.compute(collection, **_where(options))[0])
+    return aligned(dask.compute(collection, **where(options))[0])
 
 
 def held_by_cluster(array: da.Array) -> bool:

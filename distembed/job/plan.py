@@ -1,21 +1,20 @@
-"""The resources that a job will need, before it runs: tasks, bytes and memory per task, for each stage.
+"""The plan of a job: what each stage takes, how many workers have room, and what is refused before it runs.
 
-The plan of a stage (`StageSpec.plan`) is the `Cost` of its algorithm for the sizes of its system (`System.sizes`).
+`distembed.plan` has what a stage declares; this module holds it against the limits of a job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from distembed.costs import WORKER_BYTES, Cost
 from distembed.display import format_bytes, plural
 from distembed.heaps import MEMORY_SHARE, memory_of_machine, memory_share
 from distembed.job.model import Job
 from distembed.job.terminal import shown
+from distembed.plan import RESERVED_BYTES, StagePlan
 
 MIB = 2**20
-
 
 MAX_TASKS = 100_000
 """More tasks than this in a run keep the scheduler busier than the workers (1.4 ms per task).
@@ -28,59 +27,72 @@ COMPILING_BYTES = 200 * 2**20
 
 
 class Plan(NamedTuple):
-    """A whole plan: what is known of the input in a sentence, and the limit the stages are held against.
+    """A whole plan: what is known of the input in a sentence, and what each stage takes.
 
-    Stages that are `done` are not held against it.
+    Stages that are `done` are not held against the limits. With `processes` each worker is a process of its own and has
+    its share of the memory; else all are threads of one.
     """
 
     job: Job
     sizes: str
-    stages: Mapping[str, Cost]
+    stages: Mapping[str, StagePlan]
     done: frozenset[str] = frozenset()
+    processes: bool = False
+
+    @property
+    def limit(self) -> int:
+        """The bytes that a process may use: the limit of the job, or a share of the machine's memory."""
+        resources = self.job.resources
+        return resources.memory_limit or memory_share(resources.n_workers if self.processes else 1)
+
+    def n_workers(self, name: str) -> int:
+        """Return how many of the job's workers have room for a stage; 0 where not even one has."""
+        stage, most = self.stages[name], self.job.resources.n_workers
+        if self.processes:
+            shares = ((n, self.job.resources.memory_limit or memory_share(n)) for n in range(most, 0, -1))
+            return next((n for n, share in shares if stage.process_bytes(1) <= share), 0)
+        return next((n for n in range(most, 0, -1) if stage.process_bytes(n) <= self.limit), 0)
+
+    def states_fit(self, name: str) -> bool:
+        """Return whether there is room in memory for the states of a stage beside its tasks."""
+        stage, n_workers = self.stages[name], 1 if self.processes else self.n_workers(name)
+        return stage.process_bytes(n_workers) + stage.states_bytes <= self.limit
+
+    def planned_bytes(self, name: str) -> int:
+        """Return the peak bytes of a process that a stage is planned to take."""
+        stage, n_workers = self.stages[name], 1 if self.processes else max(1, self.n_workers(name))
+        states = stage.states_bytes if self.states_fit(name) else 0
+        return stage.process_bytes(n_workers) + states
 
     def table(self) -> str:
         """Return the plan as lines of text."""
-        head, resources = f"{shown(self.job.job.title)}\n{self.sizes}\n", self.job.resources
-        n_threads, has = resources.n_workers, memory_of_machine()
-        share = (
-            f" of at most {format_bytes(memory_share(1))}, {MEMORY_SHARE:.0%} of the {format_bytes(has)} here"
-        )
+        resources, has = self.job.resources, memory_of_machine()
         width = max(14, *(len(name) + 1 for name in self.stages))
-        rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak per task':>14}"]
-        rows += [
-            f"{name:<{width}}{s.tasks:>8,}{format_bytes(s.read_bytes):>13}{format_bytes(s.written_bytes):>13}"
-            f"{format_bytes(s.peak_bytes(1)):>14}"
-            for name, s in self.stages.items()
-        ]
-        return (
-            head
-            + "\n".join([*rows, *self._kept()])
-            + (
-                f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most "
-                f"{format_bytes(resources.process_memory)}; "
-                f"{plural(n_threads, 'thread')} of one process: {format_bytes(self.process_bytes(n_threads))}"
-                f"{share if resources.memory_limit is None else ''}"
-                f"\nthe first run on a machine compiles its kernels, and a process then takes up to "
-                f"{format_bytes(COMPILING_BYTES)} more"
-            )
+        heads = ("tasks", "stores", "largest task", "held whole", "workers")
+        rows = [f"{'stage':<{width}}{heads[0]:>8}" + "".join(f"{head:>14}" for head in heads[1:])]
+        for name, stage in self.stages.items():
+            sizes = (stage.stored_bytes, stage.task_bytes, stage.whole_bytes)
+            cells = [*map(format_bytes, sizes), str(self.n_workers(name) or "none")]
+            rows.append(f"{name:<{width}}{stage.tasks:>8,}" + "".join(f"{cell:>14}" for cell in cells))
+        largest = max((self.planned_bytes(name) for name in self.stages), default=RESERVED_BYTES)
+        share = "" if resources.memory_limit else f", {MEMORY_SHARE:.0%} of the {format_bytes(has)} here"
+        return "\n".join(
+            [
+                shown(self.job.job.title),
+                self.sizes,
+                *rows,
+                f"the process takes up to {format_bytes(largest)}, {format_bytes(RESERVED_BYTES)} of it for the "
+                f"libraries, of at most {format_bytes(self.limit)}{share}; where the tasks of "
+                f"{plural(resources.n_workers, 'worker')} have no room, fewer run at once",
+                f"the first run on a machine compiles its kernels, and a process then takes up to "
+                f"{format_bytes(COMPILING_BYTES)} more",
+            ]
         )
-
-    def _kept(self) -> list[str]:
-        """Return a sentence for each matrix that the job keeps beside its results."""
-        return [
-            f"{stage} keeps {name} in the workspace: {format_bytes(size)} on disk"
-            for stage, plan in self.stages.items()
-            for name, size in plan.keeps
-        ]
-
-    def process_bytes(self, n_threads: int) -> int:
-        """Return the peak bytes of a process that runs so many tasks at once."""
-        return WORKER_BYTES + max(stage.peak_bytes(n_threads) for stage in self.stages.values())
 
     def worker_bytes(self, name: str) -> int:
-        """Return the bytes that a worker process of one thread needs at least for a stage; 0 by estimated sizes."""
+        """Return the bytes that a worker process of one thread needs at least for a stage; 0 by bounds."""
         stage = self.stages[name]
-        return WORKER_BYTES + stage.task_bytes if stage.exact else 0
+        return RESERVED_BYTES + stage.task_bytes if stage.exact else 0
 
     def check(self, stages: Collection[str] | None = None, *, memory: bool = True) -> None:
         """Refuse a plan of which one of these stages (by default all that are not done) cannot fit.
@@ -90,112 +102,79 @@ class Plan(NamedTuple):
         Raises
         ------
         MemoryError
-            A task of some stage needs more than the memory limit, and the sizes it is planned from are counted.
+            One task of some stage needs more than the memory limit, and the sizes it is planned from are counted.
         ValueError
-            The graphs of these stages would together have more than `MAX_TASKS` tasks.
+            The graphs of these stages would together have more than `MAX_TASKS` tasks, or the matrices that they keep
+            more than `matrices.disk`.
         """
-        for name, stage in self._chosen(stages):
-            if memory and stage.exact and self._outgrows(stage):
-                raise MemoryError(self._too_large(name, stage))
-        if self._n_tasks(stages) > MAX_TASKS:
-            raise ValueError(self._too_many(stages))
-        self.check_disk(stages)
-
-    def check_disk(self, stages: Collection[str] | None = None) -> None:
-        """Refuse matrices that these stages (by default all that are not done) keep, if they exceed `matrices.disk`.
-
-        Raises
-        ------
-        ValueError
-            They take more, and the sizes they are planned from are counted.
-        """
-        kept = self._kept_costs(stages)
-        if all(stage.exact for stage in kept) and (sentence := self._too_much_kept(kept)):
+        chosen = self._chosen(stages)
+        large = [name for name in chosen if memory and self.stages[name].exact and not self.n_workers(name)]
+        if large:
+            raise MemoryError(self._too_large(large))
+        if sum(self.stages[name].tasks for name in chosen) > MAX_TASKS:
+            raise ValueError(self._too_many(chosen))
+        kept = self._kept(chosen)
+        if all(self.stages[name].exact for name in kept) and (sentence := self._too_much_kept(kept)):
             raise ValueError(sentence)
 
     def warnings(self, stages: Collection[str] | None = None, *, memory: bool = True) -> tuple[str, ...]:
-        """Return what by estimate does not fit of these stages (by default all not done): in memory, and on disk."""
-        kept = self._kept_costs(stages)
+        """Return what by bounds may not fit of these stages (by default all not done): in memory, and on disk."""
+        chosen = self._chosen(stages)
         large = [
-            one for one in self._chosen(stages) if memory and not one[1].exact and self._outgrows(one[1])
+            name for name in chosen if memory and not self.stages[name].exact and not self.n_workers(name)
         ]
+        kept = self._kept(chosen)
         sentences = [
-            self._all_too_large(large) if large else "",
-            "" if all(stage.exact for stage in kept) else self._too_much_kept(kept),
+            self._too_large(large) if large else "",
+            "" if all(self.stages[name].exact for name in kept) else self._too_much_kept(kept),
         ]
         return tuple(
-            f"{sentence} (an estimate; the stage is refused only if counted sizes say the same)"
+            f"{sentence} (a bound from a sample; the stage is refused only if counted sizes say the same)"
             for sentence in filter(None, sentences)
         )
 
-    def _chosen(self, stages: Collection[str] | None) -> list[tuple[str, Cost]]:
-        return [
-            (name, stage)
-            for name, stage in self.stages.items()
-            if name not in self.done and (stages is None or name in stages)
-        ]
+    def _chosen(self, stages: Collection[str] | None) -> list[str]:
+        return [name for name in self.stages if name not in self.done and (stages is None or name in stages)]
 
-    def _outgrows(self, stage: Cost) -> bool:
-        """Return whether a task needs more than the job allows; without a limit, the threads more than the machine."""
-        resources = self.job.resources
-        if resources.memory_limit is None:
-            return stage.peak_bytes(resources.n_workers) + WORKER_BYTES > memory_share(1)
-        return stage.peak_bytes(1) + WORKER_BYTES > resources.memory_limit
+    def _kept(self, stages: Collection[str]) -> list[str]:
+        """Return those of these stages whose matrices `matrices.keep` asks for, by the same names."""
+        return [name for name in stages if name in getattr(getattr(self.job, "matrices", None), "keep", ())]
 
-    def _kept_costs(self, stages: Collection[str] | None) -> list[Cost]:
-        """Return the costs of those of these stages whose matrices `matrices.keep` asks for, by the same names."""
-        asked = getattr(getattr(self.job, "matrices", None), "keep", ())
-        return [stage for name, stage in self._chosen(stages) if name in asked]
-
-    def _too_much_kept(self, stages: Sequence[Cost]) -> str:
+    def _too_much_kept(self, stages: Collection[str]) -> str:
         """Return what is wrong with the matrices that these stages keep, "" where they fit `matrices.disk`."""
-        matrices = [matrix for stage in stages for matrix in stage.keeps]
-        kept, names = sum(size for _, size in matrices), " and ".join(name for name, _ in matrices)
+        kept = sum(self.stages[name].stored_bytes for name in stages)
         limit = getattr(getattr(self.job, "matrices", None), "disk", kept)
         if kept <= limit:
             return ""
         return (
-            f"the workspace would keep {names}, {format_bytes(kept)} on disk, over the limit of {format_bytes(limit)}: "
-            f'set matrices.disk = "{-(-kept // MIB)}MiB", or leave it out of matrices.keep'
+            f"the workspace would keep {' and '.join(stages)}, {format_bytes(kept)} on disk, over the limit of "
+            f'{format_bytes(limit)}: set matrices.disk = "{-(-kept // MIB)}MiB", or leave it out of matrices.keep'
         )
 
-    def _n_tasks(self, stages: Collection[str] | None) -> int:
-        return sum(stage.tasks_per_graph for _, stage in self._chosen(stages))
-
-    def _all_too_large(self, large: list[tuple[str, Cost]]) -> str:
+    def _too_large(self, stages: list[str]) -> str:
         """Return what is wrong with the largest of these stages, and which others are too large, too."""
-        largest = max(large, key=lambda one: one[1].peak_bytes(1))
-        others = [name for name, _ in large if name != largest[0]]
-        rest = f"; too large, too: {', '.join(others)}" if others else ""
-        return self._too_large(*largest) + rest
-
-    def _too_large(self, name: str, stage: Cost) -> str:
-        resources, n_threads = self.job.resources, 1
-        limit = format_bytes(resources.process_memory)
-        other = f'resources.memory_limit = "{-(-(stage.peak_bytes(1) + WORKER_BYTES) // MIB)}MiB"'
-        if resources.memory_limit is None:
-            n_threads = resources.n_workers
-            limit = f"{format_bytes(memory_share(1))}, {MEMORY_SHARE:.0%} of the memory here"
-            fitting = (
-                n for n in range(1, n_threads) if stage.peak_bytes(n) + WORKER_BYTES <= memory_share(1)
-            )
-            other = f"resources.workers = {n}" if (n := max(fitting, default=0)) else other
-        what = "a task" if n_threads == 1 else f"{n_threads} tasks at once"
+        name = max(stages, key=lambda each: self.stages[each].process_bytes(1))
+        stage, resources = self.stages[name], self.job.resources
+        others = [each for each in stages if each != name]
+        held = f" and {format_bytes(stage.whole_bytes)} held whole" if stage.whole_bytes else ""
+        share = "" if resources.memory_limit else f", {MEMORY_SHARE:.0%} of the memory here"
         return (
-            f"{what} of stage {name} would need {format_bytes(stage.peak_bytes(n_threads))} beside the "
-            f"{format_bytes(WORKER_BYTES)} of a worker, over the limit of {limit}: lower resources.block_memory (it is "
-            f"{format_bytes(resources.block_memory)}), or set {other}"
+            f"a task of stage {name} would need {format_bytes(stage.task_bytes)}{held} beside the "
+            f"{format_bytes(RESERVED_BYTES)} of the libraries, over the limit of {format_bytes(self.limit)}{share}: "
+            f"lower resources.block_memory (it is {format_bytes(resources.block_memory)}), or set "
+            f'resources.memory_limit = "{-(-stage.process_bytes(1) // MIB)}MiB"'
+            + (f"; too large, too: {', '.join(others)}" if others else "")
         )
 
-    def _too_many(self, stages: Collection[str] | None) -> str:
-        chosen = self._chosen(stages)
-        name, largest = max(chosen, key=lambda item: item[1].tasks_per_graph)
+    def _too_many(self, stages: list[str]) -> str:
+        name = max(stages, key=lambda each: self.stages[each].tasks)
         keys = [
             "resources.block_memory",
             *(["corpus.partition_bytes"] if hasattr(self.job, "corpus") else []),
         ]
+        n_tasks = sum(self.stages[each].tasks for each in stages)
         return (
-            f"the {plural(len(chosen), 'stage')} to be run would be {self._n_tasks(stages):,} tasks, over "
-            f"{MAX_TASKS:,}, of which stage {name} has {largest.tasks_per_graph:,}: raise {' or '.join(keys)}, or give "
-            "it less input"
+            f"the {plural(len(stages), 'stage')} to be run would be {n_tasks:,} tasks, "
+            f"over {MAX_TASKS:,}, of which stage {name} has {self.stages[name].tasks:,}: raise {' or '.join(keys)}, or "
+            "give it less input"
         )

@@ -25,7 +25,7 @@ from distembed.storage.workspace import Workspace
 FORMAT = 1
 """The version of the fields: a field may be added to it, and none changes its meaning."""
 
-SPENT = ("wall_seconds", "earlier_seconds", "peak_process_bytes", "peak_total_bytes")
+SPENT = ("wall_seconds", "earlier_seconds", "peak_process_bytes", "peak_total_bytes", "planned_process_bytes")
 
 
 def status_record(job: Job) -> dict[str, object]:
@@ -53,19 +53,19 @@ def plan_record(
     notes: Sequence[str],
 ) -> dict[str, object]:
     """Return what the table of a plan says, and the sentences below it."""
-    resources = plan.job.resources
     stages = [
         {
             "stage": name,
             "done": name in plan.done,
-            "tasks": cost.tasks,
-            "read_bytes": cost.read_bytes,
-            "written_bytes": cost.written_bytes,
-            "peak_task_bytes": cost.peak_bytes(1),
-            "exact": cost.exact,
-            "keeps": [{"output": output, "disk_bytes": size} for output, size in cost.keeps],
+            "tasks": stage.tasks,
+            "stored_bytes": stage.stored_bytes,
+            "task_bytes": stage.task_bytes,
+            "whole_bytes": stage.whole_bytes,
+            "process_bytes": plan.planned_bytes(name),
+            "workers": plan.n_workers(name),
+            "exact": stage.exact,
         }
-        for name, cost in plan.stages.items()
+        for name, stage in plan.stages.items()
     ]
     return {
         "format": FORMAT,
@@ -75,10 +75,8 @@ def plan_record(
         "nothing_left": bool(nothing_left(found)),
         "input": plan.sizes,
         "stages": stages,
-        "process_bytes": plan.process_bytes(1),
-        "threads": resources.n_workers,
-        "threads_bytes": plan.process_bytes(resources.n_workers),
-        "memory_limit": resources.process_memory,
+        "workers": plan.job.resources.n_workers,
+        "memory_limit": plan.limit,
         "notes": list(notes),
         "warnings": list(plan.warnings()),
     }

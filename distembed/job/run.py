@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import dask
 import tomli_w
 
 from distembed.display import format_seconds, plural
@@ -31,6 +32,7 @@ from distembed.job.state import (
 )
 from distembed.job.status import spent_text, state_of
 from distembed.job.workers import Meter, Workers
+from distembed.states import keeping
 from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import KilledBlockError
@@ -116,7 +118,8 @@ def run_stages(
         _refuse_another_method(job, existing_workspace(job.job.workspace))
     specs = _stages_until(until, system_of(job).stages(job))
     planned_after = _plan_ahead(job, specs, workers, reporter)
-    with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
+    configured = dask.config.set({"distembed.block_memory": job.resources.block_memory})
+    with configured, failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         names, where = [spec.name for spec in specs], workspace.url
         title, system_name = job.job.title, job.job.system
         reporter.tell(
@@ -207,8 +210,12 @@ def _looked(
 def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: Reporter) -> None:
     """Refuse a plan of which a stage cannot fit, and say what by its estimates may not."""
     memory = workers.is_held_to(plan.job)
+    plan = plan._replace(processes=workers.scheduler == "processes")
     plan.check(names, memory=memory)
-    for warning in (*plan.warnings(names, memory=memory), *workers.warnings(plan.process_bytes)):
+    if plan.processes:
+        fitting = min((plan.n_workers(name) for name in names if name not in plan.done), default=0)
+        workers.n_workers = fitting or workers.n_workers
+    for warning in (*plan.warnings(names, memory=memory), *workers.warnings()):
         reporter.note(f"warning: {warning}")
 
 
@@ -268,26 +275,40 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     if stage.is_committed:
         reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
         stage.reopen(standing.damaged)
+    plan = _plan_of_run(run)
     if spec.name != run.planned_after:
-        plan = _plan_of_run(run)
-        plan.check({spec.name}, memory=run.crew.is_held_to(run.job))  # by what earlier stages have counted
-        plan.check_disk(run.standings.keys())  # of later stages, too, which need not begin
+        plan.check(
+            run.standings.keys(), memory=run.crew.is_held_to(run.job)
+        )  # by what earlier stages have counted
         run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
     context = Context(run.job, workspace, stage, reporter, run.crew)
-    with Meter(run.crew) as meter, heard_by(_rounds_of(spec, run)):
+    states = stage.states(in_memory=_states_fit(plan, spec.name, run))
+    with (
+        Meter(run.crew) as meter,
+        heard_by(_rounds_of(spec, run)),
+        keeping(states),
+        run.crew.at_most(plan.n_workers(spec.name)),
+    ):
         _restore_inputs(spec, run)
         facts = spec.run(context)
     reporter.close()
-    spent = meter.spent._asdict()
+    spent = {**meter.spent._asdict(), "planned_process_bytes": plan.planned_bytes(spec.name)}
     stage.commit({**facts, **spent, **_earlier_work(standing)})
     _remove_stale(workspace, reporter)
     _drop_inputs(spec, workspace)
     reporter.tell("stage_committed", f"{spec.name:<16}{spent_text(spent)}", stage=spec.name, **spent)
     run.crew.give_memory_back()
-    later = run.standings.keys() - {spec.name}
-    if later and spec.name == run.planned_after:
-        _check_plan(_plan_of_run(run), later, run.crew, reporter)
+    if len(run.standings) > 1 and spec.name == run.planned_after:
+        _check_plan(_plan_of_run(run), run.standings.keys(), run.crew, reporter)
     return True
+
+
+def _states_fit(plan: Plan, name: str, run: Run) -> bool:
+    """Return whether the states of a stage have room in the memory of the workers."""
+    if limits := run.crew.memory_limits():  # above half of its limit Dask would soon spill
+        stage = plan.stages[name]
+        return stage.states_bytes <= sum(max(0, limit // 2 - stage.task_bytes) for limit in limits.values())
+    return plan.states_fit(name)
 
 
 def _drop_inputs(spec: StageSpec, workspace: Workspace) -> None:
@@ -306,7 +327,8 @@ def _plan_of_run(run: Run) -> Plan:
         and found[name].fingerprint == standing.fingerprint
         and not (standing.damaged and found[name] == standing.before)  # it is still to be repaired
     }
-    return system_of(run.job).plan(run.job, Counted(run.workspace, done) if done else None)
+    plan = system_of(run.job).plan(run.job, Counted(run.workspace, done) if done else None)
+    return plan._replace(done=frozenset(done), processes=run.crew.scheduler == "processes")
 
 
 def _rounds_of(spec: StageSpec, run: Run) -> Listener:

@@ -18,7 +18,6 @@ import dask.array as da
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.costs import Cost
 from distembed.execution import Checkpoint, compute, delayed_blocks
 from distembed.job.model import Job
 from distembed.job.outputs import ArrayOutput, FilesOutput, Output, TableOutput
@@ -27,6 +26,7 @@ from distembed.job.progress import Reporter
 from distembed.job.registry import SYSTEMS
 from distembed.job.tables import MakeTable
 from distembed.job.workers import Workers
+from distembed.plan import Dimensions
 from distembed.storage.file_items import FileItem, MakeFiles
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
@@ -98,7 +98,7 @@ class StageSpec(NamedTuple):
     inputs: tuple[str, ...]
     parameters: Callable[[Any], dict[str, Any]]
     run: Callable[[Context], dict[str, Any]]
-    plan: Callable[[Any, Any], Cost]
+    plan: Callable[[Any, Any], Any]
     check: Callable[[Any], list[str]] = nothing_to_check
     counted_first_bytes: int = -1
 
@@ -159,7 +159,11 @@ class System(NamedTuple):
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
         sizes = self.sizes(job, counted)
-        return Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in self.stages(job)})
+        if isinstance(sizes, Dimensions):
+            stages = {spec.name: sizes.planned(spec.plan, job) for spec in self.stages(job)}
+        else:
+            stages = {spec.name: spec.plan(job, sizes).planned() for spec in self.stages(job)}
+        return Plan(job, sizes.sentence, stages)
 
     def page(self, job: Job, workspace: Workspace) -> str:
         """Return the report of a finished workspace."""

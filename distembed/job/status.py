@@ -166,7 +166,12 @@ def spent_text(facts: Mapping[str, Any]) -> str:
     names = ("wall_seconds", "peak_process_bytes", "peak_total_bytes")
     numbers = (measured(facts, name) for name in names)
     seconds, process, total = (math.nan if number is None else number for number in numbers)
-    return f"{format_seconds(seconds):>10}   peak {format_bytes(process)} per process, {format_bytes(total)} together"
+    planned = measured(facts, "planned_process_bytes")
+    above = (
+        f", above its plan of {format_bytes(planned)}" if planned is not None and process > planned else ""
+    )
+    peak = f"peak {format_bytes(process)} per process, {format_bytes(total)} together"
+    return f"{format_seconds(seconds):>10}   {peak}{above}"
 
 
 def _kept(manifest: StageManifest) -> str:

@@ -133,41 +133,27 @@ class Workers:
         is_local = self.scheduler in {None, *LOCAL_SCHEDULERS}
         return is_local or job.resources.memory_limit is not None
 
-    def warnings(self, process_bytes: Callable[[int], int]) -> tuple[str, ...]:
-        """Return a sentence for each way in which there are more local workers than the machine has room for.
-
-        Parameters
-        ----------
-        process_bytes : callable
-            Peak bytes of a process that runs so many threads.
-        """
-        if self.scheduler not in {None, "threads", "processes"}:
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence where there are more local workers than cores, or than the machine has memory for."""
+        if self.scheduler not in {None, *LOCAL_SCHEDULERS}:
             return ()
         n, has, found = self.n_local, memory_of_machine(), []
         if n > CPU_COUNT:
             found.append(
                 f"{n} workers for {CPU_COUNT} cores only take turns: --workers {CPU_COUNT} is as fast"
             )
-        processes = self.scheduler == "processes"
-        needed = n * self.process_memory if processes else process_bytes(n)
-        if needed > has:
-            each_fits = (
-                (lambda k: k * self.process_memory <= has)
-                if processes
-                else (lambda k: process_bytes(k) <= has)
-            )
-            fitting = max(filter(each_fits, range(1, n)), default=0)
-            what = f"{n} processes of up to" if processes else f"{n} threads that together need up to"
-            each = f" {format_bytes(self.process_memory)} each" if processes else f" {format_bytes(needed)}"
+        if self.scheduler == "processes" and n * self.process_memory > has:
             found.append(
-                f"{what}{each} are more than the {format_bytes(has)} of this machine: "
-                + (
-                    f"--workers {fitting} fits"
-                    if fitting
-                    else "lower resources.block_memory, or memory_limit"
-                )
+                f"{n} processes of up to {format_bytes(self.process_memory)} each are more than the "
+                f"{format_bytes(has)} of this machine: take fewer --workers, or lower resources.memory_limit"
             )
         return tuple(found)
+
+    def at_most(self, n_workers: int) -> AbstractContextManager[object]:
+        """Return a context in which so many of the local threads run tasks, where there are more."""
+        if self.client is not None or not 0 < n_workers < self.n_local:
+            return nullcontext()
+        return dask.config.set(num_workers=n_workers)
 
     def watched(self, stage: str, note: Callable[[str], None]) -> AbstractContextManager[None]:
         """Return a context in which the failures of a cluster are one sentence each, and silent workers are named."""

@@ -152,6 +152,18 @@ class Ledger:
             kept = OutputRecord(spec, ())
         self._outputs[spec.name] = self._with_attributes(kept)
 
+    def announced(self) -> list[str]:
+        """Return the names of the outputs that this run or an interrupted one has begun."""
+        return list(records.announced(self.folder, self.name)) if self._resumes() else []
+
+    def forget(self, name: str) -> None:
+        """Remove an output that is not committed, with all that is known of it."""
+        found = records.read_output(self.folder, f"{MANIFEST}/{self.name}/{name}/output.json")
+        if found is not None:
+            records.remove_output(self.folder, found.spec)
+        self._outputs.pop(name, None)
+        self._good.pop(name, None)
+
     def missing(self, spec: Output, progress: Progress | None) -> list[int]:
         """Return the blocks to compute, after checking the files of the recorded ones."""
         if spec.name not in self._good:

@@ -1,0 +1,117 @@
+"""What a stage takes, before it runs: the bytes of its largest task, and of what it holds whole.
+
+Memory is declared beside what uses it: a block function says how many times its largest array it holds (`lift.block`),
+a job has its dimensions, and a stage names its largest tasks and what it holds whole. The only formula is `task`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+from distembed.lift import temporaries_of
+
+RESERVED_BYTES = 500 * 2**20
+"""Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
+
+
+class Dimension(NamedTuple):
+    """An axis of the arrays of a job, or the stored values of a sparse one."""
+
+    size: int
+    block: int
+    """The most of it that one task is given."""
+    counted: bool = True
+    """Whether the size is counted; else it is a bound from a sample."""
+
+
+class Dimensions:
+    """The dimensions of a job by name, from which the bytes of arrays and of their blocks follow.
+
+    A plan that asks for a dimension which is not counted yet is not exact, and refuses nothing.
+
+    Parameters
+    ----------
+    dimensions : mapping of str to Dimension
+    sentence : str
+        The sizes in words, for the head of a plan.
+    """
+
+    def __init__(self, dimensions: Mapping[str, Dimension], sentence: str = "") -> None:
+        self._dimensions, self.sentence = dict(dimensions), sentence
+        self._asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> Dimension:
+        """Return a dimension, and remember that it was asked for."""
+        self._asked.add(name)
+        return self._dimensions[name]
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether the job has a dimension."""
+        return name in self._dimensions
+
+    def size(self, name: str) -> int:
+        """Return the size of a dimension."""
+        return self[name].size
+
+    def whole(self, *axes: str | int, itemsize: int = 4) -> int:
+        """Return the bytes of an array whose axes are dimensions or numbers."""
+        return itemsize * prod(axis if isinstance(axis, int) else self[axis].size for axis in axes)
+
+    def block(self, *axes: str | int, itemsize: int = 4) -> int:
+        """Return the bytes of the largest block of such an array, which is cut along all its dimensions."""
+        return itemsize * prod(axis if isinstance(axis, int) else self[axis].block for axis in axes)
+
+    def n_blocks(self, name: str) -> int:
+        """Return the number of blocks of a dimension."""
+        return max(1, -(-self[name].size // max(1, self[name].block)))
+
+    def planned(self, plan: Callable[[Any, Dimensions], StagePlan], job: Any) -> StagePlan:
+        """Return the plan of a stage; it is exact if all dimensions that it asks for are counted."""
+        self._asked = set()
+        made = plan(job, self)
+        return made._replace(exact=all(self._dimensions[name].counted for name in self._asked))
+
+
+def task(function: Callable[..., Any], *inputs: int, output: int = 0) -> int:
+    """Return the most bytes that a task holds: its inputs as read and as given, its result, and its temporaries.
+
+    Parameters
+    ----------
+    function : callable
+        Of blocks, with what `lift.block` declares.
+    *inputs : int
+        The bytes of its arguments.
+    output : int
+        The bytes of its result.
+    """
+    return 2 * sum(inputs) + output + int(temporaries_of(function) * max(*inputs, output, 0))
+
+
+class StagePlan(NamedTuple):
+    """What a stage takes."""
+
+    task_bytes: int
+    """The largest of its tasks."""
+    whole_bytes: int = 0
+    """What all tasks share, or the client holds."""
+    stored_bytes: int = 0
+    """What it writes, about: arrays before compression."""
+    tasks: int = 1
+    """The tasks of its largest graph."""
+    states_bytes: int = 0
+    """States of an iteration that may stay in memory where there is room, else they lie on disk."""
+    exact: bool = True
+    """Whether counted sizes decide it; with bounds too much is a warning, and no refusal."""
+
+    def process_bytes(self, n_threads: int) -> int:
+        """Return the peak bytes of a process that runs so many tasks at once."""
+        return RESERVED_BYTES + self.whole_bytes + min(n_threads, self.tasks) * self.task_bytes
+
+
+def stage_plan(
+    *tasks: int, whole: Iterable[int] = (), stored: int = 0, n_tasks: int = 1, states: int = 0
+) -> StagePlan:
+    """Return the plan of a stage whose largest tasks take so many bytes, and which holds some arrays whole."""
+    return StagePlan(max(tasks, default=0), sum(whole), stored, n_tasks, states)

@@ -1,0 +1,195 @@
+"""States of a computation that takes long: kept where a context says, found again, and forgotten when they are past.
+
+A function that iterates calls `keep(name, make)` for each state that is worth storing. In a job the context is the
+running stage, and a run that was killed finds its states on disk; `de.checkpoints` is the same for users of the Python
+API. Without a context a state stays in memory. No signature mentions any of it.
+
+Names are those of one computation: a `scope` holds the fingerprint of its options and inputs, so that two fits in one
+stage never see each other's states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol
+
+import dask
+import dask.array as da
+from dask.base import tokenize
+from dask.utils import parse_bytes
+
+from distembed.execution import where
+
+State = Any  # an array, or a NamedTuple of arrays
+
+BLOCK_MEMORY = 64 * 2**20
+"""Bytes of one task where `distembed.block_memory` of Dask's configuration says nothing else."""
+
+
+def block_memory() -> int:
+    """Return the memory of one task, bytes: `distembed.block_memory` of Dask's configuration.
+
+    It decides how arrays are cut, and so the last bits of results. Only the client reads it.
+    """
+    return int(parse_bytes(dask.config.get("distembed.block_memory", BLOCK_MEMORY)))
+
+
+WITHIN = ".within/"
+"""What stands in names between that of a state and those of the states that it is made of."""
+
+
+class States(Protocol):
+    """Where states lie: arrays by name."""
+
+    in_memory: bool
+    """Whether a state that is forgotten with the state around it stays in memory."""
+
+    def find(self, name: str) -> da.Array | None:
+        """Return the array of a name, None if it is not stored as a whole."""
+
+    def store(self, name: str, array: da.Array) -> da.Array:
+        """Store an array and return it opened."""
+
+    def names(self) -> list[str]:
+        """Return the names of all arrays, those too that are not stored as a whole."""
+
+    def forget(self, name: str) -> None:
+        """Remove an array."""
+
+
+class _Place(NamedTuple):
+    """Where states lie, what their names begin with, and whether a state around them will end them."""
+
+    states: States
+    prefix: str = ""
+    is_inside: bool = False
+
+
+_PLACE: ContextVar[_Place | None] = ContextVar("place", default=None)
+
+
+@contextmanager
+def keeping(states: States | None) -> Iterator[None]:
+    """Let `keep` store states there while the block runs; None lets them stay in memory."""
+    token = _PLACE.set(None if states is None else _Place(states))
+    try:
+        yield
+    finally:
+        _PLACE.reset(token)
+
+
+@contextmanager
+def scope(name: str, *of: Any) -> Iterator[None]:
+    """Let the names inside the block belong to one computation: a name, and options and inputs that are told apart.
+
+    Parameters
+    ----------
+    name : str
+        Such as "lsa", or "start-3".
+    *of : any objects
+        What decides the states: options, arrays in memory (by their content) and Dask arrays (by their names).
+    """
+    place = _PLACE.get()
+    if place is None:
+        yield
+        return
+    own = f"{name}-{tokenize(*of)[:12]}" if of else name
+    token = _PLACE.set(place._replace(prefix=f"{place.prefix}{own}/"))
+    try:
+        yield
+    finally:
+        _PLACE.reset(token)
+
+
+def keep(name: str, make: Callable[[], State], kind: Any = None, *, number: int | None = None) -> State:
+    """Return the state stored under a name; make and store it if it is not there.
+
+    What is kept while it is made is forgotten once it is stored.
+
+    Parameters
+    ----------
+    name : str
+    make : callable
+        Returns a Dask array, or a NamedTuple of Dask arrays and NumPy arrays.
+    kind : class of NamedTuple, optional
+        What `make` returns; by default one array.
+    number : int, optional
+        The number of the state in a series, of which the states before are forgotten; see `newest`.
+
+    Returns
+    -------
+    Dask array, or NamedTuple of Dask arrays
+        Read from disk. Without a context what `make` returns, its Dask arrays persisted.
+    """
+    place, full = _PLACE.get(), name if number is None else f"{name}-{number:05d}"
+    if place is None:
+        return _persisted(make(), kind)
+    place = place._replace(prefix=f"{place.prefix}{full}")
+    if place.is_inside and place.states.in_memory:
+        return _persisted(make(), kind)
+    found = _find(place, kind)
+    if found is not None:
+        return found
+    token = _PLACE.set(place._replace(prefix=f"{place.prefix}{WITHIN}", is_inside=True))
+    try:
+        made = make()
+        _store(place, made, kind)
+    finally:
+        _PLACE.reset(token)
+    _forget(place, name, number)
+    return _find(place, kind)
+
+
+def newest(name: str, kind: Any = None) -> tuple[int, State]:
+    """Return the number and the state of the newest of a series that is stored; (0, None) where there is none."""
+    place = _PLACE.get()
+    if place is None or (place.is_inside and place.states.in_memory):
+        return 0, None
+    for number in sorted(_numbers(place, name), reverse=True):
+        found = _find(place._replace(prefix=f"{place.prefix}{name}-{number:05d}"), kind)
+        if found is not None:
+            return number, found
+    return 0, None
+
+
+def _persisted(state: State, kind: Any) -> State:
+    if kind is None:
+        return state.persist(**where({})) if isinstance(state, da.Array) else state
+    return kind(*dask.persist(*state, **where({})))
+
+
+def _names(place: _Place, kind: Any) -> list[str]:
+    return [place.prefix] if kind is None else [f"{place.prefix}/{field}" for field in kind._fields]
+
+
+def _find(place: _Place, kind: Any) -> State | None:
+    found = [place.states.find(name) for name in _names(place, kind)]
+    if any(array is None for array in found):
+        return None
+    return found[0] if kind is None else kind(*found)
+
+
+def _store(place: _Place, state: State, kind: Any) -> None:
+    for name, value in zip(_names(place, kind), [state] if kind is None else state, strict=True):
+        place.states.store(name, value if isinstance(value, da.Array) else da.from_array(value, chunks=-1))
+
+
+def _numbers(place: _Place, name: str) -> set[int]:
+    begin = f"{place.prefix}{name}-"
+    rest = [each.removeprefix(begin) for each in place.states.names() if each.startswith(begin)]
+    heads = [each.partition("/")[0].partition(".")[0] for each in rest]
+    return {int(head) for head in heads if head.isdigit()}
+
+
+def _forget(place: _Place, name: str, number: int | None) -> None:
+    """Forget what was kept while a state was made, and the states before it in its series."""
+    old = [f"{place.prefix}{WITHIN}"]
+    if number is not None:
+        base = place.prefix.removesuffix(f"{name}-{number:05d}")
+        before = [one for one in _numbers(place._replace(prefix=base), name) if one < number]
+        old += [f"{base}{name}-{one:05d}{end}" for one in before for end in (WITHIN, "/", "")]
+    for each in place.states.names():
+        if any(each.startswith(one) if one.endswith("/") else each == one for one in old):
+            place.states.forget(each)
