@@ -102,7 +102,7 @@ def lift(
     axes = inputs.split(",")
     if not any(isinstance(array, da.Array) for array in arrays):
         blocks = [[array] if _is_list(names) else array for array, names in zip(arrays, axes, strict=True)]
-        return aligned(BlockFunction(function)(*blocks, **options))
+        return BlockFunction(partial(run_block, function))(*blocks, **options)
     lazy = _cut_alike(arrays, axes, out)
     chunks = {
         name: cut
@@ -188,8 +188,13 @@ def _call(
 ) -> Any:
     """Call a block function with blocks as `blockwise` gives them: in lists, along the axes that the result lacks."""
     blocks = [_joined(block, *way) for block, way in zip(found, ways, strict=True)]
-    made = aligned(function(*blocks, **options))
+    made = run_block(function, *blocks, **options)
     return _boxed(made, n_axes) if n_axes else made
+
+
+def run_block(function: Callable[..., Any], /, *blocks: Any, **options: Any) -> Any:
+    """Return what a block function returns, aligned and C-contiguous."""
+    return aligned(function(*blocks, **options))
 
 
 def _joined(found: Any, axes: tuple[int, ...], is_list: bool) -> Any:

@@ -1,0 +1,68 @@
+"""Measures how much block functions hold beside their arguments and their result, in units of their largest array."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import dask
+import numpy as np
+import pyarrow as pa
+
+from distembed import lift
+
+LEAST_BYTES = 200_000
+"""Arrays from this size on: beside smaller ones the objects of Python count."""
+
+
+def size_of(value: Any) -> int:
+    """Return the bytes of an array, a CSR block, or whatever holds some."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.nbytes
+    if hasattr(value, "indptr"):
+        return sum(getattr(value, name).nbytes for name in ("data", "indices", "indptr"))
+    if isinstance(value, pa.Table):
+        return value.nbytes
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(size_of, value)) if isinstance(value, list | tuple | np.ndarray) else 0
+
+
+def largest_of(values: Any) -> int:
+    """Return the bytes of the largest single array among values."""
+    if isinstance(values, dict):
+        values = list(values.values())
+    if isinstance(values, list | tuple):
+        return max(map(largest_of, values), default=0)
+    return size_of(values)
+
+
+@contextmanager
+def measured() -> Iterator[dict[Callable[..., Any], list[tuple[float, int]]]]:
+    """Yield what each block function that runs inside took: temporaries in multiples, and the bytes of its largest."""
+    found: dict[Callable[..., Any], list[tuple[float, int]]] = defaultdict(list)
+
+    def run_block(function: Callable[..., Any], /, *blocks: Any, **options: Any) -> Any:
+        inner = function
+        while isinstance(inner, partial):
+            inner = inner.func
+        tracemalloc.reset_peak()
+        begin, arrow = tracemalloc.get_traced_memory()[0], pa.total_allocated_bytes()
+        made = lift.aligned(function(*blocks, **options))
+        peak = tracemalloc.get_traced_memory()[1] - begin + max(0, pa.total_allocated_bytes() - arrow)
+        largest = max(largest_of(blocks), largest_of(options), largest_of(made))
+        if largest >= LEAST_BYTES:
+            found[inner].append((max(0, peak - size_of(made)) / largest, largest))
+        return made
+
+    tracemalloc.start()
+    try:
+        with mock.patch.object(lift, "run_block", run_block), dask.config.set(scheduler="synchronous"):
+            yield found
+    finally:
+        tracemalloc.stop()
