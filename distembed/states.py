@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Protocol
 
 import dask
 import dask.array as da
-from dask.base import tokenize
+from dask.base import normalize_token, tokenize
 from dask.utils import parse_bytes
+from scipy.sparse import csr_array
 
 from distembed.execution import where
 
@@ -34,6 +35,16 @@ def block_memory() -> int:
     It decides how arrays are cut, and so the last bits of results. Only the client reads it.
     """
     return int(parse_bytes(dask.config.get("distembed.block_memory", BLOCK_MEMORY)))
+
+
+@normalize_token.register(csr_array)
+def _content_of(matrix: csr_array) -> Any:
+    """Return what a CSR array is told apart by: not what it has found out of itself, such as that it is sorted."""
+    return (
+        "csr",
+        matrix.shape,
+        [normalize_token(getattr(matrix, name)) for name in ("data", "indices", "indptr")],
+    )
 
 
 WITHIN = ".within/"
