@@ -41,6 +41,7 @@ from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
 from distembed.formats.parquet import ParquetFile
+from distembed.lift import block
 from distembed.urls import url_to_fs
 
 SPANS: dict[str, Callable[[Partition, Progress], Iterator[Span]]] = {
@@ -128,6 +129,7 @@ def read_batches(partition: Partition, progress: Progress | None = None) -> Iter
             yield from READERS[partition.format](partition, progress)
 
 
+@block(temporaries=14)  # of the largest dictionary, whose words take 28 bytes in a table
 def tokenize_partition(
     partition: Partition | Sequence[Partition],
     tokenizer: Tokenizer,

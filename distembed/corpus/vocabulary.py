@@ -34,6 +34,7 @@ from distembed.corpus.vocabulary_files import read_table, read_text
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing
 from distembed.formats.parquet import ParquetFile
+from distembed.lift import block
 from distembed.options import PositiveInt
 
 # About 100 bytes an entry while they are added up: 400 MB.
@@ -269,6 +270,7 @@ class Vocabulary:
         return cls(table["word"].combine_chunks(), counts, document_counts)
 
 
+@block(temporaries=8)  # of the words that are added up at a time, and of those that are found
 def build_vocabulary(
     docs: Corpus | Tokens | Texts,
     *,

@@ -33,6 +33,7 @@ from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count
 from distembed.counting.partition_rows import token_ranges, tokens_of
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
 from distembed.execution import compute, delayed, map_blocks
+from distembed.lift import block
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt
 from distembed.scratch import Scratch
@@ -180,6 +181,7 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
     return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
 
 
+@block(temporaries=6)  # of a row block of the sum
 def merge_files(
     partials: Sequence[PartialCounts],
     row_blocks: Sequence[int],
@@ -226,6 +228,7 @@ def merge_files(
     )
 
 
+@block(temporaries=6)  # of the row block: the runs that are added, and their sum, twice
 def merge_row_block(
     partials: Sequence[PartialCounts],
     row_blocks: Sequence[int],

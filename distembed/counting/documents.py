@@ -17,6 +17,7 @@ from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.blocks import TermCounter
 from distembed.counting.partition_rows import DictionaryRows, token_rows, tokens_of
 from distembed.execution import map_blocks
+from distembed.lift import block
 from distembed.linalg.chunks import BLOCK_MEMORY
 
 BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
@@ -57,6 +58,7 @@ def _partition_blocks(tokens: Tokens, partition: str, limit: int) -> Iterator[Do
         first = last
 
 
+@block(temporaries=3)
 def count_document_block(
     block: DocumentBlock,
     vocabulary: Vocabulary,

@@ -26,6 +26,7 @@ from distembed.counting.partition_rows import (
     token_rows,
 )
 from distembed.counting.runs import RunWriter, run_bytes
+from distembed.lift import block
 
 Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
@@ -56,6 +57,7 @@ ONE_GROUP = DocumentGroups(np.empty(0, np.int32), 1)
 """All documents, whose counts are added up."""
 
 
+@block(temporaries=1)  # of the memory of a block: what is counted, and the words that are looked up
 def count_partition(
     partition: str,
     vocabulary: Vocabulary,

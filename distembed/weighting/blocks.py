@@ -17,9 +17,11 @@ import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
 from distembed.dtypes import Float32s, Float64s, Floats, Int64s
+from distembed.lift import block
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 
 
+@block(temporaries=0)
 def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
     """Return a block of counts if every count is finite and not negative.
 
@@ -39,11 +41,13 @@ def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
     return block
 
 
+@block(temporaries=1)
 def column_sums(block: csr_array) -> Floats:
     """Sum each column of a block in float64, shape (columns,)."""
     return np.asarray(np.ones(block.shape[0]) @ block)
 
 
+@block(temporaries=2)
 def pmi(
     block: object, row_totals: Floats, probabilities: Floats, *, shift: float, positive: bool
 ) -> csr_array:
@@ -86,6 +90,7 @@ def excess_of_pair(x, row_total, unigram, smoothing):  # type: ignore[no-untyped
     return np.log1p((1 - smoothing) / smoothing * x / (row_total * unigram)) if x > 0 else 0.0
 
 
+@block(temporaries=2)
 def excess_of_block(block: object, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
     """Return D of `excess_of_pair` on the support of a block, csr_array (rows, columns) float32.
 
@@ -105,6 +110,7 @@ def excess_of_block(block: object, row_totals: Floats, unigram: Floats, *, smoot
     return with_values(counts, np.log1p((1 - smoothing) / smoothing * counts.data / expected))
 
 
+@block(temporaries=2)
 def count_at_least(block: object, thresholds: Floats) -> Int64s:
     """Count the values whose square root reaches each threshold, shape (thresholds,), int64."""
     roots = np.sort(np.sqrt(canonical_csr(block).data, dtype=np.float64))
@@ -124,6 +130,7 @@ def _unit_rows(counts: csr_array, values: Float64s) -> Float64s:
     return values / np.where(length > 0, length, 1.0)[rows_of(counts)]
 
 
+@block(temporaries=3)
 def weigh_tf_idf(block: Any, idf: Float64s, *, sublinear: bool, normalize: bool, dtype: Any) -> csr_array:
     """Return tf · idf of one block, its rows of unit length if `normalize`."""
     counts = canonical_csr(block)
@@ -132,17 +139,20 @@ def weigh_tf_idf(block: Any, idf: Float64s, *, sublinear: bool, normalize: bool,
     return with_values(counts, _unit_rows(counts, values) if normalize else values, dtype)
 
 
+@block(temporaries=1)
 def weigh_log_entropy(block: Any, weight: Float64s, *, dtype: Any) -> csr_array:
     """Return log(1 + tf) · weight of one block."""
     counts = canonical_csr(block)
     return with_values(counts, np.log1p(counts.data.astype(np.float64)) * weight[counts.indices], dtype)
 
 
+@block(temporaries=1)
 def column_frequencies(block: Any) -> Int64s:
     """Return the number of rows of the block that contain each word, (1, words)."""
     return np.bincount(canonical_csr(block).indices, minlength=block.shape[1])[np.newaxis]
 
 
+@block(temporaries=3)
 def column_entropy_sums(block: Any) -> Float64s:
     """Return (2, words): the sum of tf and of tf log tf over the rows of the block."""
     counts = canonical_csr(block)
@@ -151,11 +161,13 @@ def column_entropy_sums(block: Any) -> Float64s:
     return np.vstack([np.bincount(counts.indices, value, counts.shape[1]) for value in (frequency, logs)])
 
 
+@block(temporaries=0)
 def chosen_columns(block: Any, columns: Int64s) -> csr_array:
     """Return the given columns of one block, in the order given."""
     return canonical_csr(csr_array(block)[:, np.ravel(columns)])
 
 
+@block(temporaries=2)
 def choose_pairs(block: Any, words: Int64s, first: int) -> csr_array:
     """Return the rows of a block (row 0 is word `first`) that are among `words`, in rising order, by `words`."""
     counts = csr_array(block)
@@ -166,6 +178,7 @@ def choose_pairs(block: Any, words: Int64s, first: int) -> csr_array:
     return csr_array((chosen.data, cells), shape=(rows.size, len(words)))
 
 
+@block(temporaries=1)
 def stack_rows(pieces: Sequence[csr_array], words: Int64s, wanted: Int64s) -> csr_array:
     """Return rows `wanted` of the matrix whose pieces hold, by rising word, the rows of known words."""
     known = np.unique(words[words >= 0])
