@@ -18,13 +18,17 @@ import numpy as np
 from dask.base import tokenize
 from dask.blockwise import Blockwise
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.utils import key_split
 from scipy.sparse import csr_array
 
-from distembed.execution import BlockFunction, aligned, sent, step_of, whole
+from distembed.execution import BlockFunction, aligned, client_in_force, sent, step_of, whole
 
 Array = Any  # numpy.ndarray, csr_array or dask.array.Array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+LISTED = "*"
+"""The axis of a list of blocks that one task makes; no array of a caller has it."""
 
 FAN_IN = 8
 """Partial sums that one task adds."""
@@ -115,16 +119,19 @@ def lift(
         if name not in chunks
     }
     adjusted = {name: (sizes or {}).get(name, chunks[name]) for name in out}
+    for number, (array, names) in enumerate(zip(lazy, axes, strict=True)):
+        if _is_list(names) and (listed := _listed(array, names, out)) is not None:
+            lazy[number], axes[number] = listed, LISTED
     placed = [_placed(array, names, out) for array, names in zip(lazy, axes, strict=True)]
     meta = csr_array((0, 0), dtype=dtype) if sparse else np.empty((0,) * len(out), dtype)
     ways = [
-        (tuple(axis for axis, name in enumerate(place) if name not in out), _is_list(names))
+        (tuple(axis for axis, name in enumerate(place) if name not in out), _is_list(names), names == LISTED)
         for place, names in zip(placed, axes, strict=True)
     ]
     lifted = BlockFunction(partial(_call, function, ways, len(out) if dtype is object else 0))
     lifted.__name__ = step or step_of(function)
     new = {name: chunks[name] for name in out if not any(name in names for names in placed)}
-    is_joined = not any(missing for missing, _ in ways)
+    is_joined = not any(missing for missing, *_ in ways)
     return da.blockwise(
         lifted, out, *chain(*zip(map(_apart, lazy, axes, [out] * len(axes)), placed, strict=True)),
         dtype=dtype, meta=meta, new_axes=new, adjust_chunks=adjusted, concatenate=is_joined, align_arrays=False,
@@ -183,6 +190,22 @@ def _apart(array: da.Array, names: str, out: str) -> da.Array:
     return da.Array(graph, name, array.chunks, meta=array._meta)
 
 
+def _listed(array: da.Array, names: str, out: str) -> da.Array | None:
+    """Return all blocks of an array along the one axis that a result lacks as a list that one task makes.
+
+    In one process it costs nothing, and each task of the result has one argument in place of one for each block. On a
+    cluster, where no worker has all blocks, and of an array that is cut along another axis, too, it is None.
+    """
+    missing = [axis for axis, name in enumerate(names) if name not in out]
+    if len(missing) != 1 or array.numblocks[missing[0]] != array.npartitions or client_in_force() is not None:
+        return None
+    keys = [(array.name, *place) for place in np.ndindex(*array.numblocks)]
+    name = f"{key_split(array.name)}-list-{tokenize(array.name)}"
+    layer = MaterializedLayer({(name, 0): (BlockFunction(_boxed), keys)})
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])  # type: ignore[list-item]
+    return da.Array(graph, name, ((1,),), meta=np.empty(0, object))
+
+
 def _call(
     function: Callable[..., Any], ways: list[tuple[Any, ...]], n_axes: int, *found: Any, options: Any
 ) -> Any:
@@ -197,9 +220,11 @@ def run_block(function: Callable[..., Any], /, *blocks: Any, **options: Any) -> 
     return aligned(function(*blocks, **options))
 
 
-def _joined(found: Any, axes: tuple[int, ...], is_list: bool) -> Any:
+def _joined(found: Any, axes: tuple[int, ...], is_list: bool, is_listed: bool) -> Any:
     if not axes:
         return _unboxed(found)
+    if is_listed:
+        return [_unboxed(piece) for piece in _unboxed(found[0])]
     if len(axes) == 2:  # lists of lists
         found = [_one(pieces, axes[1]) for pieces in found]
     return [_unboxed(piece) for piece in found] if is_list else _unboxed(_one(found, axes[0]))

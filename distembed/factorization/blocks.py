@@ -172,9 +172,11 @@ def without_core_diagonal(block: object, first_row: int) -> csr_array:
     return without_diagonal(canonical_csr(block), first_row)
 
 
-def residual(target: csr_array, weights: csr_array, own: Floats, *everyone: Floats) -> csr_array:
-    """Return R = S - Ws∘(V Vᵀ) of one row block, on the support of S, float32; the rows of V may come in pieces."""
-    return with_values(target, target.data - weights.data * sampled_product(target, own, *everyone))
+def residual(
+    target: csr_array, weights: csr_array, own: Floats, everyone: Floats | list[Floats]
+) -> csr_array:
+    """Return R = S - Ws∘(V Vᵀ) of one row block, on the support of S, float32; V may be a list of pieces."""
+    return with_values(target, target.data - weights.data * sampled_product(target, own, everyone))
 
 
 def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:

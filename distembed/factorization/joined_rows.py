@@ -16,10 +16,11 @@ from distembed.display import plural
 from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, map_blocks, one_blas_thread, summed, whole
 from distembed.factorization import join_blocks as blocks
+from distembed.lift import fold, total
 from distembed.linalg.blocks import self_gram
 from distembed.linalg.costs import DENSE_COPIES
 from distembed.linalg.eigen import fix_signs
-from distembed.linalg.operators import dense_blocks, sum_over_blocks, times_matrix
+from distembed.linalg.operators import dense_blocks, times_matrix
 from distembed.typing import DenseMatrix, Matrix
 from distembed.validation import check_matrix
 
@@ -124,11 +125,7 @@ def principal_axes(rows: da.Array, n_components: int) -> Float64s:
             f"{most}, or leave it out to keep all components"
         )
     width = rows.shape[1]
-    chunks = ((1,) * rows.numblocks[0], (width,), (width,))
-    products = map_blocks(
-        self_gram, rows, chunks=chunks, new_axis=2, dtype=np.float64, meta=np.empty((0, 0, 0))
-    )
-    gram = compute(sum_over_blocks(products))
+    gram = compute(fold(total(self_gram), "wa", rows, shape=(width, width)))
     with one_blas_thread():
         vectors = np.linalg.eigh(gram)[1][:, ::-1][:, :n_components]
         return np.asarray(fix_signs(vectors), np.float64)

@@ -302,7 +302,7 @@ def _residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
 
 
 def _residual_block(target: Any, weights: Any, own: list[Floats], everyone: list[list[Floats]]) -> Any:
-    return blocks.residual(target, weights, *own, *(piece for pieces in everyone for piece in pieces))
+    return blocks.residual(target, weights, own[0], [piece for pieces in everyone for piece in pieces])
 
 
 def _given(array: da.Array) -> da.Array:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats
+from distembed.lift import block
 from distembed.linalg.csr import extreme_rows, row_range, squarable
 
 ROUNDED = 64 * np.finfo(float).eps
@@ -23,23 +24,25 @@ NEAR_BYTES = 1 << 20
 """Bytes of the rows of a dense matrix that are read again and again: they stay in the second cache of a core."""
 
 
-def sparse_times_dense(block: csr_array, *dense: Floats) -> Floats:
-    """Return A_i X, shape (rows_i, b), in the dtype of X, whose rows may come in pieces, one below the other.
+@block(temporaries=1)
+def sparse_times_dense(block: csr_array, dense: Floats | list[Floats]) -> Floats:
+    """Return A_i X, shape (rows_i, b), in the dtype of X, whose rows may come in a list of pieces.
 
     A stored value needs a row of X. Rows of a piece that stays in a near cache come several times as fast as those from
     all over a large X, so that all of A_i is multiplied with one piece after the other; sums have the order of one
     piece, and its bits.
     """
-    out = np.zeros((block.shape[0], dense[0].shape[1]), dtype=dense[0].dtype)
+    pieces = dense if isinstance(dense, list) else [dense]
+    out = np.zeros((block.shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype)
     data = block.data.astype(out.dtype, copy=False)
     place, first = block.indptr[:-1].copy(), 0
-    for piece in _near_pieces(block, dense):
+    for piece in _near_pieces(block, pieces):
         _add_sparse_times_piece(block.indptr, block.indices, data, place, first, piece, out)
         first += len(piece)
     return out
 
 
-def _near_pieces(block: csr_array, dense: tuple[Floats, ...]) -> Iterator[Floats]:
+def _near_pieces(block: csr_array, dense: list[Floats]) -> Iterator[Floats]:
     """Yield the rows of a dense matrix in pieces of `NEAR_BYTES`, in one where the block has no order to follow."""
     if not block.has_sorted_indices:
         yield np.ascontiguousarray(np.concatenate(dense) if len(dense) > 1 else dense[0])
@@ -91,7 +94,7 @@ def _add_sparse_times_piece(indptr, indices, data, place, first, dense, out):  #
             p += 1
 
 
-def sampled_product(block: csr_array, left: Floats, *right: Floats) -> Floats:
+def sampled_product(block: csr_array, left: Floats, right: Floats | list[Floats]) -> Floats:
     """Return the dot products left_i · right_j of the cells (i, j) that a sparse block stores.
 
     Parameters
@@ -100,7 +103,7 @@ def sampled_product(block: csr_array, left: Floats, *right: Floats) -> Floats:
         Its support is read, its values are not.
     left : (rows, r) array
     right : (n, r) array
-        Also in pieces, one below the other; it is read in pieces in any case, as by `sparse_times_dense`.
+        Also a list of pieces, one below the other; it is read in pieces in any case, as by `sparse_times_dense`.
 
     Returns
     -------
@@ -110,7 +113,7 @@ def sampled_product(block: csr_array, left: Floats, *right: Floats) -> Floats:
     out = np.empty(block.nnz, dtype=left.dtype)
     left = np.ascontiguousarray(left)
     place, first = block.indptr[:-1].copy(), 0
-    for piece in _near_pieces(block, right):
+    for piece in _near_pieces(block, right if isinstance(right, list) else [right]):
         _fill_sampled_product(block.indptr, block.indices, place, first, left, piece, out)
         first += len(piece)
     return out
@@ -131,26 +134,36 @@ def _fill_sampled_product(indptr, indices, place, first, left, right, out):  # t
             out[p] = total
 
 
+@block(temporaries=0.5)
 def gram(left: Floats, right: Floats) -> Floats:
-    """Return the contribution leftᵀ right of one row block, shape (1, columns, columns), float64."""
-    return (left.T @ right).astype(np.float64)[None]
+    """Return the contribution leftᵀ right of one row block, shape (columns, columns), float64."""
+    return (left.T @ right).astype(np.float64)
 
 
+@block(temporaries=2)
 def self_gram(block: Floats) -> Floats:
-    """Return the contribution ZᵀZ of one row block, shape (1, b, b), multiplied in float64.
+    """Return the contribution ZᵀZ of one row block, shape (b, b), multiplied in float64.
 
     The square of the condition number of Z has to fit in the precision (CholeskyQR), so that float32
     products would not do.
     """
     wide = block.astype(np.float64, copy=False)
-    return (wide.T @ wide)[None]
+    return wide.T @ wide
 
 
+@block(temporaries=0.5)
+def times_matrix(block: Floats, matrix: Floats) -> Floats:
+    """Return the product of one row block with a small matrix, in the dtype of the block."""
+    return block @ matrix.astype(block.dtype)
+
+
+@block(temporaries=0.5)
 def basis_products(block: Floats, *basis: Floats) -> Floats:
-    """Return the contribution QᵀZ of one row block, shape (1, columns of all of Q, b), float64."""
-    return np.concatenate([q.T @ block for q in basis]).astype(np.float64)[None]
+    """Return the contribution QᵀZ of one row block, shape (columns of all of Q, b), float64."""
+    return np.concatenate([q.T @ block for q in basis]).astype(np.float64)
 
 
+@block(temporaries=1)
 def remove_basis(block: Floats, coefficients: Floats, *basis: Floats) -> Floats:
     """Return Z - Q C of one row block, shape (rows, b)."""
     result = block.copy()
@@ -162,6 +175,7 @@ def remove_basis(block: Floats, coefficients: Floats, *basis: Floats) -> Floats:
     return result
 
 
+@block(temporaries=1)
 def chebyshev_step(
     product: Floats, now: Floats, before: Floats, *, center: float, scale: float, damping: float
 ) -> Floats:
@@ -181,6 +195,7 @@ def chebyshev_step(
     return after
 
 
+@block(temporaries=1)
 def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
     """Return Q C of one row block, shape (rows, columns of C)."""
     result = np.zeros((basis[0].shape[0], coefficients.shape[1]), dtype=basis[0].dtype)
@@ -191,15 +206,17 @@ def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
     return result
 
 
+@block(temporaries=2)
 def column_powers(*sides: Floats, power: int) -> Floats:
-    """Return the sum of a whole power of each column of one row block, or of several side by side, (1, b), float64."""
-    wide = [block.astype(np.float64, copy=False) for block in sides]
-    return np.concatenate([np.einsum(",".join(["ij"] * power) + "->j", *[one] * power) for one in wide])[None]
+    """Return the sum of a whole power of each column of one row block, or of several side by side, (b,), float64."""
+    wide = [side.astype(np.float64, copy=False) for side in sides]
+    return np.concatenate([np.einsum(",".join(["ij"] * power) + "->j", *[one] * power) for one in wide])
 
 
+@block(temporaries=2)
 def column_dots(left: Floats, right: Floats) -> Floats:
-    """Return the dot product of each pair of columns of one row block, shape (1, b), float64."""
-    return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)[None]
+    """Return the dot product of each pair of columns of one row block, shape (b,), float64."""
+    return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)
 
 
 def directions(rows: Float64s) -> Float64s:
@@ -257,12 +274,14 @@ def _inverse_roots(values: Floats, threshold: float) -> Floats:
     return np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
 
 
+@block(temporaries=2)
 def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array, ...]:
     """Return the pieces of a row block between neighboring column bounds, each as CSR of its columns, sorted."""
     columns = block.T.tocsr()  # once: cutting columns out of rows looks at all of them for every piece
     return tuple(row_range(columns, first, last).copy() for first, last in pairwise(bounds))
 
 
+@block(temporaries=0.5)
 def stack_columns(pieces: list[csr_array]) -> csr_array:
     """Return sparse pieces of the same rows side by side, as one CSR block with sorted indices."""
     widths = np.cumsum([0] + [piece.shape[1] for piece in pieces])

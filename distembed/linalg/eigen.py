@@ -20,21 +20,12 @@ import dask.array as da
 import numpy as np
 from scipy.linalg import eigh
 
-from distembed.dtypes import Floats, Mask
-from distembed.execution import (
-    Checkpoint,
-    compute,
-    map_blocks,
-    once,
-    one_blas_thread,
-    persist,
-    summed,
-    tell,
-    whole,
-)
+from distembed.dtypes import Floats, Int64s, Mask
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist, tell, whole
+from distembed.lift import block, fold, lift, total
 from distembed.linalg import blocks
 from distembed.linalg.costs import krylov_basis
-from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
+from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, times_matrix
 
 BASIS, PRODUCT = "basis", "product"
 """What a checkpoint keeps of each pass, under these names and the number of the pass: its basis and its product."""
@@ -262,8 +253,9 @@ def _filter(
     now = ((matrix.apply(vectors) - vectors * center) * (first / half)).persist()
     for _ in range(degree - 1):
         following = 1 / (2 / first - ratio)
-        after = map_blocks(
+        after = lift(
             blocks.chebyshev_step,
+            "wb,wb,wb->wb",
             matrix.apply(now),
             now,
             before,
@@ -286,13 +278,12 @@ def starting_block(
 ) -> da.Array:
     """Return `start` (n × s), filled up to `width` with standard normal columns drawn by row block."""
     n_given = 0 if start is None else start.shape[1]
-    filler = map_blocks(
-        _normal_block,
-        chunks=(row_chunks, (width - n_given,)),
-        dtype=dtype,
-        meta=np.empty((0, 0), dtype),
-        random_state=random_state,
-    )
+    ends = np.cumsum(row_chunks)
+    first, last = (da.from_array(rows, chunks=1) for rows in (ends - row_chunks, ends))
+    filler = lift(
+        normal_rows, "w,w->wb", first, last, dtype=dtype, sizes={"w": row_chunks, "b": width - n_given},
+        n_columns=width - n_given, random_state=random_state, dtype_name=np.dtype(dtype).name,
+    )  # fmt: skip
     if start is None:
         return filler
     return (
@@ -300,16 +291,16 @@ def starting_block(
     )
 
 
-def _normal_block(*, random_state: int, block_info: Any = None) -> Floats:
+@block(temporaries=1)
+def normal_rows(first: Int64s, last: Int64s, *, n_columns: int, dtype_name: str, random_state: int) -> Floats:
     """Return standard normal numbers that follow from their rows in the whole array, wherever its blocks end."""
-    info = block_info[None]
-    first, last = info["array-location"][0]
-    drawn = np.empty(info["chunk-shape"], info["dtype"])
-    for group in range(first // DRAWN_ROWS, last // DRAWN_ROWS + 1):
-        begin = group * DRAWN_ROWS
+    begin, end = int(first[0]), int(last[0])
+    drawn = np.empty((end - begin, n_columns), dtype_name)
+    for group in range(begin // DRAWN_ROWS, end // DRAWN_ROWS + 1):
+        start = group * DRAWN_ROWS
         generator = np.random.default_rng([random_state, group])
-        rows = generator.standard_normal((min(DRAWN_ROWS, last - begin), drawn.shape[1]))
-        drawn[max(begin - first, 0) : begin + len(rows) - first] = rows[max(first - begin, 0) :]
+        rows = generator.standard_normal((min(DRAWN_ROWS, end - start), n_columns))
+        drawn[max(start - begin, 0) : start + len(rows) - begin] = rows[max(begin - start, 0) :]
     return drawn
 
 
@@ -336,43 +327,31 @@ def _project_out(
         return block
     if coefficients is None:
         coefficients = _stacked_products(block, bases)
-    return map_blocks(
-        blocks.remove_basis, block, coefficients, *bases, chunks=block.chunks, dtype=block.dtype
-    )
+    indices = ",".join(["wb", "ab", *["wa"] * len(bases)])
+    return lift(blocks.remove_basis, f"{indices}->wb", block, coefficients, *bases, dtype=block.dtype)
 
 
 def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     """Return QᵀZ for all bases one below the other, float64, one chunk."""
-    height = sum(basis.shape[1] for basis in bases)
-    chunks = ((1,) * block.numblocks[0], (height,), (block.shape[1],))
-    parts = map_blocks(blocks.basis_products, block, *bases, chunks=chunks, new_axis=2, dtype=np.float64)
-    return sum_over_blocks(parts)
+    shape = sum(basis.shape[1] for basis in bases), block.shape[1]
+    return fold(
+        total(blocks.basis_products), ",".join(["wb", *["wa"] * len(bases)]), block, *bases, shape=shape
+    )
 
 
 def _whiten(block: da.Array, method: Any, threshold: float) -> da.Array:
     """Return Z T with orthonormal columns, zero where Z had fewer directions than columns."""
-    transform = once(method, _gram(block), threshold=threshold)
-    return map_blocks(_times_block, block, transform, chunks=block.chunks, dtype=block.dtype)
-
-
-def _gram(block: da.Array) -> da.Array:
-    """Return ZᵀZ, float64, one chunk."""
+    row = total(blocks.self_gram)._replace(finalize=partial(method, threshold=threshold))
     width = block.shape[1]
-    chunks = ((1,) * block.numblocks[0], (width,), (width,))
-    return sum_over_blocks(map_blocks(blocks.self_gram, block, chunks=chunks, new_axis=2, dtype=np.float64))
-
-
-def _times_block(block: Floats, transform: Floats) -> Floats:
-    return block @ transform.astype(block.dtype)
+    return times_matrix(block, fold(row, "wb", block, shape=(width, width)))
 
 
 def _rayleigh_ritz(
     bases: list[da.Array], products: list[da.Array], columns: list[Floats], k: int
 ) -> Eigenpairs:
     """Return the largest eigenpairs within the span of the bases, given A times each and QᵀA Q by its block columns."""
-    chunks = ((1,) * bases[0].numblocks[0], (sum(basis.shape[1] for basis in bases),))
-    lengths = map_blocks(blocks.column_powers, *bases, power=2, chunks=chunks, dtype=np.float64)
-    kept = compute(summed(lengths)) > 0.5
+    indices, width = ",".join(["wa"] * len(bases)), sum(basis.shape[1] for basis in bases)
+    kept = compute(fold(total(blocks.column_powers), indices, *bases, shape=(width,), power=2)) > 0.5
     with one_blas_thread():
         values, rotation = _ritz_values(_projected(columns), kept, k)
     vectors = _combine(bases, rotation)
@@ -409,9 +388,8 @@ def _ritz_values(projected: Floats, kept: Mask, k: int) -> tuple[Floats, Floats]
 
 def _combine(bases: list[da.Array], rotation: Floats) -> da.Array:
     """Return Q C for the bases side by side."""
-    small = whole(rotation)
-    chunks = (bases[0].chunks[0], (rotation.shape[1],))
-    return map_blocks(blocks.combine_basis, small, *bases, chunks=chunks, dtype=bases[0].dtype)
+    indices = ",".join(["ab", *["wa"] * len(bases)])
+    return lift(blocks.combine_basis, f"{indices}->wb", rotation, *bases, dtype=bases[0].dtype)
 
 
 def _has_settled(product: da.Array, columns: list[Floats], k: int, tol: float) -> bool:
@@ -421,7 +399,7 @@ def _has_settled(product: da.Array, columns: list[Floats], k: int, tol: float) -
     last product, weighted with the vector's last coordinates, has outside.
     """
     width, projected = columns[-1].shape[1], _projected(columns)
-    squares = compute(_gram(product))
+    squares = compute(fold(total(blocks.self_gram), "wb", product, shape=(width, width)))
     with one_blas_thread():
         values, rotation = _ritz_values(projected, np.asarray(projected.any(axis=0)), k)
         outside = squares - columns[-1].T @ columns[-1]

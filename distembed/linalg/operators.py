@@ -17,19 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.dtypes import Floats, Int64s
-from distembed.execution import (
-    blockwise,
-    client_in_force,
-    compute,
-    delayed,
-    from_delayed,
-    listed,
-    map_blocks,
-    sent,
-    summed,
-    whole,
-)
+from distembed.dtypes import Floats
+from distembed.execution import blockwise, client_in_force, compute, delayed, from_delayed, sent, summed
+from distembed.lift import block, fold, lift, total
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.linalg.csr import row_range
@@ -74,7 +64,7 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     Dask array (n, m) with csr_array chunks of all columns
     """
     if isinstance(matrix, da.Array):
-        return map_blocks(csr_array, whole_rows(matrix), dtype=matrix.dtype, meta=empty_csr(matrix.dtype))
+        return lift(as_csr, "wc->wc", whole_rows(matrix), dtype=matrix.dtype, sparse=True)
     csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
     bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
     parts = [
@@ -84,11 +74,15 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
+@block(temporaries=1)
+def as_csr(rows: Any) -> csr_array:
+    """Return a block as a CSR array."""
+    return csr_array(rows)
+
+
 def of_each_row(measure: Callable[[Any], Any], matrix: da.Array, dtype: Any = np.float64) -> da.Array:
     """Return what a function of a block finds of each of its rows, (n,), for a matrix in blocks of whole rows."""
-    return map_blocks(
-        measure, matrix, drop_axis=1, chunks=(matrix.chunks[0],), dtype=dtype, meta=np.empty(0, dtype)
-    )
+    return lift(measure, "wc->w", matrix, dtype=dtype)
 
 
 def dense_blocks(array: Any, row_chunks: tuple[int, ...]) -> da.Array:
@@ -109,28 +103,17 @@ def sum_over_blocks(partial: da.Array) -> da.Array:
 
 def column_powers(vectors: da.Array, power: int) -> da.Array:
     """Return the sum over the rows of a whole power of each column, shape (b,), float64."""
-    chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
-    sums = map_blocks(blocks.column_powers, vectors, power=power, chunks=chunks, dtype=np.float64)
-    return summed(sums)
+    return fold(total(blocks.column_powers), "wb", vectors, shape=vectors.shape[1:], power=power)
 
 
 def gram(left: da.Array, right: da.Array) -> da.Array:
     """Return leftᵀ right (a × b, float64) of two sets of vectors in the same row chunks."""
-    chunks = ((1,) * left.numblocks[0], (left.shape[1],), (right.shape[1],))
-    partial = map_blocks(blocks.gram, left, right, chunks=chunks, new_axis=2, dtype=np.float64)
-    return sum_over_blocks(partial)
+    return fold(total(blocks.gram), "wa,wb", left, right, shape=(left.shape[1], right.shape[1]))
 
 
 def times_matrix(vectors: da.Array, matrix: da.Array | Floats) -> da.Array:
     """Return vectors (n × a) times a small matrix (a × b), in the row chunks and dtype of the vectors."""
-    small = matrix if isinstance(matrix, da.Array) else whole(matrix)
-    return blockwise(
-        _times, "ib", vectors, "ia", small.rechunk(-1), "ab", dtype=vectors.dtype, concatenate=True
-    )
-
-
-def _times(block: Floats, matrix: Floats) -> Floats:
-    return block @ matrix.astype(block.dtype)
+    return lift(blocks.times_matrix, "wa,ab->wb", vectors, matrix, dtype=vectors.dtype)
 
 
 def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
@@ -138,19 +121,8 @@ def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
 
     Every task has all of the vectors, in their own row blocks; nothing else is as large as m.
     """
-    rows, options = whole_rows(matrix), {"dtype": vectors.dtype}
-    if client_in_force() is None:  # in one process nothing is moved
-        pieces, width = listed(vectors), {"new_axes": {"b": vectors.shape[1]}}
-        return of_all_rows(_sparse_times_list, "ib", rows, "ij", pieces, "k", **options, **width)
-    return of_all_rows(_sparse_times_pieces, "ib", rows, "ij", vectors, "kb", **options)
-
-
-def _sparse_times_list(rows: list[csr_array], box: list[NDArray[np.object_]]) -> Floats:
-    return blocks.sparse_times_dense(*rows, *box[0][0])
-
-
-def _sparse_times_pieces(rows: list[csr_array], vectors: list[Floats]) -> Floats:
-    return blocks.sparse_times_dense(*rows, *vectors)
+    rows = whole_rows(matrix) if isinstance(matrix, da.Array) else matrix
+    return lift(blocks.sparse_times_dense, "wc,Cb->wb", rows, vectors, dtype=vectors.dtype)
 
 
 def of_all_rows(
@@ -183,48 +155,33 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
         edges = np.linspace(0, m, min(max(m, 1), matrix.numblocks[0]) + 1).astype(int)
         sizes = tuple(int(size) for size in np.diff(edges))
     bounds = tuple(int(bound) for bound in np.cumsum([0, *sizes]))
-    rows = whole_rows(matrix)
-    cut = map_blocks(
-        _split_columns, rows, bounds=bounds, chunks=((1,) * rows.numblocks[0], (len(sizes),)),
-        dtype=object, meta=np.empty((0, 0), object),
-    )  # fmt: skip
-    options = {"dtype": matrix.dtype, "meta": empty_csr(matrix.dtype)}
-    shape = {"adjust_chunks": {"j": sizes}, "new_axes": {"k": n}}
+    alone = {"w": 1, "c": 1}
+    cut = lift(blocks.split_columns, "wc->wc", whole_rows(matrix), dtype=object, sizes=alone, bounds=bounds)
+    places, shape = da.arange(len(sizes), chunks=1), {"j": sizes, "k": n}
     if client_in_force() is None:  # in one process a piece is not moved, and not a task of its own
-        places = da.arange(len(sizes), chunks=1)
-        return of_all_rows(_stack_columns_at, "jk", cut, "il", places, "j", **shape, **options)
-    return of_all_rows(_stack_columns, "jk", cut.rechunk((1, 1)), "ij", **shape, **options)
+        return lift(_stack_pieces_at, "WC,j->jk", cut, places, dtype=matrix.dtype, sparse=True, sizes=shape)
+    pieces = lift(_piece_at, "wC,j->wj", cut, places, dtype=object)
+    return lift(blocks.stack_columns, "Wj->jk", pieces, dtype=matrix.dtype, sparse=True, sizes=shape)
 
 
-def _split_columns(block: csr_array, *, bounds: tuple[int, ...]) -> NDArray[np.object_]:
-    pieces = np.empty((1, len(bounds) - 1), object)
-    for place, piece in enumerate(blocks.split_columns(block, bounds)):
-        pieces[0, place] = piece
-    return pieces
+@block(temporaries=0.5)
+def _stack_pieces_at(rows: list[tuple[csr_array, ...]], place: NDArray[np.integer]) -> csr_array:
+    return blocks.stack_columns([pieces[place[0]] for pieces in rows])
 
 
-def _stack_columns_at(rows: list[list[NDArray[np.object_]]], place: NDArray[np.integer]) -> csr_array:
-    return blocks.stack_columns([pieces[0, place[0]] for (pieces,) in rows])
-
-
-def _stack_columns(rows: list[NDArray[np.object_]]) -> csr_array:
-    return blocks.stack_columns([piece.item() for piece in rows])
+@block(temporaries=0.5)
+def _piece_at(rows: list[tuple[csr_array, ...]], place: NDArray[np.integer]) -> csr_array:
+    return rows[0][place[0]]
 
 
 def count_values(matrix: da.Array) -> int:
     """Return how many values a sparse array stores."""
-    sizes = map_blocks(
-        _block_values,
-        matrix,
-        chunks=((1,) * matrix.numblocks[0], (1,)),
-        dtype=np.int64,
-        meta=np.empty((0, 0), np.int64),
-    )
-    return int(compute(sizes.sum()))
+    return int(compute(fold(total(_n_values), "wc", matrix, shape=(), dtype=np.int64)))
 
 
-def _block_values(block: Any) -> Int64s:
-    return np.array([[block.nnz]], np.int64)
+@block(temporaries=0.5)
+def _n_values(rows: Any) -> int:
+    return int(rows.nnz)
 
 
 @dataclass(frozen=True)

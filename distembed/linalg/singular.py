@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.dtypes import Floats
-from distembed.execution import Checkpoint, compute, persist, summed
+from distembed.execution import Checkpoint, compute, persist
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
 from distembed.linalg.solve import NormalMatrix
@@ -136,7 +136,7 @@ def largest_singular_triplets(
 def _relative_residuals(transposed: da.Array, images: da.Array, vectors: da.Array, values: Floats) -> Floats:
     """Return ‖Xᵀ(X v) - s² v‖ / s², (k,), for the images X v."""
     misfit = sparse_times(transposed, images).astype(np.float64) - vectors * values**2
-    lengths = np.sqrt(compute(summed(misfit**2)))
+    lengths = np.sqrt(compute(column_powers(misfit, 2)))
     return lengths * scaled_power(values, -2.0)
 
 

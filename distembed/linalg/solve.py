@@ -16,7 +16,8 @@ import dask.array as da
 import numpy as np
 
 from distembed.dtypes import Floats
-from distembed.execution import compute, map_blocks, one_blas_thread, summed, tell
+from distembed.execution import compute, one_blas_thread, tell
+from distembed.lift import fold, total
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
@@ -152,9 +153,8 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
 
 def _lengths(vectors: da.Array) -> Floats:
     """Return the length of each column, float64."""
-    chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
-    partial = map_blocks(blocks.column_dots, vectors, vectors, chunks=chunks, dtype=np.float64)
-    return np.sqrt(compute(summed(partial)))
+    squares = fold(total(blocks.column_dots), "wb,wb", vectors, vectors, shape=vectors.shape[1:])
+    return np.sqrt(compute(squares))
 
 
 def _factors(block: da.Array) -> tuple[da.Array, Floats]:

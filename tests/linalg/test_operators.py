@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
+from distembed import lift
 from distembed.execution import map_blocks
-from distembed.linalg import blocks, operators
+from distembed.linalg import blocks
 from distembed.linalg.operators import (
     SparsePlusLowRank,
     dense_blocks,
@@ -111,7 +112,7 @@ def test_a_product_in_one_process_has_the_bits_of_one_on_a_cluster(monkeypatch):
     lazy = row_blocks(draw_sparse(60, 60), values_per_block=100)
     vectors = dense_blocks(draw_dense(60, 4), lazy.chunks[0])
     here = sparse_times(lazy, vectors)
-    monkeypatch.setattr(operators, "client_in_force", lambda: "a client")
+    monkeypatch.setattr(lift, "client_in_force", lambda: "a client")
     there = sparse_times(lazy, vectors)
     assert here.chunks == there.chunks
     assert len(here.dask) != len(there.dask)
@@ -124,8 +125,8 @@ def test_products_by_pieces_have_the_bits_of_those_in_one(monkeypatch):
     pieces = np.split(dense, [3, 3, 200])
     monkeypatch.setattr(blocks, "NEAR_BYTES", 32 * 20)
     for several in ([dense], pieces):
-        np.testing.assert_array_equal(blocks.sparse_times_dense(sparse, *several), whole[0])
-        np.testing.assert_array_equal(blocks.sampled_product(sparse, left, *several), whole[1])
+        np.testing.assert_array_equal(blocks.sparse_times_dense(sparse, several), whole[0])
+        np.testing.assert_array_equal(blocks.sampled_product(sparse, left, several), whole[1])
 
 
 def test_products_by_pieces_take_columns_in_any_order():
@@ -134,7 +135,7 @@ def test_products_by_pieces_take_columns_in_any_order():
         (sparse.data[::-1].copy(), sparse.indices[::-1].copy(), (sparse.nnz - sparse.indptr)[::-1].copy())
     )
     mixed.has_sorted_indices = False
-    found = blocks.sparse_times_dense(mixed, *np.split(dense, 4))
+    found = blocks.sparse_times_dense(mixed, np.split(dense, 4))
     np.testing.assert_allclose(found, (sparse.toarray() @ dense)[::-1], atol=1e-5)
 
 
