@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from distembed.lift import temporaries_of
+
+Plan = TypeVar("Plan", bound=Callable[..., Any])
 
 RESERVED_BYTES = 500 * 2**20
 """Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
@@ -115,3 +117,14 @@ def stage_plan(
 ) -> StagePlan:
     """Return the plan of a stage whose largest tasks take so many bytes, and which holds some arrays whole."""
     return StagePlan(max(tasks, default=0), sum(whole), stored, n_tasks, states)
+
+
+def declared(plan: Plan) -> Plan:
+    """Mark a plan as one of dimensions, as long as other stages have plans of other sizes."""
+    plan.is_declared = True  # type: ignore[attr-defined]
+    return plan
+
+
+def is_declared(plan: Any) -> bool:
+    """Return whether a plan is marked so."""
+    return bool(getattr(getattr(plan, "func", plan), "is_declared", False))

@@ -26,7 +26,7 @@ from distembed.job.progress import Reporter
 from distembed.job.registry import SYSTEMS
 from distembed.job.tables import MakeTable
 from distembed.job.workers import Workers
-from distembed.plan import Dimensions
+from distembed.plan import Dimensions, is_declared
 from distembed.storage.file_items import FileItem, MakeFiles
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
@@ -154,15 +154,21 @@ class System(NamedTuple):
     explanation: str | None = None
     own_items: OwnItems | None = None
     outputs: tuple[Output, ...] = ()
+    dimensions: Callable[[Any, Counted | None], Dimensions] | None = None
     presets: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
         sizes = self.sizes(job, counted)
-        if isinstance(sizes, Dimensions):
-            stages = {spec.name: sizes.planned(spec.plan, job) for spec in self.stages(job)}
-        else:
-            stages = {spec.name: spec.plan(job, sizes).planned() for spec in self.stages(job)}
+        dimensions = sizes if isinstance(sizes, Dimensions) else None
+        if dimensions is None and self.dimensions is not None:
+            dimensions = self.dimensions(job, counted)
+        stages = {
+            spec.name: dimensions.planned(spec.plan, job)
+            if dimensions is not None and (dimensions is sizes or is_declared(spec.plan))
+            else spec.plan(job, sizes).planned()
+            for spec in self.stages(job)
+        }
         return Plan(job, sizes.sentence, stages)
 
     def page(self, job: Job, workspace: Workspace) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -16,13 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.costs import (
-    GROUP_DOCUMENTS,
-    MANY_PARTITIONS,
-    tokens_cost,
-    vocabulary_cost,
-    words_in_memory,
-)
+from distembed.corpus.costs import GROUP_DOCUMENTS, MANY_PARTITIONS, words_in_memory
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.metadata import metadata_rows, read_metadata
@@ -39,11 +33,10 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices
-from distembed.costs import Cost
-from distembed.counting.cooccurrence import merge_files, merge_partials
+from distembed.counting.cooccurrence import merge_files, merge_partials, merge_row_block
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
-from distembed.counting.costs import MERGED_FILES, RunSizes, merged_counts_cost, partial_counts_cost
-from distembed.counting.documents import count_document_terms
+from distembed.counting.costs import MERGED_FILES
+from distembed.counting.documents import count_document_block, count_document_terms
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import TokenRange, token_ranges
 from distembed.display import plural
@@ -53,6 +46,7 @@ from distembed.job.inputs import code_file, file_sizes, versions_at
 from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context, StageSpec, sections
 from distembed.options import options_of
+from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
 from distembed.stages import outputs
 from distembed.stages.corpus_sections import (
     CorpusJob,
@@ -61,7 +55,7 @@ from distembed.stages.corpus_sections import (
     corpus_of,
     counting_options,
 )
-from distembed.stages.corpus_sizes import CorpusSizes
+from distembed.stages.dimensions import PAIR_BYTES
 from distembed.storage.file_items import FileItem
 from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
@@ -71,39 +65,40 @@ COUNTED_FIRST_BYTES = 8 << 20
 """Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
 
 
-class CorpusBased(Protocol):
-    """Sizes of a job on a corpus."""
+WORD_BYTES = 400
+"""Bytes of a word with its hash in a dictionary: while a table of them grows, and where ids are looked up."""
 
-    @property
-    def corpus(self) -> CorpusSizes:
-        """The sizes of its corpus."""
+MERGED_ENTRY_BYTES = 300
+"""Bytes of a word of the dictionaries of partitions while equal ones are added: on its way, and in the table."""
 
+VOCABULARY_BYTES = 240
+"""Bytes of a word of the vocabulary in the stage that makes it."""
 
-class PairBased(CorpusBased, Protocol):
-    """Sizes of a job that counts the pairs of words of a corpus once."""
+DOCUMENT_BYTES = 200
+"""Bytes of a document in the table of the documents of its partition."""
 
-    @property
-    def n_nonzero(self) -> int:
-        """The pairs that are counted."""
-
-    @property
-    def runs(self) -> RunSizes:
-        """The sizes of the runs that are added up to these pairs."""
+PHRASE_BYTES = 110
+"""Bytes that the names which a tokenizer joins take in a process, per byte of their file."""
 
 
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> Cost:
-    """Return the plan of tokenizing."""
+@declared
+def plan_tokens(job: CorpusJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of tokenizing: a task reads a partition, and holds its dictionary."""
     names = [] if job.corpus.phrases_file is None else [job.corpus.phrases_file]
-    cost = tokens_cost(
-        sizes.corpus.text,
-        partition_bytes=job.corpus.partition_bytes,
-        min_border_tokens=job.corpus.min_border_tokens,
-        phrases_bytes=sum(file_sizes(names).values()),
+    joined = 3 / 2 if names else 1.0  # with a dictionary of names beside that of words
+    dictionary = int(joined * dims.block("entry", itemsize=WORD_BYTES))
+    border = dims.whole(job.corpus.min_border_tokens - 1, itemsize=8)
+    return stage_plan(
+        task(tokenize_partition, dims.block("text", itemsize=1), output=dictionary) + border,
+        whole=[PHRASE_BYTES * size for size in file_sizes(names).values()],
+        stored=dims.whole("token", itemsize=2)
+        + dims.whole("entry", itemsize=16)
+        + dims.whole("document", itemsize=32),
+        n_tasks=dims["partition"].size,
     )
-    return cost._replace(exact="tokens" in sizes.corpus.counted)
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
@@ -211,11 +206,21 @@ def _prefix(item: FileItem) -> str:
     return item.paths[0].removesuffix(".documents.parquet")
 
 
-def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> Cost:
+@declared
+def plan_vocabulary(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
-    corpus, block_memory = sizes.corpus, job.resources.block_memory
-    cost = vocabulary_cost(corpus.text, corpus.n_candidates, corpus.n_words, block_memory=block_memory)
-    return cost._replace(exact="vocabulary" in corpus.counted)
+    in_memory = min(dims["entry"].size, words_in_memory(dims["memory"].size))
+    documents = dims["documents_of_partition"].block
+    if dims["partition"].size > MANY_PARTITIONS:
+        documents += GROUP_DOCUMENTS
+    return stage_plan(
+        whole=[
+            dims.whole(in_memory, itemsize=MERGED_ENTRY_BYTES),
+            dims.whole("candidate", itemsize=VOCABULARY_BYTES),
+            dims.whole(documents, itemsize=DOCUMENT_BYTES),
+        ],
+        stored=dims.whole("word", itemsize=16) + dims.whole("document", itemsize=32),
+    )
 
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
@@ -311,20 +316,36 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-def plan_partial_counts(job: CountingJob, sizes: PairBased) -> Cost:
-    """Return the plan of counting the partitions."""
-    return plan_runs(sizes.corpus, sizes.runs, counting_options(job))
+@declared
+def plan_document_terms(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
+    """Return the plan of counting the words of documents: a task reads tokens, and looks each up."""
+    counts = task(count_document_block, dims.block("token"), output=dims.block("term", itemsize=PAIR_BYTES))
+    return stage_plan(
+        counts + dims.whole("word", itemsize=WORD_BYTES),
+        stored=dims.whole("term", itemsize=PAIR_BYTES),
+        n_tasks=dims.n_blocks("term"),
+    )
 
 
-def plan_runs(corpus: CorpusSizes, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
-    """Return the plan of counting the partitions into sorted runs."""
-    cost = partial_counts_cost(corpus.text, corpus.n_words, runs, options)
-    return cost._replace(exact="vocabulary" in corpus.counted)
+@declared
+def plan_runs(job: CountingJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
+    """Return the plan of counting the partitions into sorted runs, each of which fills the memory of a task."""
+    counts = task(count_partition, output=dims.block("memory", itemsize=1))
+    return stage_plan(
+        counts + dims.whole("word", itemsize=WORD_BYTES),
+        stored=dims.whole(pair),
+        n_tasks=dims["partition"].size,
+    )
 
 
-def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> Cost:
+@declared
+def plan_merged(job: CountingJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
     """Return the plan of adding up the runs of all partitions."""
-    return merged_counts_cost(sizes.n_nonzero, sizes.runs, counting_options(job))
+    return stage_plan(
+        task(merge_row_block, output=dims.block("memory", itemsize=1)),
+        stored=dims.whole(pair),
+        n_tasks=dims.n_blocks(pair),
+    )
 
 
 def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
@@ -445,8 +466,8 @@ TOKENS = StageSpec(
 )
 VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
 PARTIAL_COUNTS = StageSpec(
-    "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_partial_counts
+    "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_runs
 )
 COOCCURRENCE = StageSpec(
-    "cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence, plan_cooccurrence
+    "cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence, plan_merged
 )

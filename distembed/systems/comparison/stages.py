@@ -65,6 +65,7 @@ from distembed.linalg.operators import count_values, of_each_row
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core_states import kept_in_memory, storing
 from distembed.stages.corpus import TOKENS, VOCABULARY, merged_runs, tokens_of, vocabulary_of
+from distembed.stages.dimensions import counting_dimensions, described
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
 from distembed.systems.comparison.job import ComparisonJob
@@ -460,6 +461,7 @@ SYSTEM = System(
     comparison_sizes,
     "distembed.systems.comparison.views",
     "distembed.systems.comparison.views",
+    dimensions=lambda job, counted: described(counting_dimensions(job, counting_options(job), counted)),
     outputs=(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.MERGED_COUNTS,

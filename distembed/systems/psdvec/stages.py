@@ -58,6 +58,7 @@ from distembed.job.stage import (
 )
 from distembed.linalg.chunks import balanced_chunks
 from distembed.neighbors.costs import RowSizes
+from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core_states import kept_in_memory, storing
 from distembed.stages.corpus import (
@@ -68,6 +69,7 @@ from distembed.stages.corpus import (
     vocabulary_of,
 )
 from distembed.stages.corpus_sections import counting_options
+from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import check_sets, judged_vectors, store_scores
 from distembed.storage.workspace import Workspace
@@ -76,12 +78,13 @@ from distembed.systems.psdvec.given_core import LEARNED, check_given_vectors, st
 from distembed.systems.psdvec.job import PRESETS, PSDVecJob
 from distembed.systems.psdvec.text_views import (
     PSDVecSizes,
+    psdvec_dimensions,
     psdvec_sizes,
     vectors_stage,
     view_stages,
     width_of,
 )
-from distembed.weighting.costs import pmi_cost
+from distembed.weighting.blocks import excess_of_block
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
 
@@ -90,17 +93,15 @@ def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"smoothing": job.psdvec.smoothing}
 
 
-def plan_pmi(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
+@declared
+def plan_pmi(job: PSDVecJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of the matrix; the counts of the words give the sums of its columns."""
-    n_words = sizes.corpus.n_words
-    cost = pmi_cost(
-        (n_words, n_words),
-        sizes.n_nonzero,
-        sizes.runs.n_row_blocks,
-        column_totals=True,
-        block_memory=job.resources.block_memory,
+    block = dims.block("pair", itemsize=PAIR_BYTES)
+    return stage_plan(
+        task(excess_of_block, block, dims.whole("word", 2, itemsize=8), output=block),
+        stored=dims.whole("pair", itemsize=PAIR_BYTES),
+        n_tasks=dims.n_blocks("pair"),
     )
-    return cost._replace(exact=sizes.pairs.exact, keeps=((outputs.PMI.name, cost.written_bytes),))
 
 
 def run_pmi(ctx: Context) -> dict[str, Any]:
@@ -511,5 +512,6 @@ SYSTEM = System(
         corpus_outputs.EVALUATION,
         KEPT_DISTANCES.output,
     ),
+    dimensions=psdvec_dimensions,
     presets=PRESETS,
 )

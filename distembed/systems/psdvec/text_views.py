@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from distembed.costs import Cost
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.counting.costs import merged_counts_cost, stored_pair_bytes
+from distembed.counting.costs import stored_pair_bytes
 from distembed.execution import Checkpoint, on_disk, persist
 from distembed.factorization.context_vectors import PMIWeights, context_vectors, context_vectors_cost
 from distembed.factorization.psdvec import PSDVec
@@ -27,9 +27,11 @@ from distembed.job.stage import Context, Counted, StageSpec, vectors_at
 from distembed.linalg.costs import copy_cost
 from distembed.linalg.operators import count_values
 from distembed.neighbors.costs import RowSizes
-from distembed.stages.corpus import merged_runs, plan_runs, store_runs, vocabulary_of
-from distembed.stages.corpus_sections import COUNTING_OPTIONS
+from distembed.plan import Dimensions
+from distembed.stages.corpus import merged_runs, plan_merged, plan_runs, store_runs, vocabulary_of
+from distembed.stages.corpus_sections import COUNTING_OPTIONS, counting_options
 from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, SizesWithPairs, estimated_pairs, pair_sizes
+from distembed.stages.dimensions import corpus_dimensions, described, pair_dimension
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import CountedView, FileView, PPMIView, PSDVecJob, PSDVecView
 from distembed.weighting.spaces import directional_contexts
@@ -52,20 +54,9 @@ def counting_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
     return {"counting": asdict(counting_of(job, name))}
 
 
-def plan_parts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
-    """Return the plan of counting the parts of the corpus for a view."""
-    return plan_runs(sizes.corpus, sizes.views[name].runs, counting_of(job, name))
-
-
 def run_parts(ctx: Context, *, name: str) -> dict[str, Any]:
     """Count each part of the corpus for a view into sorted runs, cut by row block."""
     return store_runs(ctx, outputs.VIEW_PARTS.of(view=name), counting_of(ctx.job, name))
-
-
-def plan_counts(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
-    """Return the plan of adding up the runs of all parts."""
-    view = sizes.views[name]
-    return merged_counts_cost(view.n_nonzero, view.runs, counting_of(job, name))
 
 
 def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -245,8 +236,8 @@ def _stages_of(name: str, view: Any) -> list[StageSpec]:
     run, plan = MADE[type(view)]
     parts, counts, counted = parts_stage(name), counts_stage(name), of(counting_parameters)
     return [
-        StageSpec(parts, ("tokens", "vocabulary"), counted, of(run_parts), of(plan_parts)),
-        StageSpec(counts, (parts,), counted, of(run_counts), of(plan_counts)),
+        StageSpec(parts, ("tokens", "vocabulary"), counted, of(run_parts), partial(plan_runs, pair=counts)),
+        StageSpec(counts, (parts,), counted, of(run_counts), partial(plan_merged, pair=counts)),
         StageSpec(made, vectors_inputs, of(vectors_parameters), of(run), of(plan)),
     ]
 
@@ -277,6 +268,17 @@ def _view_sizes(
     stage = counts_stage(name)
     n_nonzero = int(done[stage].facts["n_nonzero"]) if stage in done else model.n_pairs()
     return PairSizes(corpus, n_nonzero, runs, model)
+
+
+def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
+    """Return the dimensions of a job: of its corpus, its pairs, and those of each view that counts the text."""
+    corpus = corpus_dimensions(job, counted)
+    dimensions = corpus.dimensions | {"pair": pair_dimension(corpus, counting_options(job), counted)}
+    for name, view in job.views.items():
+        if isinstance(view, CountedView):
+            stage = counts_stage(name)
+            dimensions[stage] = pair_dimension(corpus, counting_of(job, name), counted, stage)
+    return described(dimensions)
 
 
 def parts_stage(view: str) -> str:

@@ -34,6 +34,8 @@ from distembed.neighbors.costs import RowSizes, affinity_cost
 from distembed.neighbors.graphs import affinity_rows
 from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
+from distembed.stages.corpus_sections import counting_options
+from distembed.stages.dimensions import counting_dimensions, described
 from distembed.stages.kept_matrices import kept_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
@@ -413,4 +415,5 @@ SYSTEM = System(
     explanation="distembed.systems.topics.views",
     explorer="distembed.systems.topics.views",
     outputs=(*corpus_outputs.OF_TOKENS, *corpus_outputs.OF_COUNTS, *declared_in(outputs)),
+    dimensions=lambda job, counted: described(counting_dimensions(job, counting_options(job), counted)),
 )

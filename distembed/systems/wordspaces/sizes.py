@@ -9,6 +9,7 @@ from distembed.counting.costs import RunSizes
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Counted
 from distembed.neighbors.costs import RowSizes
+from distembed.plan import Dimensions
 from distembed.stages.corpus_sections import CountingSection
 from distembed.stages.corpus_sizes import (
     CorpusSizes,
@@ -17,6 +18,7 @@ from distembed.stages.corpus_sizes import (
     estimated_pairs,
     with_source,
 )
+from distembed.stages.dimensions import corpus_dimensions, described, pair_dimension
 from distembed.systems.wordspaces.job import (
     COUNTED,
     ColumnsRecipe,
@@ -102,6 +104,17 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     files = [stamp for path in job.evaluation.sets for stamp in sizes_at(path).values()]
     sets_bytes = sum(int(stamp[0]) for stamp in files)
     return SpaceSizes(corpus, n_documents, values, runs, exact, edges, sets_bytes)
+
+
+def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
+    """Return the dimensions of a job: of its corpus, and the stored values of each table of counts."""
+    corpus = corpus_dimensions(job, counted)
+    tables = {
+        name: pair_dimension(corpus, counting_options(job, name), counted, name)
+        for name in tables_of(job)
+        if name in COUNTING
+    }
+    return described(corpus.dimensions | tables)
 
 
 class SourceSize(NamedTuple):

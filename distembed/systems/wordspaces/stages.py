@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from distembed.costs import Cost, add_costs
-from distembed.counting.costs import document_terms_cost, merged_counts_cost
+from distembed.counting.costs import document_terms_cost
 from distembed.evaluation.costs import scoring_cost, sets_cost
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_similarity, score_known
@@ -44,6 +44,7 @@ from distembed.stages.corpus import (
     TOKENS,
     VOCABULARY,
     merged_runs,
+    plan_merged,
     plan_runs,
     run_document_terms,
     run_vocabulary,
@@ -75,6 +76,7 @@ from distembed.systems.wordspaces.sizes import (
     SpaceSizes,
     counting_options,
     source_size,
+    space_dimensions,
     space_size,
     space_sizes,
     tables_of,
@@ -159,20 +161,9 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     return run_document_terms(ctx, kept=np.flatnonzero(lengths))
 
 
-def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
-    """Return the plan of counting the parts of the corpus."""
-    return plan_runs(sizes.corpus, sizes.runs[table], counting_options(job, table))
-
-
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
     """Count each part of the corpus into sorted runs, cut by row block."""
     return store_runs(ctx, outputs.TABLE_PARTS.of(table=table), counting_options(ctx.job, table))
-
-
-def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> Cost:
-    """Return the plan of adding up the runs of all parts."""
-    options = counting_options(job, table)
-    return merged_counts_cost(sizes.values[table], sizes.runs[table], options)
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -327,10 +318,10 @@ def _count_stages(table: str) -> list[StageSpec]:
         inputs = ("tokens", "vocabulary")
         return [StageSpec(table, inputs, _block_parameters, run_terms, plan_terms)]
     parameters = partial(counting_parameters, table=table)
-    inputs = ("tokens", "vocabulary")
+    inputs, parts, of = ("tokens", "vocabulary"), f"{table}_parts", partial(partial, table=table)
     return [
-        StageSpec(f"{table}_parts", inputs, parameters, *_of(run_parts, plan_parts, table=table)),
-        StageSpec(table, (f"{table}_parts",), parameters, *_of(run_table, plan_table, table=table)),
+        StageSpec(parts, inputs, parameters, of(run_parts), partial(plan_runs, pair=table)),
+        StageSpec(table, (parts,), parameters, of(run_table), partial(plan_merged, pair=table)),
     ]
 
 
@@ -411,6 +402,7 @@ SYSTEM = System(
     stages,
     space_sizes,
     "distembed.systems.wordspaces.views",
+    dimensions=space_dimensions,
     outputs=(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.DOCUMENT_TERMS,

@@ -1,0 +1,216 @@
+"""The dimensions of jobs on a corpus: text, tokens, documents, words and pairs of words.
+
+What a finished stage has counted is read from its manifest. Before that, sizes are bounds that grow in proportion to
+the text from a sample of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distembed.corpus.readers import Corpus
+from distembed.corpus.streams import Partition
+from distembed.corpus.text_sample import TextSample, sample_text
+from distembed.corpus.tokenizer import Tokenizer
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.documents import BYTES_PER_TOKEN
+from distembed.display import format_bytes
+from distembed.dtypes import Floats
+from distembed.job.inputs import recorded_bytes
+from distembed.job.stage import Counted
+from distembed.plan import Dimension, Dimensions
+from distembed.stages.corpus_sections import CorpusJob, PlanSection, corpus_of
+from distembed.storage.schema import StageManifest
+from distembed.storage.workspace import Workspace
+
+PAIR_SHARE = 4
+"""The part of the memory of a task that the pairs of a row block take: a quarter."""
+
+PAIR_BYTES = 8
+"""Bytes of a value of a sparse matrix in memory: four of the number, such as a count, and four of its column."""
+
+LARGEST_DICTIONARY = 2**19
+"""Words of the dictionary of a partition, after which it is written and another begun."""
+
+SHOWN = {
+    "document": "documents", "token": "tokens", "word": "words", "pair": "pairs", "term": "document terms"
+}  # fmt: skip
+"""The dimensions that the head of a plan names, each in the plural."""
+
+
+class Text(NamedTuple):
+    """A corpus as far as it is known: its dimensions, and what each word of a sample, or of it all, was counted."""
+
+    dimensions: dict[str, Dimension]
+    counts: Floats
+    document_counts: Floats
+    """The bounds of the tokens of each word, and of the documents that hold it, in falling order; none if counted."""
+
+
+def text_dimensions(
+    corpus: Corpus | None,
+    done: StageManifest | None,
+    *,
+    block_memory: int,
+    output: str = "tokens",
+    prefix: str = "",
+    plan: PlanSection | None = None,
+) -> Text:
+    """Return the dimensions of a corpus that lies in files: from its committed tokens, else from a sample.
+
+    Parameters
+    ----------
+    corpus : Corpus or None
+        The corpus; not needed where its tokens are done.
+    done : StageManifest or None
+        The stage that made its tokens.
+    block_memory : int
+        The memory of a task, bytes.
+    output, prefix : str
+        The name of its tokens in that stage, and what the names of the facts begin with.
+    plan : PlanSection, optional
+        How large the corpus will be of which only a part is there.
+    """
+    none = np.zeros(0, np.int64)
+    if done is not None:
+        parts = [block.summary for block in done.outputs[output].blocks]
+        n_bytes, sample, growth = recorded_bytes(done.parameters), TextSample(none, none, 0, 0), 1.0
+        sizes = {name: int(done.facts[f"{prefix}n_{name}s"]) for name in ("token", "document", "word")}
+        largest = {name: max((int(one.get(f"n_{name}s", 0)) for one in parts), default=0) for name in sizes}
+        n_partitions, partition = len(parts), -(-n_bytes // max(1, len(parts)))
+    else:
+        assert corpus is not None
+        sample = _sample_of(corpus.bundles, corpus.tokenizer)
+        here = sum(part.n_bytes for part in corpus.partitions)
+        n_bytes, growth = here, max(1.0, here / max(1, sample.n_bytes))
+        if plan is not None and plan.bytes:
+            n_bytes, growth = plan.bytes, max(1.0, plan.bytes / max(1, sample.n_bytes))
+        if plan is not None and plan.tokens:
+            growth = max(1.0, plan.tokens / max(1, sample.n_tokens))
+        found = {"token": sample.n_tokens, "document": sample.n_documents, "word": len(sample.counts)}
+        sizes = {name: round(n * growth) for name, n in found.items()}
+        n_partitions = max(len(corpus.bundles), -(-n_bytes // corpus.partition_bytes))
+        partition = min(n_bytes, corpus.partition_bytes)
+        share = min(1.0, partition / max(1, n_bytes))
+        largest = {name: round(n * share) for name, n in sizes.items()}
+    counted = done is not None
+    in_block = max(1, block_memory // BYTES_PER_TOKEN)
+    n_blocks = max(n_partitions, -(-sizes["token"] // in_block))
+    dimensions = {
+        "memory": Dimension(block_memory, block_memory),
+        "text": Dimension(n_bytes, partition),
+        "partition": Dimension(n_partitions, 1, counted),
+        "token": Dimension(sizes["token"], min(largest["token"], in_block), counted),
+        "entry": Dimension(sizes["word"], min(largest["word"], LARGEST_DICTIONARY), counted),
+        "document": Dimension(sizes["document"], -(-sizes["document"] // n_blocks), counted),
+        "documents_of_partition": Dimension(sizes["document"], largest["document"], counted),
+    }
+    order = np.argsort(-sample.counts, kind="stable")
+    return Text(dimensions, growth * sample.counts[order], growth * sample.document_counts[order])
+
+
+@lru_cache(maxsize=8)
+def _sample_of(bundles: tuple[tuple[Partition, ...], ...], tokenizer: Tokenizer) -> TextSample:
+    """Return a sample of a corpus; other settings of a job are planned with the same."""
+    return sample_text(bundles, tokenizer)
+
+
+class CorpusSizes(NamedTuple):
+    """What is known of a corpus and its vocabulary."""
+
+    dimensions: dict[str, Dimension]
+    """Those of the text, and "word", "candidate" and "term"."""
+    counts: Floats
+    """Bounds of how often each word of the vocabulary occurs, or the counts themselves, in falling order."""
+    is_counted: bool
+    """Whether the vocabulary is."""
+
+
+def corpus_dimensions(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
+    """Return the dimensions of the corpus of a job with its vocabulary; those that committed stages know are exact."""
+    done: Mapping[str, StageManifest] = {} if counted is None else counted.stages
+    tokens, words = done.get("tokens"), done.get("vocabulary")
+    text = text_dimensions(
+        None if tokens is not None else corpus_of(job.corpus),
+        tokens,
+        block_memory=job.resources.block_memory,
+        plan=job.plan,
+    )
+    dimensions, vocabulary = dict(text.dimensions), job.vocabulary
+    n_tokens = dimensions["token"].size
+    if words is not None and counted is not None:
+        n_words = int(words.facts["n_words"])
+        n_candidates = int(words.facts.get("n_words_before", n_words))
+        counts = _counts_of_words(counted.workspace, words.digest)
+    else:
+        n_candidates = min(dimensions["entry"].size, n_tokens // max(1, vocabulary.min_count))
+        n_words = max(1, min(n_candidates, vocabulary.max_size or n_candidates))
+        counts = text.counts[:n_words] if len(text.counts) else np.full(n_words, n_tokens / n_words)
+    is_counted = words is not None
+    most = float(np.sort(text.document_counts)[::-1][:n_words].sum()) or float(n_tokens)
+    n_terms = min(round(most), n_tokens)
+    dimensions |= {
+        "candidate": Dimension(max(1, n_candidates), max(1, n_candidates), is_counted),
+        "word": Dimension(n_words, n_words, is_counted),
+        "term": Dimension(n_terms, min(n_terms, dimensions["token"].block), is_counted),
+    }
+    return CorpusSizes(dimensions, counts, is_counted)
+
+
+@lru_cache(maxsize=4)
+def _counts_of_words(workspace: Workspace, digest: str) -> Floats:  # noqa: ARG001 - tells versions apart
+    """Return how often each word occurs; a run asks for each of its stages, and for each table of pairs."""
+    counts: Floats = workspace.table("vocabulary")["count"].to_numpy().astype(float)
+    return counts
+
+
+def pair_dimension(
+    corpus: CorpusSizes, options: CooccurrenceOptions, counted: Counted | None, stage: str = "cooccurrence"
+) -> Dimension:
+    """Return the stored pairs of a table of counts; before its stage has counted them, the most that there can be.
+
+    A word that occurs c times has at most c times as many different partners as the window has places, and at most all
+    words.
+    """
+    block = options.block_memory // PAIR_SHARE // PAIR_BYTES
+    done = {} if counted is None else counted.stages
+    if stage in done:
+        n_pairs = int(done[stage].facts["n_nonzero"])
+        return Dimension(n_pairs, min(n_pairs, block))
+    places = options.window * (2 if options.direction == "symmetric" else 1)
+    n_words = corpus.dimensions["word"].size
+    n_pairs = round(float(np.minimum(places * corpus.counts, n_words).sum()))
+    n_pairs += max(0, n_words - len(corpus.counts)) * min(places, n_words)
+    return Dimension(n_pairs, min(n_pairs, block), counted=False)
+
+
+def described(dimensions: Mapping[str, Dimension]) -> Dimensions:
+    """Return the dimensions of a job on a corpus with the sentence that the head of its plan says of them."""
+    text, partition = dimensions["text"], dimensions["partition"]
+    sizes = [
+        f"{'' if dimensions[name].counted else 'up to about '}{_rounded(dimensions[name])} {plural}"
+        for name, plural in SHOWN.items()
+        if name in dimensions
+    ]
+    source = "" if dimensions["token"].counted else ", by a sample of the text"
+    sentence = (
+        f"{format_bytes(text.size)} of input in {partition.size:,} partitions; {', '.join(sizes)}{source}"
+    )
+    return Dimensions(dimensions, sentence)
+
+
+def _rounded(dimension: Dimension) -> str:
+    """Return a size in words: to two digits where it is a bound."""
+    return f"{dimension.size:,}" if dimension.counted else f"{float(f'{dimension.size:.1e}'):,.0f}"
+
+
+def counting_dimensions(
+    job: Any, options: CooccurrenceOptions, counted: Counted | None
+) -> dict[str, Dimension]:
+    """Return the dimensions of a job that counts the pairs of words of its corpus once."""
+    corpus = corpus_dimensions(job, counted)
+    return corpus.dimensions | {"pair": pair_dimension(corpus, options, counted)}
