@@ -13,7 +13,7 @@ from distembed.display import format_seconds, plural
 from distembed.execution import Listener, heard_by, uncollected
 from distembed.files import failures_told
 from distembed.job import derived, provenance
-from distembed.job.inputs import keep_hints, look_for, recorded_bytes
+from distembed.job.inputs import keep_hints, look_for
 from distembed.job.model import Job, JobError
 from distembed.job.opening import JOB_FILE, check_code, existing_workspace, recorded_tables
 from distembed.job.plan import Plan
@@ -50,17 +50,13 @@ class Outcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The data that all stages of a run share; `standings` are of every stage that it runs or skips.
-
-    The plan is checked as a whole before the first stage, or after the one that `planned_after` names.
-    """
+    """The data that all stages of a run share; `standings` are of every stage that it runs or skips."""
 
     job: Job
     workspace: Workspace
     reporter: Reporter
     crew: Workers
     standings: Mapping[str, Standing]
-    planned_after: str = ""
 
 
 def run_stages(
@@ -117,7 +113,7 @@ def run_stages(
     with failures_told(job.job.workspace):
         _refuse_another_method(job, existing_workspace(job.job.workspace))
     specs = _stages_until(until, system_of(job).stages(job))
-    planned_after = _plan_ahead(job, specs, workers, reporter)
+    _plan_ahead(job, specs, workers, reporter)
     configured = dask.config.set({"distembed.block_memory": job.resources.block_memory})
     with configured, failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         names, where = [spec.name for spec in specs], workspace.url
@@ -134,7 +130,7 @@ def run_stages(
         found = [with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
         keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
-        run = Run(job, workspace, reporter, crew, every, planned_after)
+        run = Run(job, workspace, reporter, crew, every)
         if not all(standing.is_kept for standing in found):
             crew.start()
             crew.require_view(workspace)
@@ -182,22 +178,13 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
 
 
 @uncollected()
-def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter: Reporter) -> str:
-    """Plan what is to be computed, and refuse what cannot fit, or return the stage after which it is to be planned.
-
-    Nothing is planned where every stage is done.
-    """
+def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter: Reporter) -> None:
+    """Plan what is to be computed, if anything is, and refuse what cannot fit."""
     with failures_told(job.job.workspace):
         there = existing_workspace(job.job.workspace)
         found = _looked(job, specs, there, reporter)
-    first = next((standing for standing in found if not standing.is_done), None)
-    if first is None:
-        return ""
-    if recorded_bytes(first.parameters) <= first.spec.counted_first_bytes:
-        check_inputs(job, [first])
-        return first.spec.name
-    _check_plan(plan_stages(job, found, there), {spec.name for spec in specs}, workers, reporter)
-    return ""
+    if not all(standing.is_done for standing in found):
+        _check_plan(plan_stages(job, found, there), {spec.name for spec in specs}, workers, reporter)
 
 
 def _looked(
@@ -276,11 +263,10 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
         stage.reopen(standing.damaged)
     plan = _plan_of_run(run)
-    if spec.name != run.planned_after:
-        plan.check(
-            run.standings.keys(), memory=run.crew.is_held_to(run.job)
-        )  # by what earlier stages have counted
-        run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
+    plan.check(
+        run.standings.keys(), memory=run.crew.is_held_to(run.job)
+    )  # by what earlier stages have counted
+    run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
     context = Context(run.job, workspace, stage, reporter, run.crew)
     states = stage.states(in_memory=_states_fit(plan, spec.name, run))
     with (
@@ -298,8 +284,6 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     _drop_inputs(spec, workspace)
     reporter.tell("stage_committed", f"{spec.name:<16}{spent_text(spent)}", stage=spec.name, **spent)
     run.crew.give_memory_back()
-    if len(run.standings) > 1 and spec.name == run.planned_after:
-        _check_plan(_plan_of_run(run), run.standings.keys(), run.crew, reporter)
     return True
 
 

@@ -88,10 +88,9 @@ class StageSpec(NamedTuple):
     """A stage: its name, the stages it reads, the parameters that decide its content, what runs it and its plan.
 
     Where the parameters hold an `InputPath` of the job, the stage reads what lies there: the runner stamps it and puts
-    the stamps among the parameters. `plan` takes the job and the sizes that the system estimates of it. `check` opens
-    what the stage reads from outside and returns what it found, in sentences, or raises an error; it is called before
-    the first stage of a run, and by `plan`. A run that begins with this stage, and with no more than
-    `counted_first_bytes` of input, makes its plan after it: the plan would read all of the input for its estimates.
+    the stamps among the parameters. `plan` takes the job and its dimensions. `check` opens what the stage reads from
+    outside and returns what it found, in sentences, or raises an error; it is called before the first stage of a run,
+    and by `plan`.
     """
 
     name: str
@@ -100,7 +99,6 @@ class StageSpec(NamedTuple):
     run: Callable[[Context], dict[str, Any]]
     plan: Callable[[Any, Any], Any]
     check: Callable[[Any], list[str]] = nothing_to_check
-    counted_first_bytes: int = -1
 
 
 class Counted(NamedTuple):

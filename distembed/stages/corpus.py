@@ -61,18 +61,11 @@ from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
 
-COUNTED_FIRST_BYTES = 8 << 20
-"""Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
+WORD_BYTES = 28
+"""Bytes of a word in a table of words with their counts."""
 
-
-WORD_BYTES = 400
-"""Bytes of a word with its hash in a dictionary: while a table of them grows, and where ids are looked up."""
-
-MERGED_ENTRY_BYTES = 300
-"""Bytes of a word of the dictionaries of partitions while equal ones are added: on its way, and in the table."""
-
-VOCABULARY_BYTES = 240
-"""Bytes of a word of the vocabulary in the stage that makes it."""
+LOOKED_UP_BYTES = 400
+"""Bytes of a word of the vocabulary where token ids are looked up: the words, their hashes, and row ends of runs."""
 
 DOCUMENT_BYTES = 200
 """Bytes of a document in the table of the documents of its partition."""
@@ -88,11 +81,11 @@ PHRASE_BYTES = 110
 def plan_tokens(job: CorpusJob, dims: Dimensions) -> StagePlan:
     """Return the plan of tokenizing: a task reads a partition, and holds its dictionary."""
     names = [] if job.corpus.phrases_file is None else [job.corpus.phrases_file]
-    joined = 3 / 2 if names else 1.0  # with a dictionary of names beside that of words
-    dictionary = int(joined * dims.block("entry", itemsize=WORD_BYTES))
-    border = dims.whole(job.corpus.min_border_tokens - 1, itemsize=8)
+    tables = 2 if names else 1  # a dictionary of names beside that of words
+    dictionary = task(tokenize_partition, output=dims.block("entry", tables, itemsize=WORD_BYTES))
+    text = dims.block("text", 2, itemsize=1) + dims.whole(job.corpus.min_border_tokens - 1, itemsize=8)
     return stage_plan(
-        task(tokenize_partition, dims.block("text", itemsize=1), output=dictionary) + border,
+        dictionary + text,
         whole=[PHRASE_BYTES * size for size in file_sizes(names).values()],
         stored=dims.whole("token", itemsize=2)
         + dims.whole("entry", itemsize=16)
@@ -209,16 +202,13 @@ def _prefix(item: FileItem) -> str:
 @declared
 def plan_vocabulary(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
-    in_memory = min(dims["entry"].size, words_in_memory(dims["memory"].size))
+    added = min(dims["entry"].size, words_in_memory(dims["memory"].size)) + dims["candidate"].size
     documents = dims["documents_of_partition"].block
     if dims["partition"].size > MANY_PARTITIONS:
         documents += GROUP_DOCUMENTS
     return stage_plan(
-        whole=[
-            dims.whole(in_memory, itemsize=MERGED_ENTRY_BYTES),
-            dims.whole("candidate", itemsize=VOCABULARY_BYTES),
-            dims.whole(documents, itemsize=DOCUMENT_BYTES),
-        ],
+        task(build_vocabulary, output=dims.whole(added, itemsize=WORD_BYTES)),
+        whole=[dims.whole(documents, itemsize=DOCUMENT_BYTES)],
         stored=dims.whole("word", itemsize=16) + dims.whole("document", itemsize=32),
     )
 
@@ -321,7 +311,7 @@ def plan_document_terms(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa:
     """Return the plan of counting the words of documents: a task reads tokens, and looks each up."""
     counts = task(count_document_block, dims.block("token"), output=dims.block("term", itemsize=PAIR_BYTES))
     return stage_plan(
-        counts + dims.whole("word", itemsize=WORD_BYTES),
+        counts + dims.whole("word", itemsize=LOOKED_UP_BYTES),
         stored=dims.whole("term", itemsize=PAIR_BYTES),
         n_tasks=dims.n_blocks("term"),
     )
@@ -332,7 +322,7 @@ def plan_runs(job: CountingJob, dims: Dimensions, *, pair: str = "pair") -> Stag
     """Return the plan of counting the partitions into sorted runs, each of which fills the memory of a task."""
     counts = task(count_partition, output=dims.block("memory", itemsize=1))
     return stage_plan(
-        counts + dims.whole("word", itemsize=WORD_BYTES),
+        counts + dims.whole("word", itemsize=LOOKED_UP_BYTES),
         stored=dims.whole(pair),
         n_tasks=dims["partition"].size,
     )
@@ -342,7 +332,7 @@ def plan_runs(job: CountingJob, dims: Dimensions, *, pair: str = "pair") -> Stag
 def plan_merged(job: CountingJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
     """Return the plan of adding up the runs of all partitions."""
     return stage_plan(
-        task(merge_row_block, output=dims.block("memory", itemsize=1)),
+        task(merge_row_block, output=dims.block(pair, itemsize=PAIR_BYTES)),
         stored=dims.whole(pair),
         n_tasks=dims.n_blocks(pair),
     )
@@ -461,9 +451,7 @@ def check_corpus(job: CorpusJob) -> list[str]:
     return inspect_corpus(corpus_of(job.corpus))
 
 
-TOKENS = StageSpec(
-    "tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus, COUNTED_FIRST_BYTES
-)
+TOKENS = StageSpec("tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus)
 VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
 PARTIAL_COUNTS = StageSpec(
     "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_runs

@@ -27,8 +27,8 @@ from distembed.stages.corpus_sections import CorpusJob, PlanSection, corpus_of
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 
-PAIR_SHARE = 4
-"""The part of the memory of a task that the pairs of a row block take: a quarter."""
+BLOCK_PAIR_BYTES = 48
+"""Bytes of the memory of a task for each pair of a row block: an eighth at twelve bytes, and twice as many at most."""
 
 PAIR_BYTES = 8
 """Bytes of a value of a sparse matrix in memory: four of the number, such as a count, and four of its column."""
@@ -176,7 +176,7 @@ def pair_dimension(
     A word that occurs c times has at most c times as many different partners as the window has places, and at most all
     words.
     """
-    block = options.block_memory // PAIR_SHARE // PAIR_BYTES
+    block = options.block_memory // BLOCK_PAIR_BYTES
     done = {} if counted is None else counted.stages
     if stage in done:
         n_pairs = int(done[stage].facts["n_nonzero"])

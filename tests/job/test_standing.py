@@ -18,7 +18,6 @@ from distembed.job.opening import open_job
 from distembed.job.state import ReplaceError
 from distembed.job.status import job_status, verify_job
 from distembed.stages import corpus
-from distembed.stages.corpus import COUNTED_FIRST_BYTES
 from distembed.storage.ledger import Ledger
 from distembed.storage.stage import Stage
 from tests.commands import forget_stage, run, succeed
@@ -362,30 +361,22 @@ def no_plan(*_: object) -> None:
     raise AssertionError("planned")
 
 
-def test_a_small_text_is_counted_before_it_is_planned(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan would read the whole text for its estimates; a longer text is planned before anything is made."""
+def test_a_count_that_no_word_reaches_is_an_error_of_the_vocabulary(tiny: Path) -> None:
     with pytest.raises(ValueError, match="min_count is 5000 and the largest count of a word is 120"):
         again(tiny, "vocabulary.min_count=5000", "job.workspace='new'")
     assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
-    monkeypatch.setattr(run_module, "plan_stages", no_plan)
-    assert computed(tiny, "job.workspace='other'").ran == STAGES
-    monkeypatch.setattr(run_module, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
-    with pytest.raises(AssertionError, match="planned"):
-        again(tiny, "job.workspace='newer'")
-    assert not (tiny / "newer").exists()
 
 
-def test_the_plan_after_the_first_stage_is_of_all_later_ones(tiny: Path) -> None:
+def test_later_stages_are_refused_as_soon_as_their_sizes_are_counted(tiny: Path) -> None:
     settings = ("resources.memory_limit='540MiB'", "job.workspace='new'")
     with pytest.raises(MemoryError, match="a task of stage"):
         again(tiny, "resources.block_memory='2GiB'", *settings)
-    assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
+    assert set(de.Workspace.open(tiny / "new").stages()) == {"tokens", "vocabulary"}
 
 
 def test_where_all_is_done_nothing_is_planned(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "plan_stages", no_plan)
     monkeypatch.setattr(run_module, "_plan_of_run", no_plan)
-    monkeypatch.setattr(run_module, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
     assert again(tiny).ran == ()
 
 

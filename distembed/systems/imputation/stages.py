@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -271,8 +270,7 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
     )
     labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
     return (
-        # Its plan reads the whole table, as it does itself.
-        StageSpec("join", (), join_parameters, run_join, plan_join, counted_first_bytes=sys.maxsize),
+        StageSpec("join", (), join_parameters, run_join, plan_join),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec("graph", ("join",), options_parameters(GRAPH_OPTIONS), run_graph, plan_graph),
         StageSpec(

@@ -9,7 +9,7 @@ from distembed.counting.costs import RunSizes
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Counted
 from distembed.neighbors.costs import RowSizes
-from distembed.plan import Dimensions
+from distembed.plan import Dimension, Dimensions
 from distembed.stages.corpus_sections import CountingSection
 from distembed.stages.corpus_sizes import (
     CorpusSizes,
@@ -114,7 +114,8 @@ def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
         for name in tables_of(job)
         if name in COUNTING
     }
-    return described(corpus.dimensions | tables)
+    n_bytes = sum(int(stamp[0]) for path in job.evaluation.sets for stamp in sizes_at(path).values())
+    return described(corpus.dimensions | tables | {"set": Dimension(n_bytes, n_bytes)})
 
 
 class SourceSize(NamedTuple):

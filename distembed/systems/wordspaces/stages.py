@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from distembed.costs import Cost, add_costs
+from distembed.costs import Cost
 from distembed.counting.costs import document_terms_cost
-from distembed.evaluation.costs import scoring_cost, sets_cost
+from distembed.evaluation.costs import scoring_cost
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_similarity, score_known
 from distembed.evaluation.wordsets import (
@@ -39,6 +39,7 @@ from distembed.linalg.costs import copy_cost
 from distembed.linalg.operators import count_values
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.neighbors.costs import RowSizes
+from distembed.plan import Dimensions, StagePlan, declared
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     TOKENS,
@@ -46,6 +47,7 @@ from distembed.stages.corpus import (
     merged_runs,
     plan_merged,
     plan_runs,
+    plan_vocabulary,
     run_document_terms,
     run_vocabulary,
     store_runs,
@@ -127,10 +129,16 @@ def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
 # --- documents -> counts ---------------------------------------------------------------------------------------
 
 
-def plan_test_vocabulary(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:
+SET_BYTES = 100
+"""Bytes that evaluation sets take in memory, per byte of their files."""
+
+
+@declared
+def plan_test_vocabulary(job: WordSpacesJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the vocabulary, which reads the evaluation sets if it keeps their words."""
-    counting = VOCABULARY.plan(job, sizes)
-    return add_costs([counting, sets_cost(sizes.sets_bytes)]) if job.evaluation.keep_words else counting
+    made = plan_vocabulary(job, dims)
+    sets = dims.whole("set", itemsize=SET_BYTES) if job.evaluation.keep_words else 0
+    return made._replace(whole_bytes=made.whole_bytes + sets)
 
 
 def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
