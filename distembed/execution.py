@@ -404,11 +404,13 @@ LARGEST_LITERAL = 1 << 20
 
 def whole(array: Any) -> da.Array:
     """Return an array in memory as a Dask array of one block, which all blocks of another may read."""
-    array = np.asarray(array)
+    is_sparse = hasattr(array, "indptr")
+    array = array if is_sparse else np.asarray(array)
     place = sent(array)
-    if place is array:
+    if place is array and not is_sparse:
         return da.from_array(array, chunks=-1, name=f"shared-{tokenize(array)}")
-    return from_delayed(place, array.shape, meta=np.empty((0,) * array.ndim, array.dtype))
+    meta = array[:0, :0] if is_sparse else np.empty((0,) * array.ndim, array.dtype)
+    return from_delayed(shared(array) if place is array else place, array.shape, meta=meta)
 
 
 def sent(value: Any) -> Any:
@@ -434,9 +436,10 @@ def shared(value: Any) -> Delayed:
     As an option of `map_blocks` it is in the graph once; an array or an object itself would be in each task of it that
     is sent to another process. A cluster in force has it at once, as what is `sent`.
     """
-    cluster, name = client_in_force(), f"shared-{uuid.uuid4().hex}"
+    cluster = client_in_force()
     if cluster is None:
-        return dask.delayed(value, traverse=False, name=name)
+        return dask.delayed(value, traverse=False, name=f"shared-{tokenize(value)}")
+    name = f"shared-{uuid.uuid4().hex}"
     with warnings.catch_warnings():  # of a value that is sent once, in place of every graph that needs it
         warnings.filterwarnings("ignore", "Sending large graph")
         return dask.delayed(cluster.submit(_itself, value, key=name))

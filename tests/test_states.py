@@ -1,27 +1,150 @@
-"""States that a context keeps: their names, and when they are found again."""
+"""States: kept where a context says, found by the same computation again, forgotten when they are past."""
 
 from __future__ import annotations
 
+import threading
+from contextvars import copy_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from distembed.states import keep, keeping, scope
+import distembed as de
+from distembed import states
+from distembed.execution import compute
+from distembed.states import block_memory, keep, keeping, newest, scope
+from distembed.storage.workspace import Workspace
 from tests.kept_states import KeptStates
 
 
+class Sums(NamedTuple):
+    """The state of a computation of rounds."""
+
+    total: Any
+    history: Any
+
+
+class InterruptedFitError(Exception):
+    """What ends a computation in the middle."""
+
+
+def rounds(n: int, add: float, made: list[int], *, fails_at: int = 0) -> Sums:
+    """Add a number so many times to ones, each time by a state inside the state."""
+    with scope("rounds", add):
+        done, state = newest("round", Sums)
+        for number in range(done + 1, n + 1):
+
+            def step(number: int = number, state: Any = state) -> Sums:
+                made.append(number)
+                part = keep("part", lambda: da.full((6, 2), add, chunks=(2, 2)))
+                if number == fails_at:
+                    raise InterruptedFitError
+                before = 0 if state is None else state.total
+                history = np.zeros(0) if state is None else np.asarray(compute(state.history))
+                return Sums(before + part, np.append(history, number))
+
+            state = keep("round", step, Sums, number=number)
+        return Sums(*compute(tuple(state)))
+
+
 @pytest.fixture
-def states():
-    kept = KeptStates()
-    with keeping(kept):
-        yield kept
+def place(tmp_path: Path) -> states.States:
+    """Return where states lie, in a workspace."""
+    stage = Workspace.create(tmp_path / "w", owner="a test").stage("s", parameters={}, inputs={})
+    return stage.states()
 
 
-def test_a_csr_array_is_told_apart_by_its_content(states):
-    matrix = csr_array(np.eye(3))
+def test_an_interrupted_computation_goes_on_from_its_newest_state(tmp_path: Path) -> None:
+    made: list[int] = []
+    with pytest.raises(InterruptedFitError), de.checkpoints(tmp_path / "states"):
+        rounds(5, 0.5, made, fails_at=4)
+    with de.checkpoints(tmp_path / "states"):
+        found = rounds(5, 0.5, made)
+    assert made == [1, 2, 3, 4, 4, 5]
+    undisturbed = rounds(5, 0.5, [])
+    assert np.array_equal(found.total, undisturbed.total)
+    assert found.history.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_past_states_and_the_states_inside_are_forgotten(place: states.States) -> None:
+    with keeping(place):
+        rounds(4, 1.0, [])
+        assert [name.partition("/")[2] for name in place.names()] == [
+            "round-00004/history",
+            "round-00004/total",
+        ]
+
+
+def test_what_is_inside_a_state_is_found_while_it_is_made(place: states.States) -> None:
+    made: list[int] = []
+    with keeping(place), pytest.raises(InterruptedFitError):
+        rounds(2, 1.0, made, fails_at=2)
+    assert any(".within/part" in name for name in place.names())
+
+
+def test_states_inside_stay_in_memory_where_there_is_room(tmp_path: Path) -> None:
+    stage = Workspace.create(tmp_path / "w", owner="a test").stage("s", parameters={}, inputs={})
+    place = stage.states(in_memory=True)
+    with keeping(place), pytest.raises(InterruptedFitError):
+        rounds(2, 1.0, [], fails_at=2)
+    assert not any(".within/" in name for name in place.names())
+    assert any("round-00001" in name for name in place.names())
+
+
+def test_two_fits_at_once_never_see_each_other_s_states(place: states.States) -> None:
+    """The same names, other data, one stage, in threads."""
+    found: dict[float, Sums] = {}
+    with keeping(place):
+        threads = [
+            threading.Thread(
+                target=copy_context().run, args=(lambda add=add: found.update({add: rounds(4, add, [])}),)
+            )
+            for add in (0.25, 0.5, 2.0)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert {add: float(sums.total[0, 0]) for add, sums in found.items()} == {0.25: 1.0, 0.5: 2.0, 2.0: 8.0}
+
+
+def test_other_data_and_other_options_have_other_states(place: states.States) -> None:
+    data, made = np.arange(4.0), []
+
+    def fit(rows: Any, **options: int) -> float:
+        with scope("fit", options, rows):
+            return float(
+                compute(keep("sum", lambda: made.append(1) or da.from_array(rows, chunks=2).sum()[None])[0])
+            )
+
+    with keeping(place):
+        assert [fit(data, n=1), fit(data, n=1), fit(data + 1, n=1), fit(data, n=2)] == [6.0, 6.0, 10.0, 6.0]
+    assert len(made) == 3
+
+
+def test_without_a_context_a_state_stays_in_memory() -> None:
+    with scope("anything", object()):  # which nobody asks to tell apart
+        lazy = keep("one", lambda: da.ones(4, chunks=2))
+    assert isinstance(next(iter(lazy.dask.values())), np.ndarray)
+    assert newest("one") == (0, None)
+
+
+def test_the_memory_of_a_block_is_a_key_of_the_configuration() -> None:
+    assert block_memory() == 64 << 20
+    with dask.config.set({"distembed.block_memory": "2MiB"}):
+        assert block_memory() == 2 << 20
+
+
+def test_a_csr_array_is_told_apart_by_its_content() -> None:
+    matrix, kept = csr_array(np.eye(3)), KeptStates()
     other = csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
     assert other.has_canonical_format  # which it remembers from now on
-    for one in (matrix, other, matrix * 2):
-        with scope("fit", one):
-            keep("state", lambda: np.zeros(2))
-    assert len(states.stored) == 2
+    with keeping(kept):
+        for one in (matrix, other, matrix * 2):
+            with scope("fit", one):
+                keep("state", lambda: np.zeros(2))
+    assert len(kept.stored) == 2

@@ -8,6 +8,7 @@ the disk: no process knows more than another. `Stage` computes and writes the bl
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -66,6 +67,7 @@ class Ledger:
         self._sound: set[tuple[str, int]] = set()
         # Every output that is announced in the workspace, by the file that announces it.
         self._announced = announced
+        self._beginning = threading.Lock()
 
     @property
     def begun_with(self) -> Mapping[str, str] | None:
@@ -272,7 +274,10 @@ class Ledger:
 
     def _resumes(self) -> bool:
         """Return whether an interrupted run of this stage left usable records."""
-        self._begun = self._begun or self.begun_with == self.made_with
+        if (
+            not self._begun and self.begun_with == self.made_with
+        ):  # never False again, which another thread has set
+            self._begun = True
         return self._begun
 
     def _write_begun(self) -> None:
@@ -281,11 +286,12 @@ class Ledger:
         self.folder.write(records.begun_file(self.name), records.begun_text(begun))
 
     def _begin(self) -> None:
-        if not self._resumes():
-            records.remove_stage(self.folder, self.name)
-            self._forget()
-            self._write_begun()
-            self._begun = True
+        with self._beginning:  # threads of one stage may begin at once
+            if not self._resumes():
+                records.remove_stage(self.folder, self.name)
+                self._forget()
+                self._write_begun()
+                self._begun = True
 
     def _with_attributes(self, announced: OutputRecord) -> OutputRecord:
         """Write the attributes of an announced array where they are absent or damaged, and return its record."""

@@ -136,9 +136,11 @@ def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
         if key in keys:
             done(result.flat[0])
 
-    with Callback(posttask=finished), _own_threads() as options:
+    # Not as a context: Dask lets whichever thread computes next take the callbacks that are in force.
+    own = (None, None, None, finished, None)
+    with _own_threads() as options:
         # compute() would fuse a lone block into its own last task, whose key is none of these.
-        results.persist(**options)
+        results.persist(callbacks=[*Callback.active, own], **options)
 
 
 @contextmanager
