@@ -324,10 +324,13 @@ def compute(collection: Any, **options: Any) -> Any:
     Parameters
     ----------
     collection : Dask array, Delayed, list or tuple
-        A list or a tuple is computed at once, and its items share what they have in common.
+        A list or a tuple is computed at once, and its items share what they have in common. An array in memory is
+        returned.
     **options
         Those of `dask.compute`.
     """
+    if isinstance(collection, np.ndarray):  # Dask would take a hash of it
+        return collection
     return aligned(dask.compute(collection, **where(options))[0])
 
 

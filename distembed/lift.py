@@ -21,7 +21,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import key_split
 from scipy.sparse import csr_array
 
-from distembed.execution import BlockFunction, aligned, client_in_force, sent, step_of, whole
+from distembed.execution import BlockFunction, aligned, client_in_force, one_blas_thread, sent, step_of, whole
 
 Array = Any  # numpy.ndarray, csr_array or dask.array.Array
 
@@ -106,11 +106,12 @@ def lift(
     axes = inputs.split(",")
     if not any(isinstance(array, da.Array) for array in arrays):
         blocks = [[array] if _is_list(names) else array for array, names in zip(arrays, axes, strict=True)]
-        return BlockFunction(partial(run_block, function))(*blocks, **options)
+        with one_blas_thread():
+            return run_block(function, *aligned(blocks), **aligned(options))
     lazy = _cut_alike(arrays, axes, out)
     chunks = {
         name: cut
-        for array, names in zip(lazy, axes, strict=True)
+        for array, names in reversed([*zip(lazy, axes, strict=True)])
         for name, cut in zip(names, array.chunks, strict=True)
     }
     chunks |= {
@@ -312,7 +313,8 @@ def fold(
     """
     if not any(isinstance(array, da.Array) for array in arrays):
         found = lift(row.chunk, f"{indices}->", *arrays, **options)
-        return aligned(BlockFunction(row.finalize)(BlockFunction(row.combine)([found])))
+        with one_blas_thread():
+            return aligned(row.finalize(row.combine([found])))
     rows = indices.partition(",")[0]
     found = lift(
         row.chunk, f"{indices}->{rows}", *arrays, dtype=object, sizes=dict.fromkeys(rows, 1), **options

@@ -14,31 +14,32 @@ from typing import Any
 
 import numba
 import numpy as np
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, hstack, vstack
 
-from distembed.dtypes import Float32s, Float64s, Floats, Int64s
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.lift import block
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 
 
 @block(temporaries=0)
-def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
-    """Return a block of counts if every count is finite and not negative.
+def check_counts(block: object, first_row: Int64s) -> csr_array:
+    """Return a block of counts, whose first row has this number, if every count is finite and not negative.
 
     Raises
     ------
     ValueError
         If a count is NaN, infinite or negative; the message names it and its place.
     """
-    wrong = ~(np.isfinite(block.data) & (block.data >= 0))
+    counts = canonical_csr(block)
+    wrong = ~(np.isfinite(counts.data) & (counts.data >= 0))
     if wrong.any():
         place = int(np.argmax(wrong))
-        row = first_row + int(np.searchsorted(block.indptr, place, side="right")) - 1
+        row = int(first_row.item()) + int(np.searchsorted(counts.indptr, place, side="right")) - 1
         raise ValueError(
-            f"counts hold {block.data[place]} at row {row}, column {block.indices[place]}; "
+            f"counts hold {counts.data[place]} at row {row}, column {counts.indices[place]}; "
             "counts must be finite and not negative: remove or clip such cells before fitting"
         )
-    return block
+    return counts
 
 
 @block(temporaries=1)
@@ -117,9 +118,10 @@ def count_at_least(block: object, thresholds: Floats) -> Int64s:
     return (len(roots) - np.searchsorted(roots, thresholds, side="left")).astype(np.int64)
 
 
-def as_same_kind(result: csr_array, like: object) -> csr_array | Float32s:
-    """Return a block dense where `like` is dense, sparse otherwise."""
-    return result if issparse(like) else result.toarray()
+@block(temporaries=0)
+def largest_value(block: Any) -> float:
+    """Return the largest value of a block, 0 of an empty one."""
+    return float(block.max()) if min(block.shape) else 0.0
 
 
 # --- documents by words ------------------------------------------------------------------------------------------
@@ -148,8 +150,8 @@ def weigh_log_entropy(block: Any, weight: Float64s, *, dtype: Any) -> csr_array:
 
 @block(temporaries=1)
 def column_frequencies(block: Any) -> Int64s:
-    """Return the number of rows of the block that contain each word, (1, words)."""
-    return np.bincount(canonical_csr(block).indices, minlength=block.shape[1])[np.newaxis]
+    """Return the number of rows of the block that contain each word, (words,)."""
+    return np.bincount(canonical_csr(block).indices, minlength=block.shape[1])
 
 
 @block(temporaries=3)
@@ -164,13 +166,13 @@ def column_entropy_sums(block: Any) -> Float64s:
 @block(temporaries=0)
 def chosen_columns(block: Any, columns: Int64s) -> csr_array:
     """Return the given columns of one block, in the order given."""
-    return canonical_csr(csr_array(block)[:, np.ravel(columns)])
+    return canonical_csr(csr_array(block)[:, columns])
 
 
 @block(temporaries=2)
-def choose_pairs(block: Any, words: Int64s, first: int) -> csr_array:
-    """Return the rows of a block (row 0 is word `first`) that are among `words`, in rising order, by `words`."""
-    counts = csr_array(block)
+def choose_pairs(block: Any, first_row: Int64s, words: Int64s) -> csr_array:
+    """Return the rows of a block (row 0 is word `first_row`) that are among `words`, in rising order, by `words`."""
+    counts, first = csr_array(block), int(first_row.item())
     rows = np.unique(words[(words >= first) & (words < first + counts.shape[0])]) - first
     known = np.flatnonzero(words >= 0)
     chosen = counts[rows][:, words[known]].tocoo()
@@ -178,7 +180,7 @@ def choose_pairs(block: Any, words: Int64s, first: int) -> csr_array:
     return csr_array((chosen.data, cells), shape=(rows.size, len(words)))
 
 
-@block(temporaries=1)
+@block(temporaries=2)
 def stack_rows(pieces: Sequence[csr_array], words: Int64s, wanted: Int64s) -> csr_array:
     """Return rows `wanted` of the matrix whose pieces hold, by rising word, the rows of known words."""
     known = np.unique(words[words >= 0])
@@ -192,3 +194,11 @@ def stack_rows(pieces: Sequence[csr_array], words: Int64s, wanted: Int64s) -> cs
     empty = csr_array((1, len(words)), dtype=pieces[0].dtype)
     position = np.where(has, np.searchsorted(needed, place), needed.size)
     return canonical_csr(csr_array(vstack([*parts, empty], format="csr"))[position])
+
+
+@block(temporaries=1)
+def beside(*parts: Any) -> csr_array:
+    """Return blocks of the same rows side by side."""
+    joined = csr_array(hstack(parts, format="csr"))
+    joined.sort_indices()
+    return joined

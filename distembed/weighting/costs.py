@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, STORED_VALUE_BYTES, Cost
-from distembed.weighting.documents import FAN_IN
+
+FAN_IN = 8
+
 
 SUM_BYTES = 8
 """Bytes of a sum of a row or a column: a float64 or an int64."""

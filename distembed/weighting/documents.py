@@ -6,9 +6,7 @@ Counts are a SciPy sparse matrix, or a Dask array of `csr_array` row blocks (doc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from typing import Any, overload
 
 import dask.array as da
@@ -17,23 +15,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.execution import (
-    blockwise,
-    compute,
-    delayed,
-    delayed_blocks,
-    from_delayed,
-    holding,
-    map_blocks,
-    whole,
-)
+from distembed.execution import compute
+from distembed.lift import first_rows, fold, lift, total
 from distembed.linalg.csr import canonical_csr
-from distembed.linalg.operators import empty_csr, whole_rows
+from distembed.linalg.operators import whole_rows
 from distembed.typing import FloatType, Matrix, Number, SparseMatrix, refuse_collection
 from distembed.weighting import blocks
-
-#: Partial column sums added at a time.
-FAN_IN = 8
 
 
 def document_frequencies(counts: Matrix) -> Int64s:
@@ -51,11 +38,12 @@ def document_frequencies(counts: Matrix) -> Int64s:
     >>> document_frequencies(np.array([[3, 0], [1, 2], [4, 0]])).tolist()
     [3, 1]
     """
-    return _frequencies(check_counts(_lift(counts)))
+    return _frequencies(check_counts(_matrix(counts)))
 
 
 def _frequencies(matrix: Any) -> Int64s:
-    return _column_sums(blocks.column_frequencies, matrix, 1, np.int64)[0]
+    shape = (matrix.shape[1],)
+    return compute(fold(total(blocks.column_frequencies), "wc", matrix, shape=shape, dtype=np.int64))
 
 
 def select_words(counts: Any, columns: Int64s) -> Any:
@@ -79,14 +67,8 @@ def select_words(counts: Any, columns: Int64s) -> Any:
     >>> select_words(np.array([[3, 0, 1], [1, 2, 0]]), np.array([2, 0])).toarray().tolist()
     [[1, 3], [0, 1]]
     """
-    matrix = _lift(counts)
-    if not isinstance(matrix, da.Array):
-        return blocks.chosen_columns(matrix, columns)
-    chunks = (matrix.chunks[0], (len(columns),))
-    meta = empty_csr(matrix.dtype)
-    return map_blocks(
-        blocks.chosen_columns, matrix, _one_block(columns), chunks=chunks, dtype=matrix.dtype, meta=meta
-    )
+    matrix = _matrix(counts)
+    return lift(blocks.chosen_columns, "wc,k->wk", matrix, columns, dtype=matrix.dtype, sparse=True)
 
 
 def select_pairs(counts: Any, words: Int64s) -> Any:
@@ -111,26 +93,18 @@ def select_pairs(counts: Any, words: Int64s) -> Any:
     >>> select_pairs(counts, np.array([1, -1, 0])).toarray().tolist()  # the second is unknown
     [[0, 0, 5], [0, 0, 0], [5, 0, 0]]
     """
-    matrix = _lift(counts)
-    if not isinstance(matrix, da.Array):
-        return canonical_csr(
-            blocks.stack_rows([blocks.choose_pairs(matrix, words, 0)], words, np.arange(len(words)))
-        )
-    edges = np.cumsum([0, *matrix.chunks[0]])
-    bounds = np.linspace(0, len(words), min(max(len(words), 1), matrix.numblocks[0]) + 1).astype(np.int64)
-    choose, stack = delayed(blocks.choose_pairs, pure=True), delayed(blocks.stack_rows, pure=True)
-    pieces = [
-        choose(block, words, int(edge))
-        for block, edge in zip(delayed_blocks(matrix).ravel(), edges[:-1], strict=True)
-    ]
-    row_blocks = [
-        from_delayed(
-            stack(pieces, words, np.arange(first, last)), (int(last - first), len(words)), matrix.dtype,
-            meta=empty_csr(matrix.dtype),
-        )
-        for first, last in pairwise(bounds)
-    ]  # fmt: skip
-    return holding(da.concatenate(row_blocks), matrix)
+    matrix, dtype = _matrix(counts), counts.dtype
+    rows, sizes = np.arange(len(words)), None
+    if isinstance(matrix, da.Array):
+        ends = np.searchsorted(np.unique(words[words >= 0]), np.cumsum([0, *matrix.chunks[0]]))
+        sizes = {"w": tuple(np.diff(ends).tolist())}
+        bounds = np.linspace(0, len(words), min(max(len(words), 1), matrix.numblocks[0]) + 1).astype(np.int64)
+        rows = da.from_array(rows, chunks=(tuple(np.diff(bounds).tolist()),))
+    pieces = lift(
+        blocks.choose_pairs, "wc,w,k->wk", matrix, first_rows(matrix), words,
+        dtype=dtype, sparse=True, sizes=sizes,
+    )  # fmt: skip
+    return lift(blocks.stack_rows, "Wk,k,r->rk", pieces, words, rows, dtype=dtype, sparse=True)
 
 
 def inverse_document_frequencies(frequencies: Int64s, n_documents: int, *, smooth: bool = True) -> Float64s:
@@ -244,7 +218,7 @@ def tf_idf(
     >>> np.allclose(de.tf_idf(counts).toarray(), TfidfTransformer().fit_transform(counts).toarray())
     True
     """
-    matrix = check_counts(_lift(counts))
+    matrix = check_counts(_matrix(counts))
     if frequencies is None:
         frequencies, n_documents = _frequencies(matrix), matrix.shape[0]
     if len(frequencies) != matrix.shape[1] or n_documents is None:
@@ -259,7 +233,7 @@ def tf_idf(
         )
     idf = inverse_document_frequencies(frequencies, n_documents, smooth=smooth)
     weigh = partial(blocks.weigh_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
-    return _each_block(weigh, matrix, idf, dtype)
+    return lift(weigh, "wc,c->wc", matrix, idf, dtype=dtype, sparse=True)
 
 
 def entropy_weights(counts: Matrix) -> Float64s:
@@ -279,14 +253,15 @@ def entropy_weights(counts: Matrix) -> Float64s:
     >>> entropy_weights(np.array([[2, 0], [2, 0], [2, 3]])).round(2).tolist()
     [0.0, 1.0]
     """
-    return _entropy_weights(check_counts(_lift(counts)))
+    return _entropy_weights(check_counts(_matrix(counts)))
 
 
 def _entropy_weights(matrix: Any) -> Float64s:
-    total, log_total = _column_sums(blocks.column_entropy_sums, matrix, 2, np.float64)
-    entropy = np.log(np.maximum(total, 1e-300)) - log_total / np.where(total > 0, total, 1.0)
+    sums = compute(fold(total(blocks.column_entropy_sums), "wc", matrix, shape=(2, matrix.shape[1])))
+    counts, log_counts = sums
+    entropy = np.log(np.maximum(counts, 1e-300)) - log_counts / np.where(counts > 0, counts, 1.0)
     scale = np.log(matrix.shape[0]) or 1.0
-    return np.where(total > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
+    return np.where(counts > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
 
 
 @overload
@@ -342,51 +317,18 @@ def log_entropy(
      [0.   0.  ]
      [0.   1.39]]
     """
-    matrix = check_counts(_lift(counts))
+    matrix = check_counts(_matrix(counts))
     weight = _entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)
     if weight.shape != (matrix.shape[1],) or not np.isfinite(weight).all():
         raise ValueError(
             f"weights have shape {weight.shape} for {matrix.shape[1]} words, or hold NaN or infinity; give the result "
             "of entropy_weights, a finite number for each word."
         )
-    return _each_block(partial(blocks.weigh_log_entropy, dtype=dtype), matrix, weight, dtype)
+    weigh = partial(blocks.weigh_log_entropy, dtype=dtype)
+    return lift(weigh, "wc,c->wc", matrix, weight, dtype=dtype, sparse=True)
 
 
-def _each_block(function: Callable[..., csr_array], matrix: Any, weight: Float64s, dtype: Any) -> Any:
-    if not isinstance(matrix, da.Array):
-        return function(matrix, weight)
-    return map_blocks(
-        _unwrap, matrix, _one_block(weight), function=function, dtype=dtype, meta=empty_csr(dtype)
-    )
-
-
-def _unwrap(block: Any, weight: Any, function: Callable[..., csr_array]) -> csr_array:
-    return function(block, weight.ravel())
-
-
-def _one_block(vector: NDArray[Any]) -> da.Array:
-    """Return a vector as a Dask array of one block, (1, size), so that the graph holds it once."""
-    return whole(np.asarray(vector)[np.newaxis])
-
-
-def _column_sums(
-    function: Callable[[Any], NDArray[Any]], matrix: Any, height: int, dtype: Any
-) -> NDArray[Any]:
-    """Return the sum over row blocks of function(block), (height, words), added in a tree of fixed shape."""
-    if not isinstance(matrix, da.Array):
-        return function(matrix)
-    layers = blockwise(
-        _as_layer, "ihj", matrix, "ij", function=function, new_axes={"h": height},
-        adjust_chunks={"i": 1}, dtype=dtype, meta=np.empty((0, 0, 0), dtype),
-    )  # fmt: skip
-    return compute(layers.sum(axis=0, split_every=FAN_IN, dtype=dtype))
-
-
-def _as_layer(block: Any, function: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
-    return function(block)[np.newaxis]
-
-
-def _lift(counts: Matrix) -> csr_array | da.Array:
+def _matrix(counts: Matrix) -> csr_array | da.Array:
     """Return counts as `csr_array` or as a Dask array of row blocks."""
     if isinstance(counts, da.Array) and counts.ndim == 2:
         return whole_rows(counts)
@@ -407,11 +349,6 @@ def check_counts(counts: Any) -> Any:
         holds it is computed.
     """
     refuse_collection(counts, "counts")
-    if not isinstance(counts, da.Array):
-        return blocks.check_counts(canonical_csr(counts))
-    return map_blocks(_check_block, whole_rows(counts), dtype=counts.dtype, meta=empty_csr(counts.dtype))
-
-
-def _check_block(block: Any, block_info: Any = None) -> csr_array:
-    first_row = block_info[0]["array-location"][0][0] if block_info else 0
-    return blocks.check_counts(canonical_csr(block), first_row)
+    matrix = whole_rows(counts) if isinstance(counts, da.Array) else counts
+    dtype = getattr(counts, "dtype", None)
+    return lift(blocks.check_counts, "wc,w->wc", matrix, first_rows(matrix), dtype=dtype, sparse=True)

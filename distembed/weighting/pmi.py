@@ -11,13 +11,13 @@ from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from distembed.dtypes import Float32s, Floats
-from distembed.execution import blockwise, compute, map_blocks, summed, whole
+from distembed.execution import compute
+from distembed.lift import Sum, fold, lift, total
 from distembed.linalg.csr import row_sums
-from distembed.linalg.operators import empty_csr, of_each_row, whole_rows
+from distembed.linalg.operators import whole_rows
 from distembed.options import PositiveFloat
 from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.weighting import blocks
@@ -83,9 +83,7 @@ def marginals(counts: MatrixLike) -> Marginals:
     ([3.0, 1.0], [1.0, 3.0])
     """
     checked = check_counts(counts)
-    if not isinstance(checked, da.Array):
-        return Marginals(row_sums(checked), blocks.column_sums(checked))
-    return Marginals(*compute((of_each_row(row_sums, checked), _lazy_column_sums(checked))))
+    return Marginals(*compute((_row_sums(checked), _column_sums(checked))))
 
 
 @overload
@@ -160,17 +158,11 @@ def pmi(
         raise ValueError(f"negative_samples is {negative_samples}; give a number above 0 (1: no shift)")
     options = {"shift": float(np.log(negative_samples)), "positive": positive}
     checked = check_counts(counts)
-    if isinstance(checked, da.Array):
-        rows = of_each_row(row_sums, checked) if row_totals is None else row_totals
-        # Before any block is weighed: with the sums in its graph Dask would hold all counts until the last is read.
-        columns = (
-            compute(_lazy_column_sums(checked)) if column_totals is None else np.asarray(column_totals, float)
-        )
-        return _lift(blocks.pmi, checked, rows, _context_distribution(columns, context_smoothing), options)
-    rows = row_sums(checked) if row_totals is None else np.asarray(row_totals, float)
-    columns = blocks.column_sums(checked) if column_totals is None else np.asarray(column_totals, float)
-    result = blocks.pmi(checked, rows, _context_distribution(columns, context_smoothing), **options)  # type: ignore[arg-type]
-    return blocks.as_same_kind(result, counts)
+    rows = _row_sums(checked) if row_totals is None else np.asarray(row_totals, float)
+    # Before any block is weighed: with the sums in its graph Dask would hold all counts until the last is read.
+    columns = compute(_column_sums(checked)) if column_totals is None else np.asarray(column_totals, float)
+    raised = columns**context_smoothing
+    return _weighed(blocks.pmi, counts, checked, rows, raised / raised.sum(), **options)
 
 
 @overload
@@ -298,13 +290,10 @@ def smoothed_pmi(
         raise ValueError(
             f"{len(shares)} word_counts were given for counts of {checked.shape[1]} words; give one for each word"
         )
-    if isinstance(checked, da.Array):
-        options = {"smoothing": smoothing}
-        return SmoothedPMI(
-            constant, _lift(blocks.excess_of_block, checked, of_each_row(row_sums, checked), shares, options)
-        )
-    excess = blocks.excess_of_block(checked, row_sums(checked), shares, smoothing=smoothing)
-    return SmoothedPMI(constant, blocks.as_same_kind(excess, counts))
+    excess = _weighed(
+        blocks.excess_of_block, counts, checked, _row_sums(checked), shares, smoothing=smoothing
+    )
+    return SmoothedPMI(constant, excess)
 
 
 def _word_shares(word_counts: VectorLike) -> Floats:
@@ -349,12 +338,13 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
 
 def largest_count(counts: da.Array) -> float:
     """Return the largest stored value of an array of row blocks, 0 for none."""
-    return float(compute(_per_block(counts, _block_maximum, 1, np.float64).max()))
+    found = fold(Sum(blocks.largest_value, max, float), "wc", whole_rows(counts), shape=())
+    return float(compute(found))
 
 
 def corner_count(counts: da.Array) -> float:
     """Return the count in row 0, column 0."""
-    return float(compute(_per_block(counts.blocks[0], _block_corner, 1, np.float64).max()))
+    return float(compute(counts[:1, :1])[0, 0])
 
 
 def _halved_cutoff(counts: da.Array, start: float) -> float:
@@ -364,47 +354,24 @@ def _halved_cutoff(counts: da.Array, start: float) -> float:
     if not candidates:
         return start
     thresholds = np.array([*candidates, 0.0])
-    reached = _per_block(counts, blocks.count_at_least, len(thresholds), np.int64, thresholds=thresholds)
-    *reaching, stored = compute(reached.sum(axis=0))
+    reached = fold(
+        total(blocks.count_at_least), "wc", whole_rows(counts),
+        shape=thresholds.shape, dtype=np.int64, thresholds=thresholds,
+    )  # fmt: skip
+    *reaching, stored = compute(reached)
     hits = (c for c, n in zip(candidates, reaching, strict=True) if n >= CUTOFF_SHARE * stored)
     return next(hits, start)
 
 
-def _per_block(counts: da.Array, function: Any, width: int, dtype: Any, **options: Any) -> da.Array:
-    """Return one row of `width` numbers for each row block."""
-    chunks = ((1,) * counts.numblocks[0], (width,))
-    meta = np.empty((0, 0), dtype)
-    rows = whole_rows(counts)
-    return map_blocks(_as_row, rows, function=function, chunks=chunks, dtype=dtype, meta=meta, **options)
+def _row_sums(counts: Any) -> Any:
+    return lift(row_sums, "wc->w", counts, dtype=np.float64)
 
 
-def _as_row(block: Any, *, function: Any, **options: Any) -> NDArray[Any]:
-    return np.asarray(function(block, **options)).reshape(1, -1)
+def _column_sums(counts: Any) -> Any:
+    return fold(total(blocks.column_sums), "wc", counts, shape=(counts.shape[1],))
 
 
-def _block_maximum(block: Any) -> float:
-    return float(block.max()) if min(block.shape) else 0.0
-
-
-def _block_corner(block: Any) -> float:
-    return float(block[0, 0])
-
-
-def _lazy_column_sums(counts: da.Array) -> da.Array:
-    return summed(_per_block(counts, blocks.column_sums, counts.shape[1], np.float64))
-
-
-def _context_distribution(columns: Floats, power: float) -> Floats:
-    raised = columns**power
-    return raised / raised.sum()
-
-
-def _lift(function: Any, counts: da.Array, rows: Any, columns: Floats, options: dict[str, Any]) -> da.Array:
-    """Apply a block function of (counts, row vector, column vector) to each row block."""
-    row_array = (
-        rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
-    )
-    return blockwise(
-        function, "ij", counts, "ij", row_array, "i", whole(columns), "j",
-        dtype=np.float32, meta=empty_csr(), align_arrays=False, **options,
-    )  # fmt: skip
+def _weighed(function: Any, counts: Any, checked: Any, rows: Any, columns: Floats, **options: Any) -> Any:
+    """Apply a block function of (counts, row vector, column vector); the result is dense where `counts` are."""
+    result = lift(function, "wc,w,c->wc", checked, rows, columns, sparse=True, **options)
+    return result if isinstance(counts, da.Array) or issparse(counts) else result.toarray()

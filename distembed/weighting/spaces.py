@@ -7,16 +7,17 @@ Methods, Instruments & Computers 28 (1996).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import overload
+from typing import Any, overload
 
 import dask.array as da
 import numpy as np
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.execution import map_blocks
-from distembed.linalg.operators import empty_csr, transpose_row_blocks, whole_rows
+from distembed.lift import lift
+from distembed.linalg.operators import transpose_row_blocks, whole_rows
 from distembed.typing import SparseMatrix
+from distembed.weighting import blocks
 from distembed.weighting.documents import document_frequencies, entropy_weights, select_words
 
 
@@ -105,19 +106,13 @@ def directional_contexts(counts: da.Array | SparseMatrix) -> da.Array | csr_arra
         counts = whole_rows(counts)
         return _side_by_side(counts, transpose_row_blocks(counts, row_chunks=counts.chunks[0]))
     after = csr_array(counts)
-    return _beside(after, after.T)
+    return _side_by_side(after, after.T)
 
 
-def _side_by_side(*parts: da.Array) -> da.Array:
-    dtype = np.result_type(*parts)
-    chunks = (parts[0].chunks[0], (sum(part.shape[1] for part in parts),))
-    return map_blocks(_beside, *parts, chunks=chunks, dtype=dtype, meta=empty_csr(dtype))
-
-
-def _beside(*parts: csr_array) -> csr_array:
-    joined = csr_array(hstack(parts, format="csr"))
-    joined.sort_indices()
-    return joined
+def _side_by_side(left: Any, right: Any) -> Any:
+    sizes = {"c": left.shape[1] + right.shape[1]}
+    dtype = np.result_type(left.dtype, right.dtype)
+    return lift(blocks.beside, "wa,wb->wc", left, right, dtype=dtype, sparse=True, sizes=sizes)
 
 
 def column_entropies(matrix: da.Array) -> Float64s:
