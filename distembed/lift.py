@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -22,47 +22,16 @@ from dask.utils import key_split
 from scipy.sparse import csr_array
 
 from distembed.execution import BlockFunction, aligned, client_in_force, one_blas_thread, sent, step_of, whole
+from distembed.temporaries import block as block  # noqa: PLC0414 - callers find it beside `lift`
+from distembed.temporaries import temporaries_of as temporaries_of  # noqa: PLC0414
 
 Array = Any  # numpy.ndarray, csr_array or dask.array.Array
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 LISTED = "*"
 """The axis of a list of blocks that one task makes; no array of a caller has it."""
 
 FAN_IN = 8
 """Partial sums that one task adds."""
-
-
-def block(*, temporaries: float) -> Callable[[Function], Function]:
-    """Declare how much a block function holds beside its arguments and its result.
-
-    Parameters
-    ----------
-    temporaries : float
-        Bytes, as a multiple of the largest array among arguments and result: a whole number, or a half for less than
-        one. `plan.task` reads it, and the tests of all functions that are lifted measure it.
-    """
-
-    def mark(function: Function) -> Function:
-        function.temporaries = temporaries  # type: ignore[attr-defined]
-        return function
-
-    return mark
-
-
-def temporaries_of(function: Callable[..., Any]) -> float:
-    """Return what `block` declares of a function, or of the one that a `partial` is of.
-
-    Raises
-    ------
-    AttributeError
-        If nothing is declared.
-    """
-    while isinstance(function, partial):
-        function = function.func
-    declared: float = function.temporaries  # type: ignore[attr-defined]
-    return declared
 
 
 def lift(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
-from distembed.lift import temporaries_of
+from distembed.temporaries import temporaries_of
 
 Plan = TypeVar("Plan", bound=Callable[..., Any])
 

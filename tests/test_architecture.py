@@ -89,8 +89,8 @@ LIFTS = {
     "from_map",
     "to_delayed",
 }
-OWN_LIFTS = {"execution.py", "storage/tasks.py", "storage/arrays.py"}
-"""Where Dask's own lifts may be called: the one place that wraps them, and the store, which moves bytes only."""
+OWN_LIFTS = {"execution.py", "lift.py", "storage/tasks.py", "storage/arrays.py"}
+"""Where Dask's own lifts may be called: the two places that wrap them, and the store, which moves bytes only."""
 
 
 def lifts_of_dask(source: str) -> list[str]:

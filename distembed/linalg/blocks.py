@@ -14,8 +14,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats
-from distembed.lift import block
 from distembed.linalg.csr import extreme_rows, row_range, squarable
+from distembed.temporaries import block
 
 ROUNDED = 64 * np.finfo(float).eps
 """Share of the lengths of two vectors up to which their difference is rounding."""

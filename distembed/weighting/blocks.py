@@ -17,8 +17,8 @@ import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.lift import block
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
+from distembed.temporaries import block
 
 
 @block(temporaries=0)
