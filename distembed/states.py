@@ -153,6 +153,12 @@ def keep(name: str, make: Callable[[], State], kind: Any = None, *, number: int 
     return _find(place, kind)
 
 
+def kept(name: str, kind: Any = None) -> State | None:
+    """Return the state stored under a name, None where it is not stored."""
+    place = _PLACE.get()
+    return None if place is None else _find(place._replace(prefix=f"{place.prefix}{name}"), kind)
+
+
 def newest(name: str, kind: Any = None) -> tuple[int, State]:
     """Return the number and the state of the newest of a series that is stored; (0, None) where there is none."""
     place = _PLACE.get()

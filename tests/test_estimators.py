@@ -197,15 +197,13 @@ def test_second_sets_have_columns_of_their_own():
         model.fit(X1, spoilt(3, 1, np.nan), X1[:, :2], [(0, 0)])
 
 
-def test_large_arrays_in_memory_give_arrays_in_memory(monkeypatch):
-    from distembed.factorization import row_lifts
-
-    monkeypatch.setattr(row_lifts.row_blocks, "__kwdefaults__", {"block_memory": 500})
+def test_large_arrays_in_memory_give_arrays_in_memory():
     X = documents()
-    for model in (de.NMF(3, n_iter=5, tol=0), de.SphericalKMeans(3)):
-        assert isinstance(model.fit_transform(X), np.ndarray)
-        assert isinstance(model.transform(X), np.ndarray)
-        assert isinstance(model.transform(in_blocks(X)), da.Array)
+    with dask.config.set({"distembed.block_memory": 500}):
+        for model in (de.NMF(3, n_iter=5, tol=0), de.SphericalKMeans(3)):
+            assert isinstance(model.fit_transform(X), np.ndarray)
+            assert isinstance(model.transform(X), np.ndarray)
+            assert isinstance(model.transform(in_blocks(X)), da.Array)
 
 
 # --- Dask arrays are checked where they are read -----------------------------------------------------------

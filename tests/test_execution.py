@@ -53,7 +53,7 @@ from distembed.execution import (
     tell,
     whole,
 )
-from distembed.factorization.row_lifts import each
+from distembed.lift import lift
 from distembed.linalg.operators import (
     row_blocks,
     sparse_times,
@@ -206,8 +206,8 @@ def test_block_functions_and_callers_get_aligned_arrays(make):
 
     dense = da.from_array(DENSE, chunks=(5, -1)).map_blocks(make, dtype=float)
     sparse = da.from_array(SPARSE.toarray(), chunks=(5, -1)).map_blocks(make_sparse, meta=csr_array((0, 0)))
-    for name, lift in lifts_of(dense, sparse).items():
-        assert np.all(np.asarray(compute(lift)) == 1), name
+    for name, lifted in lifts_of(dense, sparse).items():
+        assert np.all(np.asarray(compute(lifted)) == 1), name
     assert is_fine(compute((dense.blocks[0], [sparse.blocks[1]], delayed(make)(DENSE))))
 
 
@@ -519,7 +519,7 @@ def large_lifts(tmp_path) -> dict[str, tuple[da.Array, object]]:
     return {
         "a matrix that vectors are multiplied by": (times_matrix(blocks, matrix), rows @ matrix),
         "a factor that sparse rows are multiplied by": (
-            each(times, sparse, matrix, columns=800),
+            lift(times, "wd,dk->wk", sparse, matrix),
             rows @ matrix,
         ),
         "a vector of every word": (ppmi(counts, row_totals=np.ones(4), column_totals=vector), None),

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from distembed import LSA, NMF, PSDVec
 from distembed.execution import compute, delayed, from_delayed, map_blocks, summed, whole
-from distembed.factorization.row_lifts import each
+from distembed.lift import lift
 from distembed.storage.workspace import Workspace
 
 FITS = {
@@ -85,7 +85,8 @@ def test_a_shared_array_is_named_so():
 NAMED = {
     "partial": lambda x, by: map_blocks(partial(_plus, by=by), x, dtype=float),
     "option": lambda x, by: map_blocks(_plus, x, by=by, dtype=float),
-    "each": lambda x, by: each(partial(_plus, by=by), x, columns=4),
+    "lift": lambda x, by: lift(partial(_plus, by=by), "wc->wc", x),
+    "option of lift": lambda x, by: lift(_plus, "wc->wc", x, by=by),
     "summed": lambda x, by: summed(x + by),
     "delayed": lambda x, by: from_delayed(delayed(_plus, pure=True)(np.ones((2, 3)), by=by), (2, 3), float),
     "whole": lambda _, by: whole(np.full(3, by)),

@@ -14,7 +14,8 @@ import numpy as np
 
 from distembed.dtypes import Float64s
 from distembed.evaluation import blocks
-from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.execution import compute, one_blas_thread
+from distembed.lift import block, lift
 from distembed.linalg.operators import gram
 from distembed.vectors.word_vectors import WordVectors
 
@@ -74,24 +75,16 @@ def similarity_terms(first: Any, second: Any, contexts: Any) -> SimilarityTerms:
     with one_blas_thread():
         root = blocks.inverse_root(compute(gram(rows, rows)))
         lengths = np.sqrt((v * v).sum(axis=1) * (w * w).sum(axis=1))
-        terms = compute(
-            map_blocks(
-                _terms_block,
-                rows,
-                first=v @ root,
-                second=w @ root,
-                lengths=lengths,
-                chunks=(rows.chunks[0], (len(v),)),
-                dtype=np.float64,
-            )
-        ).T
+        found = lift(_terms_block, "cd,md,md,m->cm", rows, v @ root, w @ root, lengths, dtype=np.float64)
+        terms = compute(found).T
     products = (v * w).sum(axis=1)
     cosines = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
     return SimilarityTerms(cosines, terms, cosines - terms.sum(axis=1))
 
 
-def _terms_block(block: Any, *, first: Float64s, second: Float64s, lengths: Float64s) -> Float64s:
-    return blocks.unit_products(blocks.strengths(block, first), blocks.strengths(block, second), lengths)
+@block(temporaries=2)
+def _terms_block(rows: Any, first: Float64s, second: Float64s, lengths: Float64s) -> Float64s:
+    return blocks.unit_products(blocks.strengths(rows, first), blocks.strengths(rows, second), lengths)
 
 
 class ContextTerm(NamedTuple):

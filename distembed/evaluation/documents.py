@@ -16,7 +16,8 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from distembed.costs import PAIR_BYTES, Cost
 from distembed.dtypes import Float64s, Int64s
-from distembed.execution import compute, map_blocks
+from distembed.execution import compute
+from distembed.lift import block, lift
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import of_each_row, whole_rows
 from distembed.weighting.costs import block_bytes
@@ -174,17 +175,18 @@ def _submatrix(counts: Any, words: Int64s) -> Float64s:
     edges = np.cumsum([0, *counts.chunks[0]])
     owner = np.searchsorted(edges, words, side="right") - 1
     parts = [
-        map_blocks(
-            _rows_and_columns, counts.blocks[int(block)], words[owner == block] - edges[block], words,
-            chunks=((int((owner == block).sum()),), (words.size,)), dtype=np.float64, meta=np.empty((0, 0)),
+        lift(
+            _rows_and_columns, "wc,r,k->rk", counts.blocks[int(b)], words[owner == b] - edges[b], words,
+            dtype=np.float64,
         )
-        for block in np.unique(owner)
+        for b in np.unique(owner)
     ]  # fmt: skip
-    return compute(da.concatenate(parts)) if parts else np.empty((0, 0))
+    return np.concatenate(compute(parts)) if parts else np.empty((0, 0))
 
 
-def _rows_and_columns(block: Any, rows: Int64s, columns: Int64s) -> Float64s:
-    return np.asarray(csr_array(block)[rows][:, columns].toarray(), dtype=np.float64)
+@block(temporaries=1)
+def _rows_and_columns(counts: Any, rows: Int64s, columns: Int64s) -> Float64s:
+    return np.asarray(csr_array(counts)[rows][:, columns].toarray(), dtype=np.float64)
 
 
 def coherence_cost(n_pairs: int, n_blocks: int, n_listed: int, *, block_memory: int) -> Cost:

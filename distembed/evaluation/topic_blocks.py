@@ -7,10 +7,12 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Int64s
+from distembed.temporaries import block
 
 
-def documents_with_word(counts: csr_array, labels: Int64s, n_topics: int) -> Int64s:
-    """Return how many documents of each topic hold each word, (1, topics, words), for a block of documents.
+@block(temporaries=1)
+def documents_with_word(counts: csr_array, labels: Int64s, *, n_topics: int) -> Int64s:
+    """Return how many documents of each topic hold each word, (topics, words), for a block of documents.
 
     A document of the label -1 belongs to no topic and is left out.
     """
@@ -18,7 +20,7 @@ def documents_with_word(counts: csr_array, labels: Int64s, n_topics: int) -> Int
     rows = np.flatnonzero(labels >= 0)
     shape = (n_topics, counts.shape[0])
     members = csr_array((np.ones(rows.size, np.int64), (labels[rows], rows)), shape=shape)
-    return np.asarray((members @ held).toarray(), np.int64)[np.newaxis]
+    return np.asarray((members @ held).toarray(), np.int64)
 
 
 def standardized_log_odds(held: Int64s, n_documents: Int64s) -> Float64s:

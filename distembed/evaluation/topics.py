@@ -16,7 +16,8 @@ from distembed.evaluation.topic_blocks import (
     share_interval,
     standardized_log_odds,
 )
-from distembed.execution import compute, map_blocks, summed
+from distembed.execution import compute
+from distembed.lift import fold, total
 from distembed.linalg.operators import whole_rows
 
 
@@ -44,29 +45,19 @@ def telling_words(counts: da.Array, labels: NDArray[np.int64], n_topics: int, n:
     ----------
     Monroe, Colaresi & Quinn (2008), Fightin' Words, Political Analysis 16(4), equation 22.
     """
-    blocks = whole_rows(counts)
-    column = da.from_array(labels[:, np.newaxis], chunks=(blocks.chunks[0], 1))
-    parts = map_blocks(
-        _documents_with_word,
-        blocks,
-        column,
-        n_topics=n_topics,
-        chunks=((1,) * blocks.numblocks[0], (n_topics,), (counts.shape[1],)),
-        new_axis=2,
-        dtype=np.int64,
-        meta=np.empty((0, 0, 0), np.int64),
-    )
-    held = compute(summed(parts))
+    shape = (n_topics, counts.shape[1])
+    held = compute(
+        fold(
+            total(documents_with_word), "wd,w", whole_rows(counts), labels,
+            shape=shape, dtype=np.int64, n_topics=n_topics,
+        )
+    )  # fmt: skip
     scores = standardized_log_odds(held, np.bincount(labels[labels >= 0], minlength=n_topics))
     order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
     return [
         [word for word in row.tolist() if scores[topic, word] > 0 and held[topic, word] > 0]
         for topic, row in enumerate(order)
     ]
-
-
-def _documents_with_word(block: Any, column: NDArray[np.int64], *, n_topics: int) -> NDArray[np.int64]:
-    return documents_with_word(block, column[:, 0], n_topics)
 
 
 class LargestPart(NamedTuple):

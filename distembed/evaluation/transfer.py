@@ -11,9 +11,10 @@ from scipy import stats
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation import blocks
-from distembed.execution import compute, map_blocks
+from distembed.execution import compute
+from distembed.lift import block, lift
 from distembed.linalg.blocks import directions
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.states import block_memory
 
 
 class TransferScores(NamedTuple):
@@ -94,9 +95,7 @@ class RetrievalScores(NamedTuple):
     """Shape (r,), 1 is best; ties count half."""
 
 
-def score_retrieval(
-    first: Any, second: Any, counterparts: Any, *, block_memory: int = BLOCK_MEMORY
-) -> RetrievalScores:
+def score_retrieval(first: Any, second: Any, counterparts: Any) -> RetrievalScores:
     """Rank the rows of `first` (n × d) by their cosine with each row of `second` (r × d).
 
     A row of zeros, or one that is not finite, has no direction and ties with every row.
@@ -109,8 +108,6 @@ def score_retrieval(
         The rows whose counterparts are sought.
     counterparts : int array (r,)
         The row of `first` that belongs to each row of `second`.
-    block_memory : int
-        The memory of one task in bytes.
 
     Raises
     ------
@@ -125,25 +122,17 @@ def score_retrieval(
         )
     if wanted.size == 0 or wanted.min() < 0 or wanted.max() >= len(first):
         raise ValueError(f"counterparts must be 1 or more numbers from 0 to {len(first) - 1}")
-    rows = max(1, block_memory // (4 * 8 * len(first)))
-    ranks = compute(
-        map_blocks(
-            _ranks_block,
-            da.from_array(second, chunks=(rows, -1)),
-            da.from_array(wanted[:, None], chunks=(rows, 1)),
-            first=first,
-            dtype=np.float64,
-            chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
-            meta=np.empty((0, 0)),
-        )
-    )[:, 0]
+    rows = max(1, block_memory() // (4 * 8 * len(first)))
+    asked = da.from_array(second, chunks=(rows, -1))
+    ranks = compute(lift(_ranks_block, "rd,r,nd->r", asked, wanted, first, dtype=np.float64))
     return RetrievalScores(
         float((1 / ranks).mean()), float((ranks <= 1).mean()), float((ranks <= 10).mean()), ranks
     )
 
 
-def _ranks_block(second: Float64s, wanted: Int64s, *, first: Float64s) -> Float64s:
-    return blocks.tied_ranks(second @ first.T, wanted[:, 0])[:, None]
+@block(temporaries=1)
+def _ranks_block(second: Float64s, wanted: Int64s, first: Float64s) -> Float64s:
+    return blocks.tied_ranks(second @ first.T, wanted)
 
 
 # ------------------------------------------------------------------------------------ several methods

@@ -70,7 +70,7 @@ from distembed.evaluation.wordsets import (
     words_of,
 )
 from distembed.execution import compute, delayed, one_blas_thread, tell
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.states import block_memory
 from distembed.vectors import WordVectors
 
 MAX_BLOCK_WORDS = 4096  # more words a block make rows of cosines that leave the processor's cache
@@ -381,9 +381,7 @@ def right_answers(vectors: Space, questions: AnalogySet, policy: Policy) -> tupl
     return known, points
 
 
-def answer_analogies(
-    vectors: WordVectors, questions: Int64s, *, block_memory: int = BLOCK_MEMORY
-) -> blocks.Answers:
+def answer_analogies(vectors: WordVectors, questions: Int64s) -> blocks.Answers:
     """Return the best answers to analogies a : a2 :: b : ?, questions int64 (q, 3) as rows of the vectors.
 
     One task per block of candidates: the cosines with the distinct question words (19,544 questions ask about
@@ -394,7 +392,7 @@ def answer_analogies(
     distinct, positions = np.unique(questions, return_inverse=True)
     asked = unit_rows(vectors, distinct)
     positions = positions.reshape(questions.shape).astype(np.int64)
-    step = int(np.clip(block_memory // (4 * len(distinct)), MIN_BLOCK_WORDS, MAX_BLOCK_WORDS))
+    step = int(np.clip(block_memory() // (4 * len(distinct)), MIN_BLOCK_WORDS, MAX_BLOCK_WORDS))
     arguments = (asked, positions, questions)
     tasks = [
         delayed(_answer_block)(vectors, start, step, arguments) for start in range(0, len(vectors), step)

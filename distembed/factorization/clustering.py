@@ -4,22 +4,70 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
-from scipy.sparse import csr_array
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.execution import compute, map_blocks, one_blas_thread, tell
+from distembed.execution import compute, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.consensus import consensus_words
-from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
+from distembed.factorization.consensus import SUM_FAN_IN, Array, consensus_words
+from distembed.lift import block, fold, lift, total
+from distembed.linalg import operators
+from distembed.linalg.csr import canonical_csr
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
+from distembed.states import block_memory
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
+
+
+def row_blocks(matrix: Any) -> Array:
+    """Return a matrix as one `csr_array`, or as a Dask array of `csr_array` row blocks.
+
+    Parameters
+    ----------
+    matrix : NumPy array, SciPy sparse matrix or Dask array (rows, columns)
+        What `distembed.validation` let pass. A Dask array keeps its row chunks; a matrix in memory is cut where it is
+        larger than `block_memory`. float32 stays, every other type becomes float64.
+    """
+    dtype = np.float32 if matrix.dtype == np.float32 else np.float64
+    if isinstance(matrix, da.Array):
+        rows = operators.whole_rows(matrix)
+        return lift(_as_csr, "wd->wd", rows, dtype=dtype, sparse=True, value_type=dtype)
+    whole = canonical_csr(matrix, dtype)
+    n_blocks = -(-(whole.data.nbytes + whole.indices.nbytes) // block_memory())
+    if n_blocks <= 1:
+        return whole
+    return operators.row_blocks(whole, values_per_block=-(-whole.nnz // n_blocks)).persist()
+
+
+@block(temporaries=2)
+def _as_csr(rows: Any, *, value_type: Any) -> csr_array:
+    return canonical_csr(rows, value_type)
+
+
+def take_rows(matrix: Array, rows: NDArray[np.int64]) -> csr_array:
+    """Return rows of a matrix, in the order asked for, as one `csr_array` in memory."""
+    if not isinstance(matrix, da.Array):
+        return matrix[rows]
+    order = np.argsort(rows, kind="stable")
+    edges = np.cumsum([0, *matrix.chunks[0]])
+    owner = np.searchsorted(edges, rows[order], side="right") - 1
+    parts = [
+        lift(_take, "wd,t->td", matrix.blocks[int(b)], rows[order][owner == b] - edges[b], sparse=True)
+        for b in np.unique(owner)
+    ]
+    return csr_array(vstack(compute(parts), format="csr"))[np.argsort(order, kind="stable")]
+
+
+@block(temporaries=0.5)
+def _take(rows: csr_array, places: NDArray[np.int64]) -> csr_array:
+    return rows[places]
 
 
 class Facts(NamedTuple):
@@ -40,7 +88,8 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
     ValueError
         If a value is negative, NaN or infinite, or if all are zero and the matrix is called X.
     """
-    found = compute(total(blocks.inspect, matrix, shape=(1, 7 + matrix.shape[1])))[0]
+    shape = (1, 7 + matrix.shape[1])
+    found = compute(fold(total(blocks.inspect), "wd", matrix, shape=shape, fan_in=SUM_FAN_IN))[0]
     negative, not_finite, not_whole, above_one, squares, added, empty = found[:7]
     if not_finite:
         raise ValueError(f"{name} holds {int(not_finite)} NaN or infinite values; remove them first.")
@@ -98,17 +147,24 @@ def spherical_kmeans(
         if converged:
             break
         centroids = _centroids(matrix, centroids, sums)
-    labels = each(_labels, matrix, centroids, columns=1, dtype=np.int64)
+    labels = _nearest(matrix, centroids)
     return Clustering(labels, centroids.T, np.array(objective), converged)
 
 
+def _nearest(matrix: Array, centroids: Float64s) -> Array:
+    return lift(_labels, "wd,dk->wl", matrix, centroids, dtype=np.int64, sizes={"l": 1})
+
+
+@block(temporaries=1)
 def _labels(X: csr_array, C: Float64s) -> Int64s:
     return blocks.nearest_centroid(X, C)[:, :1].astype(np.int64)
 
 
 def _cluster_sums(matrix: Array, centroids: Float64s) -> Float64s:
     shape = (centroids.shape[0] + 2, centroids.shape[1])
-    return compute(total(blocks.cluster_sums, matrix, centroids, shape=shape))
+    return compute(
+        fold(total(blocks.cluster_sums), "wd,dk", matrix, centroids, shape=shape, fan_in=SUM_FAN_IN)
+    )
 
 
 def _seeds(matrix: Array, n_clusters: int, seed: tuple[int, ...], sample: int) -> Float64s:
@@ -131,13 +187,18 @@ def _whole(matrix: Array) -> csr_array:
     return csr_array(compute(matrix)) if isinstance(matrix, da.Array) else matrix
 
 
+def _nearest_cosines(matrix: Array, centroids: Float64s) -> Float64s:
+    """Return the label of each row and the cosine with its centroid, (n, 2), in memory."""
+    form: dict[str, Any] = {"dtype": np.float64, "sizes": {"l": 2}}
+    return np.asarray(compute(lift(blocks.nearest_centroid, "wd,dk->wl", matrix, centroids, **form)))
+
+
 def _centroids(matrix: Array, centroids: Float64s, sums: Float64s) -> Float64s:
     """Return the normalized sums; an empty cluster takes the document farthest from its own centroid."""
     moved, size = sums[:-2], sums[-2]
     empty = np.flatnonzero(size == 0)
     if empty.size:
-        nearest = each(blocks.nearest_centroid, matrix, centroids, columns=2)
-        cosine = compute(nearest)[:, 1]
+        cosine = _nearest_cosines(matrix, centroids)[:, 1]
         farthest = np.argsort(cosine, kind="stable")[: empty.size]
         moved[:, empty] = take_rows(matrix, farthest).toarray().T
     norms = np.linalg.norm(moved, axis=0)
@@ -308,7 +369,7 @@ class SphericalKMeans(DocumentClusterer):
             words = consensus_words(starts)
             norms = np.linalg.norm(words, axis=0)
             centroids = words / np.where(norms > 0, norms, 1.0)
-            nearest = compute(each(blocks.nearest_centroid, matrix, centroids, columns=2))
+            nearest = _nearest_cosines(matrix, centroids)
         self.labels_, self.centroids_ = nearest[:, 0].astype(np.int64), centroids.T
         filled = self.labels_ >= 0
         self.objective_, self.converged_, self.n_iter_ = nearest[filled, 1].sum(keepdims=True), True, 0
@@ -352,8 +413,7 @@ class SphericalKMeans(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = row_blocks(self._new(X))
-            labels = each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)
-            return like_input(labels[:, 0], X)
+            return like_input(_nearest(matrix, self.centroids_.T)[:, 0], X)
 
     @overload
     def transform(self, X: da.Array) -> da.Array: ...
@@ -387,8 +447,7 @@ class SphericalKMeans(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = unit_rows(row_blocks(self._new(X)))
-            n_clusters = self.centroids_.shape[0]
-            cosines = each(blocks.times, matrix, self.centroids_.T, columns=n_clusters, dtype=matrix.dtype)
+            cosines = lift(blocks.times, "wd,dk->wk", matrix, self.centroids_.T, dtype=matrix.dtype)
             return like_input(cosines, X)
 
     def _new(self, X: MatrixLike) -> Array:
@@ -397,6 +456,4 @@ class SphericalKMeans(DocumentClusterer):
 
 def unit_rows(matrix: Array) -> Array:
     """Return a matrix with rows of unit length; lazily for a Dask array."""
-    if isinstance(matrix, da.Array):
-        return map_blocks(blocks.unit_rows, matrix, dtype=matrix.dtype, meta=matrix._meta)
-    return blocks.unit_rows(matrix)
+    return lift(blocks.unit_rows, "wd->wd", matrix, dtype=matrix.dtype, sparse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -18,8 +19,17 @@ from distembed.factorization.consensus_blocks import (
     mixing_of,
     topic_cosines,
 )
-from distembed.factorization.row_lifts import Array, each, total
+from distembed.lift import fold, lift, total
 from distembed.typing import refuse_collection
+
+Array = Any  # numpy.ndarray, csr_array or dask.array.Array
+
+SUM_FAN_IN = 4
+"""Partial sums added at a time; with words × rank partial sums it bounds the memory of one addition."""
+
+
+POOLED_BYTES = 16
+"""Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
 
 
 def consensus_words(starts: Sequence[Array]) -> Float64s:
@@ -40,7 +50,7 @@ def consensus_words(starts: Sequence[Array]) -> Float64s:
     pooled = _side_by_side(starts)
     gram = _gram(pooled)
     mixing = mixing_of(gram, group_topics(topic_cosines(gram), n_topics))
-    return np.asarray(compute(each(mix_topics, pooled, mixing, columns=n_topics)))
+    return np.asarray(compute(lift(mix_topics, "wt,tk->wk", pooled, mixing, dtype=np.float64)))
 
 
 def topic_stability(starts: Sequence[Array]) -> GroupStability:
@@ -56,7 +66,8 @@ def topic_stability(starts: Sequence[Array]) -> GroupStability:
 
 def _gram(pooled: Array) -> Float64s:
     width = pooled.shape[1]
-    return np.asarray(compute(total(blocks.gram, pooled, shape=(width, width))))
+    found = fold(total(blocks.gram), "wt", pooled, shape=(width, width), fan_in=SUM_FAN_IN)
+    return np.asarray(compute(found))
 
 
 def _side_by_side(starts: Sequence[Array]) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
 
 from distembed.dtypes import Float64s, Int64s
+from distembed.temporaries import block
 
 Ints = Int64s
 
@@ -163,6 +164,7 @@ def largest_stable(n_topics: Sequence[int], least: Sequence[float]) -> int | Non
     )
 
 
-def mix_topics(block: Any, mixing: Float64s) -> Float64s:
+@block(temporaries=1)
+def mix_topics(words: Any, mixing: Float64s) -> Float64s:
     """Return the word factors of mean topics for a block of words."""
-    return np.asarray(block.astype(np.float64, copy=False) @ mixing)
+    return np.asarray(words.astype(np.float64, copy=False) @ mixing)

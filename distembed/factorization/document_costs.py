@@ -6,13 +6,12 @@ All of them read documents × words (n × d) in row blocks, whole in one task wh
 from __future__ import annotations
 
 from distembed.costs import PAIR_BYTES, Cost
-from distembed.execution import persist
 from distembed.factorization.clustering import SphericalKMeans
+from distembed.factorization.consensus import POOLED_BYTES, SUM_FAN_IN
 from distembed.factorization.document_factors import DocumentFactorization
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import REGISTER_RANK
-from distembed.factorization.nmf_rounds import KMEANS_ROUNDS, ROUNDS_PER_CHECKPOINT, SEEDING_SAMPLE
-from distembed.factorization.row_lifts import FAN_IN
+from distembed.factorization.nmf_rounds import KMEANS_ROUNDS, SEEDING_SAMPLE
 
 Shape = tuple[int, int]
 
@@ -21,12 +20,10 @@ BLOCK_COPIES = 6
 tested, which are two and a half, and a block scaled to rows of unit length."""
 GRAPH_PASSES = 2
 """Products of the graph of the documents with their factors in a round: for the update and for the objective."""
-WORD_COPIES = FAN_IN + 5
+WORD_COPIES = SUM_FAN_IN + 5
 """Arrays of words × topics in a task: partial sums and their total, or those of an update of the word factors."""
 SAMPLE_COPIES = 3
 """Copies of the documents that seeds are drawn from: by block, joined, and without those that hold no word."""
-POOLED_BYTES = 16
-"""Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
 POOLED_COPIES = 5
 """Matrices of the size of the cosines of the topics of all starts."""
 
@@ -43,6 +40,7 @@ def nmf_cost(
     n_edges: int = 0,
     n_blocks: int = 1,
     n_word_blocks: int = 1,
+    is_stored: bool = False,
     block_memory: int,
 ) -> Cost:
     """Return what a fit takes, with the factors as they are stored, and the labels and words of each start.
@@ -50,7 +48,6 @@ def nmf_cost(
     Parameters
     ----------
     model : NMF or SemanticNMF
-        Its checkpoint stores what it is given, unless it is `persist`.
     shape, nnz : (int, int), int
         The documents and the words of X, and its stored values.
     n_associated : int
@@ -59,11 +56,12 @@ def nmf_cost(
         The stored values of the graph of the documents, which is in the row blocks of X.
     n_blocks, n_word_blocks : int
         The row blocks of X and of M.
+    is_stored : bool
+        Whether states lie on disk.
     block_memory : int
         Bytes of a task, of which a block takes a quarter where there are several.
     """
     (n, d), k, itemsize = shape, model.n_components, PAIR_BYTES - 4
-    is_stored = model.checkpoint is not persist
     documents, words = itemsize * n * k, 8 * d * k
     state = documents + 2 * words + 8 * k**2
     from_kmeans = model.init == "spherical_kmeans"
@@ -81,7 +79,7 @@ def nmf_cost(
     dense = (1 + bool(n_edges)) * _document_copies(model) * documents + itemsize * n * (
         REGISTER_RANK if k <= REGISTER_RANK else 0
     )
-    in_start = state * (1 + -(-model.n_iter // ROUNDS_PER_CHECKPOINT)) + 8 * (1 + model.n_iter)
+    in_start = 2 * state + 8 * (1 + model.n_iter)
     kept = model.n_init * in_start + (documents if has_consensus else 0) if is_stored else 0
     result = (itemsize * n + 4 * d) * k + (8 * k**2 if isinstance(model, SemanticNMF) else 0)
     starting = _seeding_bytes(shape, nnz, k, SEEDING_SAMPLE) if from_kmeans else 0

@@ -3,62 +3,53 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import dask.array as da
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist
+from distembed.execution import compute, one_blas_thread
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import DocumentClusterer, Facts, check_clusters, check_nonnegative
-from distembed.factorization.consensus import consensus_words
+from distembed.factorization.clustering import (
+    DocumentClusterer,
+    check_clusters,
+    check_nonnegative,
+    row_blocks,
+)
+from distembed.factorization.consensus import SUM_FAN_IN, Array, consensus_words
 from distembed.factorization.nmf_rounds import (
     Choose,
-    Factors,
     Fit,
     Init,
-    Round,
+    Problem,
+    Update,
     descend,
     fit_documents,
-    plain_refit,
-    tied,
+    refit,
+    start_of,
+    with_graph,
 )
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
-from distembed.factorization.row_lifts import Array, each, row_blocks, total
+from distembed.lift import fold, lift, total
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState
+from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
 def column_norms(factors: Array) -> Float64s:
     """Return the Euclidean length of each column of document factors, float64 (k,)."""
-    rank = factors.shape[1]
-    return np.sqrt(np.diag(compute(total(blocks.gram, factors, shape=(rank, rank)))))
+    shape = (factors.shape[1],) * 2
+    return np.sqrt(np.diag(compute(fold(total(blocks.gram), "wk", factors, shape=shape, fan_in=SUM_FAN_IN))))
 
 
 def _labels(Z: Array, norms: Float64s) -> Array:
     """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
-    return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
-
-
-def _choose_start(ends: Iterable[Fit], choose: Choose, refit: Callable[[Float64s], Factors]) -> Fit:
-    """Return the start that is chosen, or the consensus of all."""
-    if choose == "objective":  # one start after the other: only the best so far is held
-        return min(ends, key=lambda end: end.objective[-1])
-    every = list(ends)
-    words = [end.factors.words for end in every]
-    found = consensus_fit(words, refit, converged=all(end.converged for end in every))
-    return found._replace(n_iter=max(end.n_iter for end in every))
-
-
-def consensus_fit(starts: Sequence[Array], refit: Callable[[Float64s], Factors], *, converged: bool) -> Fit:
-    """Return the factors of the word factors that several starts have in common."""
-    factors = refit(consensus_words(starts))
-    return Fit(factors, compute(factors.objective).ravel(), converged, n_iter=0)
+    return lift(blocks.column_shares, "wk,lk->wl", Z, norms[np.newaxis], dtype=np.int64)
 
 
 class DocumentFactorization(DocumentClusterer):
@@ -78,7 +69,6 @@ class DocumentFactorization(DocumentClusterer):
         n_init: PositiveInt = 1,
         choose: Choose = "consensus",
         random_state: RandomState = 0,
-        checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
         self.init = init
@@ -87,31 +77,25 @@ class DocumentFactorization(DocumentClusterer):
         self.n_init = n_init
         self.choose = choose
         self.random_state = random_state
-        self.checkpoint = checkpoint
 
     @property
     def _n_features_out(self) -> int:
         return int(self.word_factors_.shape[1])
 
-    def _fit(
-        self,
-        X: Array,
-        start: Callable[[tuple[int, ...]], Factors],
-        one_round: Round,
-        refit: Callable[[Float64s], Factors],
-        squares: float,
-    ) -> None:
+    def _fit(self, X: MatrixLike, update: Update, **others: Any) -> None:
         """Run every start to its end, and keep one of them or what they have in common."""
         seed = seed_of(self.random_state)
-        ends = (
-            descend(
-                X, partial(start, (seed, number)), one_round, squares=squares, n_iter=self.n_iter, tol=self.tol,
-                checkpoint=self.checkpoint, name=f"start-{number}",
-            )
-            for number in range(self.n_init)
-        )  # fmt: skip
-        kept = _choose_start(ends, self.choose if self.n_init > 1 else "objective", refit)
-        self._learn(kept)
+        with one_blas_thread(), scope(self._method, self.get_params(), seed, X, others):
+            problem = self._problem(X, **others)
+            ends = (self._descend(problem, update, (seed, number)) for number in range(self.n_init))
+            if self.n_init == 1 or self.choose == "objective":  # only the best so far is held
+                kept = min(ends, key=lambda end: end.factors.objective[-1])
+            else:
+                every = list(ends)
+                factors = refit(problem, consensus_words([end.factors.words for end in every]))
+                converged = all(end.converged for end in every)
+                kept = Fit(factors, converged, max(end.n_iter for end in every))
+            self._learn(kept, X)
         if self.tol > 0 and not kept.converged:
             warnings.warn(
                 f"{type(self).__name__} still gained more than tol={self.tol} in the last rounds of "
@@ -119,22 +103,21 @@ class DocumentFactorization(DocumentClusterer):
                 stacklevel=3,
             )
 
-    def _fit_documents(
-        self,
-        X: MatrixLike,
-        start: Callable[..., Factors],
-        one_round: Callable[..., Factors],
-        graph: MatrixLike | None = None,
-    ) -> None:
-        with one_blas_thread():
-            matrix, facts = self._documents(X)
-            matrix, tie = tied(matrix, graph, self.graph_weight)
-            begin = partial(start, matrix, self.n_components, self.init, facts.mean)
-            squares = facts.sum_of_squares
-            refit = partial(plain_refit, self.checkpoint, matrix, squares, tie)
-            advance = partial(one_round, matrix, squares)
-            self._fit(matrix, begin, advance if tie is None else partial(advance, graph=tie), refit, squares)
-            self._keep_kind(X)
+    def _descend(self, problem: Problem, update: Update, seed: tuple[int, int]) -> Fit:
+        start = partial(start_of, problem, self.n_components, self.init, update, seed)
+        with scope(f"start-{seed[1]}"):
+            return descend(problem, start, update, n_iter=self.n_iter, tol=self.tol)
+
+    def _problem(self, X: MatrixLike, *, graph: MatrixLike | None = None) -> Problem:
+        """Return what is factorized, checked, in row blocks."""
+        # One pass counts values and finds NaN, infinity and negative values.
+        matrix = row_blocks(training_matrix(self, X, finite=False))
+        facts = check_nonnegative(matrix, name="X")
+        check_clusters(matrix, facts, self.n_components)
+        self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
+        self.word_shares_ = facts.column_counts / matrix.shape[0]
+        self.n_empty_documents_ = facts.n_empty_rows
+        return with_graph(Problem(matrix, facts.sum_of_squares, facts.mean), graph, self.graph_weight)
 
     def fit_consensus(
         self, X: MatrixLike, starts: Sequence[Floats | da.Array], *, graph: MatrixLike | None = None
@@ -169,26 +152,21 @@ class DocumentFactorization(DocumentClusterer):
         >>> sorted(map(sorted, model.top_words(2, words)))
         [['cat', 'dog'], ['tax', 'vote']]
         """
-        with one_blas_thread():
-            matrix, facts = self._documents(X)
-            matrix, tie = tied(matrix, graph, self.graph_weight)
-            refit = partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares, tie)
-            self._learn(consensus_fit(starts, refit, converged=True))
-            self._keep_kind(X)
+        self._fit_consensus(X, starts, graph=graph)
         return self
 
-    def _learn(self, fit: Fit) -> None:
+    def _fit_consensus(self, X: MatrixLike, starts: Sequence[Array], **others: Any) -> None:
+        with one_blas_thread(), scope("consensus", self.get_params(), X, others, starts):
+            factors = refit(self._problem(X, **others), consensus_words(starts))
+            self._learn(Fit(factors, converged=True, n_iter=0), X)
+
+    def _learn(self, fit: Fit, X: MatrixLike) -> None:
         Z = fit.factors.documents
         self.document_norms_ = column_norms(Z)
         self.labels_ = compute(_labels(Z, self.document_norms_)).ravel()
-        self.document_factors_ = Z
-        self.word_factors_ = compute(fit.factors.words)
-        self.objective_, self.converged_ = fit.objective, fit.converged
-        self.n_iter_ = fit.n_iter
-
-    def _keep_kind(self, X: MatrixLike) -> None:
-        """Return the document factors in memory if X was in memory, even if it was divided into blocks."""
-        self.document_factors_ = like_input(self.document_factors_, X)
+        self.document_factors_ = like_input(Z, X)  # in memory if X was, even if it was divided into blocks
+        self.word_factors_, self.objective_ = fit.factors.words, fit.factors.objective
+        self.converged_, self.n_iter_ = fit.converged, fit.n_iter
 
     @overload
     def fit_transform(self, X: da.Array, y: object = None) -> da.Array: ...
@@ -408,14 +386,3 @@ class DocumentFactorization(DocumentClusterer):
             [words[row] for row in column if self.word_factors_[row, topic] > 0]
             for topic, column in enumerate(order)
         ]
-
-    def _documents(self, X: MatrixLike) -> tuple[Array, Facts]:
-        """Return X as row blocks, checked, and its facts."""
-        # One pass counts values and finds NaN, infinity and negative values.
-        matrix = row_blocks(training_matrix(self, X, finite=False))
-        facts = check_nonnegative(matrix, name="X")
-        check_clusters(matrix, facts, self.n_components)
-        self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
-        self.word_shares_ = facts.column_counts / matrix.shape[0]
-        self.n_empty_documents_ = facts.n_empty_rows
-        return matrix, facts

@@ -2,7 +2,7 @@
 
 M. Hoffman, D. Blei, F. Bach, Online Learning for Latent Dirichlet Allocation, NIPS 2010. The topics, k × n_words
 numbers, are in memory; of the documents only one block is. The blocks of a pass depend on each other, so that a pass
-is one sequence of steps; the topics are stored after each pass.
+is one sequence of steps; the topics are kept after each pass.
 """
 
 from __future__ import annotations
@@ -16,14 +16,23 @@ import scipy.sparse as sp
 from scipy.special import psi
 from sklearn.decomposition import LatentDirichletAllocation
 
-from distembed.dtypes import Float32s, Floats
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell
+from distembed.dtypes import Float32s, Float64s, Floats
+from distembed.execution import compute, one_blas_thread, tell
+from distembed.lift import block, lift
 from distembed.options import NonNegativeFloat, PositiveInt
+from distembed.states import keep, newest, scope
 
 BATCH_DOCUMENTS = 128
 """Documents of one step, scikit-learn's `batch_size`."""
 JUDGED_DOCUMENTS = 500
 """Most documents of the first block on which the likelihood is measured."""
+
+
+class _Passes(NamedTuple):
+    """What is known after some passes."""
+
+    topics: Float32s
+    likelihood: Float64s
 
 
 class OnlineLDA(NamedTuple):
@@ -48,7 +57,6 @@ def online_lda(
     n_passes: PositiveInt = 20,
     tol: NonNegativeFloat = 1e-4,
     random_state: int = 0,
-    checkpoint: Checkpoint = persist,
 ) -> OnlineLDA:
     """Learn topics from counts of words, in passes over the documents.
 
@@ -64,8 +72,6 @@ def online_lda(
         A pass that raises the likelihood of a word by a smaller share of it is the last one.
     random_state : int
         The seed of the start and of the steps.
-    checkpoint : Checkpoint
-        Stores the topics after each pass, so that a job can be resumed.
 
     Raises
     ------
@@ -83,26 +89,23 @@ def online_lda(
             f"{n_documents}"
         )
     judged = compute(counts.blocks[0])[:JUDGED_DOCUMENTS]
-    topics = np.random.RandomState(random_state).gamma(100.0, 0.01, (n_topics, n_words))
-    likelihood: list[float] = []
-    with one_blas_thread():
-        for number in range(n_passes):
-            make = partial(_pass, counts, topics, number, random_state)
-            topics = np.asarray(compute(checkpoint(f"pass-{number}", make)), np.float64)
-            found = _model(topics, n_documents)
-            likelihood.append(-float(np.log(found.perplexity(judged, sub_sampling=True))))
-            tell("passes", number + 1)
-            if number and likelihood[-1] - likelihood[-2] <= tol * abs(likelihood[-2]):
-                break
-    shares = map_blocks(
-        _shares,
-        counts,
-        model=found,
-        dtype=np.float32,
-        meta=np.empty((0, 0), np.float32),
-        chunks=(counts.chunks[0], (n_topics,)),
+    first = np.random.RandomState(random_state).gamma(100.0, 0.01, (n_topics, n_words))
+    with one_blas_thread(), scope("lda", counts, n_topics, n_passes, tol, random_state):
+        number, state = newest("pass", _Passes)
+        topics, likelihood = (first, np.empty(0)) if state is None else compute(state)
+        while number < n_passes and not _has_settled(likelihood, tol):
+            make = partial(_pass, counts, judged, topics, likelihood, random_state)
+            number += 1
+            topics, likelihood = compute(keep("pass", make, _Passes, number=number))
+            tell("passes", number)
+    shares = lift(
+        _shares, "wd->wk", counts, sizes={"k": n_topics}, model=_model(topics.astype(np.float64), n_documents)
     )
-    return OnlineLDA(shares, topics.T.astype(np.float32), likelihood)
+    return OnlineLDA(shares, np.ascontiguousarray(topics.T), likelihood.tolist())
+
+
+def _has_settled(likelihood: Float64s, tol: float) -> bool:
+    return len(likelihood) > 1 and bool(likelihood[-1] - likelihood[-2] <= tol * abs(likelihood[-2]))
 
 
 def _model(topics: Floats, n_documents: int) -> LatentDirichletAllocation:
@@ -114,17 +117,24 @@ def _model(topics: Floats, n_documents: int) -> LatentDirichletAllocation:
     return model
 
 
-def _pass(counts: da.Array, topics: Floats, number: int, random_state: int) -> da.Array:
-    """Return the topics after a pass over the documents, block by block."""
-    model = _model(topics, counts.shape[0])
+def _pass(
+    counts: da.Array, judged: sp.csr_array, topics: Floats, likelihood: Float64s, random_state: int
+) -> _Passes:
+    """Return the topics after one more pass over the documents, block by block, and the likelihood of some of them."""
+    number = len(likelihood)
+    model = _model(topics.astype(np.float64), counts.shape[0])
     model.random_state_ = np.random.RandomState([random_state, number])
     model.n_batch_iter_ = 1 + number * sum(-(-size // BATCH_DOCUMENTS) for size in counts.chunks[0])
-    for block in range(counts.numblocks[0]):
-        model.partial_fit(compute(counts.blocks[block]))
-    return da.from_array(model.components_.astype(np.float32), chunks=-1)
+    for part in range(counts.numblocks[0]):
+        model.partial_fit(compute(counts.blocks[part]))
+    found = model.components_.astype(np.float32)
+    judging = _model(found.astype(np.float64), counts.shape[0])
+    value = -float(np.log(judging.perplexity(judged, sub_sampling=True)))
+    return _Passes(found, np.append(likelihood, value))
 
 
-def _shares(block: sp.csr_array, *, model: LatentDirichletAllocation) -> Float32s:
-    shares: Float32s = model.transform(block).astype(np.float32)
-    shares[np.diff(block.indptr) == 0] = np.nan
+@block(temporaries=6)
+def _shares(counts: sp.csr_array, *, model: LatentDirichletAllocation) -> Float32s:
+    shares: Float32s = model.transform(counts).astype(np.float32)
+    shares[np.diff(counts.indptr) == 0] = np.nan
     return shares

@@ -14,39 +14,27 @@ of a block in `nmf_blocks`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Annotated, ClassVar, Literal, Self, overload
+from typing import Annotated, ClassVar, Self, overload
 
 import dask.array as da
 from annotated_types import Ge
 
 from distembed.dtypes import Floats, Int64s
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import check_nonnegative
-from distembed.factorization.document_factors import DocumentFactorization, consensus_fit
+from distembed.factorization.document_factors import DocumentFactorization
 from distembed.factorization.nmf_rounds import (
     Choose,
     Fit,
-    Graph,
     Init,
+    Problem,
+    Update,
     alike,
-    nmf_round,
-    orthogonal_round,
-    orthogonal_start,
-    plain_start,
     semantic_matrix,
-    semantic_refit,
-    semantic_round,
-    semantic_start,
-    tied,
+    with_graph,
 )
-from distembed.factorization.row_lifts import Array
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.typing import InMemory, MatrixLike
-
-Solver = Literal["hals", "multiplicative", "orthogonal"]
-"""The updates of `NMF`."""
 
 
 class NMF(DocumentFactorization):
@@ -82,8 +70,6 @@ class NMF(DocumentFactorization):
         document factors solved for it; or the start of the smallest objective.
     random_state : int, None, Generator or RandomState
         The seed of the starts.
-    checkpoint : Checkpoint
-        Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
 
     Attributes
     ----------
@@ -131,7 +117,7 @@ class NMF(DocumentFactorization):
         self,
         n_components: PositiveInt = 20,
         *,
-        solver: Solver = "hals",
+        solver: Update = "hals",
         graph_weight: NonNegativeFloat = 1.0,
         init: Init = "spherical_kmeans",
         n_iter: PositiveInt = 200,
@@ -139,11 +125,9 @@ class NMF(DocumentFactorization):
         n_init: PositiveInt = 1,
         choose: Choose = "consensus",
         random_state: RandomState = 0,
-        checkpoint: Checkpoint = persist,
     ) -> None:
         super().__init__(
-            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state,
-            checkpoint=checkpoint,
+            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state
         )  # fmt: skip
         self.solver = solver
         self.graph_weight = graph_weight
@@ -201,14 +185,11 @@ class NMF(DocumentFactorization):
         ([1, 1, 0, 0], [1, 1, 0, 1])
         """
         check_options(self)
-        if self.solver != "orthogonal":
-            self._fit_documents(X, plain_start, partial(nmf_round, self.solver), graph)
-        elif graph is None:
-            self._fit_documents(X, orthogonal_start, orthogonal_round)
-        else:
+        if self.solver == "orthogonal" and graph is not None:
             raise ValueError(
                 'solver "orthogonal" takes no graph: choose another solver, or leave the graph out'
             )
+        self._fit(X, self.solver, graph=graph)
         return self
 
 
@@ -244,8 +225,6 @@ class SemanticNMF(DocumentFactorization):
         document factors solved for it; or the start of the smallest objective.
     random_state : int, None, Generator or RandomState
         The seed of the starts.
-    checkpoint : Checkpoint
-        Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
 
     Attributes
     ----------
@@ -309,11 +288,9 @@ class SemanticNMF(DocumentFactorization):
         n_init: PositiveInt = 1,
         choose: Choose = "consensus",
         random_state: RandomState = 0,
-        checkpoint: Checkpoint = persist,
     ) -> None:
         super().__init__(
-            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state,
-            checkpoint=checkpoint,
+            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state
         )  # fmt: skip
         self.shift = shift
         self.semantic_weight = semantic_weight
@@ -358,15 +335,7 @@ class SemanticNMF(DocumentFactorization):
         (2, 2)
         """
         check_options(self)
-        with one_blas_thread():
-            given, mean = self._matrices(X, M, graph)
-            matrix, semantic, squares = given[:3]
-            plain = partial(plain_start, matrix, self.n_components, self.init, mean)
-            start = partial(semantic_start, semantic, plain)
-            refit = partial(semantic_refit, self.checkpoint, *given)
-            total = squares[0] + self.semantic_weight * squares[1]
-            self._fit(matrix, start, partial(semantic_round, *given), refit, total)
-            self._keep_kind(X)
+        self._fit(X, "multiplicative", M=M, graph=graph)
         return self
 
     def fit_consensus(  # type: ignore[override]
@@ -406,23 +375,19 @@ class SemanticNMF(DocumentFactorization):
         >>> sorted(map(sorted, model.top_words(2, words)))
         [['cat', 'dog'], ['tax', 'vote']]
         """
-        with one_blas_thread():
-            given, _ = self._matrices(X, M, graph)
-            refit = partial(semantic_refit, self.checkpoint, *given)
-            self._learn(consensus_fit(starts, refit, converged=True))
-            self._keep_kind(X)
+        self._fit_consensus(X, starts, M=M, graph=graph)
         return self
 
-    def _matrices(
-        self, X: MatrixLike, M: MatrixLike, graph: MatrixLike | None
-    ) -> tuple[tuple[Array, Array, tuple[float, float], float, Graph | None], float]:
-        """Return what a round takes, all of it checked, M shifted, and the mean of X."""
-        matrix, facts = self._documents(X)
-        semantic = semantic_matrix(M, matrix.shape[1], self.shift)
-        matrix, tie = tied(alike(matrix, semantic)[0], graph, self.graph_weight)
-        matrix, semantic = alike(matrix, semantic)
-        squares = (facts.sum_of_squares, check_nonnegative(semantic, name="M").sum_of_squares)
-        return (matrix, semantic, squares, float(self.semantic_weight), tie), facts.mean
+    def _problem(  # type: ignore[override]
+        self, X: MatrixLike, *, M: MatrixLike, graph: MatrixLike | None
+    ) -> Problem:
+        problem = super()._problem(X)
+        semantic = semantic_matrix(M, problem.X.shape[1], self.shift)
+        problem = problem._replace(X=alike(problem.X, semantic)[0])
+        problem = with_graph(problem, graph, self.graph_weight)
+        semantic = alike(problem.X, semantic)[1]
+        squares = check_nonnegative(semantic, name="M").sum_of_squares
+        return problem._replace(M=semantic, word_squares=squares, word_weight=float(self.semantic_weight))
 
     @overload  # type: ignore[override]
     def fit_transform(self, X: da.Array, M: MatrixLike) -> da.Array: ...
@@ -481,6 +446,6 @@ class SemanticNMF(DocumentFactorization):
         """
         return self.fit(X, M).labels_
 
-    def _learn(self, fit: Fit) -> None:
-        super()._learn(fit)
-        self.core_ = compute(fit.factors.core)
+    def _learn(self, fit: Fit, X: MatrixLike) -> None:
+        super()._learn(fit, X)
+        self.core_ = fit.factors.core

@@ -7,7 +7,7 @@ centroids, a column each. X, M and A are `csr_array`; Z has the dtype of X; W, S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numba
@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.dtypes import Floats, Int64s
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.linalg.csr import canonical_csr
+from distembed.temporaries import block
 
 #: Up to this rank sums held in registers beat SciPy, which writes its output once per non-zero; above it SciPy is
 #: faster.
 REGISTER_RANK = 8
 
 
+@block(temporaries=1)
 def times(X: csr_array, W: Floats) -> Floats:
     """Return X W, (rows, k) in the dtype of X."""
     rank = W.shape[1]
@@ -67,14 +69,16 @@ def _times8(data: Any, indices: Any, indptr: Any, W: Any, out: Any) -> None:
         out[i, 4], out[i, 5], out[i, 6], out[i, 7] = s4, s5, s6, s7
 
 
-def transposed_times(X: csr_array, Z: Floats) -> Floats:
+@block(temporaries=0.5)
+def transposed_times(X: csr_array, Z: Floats) -> Float64s:
     """Return Xᵀ Z, (d, k), multiplied and added in float64."""
     sums = np.zeros((X.shape[1], Z.shape[1]))
     _add_transposed_times(X.data, X.indices, X.indptr, np.ascontiguousarray(Z), sums)
     return sums
 
 
-def document_sums(X: csr_array, Z: Floats) -> Floats:
+@block(temporaries=0.5)
+def document_sums(X: csr_array, Z: Floats) -> Float64s:
     """Return Xᵀ Z and below it Zᵀ Z, (d + k, k) float64."""
     rank = Z.shape[1]
     sums = np.zeros((X.shape[1] + rank, rank))
@@ -94,13 +98,14 @@ def _add_transposed_times(data: Any, indices: Any, indptr: Any, Z: Any, out: Any
                 sums[c] += value * row[c]
 
 
-def gram(Z: Floats) -> Floats:
+@block(temporaries=1)
+def gram(Z: Floats) -> Float64s:
     """Return Zᵀ Z, (k, k) float64."""
     exact = Z.astype(np.float64, copy=False)
     return np.asarray(exact.T @ exact)
 
 
-def multiply_by_ratio(factor: Floats, numerator: Floats, denominator: Floats) -> Floats:
+def multiply_by_ratio(factor: Floats, numerator: Floats, denominator: Floats) -> NDArray[Any]:
     """Return factor ∘ numerator / denominator, 0 where the denominator is 0."""
     ratio = np.divide(numerator, denominator, out=np.zeros_like(factor), where=denominator > 0)
     ratio *= factor
@@ -112,12 +117,16 @@ def update_documents(X: csr_array, Z: Floats, W: Floats, WW: Floats) -> Floats:
     return multiply_by_ratio(Z, times(X, W), Z @ WW.astype(Z.dtype, copy=False))
 
 
+@block(temporaries=2)
 def update_tied_documents(
-    XW: Floats, Z: Floats, WW: Floats, A: csr_array, AZ: Floats, *, weight: float
+    XW: Floats, Z: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
 ) -> Floats:
-    """Return Z ∘ (X W + λ A Z) / (Z WᵀW + λ D Z), D the sums of the rows of A: Cai et al. (2011)."""
+    """Return Z ∘ (X W + λ A Z) / (Z WᵀW + λ D Z), D the sums of the rows of A: Cai et al. (2011).
+
+    `every` are all row blocks of Z, of which Z is one.
+    """
     denominator = Z @ WW.astype(Z.dtype, copy=False) + weight * _degrees(A, Z.dtype) * Z
-    return multiply_by_ratio(Z, XW + weight * AZ, denominator)
+    return multiply_by_ratio(Z, XW + weight * neighbor_sums(A, every), denominator)
 
 
 def _degrees(A: csr_array, dtype: Any) -> Floats:
@@ -134,26 +143,26 @@ def neighbor_sums(A: csr_array, parts: Sequence[Floats]) -> Floats:
     return sums
 
 
-def update_words(W: Floats, XZ: Floats, ZZ: Floats) -> Floats:
+def update_words(W: Float64s, XZ: Float64s, ZZ: Float64s) -> Float64s:
     """Return W ∘ (Xᵀ Z) / (W ZᵀZ): Lee & Seung (2001), theorem 1."""
     return multiply_by_ratio(W, XZ, W @ ZZ)
 
 
 def update_semantic_words(
-    W: Floats, XZ: Floats, ZZ: Floats, MW: Floats, S: Floats, *, weight: float
-) -> Floats:
+    W: Float64s, XZ: Float64s, ZZ: Float64s, MW: Float64s, S: Float64s, *, weight: float
+) -> Float64s:
     """Return W ∘ (XᵀZ + 2λ M W S) / (W (2λ S WᵀW S + ZᵀZ)): equation 7b with the weight λ on M."""
     return multiply_by_ratio(W, XZ + 2 * weight * (MW @ S), W @ (2 * weight * (S @ gram(W) @ S) + ZZ))
 
 
-def update_core(S: Floats, W: Floats, MW: Floats) -> Floats:
+def update_core(S: Float64s, W: Float64s, MW: Float64s) -> Float64s:
     """Return S ∘ (Wᵀ M W) / (WᵀW S WᵀW), kept symmetric: equation 7c."""
     WW = gram(W)
     updated = multiply_by_ratio(S, W.T @ MW, WW @ S @ WW)
     return (updated + updated.T) / 2
 
 
-def fit_core(W: Floats, MW: Floats) -> Floats:
+def fit_core(W: Float64s, MW: Float64s) -> Float64s:
     """Return the non-negative part of argmin_S ‖M - W S Wᵀ‖, with zeros lifted to a small value.
 
     A multiplicative update never leaves zero, so an entry that the unconstrained fit makes negative
@@ -176,12 +185,42 @@ def descend_documents(
     return coordinate_descent(Z, times(X, W), WW, sweeps=sweeps, tolerance=tolerance)
 
 
+class DocumentStep(NamedTuple):
+    """What a round makes of one block of documents."""
+
+    documents: Floats
+    """Their factors Z. Shape (rows, k)."""
+    sums: Float64s
+    """Xᵀ Z and below it Zᵀ Z: their part of what the word factors follow. Shape (d + k, k)."""
+
+
+@block(temporaries=2)
+def step_documents(
+    X: csr_array, Z: Floats, W: Floats, small: Floats, *, update: Callable[..., Floats]
+) -> DocumentStep:
+    """Return the document factors after an update, of which `small` is WᵀW or what stands for it, and their sums."""
+    Z = update(X, Z, W, small)
+    return DocumentStep(Z, document_sums(X, Z))
+
+
+@block(temporaries=2)
+def step_tied_documents(
+    X: csr_array, Z: Floats, W: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
+) -> DocumentStep:
+    """Return the document factors after `update_tied_documents`, and their sums."""
+    Z = update_tied_documents(times(X, W), Z, WW, A, every, weight=weight)
+    return DocumentStep(Z, document_sums(X, Z))
+
+
+@block(temporaries=1)
 def solve_documents(X: csr_array, W: Floats, WW: Floats, *, sweeps: int) -> Floats:
     """Return argmin over Z >= 0 of ½‖X - Z Wᵀ‖² for fixed W, started at zero."""
     return coordinate_descent(np.zeros((X.shape[0], W.shape[1]), X.dtype), times(X, W), WW, sweeps=sweeps)
 
 
-def coordinate_descent(Z: Floats, XW: Floats, WW: Floats, *, sweeps: int, tolerance: float = 1e-8) -> Floats:
+def coordinate_descent(
+    Z: Floats, XW: Floats, WW: Floats, *, sweeps: int, tolerance: float = 1e-8
+) -> NDArray[Any]:
     """Return Z after cyclic coordinate descent of every row z on ½ zᵀ(WW)z - zᵀ(xW), z >= 0.
 
     A row stops when a sweep moves no coordinate by more than `tolerance` of its largest one.
@@ -229,12 +268,14 @@ def word_loss(MM: float, MW: Floats, W: Floats, S: Floats) -> float:
     return float(0.5 * (MM - 2 * np.vdot(S, W.T @ MW) + np.vdot(WWS.T, WWS)))
 
 
-def graph_loss(A: csr_array, Z: Floats, AZ: Floats) -> Floats:
-    """Return the share of some rows in ½ tr(Zᵀ (D - A) Z), (1, 1)."""
+@block(temporaries=3)
+def graph_loss(A: csr_array, Z: Floats, every: Sequence[Floats]) -> Floats:
+    """Return the share of some rows in ½ tr(Zᵀ (D - A) Z), (1, 1); `every` are all row blocks of Z."""
     exact = Z.astype(np.float64, copy=False)
-    return np.array([[0.5 * np.vdot(exact, _degrees(A, np.float64) * exact - AZ)]])
+    return np.array([[0.5 * np.vdot(exact, _degrees(A, np.float64) * exact - neighbor_sums(A, every))]])
 
 
+@block(temporaries=2)
 def column_shares(Z: Floats, norms: Floats) -> Int64s:
     """Return for every row the column that is largest once columns have unit norm, -1 for a zero row."""
     relative = Z / np.where(norms > 0, norms, 1.0)
@@ -319,14 +360,16 @@ def cosine_terms(values: Floats, words: Int64s, z: Floats, centroids: Floats, to
     return WeightTerms(terms, np.zeros(len(z)), float(z[topic] - terms.sum()))
 
 
-def membership(labels: Int64s, *, rank: int, floor: float, dtype: Any) -> Floats:
+@block(temporaries=0.5)
+def membership(labels: Int64s, *, rank: int, floor: float, value_type: Any) -> Floats:
     """Return Z with 1 + floor at a row's label and floor elsewhere; a row labeled -1 is zero."""
-    Z = np.full((labels.size, rank), floor, dtype)
+    Z = np.full((labels.size, rank), floor, value_type)
     Z[np.arange(labels.size), labels.ravel()] += 1
     Z[labels.ravel() < 0] = 0
     return Z
 
 
+@block(temporaries=2)
 def inspect(X: csr_array) -> Floats:
     """Return (1, 7 + d): negative, not finite, not whole, above one, squares, sum, empty rows, counts of columns."""
     facts = np.empty((1, 7 + X.shape[1]))
@@ -345,6 +388,7 @@ def inspect(X: csr_array) -> Floats:
     return facts
 
 
+@block(temporaries=1)
 def subtract_shift(M: csr_array, *, shift: float) -> csr_array:
     """Return max(M - log shift, 0) on the support of M."""
     moved = csr_array((np.maximum(M.data - np.log(shift), 0).astype(M.dtype), M.indices, M.indptr), M.shape)
@@ -355,6 +399,7 @@ def subtract_shift(M: csr_array, *, shift: float) -> csr_array:
 MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
+@block(temporaries=3)
 def row_digests(X: csr_array) -> NDArray[np.uint64]:
     """Return (rows, 1): 64 bits per row from its columns and the bits of its values, equal for equal rows.
 
@@ -369,6 +414,7 @@ def row_digests(X: csr_array) -> NDArray[np.uint64]:
     return (ends[X.indptr[1:]] - ends[X.indptr[:-1]]).reshape(-1, 1)
 
 
+@block(temporaries=3)
 def unit_rows(X: csr_array) -> csr_array:
     """Return X with rows of unit Euclidean length; an empty row stays empty."""
     squares = np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0.0), X.indptr[:-1]) * (
@@ -379,6 +425,7 @@ def unit_rows(X: csr_array) -> csr_array:
     return csr_array((data, X.indices, X.indptr), X.shape)
 
 
+@block(temporaries=1)
 def nearest_centroid(X: csr_array, C: Floats) -> Floats:
     """Return (rows, 2): label of the nearest centroid and the cosine with it; -1 and 1 for an empty row."""
     cosines = times(X, C)
@@ -388,6 +435,7 @@ def nearest_centroid(X: csr_array, C: Floats) -> Floats:
     return np.column_stack([np.where(empty, -1, labels), np.where(empty, 1.0, best)])
 
 
+@block(temporaries=1)
 def cluster_sums(X: csr_array, C: Floats) -> Floats:
     """Return (d + 2, k): the sum of the rows of each cluster, their number, and the sum of their cosines."""
     labels, cosines = nearest_centroid(X, C).T

@@ -1,15 +1,15 @@
 """The rounds of a non-negative factorization: what it starts from, its state, the updates, the descent through them.
 
 A round is one pass over the row blocks of X and one over those of M, which needs no n × d and no d × d dense
-matrix: the product M W that ends a round (for the core and the objective) is the one that begins the next.
-The papers are those of `distembed.factorization.nmf`.
+matrix: the product M W that ends a round (for the core and the objective) is the one that begins the next. Word
+factors, core and losses are in memory. The papers are those of `distembed.factorization.nmf`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import dask
@@ -19,15 +19,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s
-from distembed.execution import Checkpoint, blockwise, compute, map_blocks, persist, tell
+from distembed.execution import compute, tell, where
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import check_nonnegative, spherical_kmeans, unit_rows
-from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
+from distembed.factorization.clustering import check_nonnegative, row_blocks, spherical_kmeans, unit_rows
+from distembed.factorization.consensus import SUM_FAN_IN, Array
+from distembed.lift import block, fold, lift, part, total, total_of_part
+from distembed.linalg import operators
+from distembed.states import keep, newest
 from distembed.typing import refuse_collection
 from distembed.validation import check_matrix
 
-#: Rounds between two checkpoints; convergence is judged as often, as in scikit-learn.
-ROUNDS_PER_CHECKPOINT = 10
+#: Rounds between two states that are kept; convergence is judged as often, as in scikit-learn.
+ROUNDS_PER_STATE = 10
 
 #: Sweeps of coordinate descent after each product; the product costs far more (Gillis & Glineur 2012).
 HALS_SWEEPS = 4
@@ -41,83 +44,13 @@ ROUNDING = 1e-14
 
 
 class Factors(NamedTuple):
-    """The state of a factorization after some rounds; n documents, d words, rank k."""
+    """The state of a factorization after some rounds; n documents, d words, rank k. Z alone may be a Dask array."""
 
     documents: Array  # Z (n, k), dtype of X
-    words: Array  # W (d, k) float64
-    core: Array  # S (k, k) float64; the identity where there is no M
-    carried: Array  # (d, k) float64: M W where there is an M, else Xᵀ Z
-    objective: Array  # (rounds, 1) float64, of the rounds since the last checkpoint
-
-
-Round = Callable[[Factors], Factors]
-
-
-class Fit(NamedTuple):
-    """The result of one start after all its rounds."""
-
-    factors: Factors
-    objective: Float64s
-    converged: bool
-    n_iter: int
-
-
-def _keep(checkpoint: Checkpoint, name: str, advance: Callable[[], Factors]) -> Factors:
-    """Return the factors stored under a name; compute them only if one of them is not stored yet."""
-    if checkpoint is persist:  # a round leaves its factors in memory already
-        return advance()
-    made = cache(advance)
-    kept = (checkpoint(f"{name}-{field}", partial(_lazy_field, made, field)) for field in Factors._fields)
-    return Factors(*kept)
-
-
-def _lazy_field(made: Callable[[], Factors], field: str) -> da.Array:
-    value = getattr(made(), field)
-    return value if isinstance(value, da.Array) else da.from_array(value, chunks=-1)
-
-
-def _in_memory(factors: Factors, like: Array) -> Factors:
-    """Return the factors as NumPy arrays where the matrix they belong to is in memory."""
-    if isinstance(like, da.Array):
-        return factors
-    return compute(factors)
-
-
-def _advance(factors: Factors, one_round: Round, done: int, n_rounds: int, n_iter: int) -> Factors:
-    """Return the factors after some rounds, each of which is computed before the next is planned."""
-    losses = []
-    for number in range(done + 1, done + n_rounds + 1):
-        factors = Factors(*dask.persist(*one_round(factors)))
-        losses.append(factors.objective)
-        if not isinstance(factors.objective, da.Array):  # a cluster has only begun what it persists
-            tell("rounds", number, n_iter)
-    lazy = isinstance(losses[0], da.Array)
-    objective = da.concatenate(losses).rechunk(-1) if lazy else np.concatenate(losses)
-    return factors._replace(objective=objective)
-
-
-def descend(
-    X: Array, start: Callable[[], Factors], one_round: Round, *,
-    squares: float, n_iter: int, tol: float, checkpoint: Checkpoint, name: str,
-) -> Fit:  # fmt: skip
-    """Run one start until it converges, or through n_iter rounds.
-
-    It has converged when ten rounds gain less than `tol` of the objective, or when the objective is that of an exact
-    fit, whose further gains are rounding error.
-    """
-    exact = max(tol**2, ROUNDING) * squares / 2
-    factors = _in_memory(_keep(checkpoint, f"{name}-start", start), X)
-    history: list[float] = []
-    for done in range(0, n_iter, ROUNDS_PER_CHECKPOINT):
-        n_rounds = min(ROUNDS_PER_CHECKPOINT, n_iter - done)
-        advance = partial(_advance, factors, one_round, done, n_rounds, n_iter)
-        factors = _in_memory(_keep(checkpoint, f"{name}-round-{done + n_rounds:05d}", advance), X)
-        before = history[-1] if history else np.inf
-        history.extend(compute(factors.objective).ravel())
-        tell("rounds", done + n_rounds, n_iter)
-        if tol > 0 and (before - history[-1] <= tol * before < np.inf or history[-1] <= exact):
-            return Fit(factors, np.array(history), converged=True, n_iter=len(history))
-    return Fit(factors, np.array(history), converged=False, n_iter=n_iter)
+    words: Float64s  # W (d, k)
+    core: Float64s  # S (k, k); the identity where there is no M
+    carried: Float64s  # (d, k): M W where there is an M, else Xᵀ Z
+    objective: Float64s  # one value per round so far
 
 
 class Graph(NamedTuple):
@@ -127,138 +60,142 @@ class Graph(NamedTuple):
     weight: float
 
 
+class Problem(NamedTuple):
+    """What is factorized, all of it checked."""
+
+    X: Array
+    squares: float  # ‖X‖²
+    mean: float  # of X
+    graph: Graph | None = None
+    M: Array = None
+    word_squares: float = 0.0  # ‖M‖²
+    word_weight: float = 0.0  # λ of ½ ‖M - W S Wᵀ‖²
+
+
+Update = Literal["hals", "multiplicative", "orthogonal"]
+"""How the document factors are updated, and the word factors where there is no M."""
+
+
+class Fit(NamedTuple):
+    """The result of one start after all its rounds."""
+
+    factors: Factors
+    converged: bool
+    n_iter: int
+
+
+def descend(
+    problem: Problem, start: Callable[[], Factors], update: Update, *, n_iter: int, tol: float
+) -> Fit:
+    """Run one start until it converges, or through n_iter rounds, from the newest state that is kept of it.
+
+    It has converged when ten rounds gain less than `tol` of the objective, or when the objective is that of an exact
+    fit, whose further gains are rounding error.
+    """
+    exact = max(tol**2, ROUNDING) * (problem.squares + problem.word_weight * problem.word_squares) / 2
+    done, state = newest("round", Factors)
+    if state is None:
+        state = keep("round", start, Factors, number=0)
+    now = _in_client(state, problem.X)
+    while done < n_iter and not _has_converged(now.objective, tol, exact):
+        n_rounds = min(ROUNDS_PER_STATE, n_iter - done)
+        advance = partial(_advance, problem, update, now, n_rounds, n_iter)
+        now = _in_client(keep("round", advance, Factors, number=done + n_rounds), problem.X)
+        done += n_rounds
+    return Fit(now, _has_converged(now.objective, tol, exact), done)
+
+
+def _has_converged(losses: Float64s, tol: float, exact: float) -> bool:
+    if not tol or not losses.size:
+        return False
+    judged_before = (losses.size - 1) // ROUNDS_PER_STATE * ROUNDS_PER_STATE
+    before = losses[judged_before - 1] if judged_before else np.inf
+    return bool(before - losses[-1] <= tol * before < np.inf or losses[-1] <= exact)
+
+
+def _in_client(state: Factors, X: Array) -> Factors:
+    """Return a state, as it was kept, with what is small in memory; document factors are in memory where X is."""
+    Z = state.documents if isinstance(X, da.Array) else compute(state.documents)
+    return Factors(Z, *compute(state[1:]))
+
+
+def _advance(problem: Problem, update: Update, now: Factors, n_rounds: int, n_iter: int) -> Factors:
+    for _ in range(n_rounds):
+        now = one_round(problem, update, now)
+        tell("rounds", now.objective.size, n_iter)
+    return now
+
+
 # --- the rounds -------------------------------------------------------------------------------------------
 
 
-def nmf_round(solver: str, X: Array, squares: float, now: Factors, graph: Graph | None = None) -> Factors:
-    """Return the factors after one round of NMF, by multiplicative updates where documents have a graph."""
+def one_round(problem: Problem, update: Update, now: Factors) -> Factors:
+    """Return the factors after one round: equation 7 of Semantic-NMF where there is an M, else an update of NMF."""
+    Z, sums = _step_documents(problem, update, now)
     rank = now.words.shape[1]
-    if graph is not None:
-        Z = updated_documents(X, now.documents, now.words, graph)
-        return _with_graph(_words_follow(X, squares, blocks.update_words, now, Z), graph)
-    if solver == "hals":
-        limits: dict[str, Any] = {"sweeps": HALS_SWEEPS, "tolerance": HALS_TOLERANCE}
-        update: Callable[..., Any] = partial(blocks.descend_documents, **limits)
-        renew: Callable[..., Any] = partial(blocks.coordinate_descent, **limits)
+    XZ, ZZ = sums[:-rank], sums[-rank:]
+    if problem.M is not None:
+        W = blocks.update_semantic_words(now.words, XZ, ZZ, now.carried, now.core, weight=problem.word_weight)
+        carried = times(problem.M, W)
+        S = blocks.update_core(now.core, W, carried)
     else:
-        update, renew = blocks.update_documents, blocks.update_words
-    WW = each(blocks.gram, now.words, rows=rank, columns=rank)
-    Z = each(update, X, now.documents, now.words, WW, columns=rank, dtype=X.dtype)
-    return _words_follow(X, squares, renew, now, Z)
+        is_descent = update == "hals" and problem.graph is None
+        renew = _by_descent(blocks.coordinate_descent) if is_descent else blocks.update_words
+        W, S, carried = renew(now.words, XZ, ZZ), now.core, XZ
+    found = Factors(Z, W, S, carried, now.objective)
+    return found._replace(objective=np.append(now.objective, _loss(problem, found, XZ, ZZ)))
 
 
-def orthogonal_round(X: Array, squares: float, now: Factors) -> Factors:
-    """Return the factors after one round of orthogonal NMF; `carried` is Xᵀ Z of the round before."""
-    rank = now.words.shape[1]
-    WXZ = each(_product, now.words, now.carried, rows=rank, columns=rank)
-    update = blocks.update_orthogonal_documents
-    Z = each(update, X, now.documents, now.words, WXZ, columns=rank, dtype=X.dtype)
-    return _words_follow(X, squares, blocks.update_words, now, Z)
+def _by_descent(update: Callable[..., Any]) -> Callable[..., Any]:
+    return partial(update, sweeps=HALS_SWEEPS, tolerance=HALS_TOLERANCE)
 
 
-def _words_follow(X: Array, squares: float, renew: Callable[..., Any], now: Factors, Z: Array) -> Factors:
-    """Return the factors of new document factors: word factors renewed from them, and the loss."""
-    XZ, ZZ = document_sums(X, Z)
-    W = each(renew, now.words, XZ, ZZ, columns=now.words.shape[1])
-    loss = each(partial(document_loss, squares), XZ, ZZ, W, rows=1, columns=1)
-    return Factors(Z, W, now.core, XZ, loss)
+def _step_documents(problem: Problem, update: Update, now: Factors) -> tuple[Array, Float64s]:
+    """Return the document factors after an update, and Xᵀ Z above Zᵀ Z: one task for each row block makes both."""
+    X, Z, W = problem.X, now.documents, now.words
+    small = W.T @ now.carried if update == "orthogonal" else blocks.gram(W)
+    boxes: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}}
+    if problem.graph is not None:
+        A, weight = problem.graph
+        arrays = X, Z, W, small, A, Z
+        found = lift(blocks.step_tied_documents, "wd,wk,dk,kl,wn,Nk->wk", *arrays, weight=weight, **boxes)
+    else:
+        updates = {
+            "hals": _by_descent(blocks.descend_documents),
+            "multiplicative": blocks.update_documents,
+            "orthogonal": blocks.update_orthogonal_documents,
+        }
+        found = lift(
+            blocks.step_documents, "wd,wk,dk,kl->wk", X, Z, W, small, update=updates[update], **boxes
+        )
+    documents = part(found, "documents", X, columns=W.shape[1])
+    sums = total_of_part(found, "sums", shape=(X.shape[1] + W.shape[1], W.shape[1]), fan_in=SUM_FAN_IN)
+    if not isinstance(X, da.Array):
+        return documents, sums
+    documents, sums = dask.persist(documents, sums, **where({}))
+    return documents, compute(sums)
 
 
-def updated_documents(X: Array, Z: Array, W: Array, graph: Graph | None) -> Array:
-    """Return the document factors after a multiplicative update."""
-    rank = W.shape[1]
-    WW = each(blocks.gram, W, rows=rank, columns=rank)
-    if graph is None:
-        return each(blocks.update_documents, X, Z, W, WW, columns=rank, dtype=X.dtype)
-    return _tied(each(blocks.times, X, W, columns=rank, dtype=X.dtype), Z, WW, graph)
+def _loss(problem: Problem, now: Factors, XZ: Float64s, ZZ: Float64s) -> float:
+    """Return the objective of factors, where `carried` is M W if there is an M."""
+    loss = blocks.document_loss(problem.squares, XZ, ZZ, now.words)
+    if problem.M is not None:
+        loss += problem.word_weight * blocks.word_loss(problem.word_squares, now.carried, now.words, now.core)
+    if problem.graph is not None:
+        A, Z = problem.graph.adjacency, now.documents
+        term = fold(total(blocks.graph_loss), "wn,wk,Nk", A, Z, Z, shape=(1, 1), fan_in=SUM_FAN_IN)
+        loss += problem.graph.weight * compute(term).item()
+    return loss
 
 
-def _tied(XW: Array, Z: Array, WW: Array, graph: Graph) -> Array:
-    """Return the document factors after an update for fixed words."""
-    update = partial(blocks.update_tied_documents, weight=graph.weight)
-    of_rows = XW, Z, WW, graph.adjacency, _neighbor_sums(graph.adjacency, Z)
-    return each(update, *of_rows, columns=Z.shape[1], dtype=Z.dtype)
+def times(M: Array, W: Float64s) -> Float64s:
+    """Return M W, (d, k), in memory."""
+    return np.asarray(compute(lift(_exact_times, "vd,dk->vk", M, W, dtype=np.float64)))
 
 
-def _neighbor_sums(A: Array, Z: Array) -> Array:
-    """Return A Z; each task is given all blocks of Z."""
-    if not isinstance(A, da.Array):
-        return _sums_of_block([A], [Z])
-    form: dict[str, Any] = {"dtype": Z.dtype, "meta": np.empty((0, 0), Z.dtype), "align_arrays": False}
-    return blockwise(_sums_of_block, "ik", A, "im", Z, "jk", concatenate=False, **form)
-
-
-def _sums_of_block(A: Sequence[csr_array], Z: Sequence[Array]) -> Array:
-    return blocks.neighbor_sums(A[0], Z)
-
-
-def _with_graph(factors: Factors, graph: Graph | None) -> Factors:
-    """Return factors with the term of the graph in their objective."""
-    if graph is None:
-        return factors
-    A, Z = graph.adjacency, factors.documents
-    term = total(blocks.graph_loss, A, Z, _neighbor_sums(A, Z), shape=(1, 1))
-    return factors._replace(objective=factors.objective + graph.weight * term)
-
-
-def semantic_round(
-    X: Array,
-    M: Array,
-    squares: tuple[float, float],
-    weight: float,
-    graph: Graph | None,
-    now: Factors,
-) -> Factors:
-    """Return the factors after the three updates of equation 7; `carried` is M W."""
-    rank = now.words.shape[1]
-    Z = updated_documents(X, now.documents, now.words, graph)
-    XZ, ZZ = document_sums(X, Z)
-    renew = partial(blocks.update_semantic_words, weight=weight)
-    W = each(renew, now.words, XZ, ZZ, now.carried, now.core, columns=rank)
-    MW = times(M, W)
-    S = each(blocks.update_core, now.core, W, MW, columns=rank)
-    loss = each(partial(joint_loss, squares, weight), XZ, ZZ, W, MW, S, rows=1, columns=1)
-    return _with_graph(Factors(Z, W, S, MW, loss), graph)
-
-
-def document_sums(X: Array, Z: Array) -> tuple[Array, Array]:
-    """Return XᵀZ and ZᵀZ, by one sum over the row blocks."""
-    rank = Z.shape[1]
-    sums = total(blocks.document_sums, X, Z, shape=(X.shape[1] + rank, rank))
-    return sums[:-rank], sums[-rank:]
-
-
-def times(M: Array, W: Array) -> Array:
-    """Return M W, (d, k) float64 in one block."""
-    product = each(_exact_times, M, W, columns=W.shape[1])
-    return product.rechunk(-1) if isinstance(product, da.Array) else product
-
-
+@block(temporaries=1)
 def _exact_times(M: csr_array, W: Float64s) -> Float64s:
     return blocks.times(M, W).astype(np.float64, copy=False)
-
-
-def _product(A: Float64s, B: Float64s) -> Float64s:
-    return A.T @ B
-
-
-def document_loss(squares: float, XZ: Float64s, ZZ: Float64s, W: Float64s) -> Float64s:
-    """Return the objective of NMF, (1, 1)."""
-    return np.array([[blocks.document_loss(squares, XZ, ZZ, W)]])
-
-
-def joint_loss(
-    squares: tuple[float, float],
-    weight: float,
-    XZ: Float64s,
-    ZZ: Float64s,
-    W: Float64s,
-    MW: Float64s,
-    S: Float64s,
-) -> Float64s:
-    """Return the objective of Semantic-NMF, (1, 1)."""
-    semantic = blocks.word_loss(squares[1], MW, W, S)
-    return np.array([[blocks.document_loss(squares[0], XZ, ZZ, W) + weight * semantic]])
 
 
 # --- the starts ------------------------------------------------------------------------------------------
@@ -275,24 +212,18 @@ KMEANS_ROUNDS, SEEDING_SAMPLE = 50, 20_000
 MEMBERSHIP_FLOOR = 0.2
 
 
-def plain_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
-    """Return the factors before the first round of NMF, made by `init`, see `Init`."""
-    Z, W = _random_start(X, rank, seed, mean) if init == "random" else _kmeans_start(X, rank, seed)
-    return Factors(Z, W, np.eye(rank), np.zeros_like(W), np.zeros((1, 1)))
-
-
-def orthogonal_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
-    """Return the factors before the first round of orthogonal NMF, whose `carried` is Xᵀ Z."""
-    factors = plain_start(X, rank, init, mean, seed)
-    XZ = total(blocks.transposed_times, X, factors.documents, shape=(X.shape[1], rank))
-    return factors._replace(carried=XZ)
-
-
-def semantic_start(M: Array, plain: Callable[..., Factors], seed: tuple[int, ...]) -> Factors:
-    """Return the factors before the first round of Semantic-NMF, whose `carried` is M W."""
-    factors = plain(seed)
-    MW = compute(times(M, factors.words))
-    return factors._replace(core=blocks.fit_core(factors.words, MW), carried=MW)
+def start_of(problem: Problem, rank: int, init: Init, update: Update, seed: tuple[int, ...]) -> Factors:
+    """Return the factors before the first round, made by `init`, see `Init`."""
+    X = problem.X
+    Z, W = _random_start(X, rank, seed, problem.mean) if init == "random" else _kmeans_start(X, rank, seed)
+    S, carried = np.eye(rank), np.zeros_like(W)
+    if problem.M is not None:
+        carried = times(problem.M, W)
+        S = blocks.fit_core(W, carried)
+    elif update == "orthogonal":
+        shape = (X.shape[1], rank)
+        carried = compute(fold(total(blocks.transposed_times), "wd,wk", X, Z, shape=shape, fan_in=SUM_FAN_IN))
+    return Factors(Z, W, S, carried, np.empty(0))
 
 
 def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
@@ -300,8 +231,8 @@ def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Ar
     found = spherical_kmeans(
         unit_rows(X), rank, n_iter=KMEANS_ROUNDS, tol=1e-4, seed=seed, sample=SEEDING_SAMPLE
     )
-    member = partial(blocks.membership, rank=rank, floor=MEMBERSHIP_FLOOR, dtype=X.dtype)
-    Z = each(member, found.labels, columns=rank, dtype=X.dtype)
+    options: dict[str, Any] = {"rank": rank, "floor": MEMBERSHIP_FLOOR, "value_type": X.dtype}
+    Z = lift(blocks.membership, "wl->wk", found.labels, dtype=X.dtype, sizes={"k": rank}, **options)
     W = found.centroids.T
     return Z, W + MEMBERSHIP_FLOOR * W.mean(axis=0)
 
@@ -310,10 +241,15 @@ def _random_start(X: Array, rank: int, seed: tuple[int, ...], mean: float) -> tu
     """Return even document factors and word factors from |N(0, mean / k)|: the first update breaks ties."""
     scale = np.sqrt(mean / rank)
     W = scale * np.abs(np.random.default_rng(seed).standard_normal((X.shape[1], rank)))
-    return each(partial(_even_rows, rank=rank, value=scale), X, columns=rank, dtype=X.dtype), W
+    return _even_documents(X, rank, scale), W
 
 
-def _even_rows(X: csr_array, *, rank: int, value: float) -> Float64s:
+def _even_documents(X: Array, rank: int, value: float) -> Array:
+    return lift(_even_rows, "wd->wk", X, dtype=X.dtype, sizes={"k": rank}, rank=rank, value=value)
+
+
+@block(temporaries=0.5)
+def _even_rows(X: csr_array, *, rank: int, value: float) -> NDArray[Any]:
     return np.full((X.shape[0], rank), value, X.dtype)
 
 
@@ -332,76 +268,61 @@ TIED_ROUNDS = 100
 
 def fit_documents(X: Array, words: NDArray[Any]) -> Array:
     """Return argmin over Z >= 0 of ``‖X - Z Wᵀ‖`` for fixed words, by row blocks; lazy where X is a Dask array."""
-    solve = partial(blocks.solve_documents, sweeps=SOLVING_SWEEPS)
-    return each(solve, X, words, blocks.gram(words), columns=words.shape[1], dtype=X.dtype)
+    small = words, blocks.gram(words)
+    return lift(blocks.solve_documents, "wd,dk,kl->wk", X, *small, dtype=X.dtype, sweeps=SOLVING_SWEEPS)
 
 
 def _fit_tied_documents(X: Array, words: NDArray[Any], graph: Graph) -> Array:
     """Return document factors after `TIED_ROUNDS` updates from even ones: the problem is convex, but of all rows."""
-    rank = words.shape[1]
-    even = each(partial(_even_rows, rank=rank, value=1.0), X, columns=rank, dtype=X.dtype)
-    XW, Z = dask.persist(each(blocks.times, X, words, columns=rank, dtype=X.dtype), even)
+    XW = lift(blocks.times, "wd,dk->wk", X, words, dtype=X.dtype)
+    XW, Z = dask.persist(XW, _even_documents(X, words.shape[1], 1.0), **where({}))
+    WW, options = blocks.gram(words), {"dtype": X.dtype, "weight": graph.weight}
     for _ in range(TIED_ROUNDS):
-        (Z,) = dask.persist(_tied(XW, Z, blocks.gram(words), graph))
+        arrays = XW, Z, WW, graph.adjacency, Z
+        (Z,) = dask.persist(
+            lift(blocks.update_tied_documents, "wk,wk,kl,wn,Nk->wk", *arrays, **options), **where({})
+        )
     return Z
 
 
-def _keep_documents(checkpoint: Checkpoint, X: Array, words: Float64s, graph: Graph | None) -> Array:
-    """Return the document factors of given word factors, kept where they are lazy: several results are made of them."""
-    fit = partial(fit_documents, X, words)
-    if graph is not None:
-        fit = partial(_fit_tied_documents, X, words, graph)
-    return checkpoint("consensus-documents", fit) if isinstance(X, da.Array) else fit()
-
-
-def plain_refit(
-    checkpoint: Checkpoint, X: Array, squares: float, graph: Graph | None, words: Float64s
-) -> Factors:
-    """Return the factors of given word factors: document factors solved for them, and the loss."""
-    Z = _keep_documents(checkpoint, X, words, graph)
-    XZ, ZZ = document_sums(X, Z)
-    loss = each(partial(document_loss, squares), XZ, ZZ, words, rows=1, columns=1)
-    return _with_graph(Factors(Z, words, np.eye(words.shape[1]), XZ, loss), graph)
-
-
-def semantic_refit(
-    checkpoint: Checkpoint,
-    X: Array,
-    M: Array,
-    squares: tuple[float, float],
-    weight: float,
-    graph: Graph | None,
-    words: Float64s,
-) -> Factors:
+def refit(problem: Problem, words: Float64s) -> Factors:
     """Return the factors of given word factors: document factors and the core solved for them, and the loss."""
-    Z = _keep_documents(checkpoint, X, words, graph)
-    XZ, ZZ = document_sums(X, Z)
-    MW = compute(times(M, words))
-    S = blocks.fit_core(words, MW)
-    loss = each(partial(joint_loss, squares, weight), XZ, ZZ, words, MW, S, rows=1, columns=1)
-    return _with_graph(Factors(Z, words, S, MW, loss), graph)
+    X, rank = problem.X, words.shape[1]
+    fit = partial(fit_documents, X, words)
+    if problem.graph is not None:
+        fit = partial(_fit_tied_documents, X, words, problem.graph)
+    Z = keep("consensus-documents", fit) if isinstance(X, da.Array) else fit()
+    shape = (X.shape[1] + rank, rank)
+    sums = compute(fold(total(blocks.document_sums), "wd,wk", X, Z, shape=shape, fan_in=SUM_FAN_IN))
+    XZ, ZZ = sums[:-rank], sums[-rank:]
+    S, carried = np.eye(rank), XZ
+    if problem.M is not None:
+        carried = times(problem.M, words)
+        S = blocks.fit_core(words, carried)
+    found = Factors(Z, words, S, carried, np.empty(0))
+    return found._replace(objective=np.array([_loss(problem, found, XZ, ZZ)]))
 
 
 # --- documents × documents, words × words ------------------------------------------------------------------
 
 
-def tied(X: Array, graph: Any, weight: float) -> tuple[Array, Graph | None]:
-    """Return X and the graph of its documents, checked, both in memory or both in the row blocks of X."""
+def with_graph(problem: Problem, graph: Any, weight: float) -> Problem:
+    """Return a problem with a graph of its documents, checked, both in memory or both in the row blocks of X."""
     if graph is None:
-        return X, None
+        return problem
     refuse_collection(graph, "graph")
-    n = X.shape[0]
+    n = problem.X.shape[0]
     if getattr(graph, "shape", None) != (n, n):
         raise ValueError(
             f"graph has shape {getattr(graph, 'shape', None)} and X has {n} documents: give documents × documents"
         )
-    adjacency = row_blocks(check_matrix(graph, name="graph", finite=False)).astype(X.dtype)
+    adjacency = row_blocks(check_matrix(graph, name="graph", finite=False)).astype(problem.X.dtype)
     check_nonnegative(adjacency, name="graph")
     _check_symmetric(adjacency, "graph", "pass graph.maximum(graph.T)")
-    X, adjacency = alike(X, adjacency)
+    X, adjacency = alike(problem.X, adjacency)
     if isinstance(X, da.Array):
         adjacency = adjacency.rechunk((X.chunks[0], -1))
-    return X, Graph(adjacency, float(weight))
+    return problem._replace(X=X, graph=Graph(adjacency, float(weight)))
 
 
 def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
@@ -422,15 +343,13 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
     _check_symmetric(matrix, "M", "count in a symmetric window, or pass (M + M.T) / 2")
     if shift == 1:
         return matrix
-    if isinstance(matrix, da.Array):
-        return map_blocks(blocks.subtract_shift, matrix, shift=shift, dtype=matrix.dtype, meta=matrix._meta)
-    return blocks.subtract_shift(matrix, shift=shift)
+    return lift(blocks.subtract_shift, "vd->vd", matrix, dtype=matrix.dtype, sparse=True, shift=shift)
 
 
 def _check_symmetric(M: Array, name: str, advice: str) -> None:
     """Raise ValueError unless uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides."""
     probes = np.random.default_rng(0).random((M.shape[0], 2))
-    image = compute(times(M, probes))
+    image = times(M, probes)
     one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
     if abs(one - other) > 1e-5 * abs(one):
         raise ValueError(
@@ -442,4 +361,11 @@ def alike(X: Array, M: Array) -> tuple[Array, Array]:
     """Return both matrices in memory or both as Dask arrays."""
     if isinstance(X, da.Array) == isinstance(M, da.Array):
         return X, M
-    return one_lazy_block(X), one_lazy_block(M)
+    return _as_blocks(X), _as_blocks(M)
+
+
+def _as_blocks(matrix: Array) -> da.Array:
+    """Return a matrix in memory as a Dask array of one block; a Dask array is returned unchanged."""
+    if isinstance(matrix, da.Array):
+        return matrix
+    return operators.row_blocks(matrix, values_per_block=max(matrix.nnz, 1)).persist()

@@ -14,9 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import BlockFunction, compute, map_blocks, readers, shared
+from distembed.execution import compute, readers, shared
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.row_lifts import Array, each, row_blocks
+from distembed.factorization.clustering import row_blocks
+from distembed.factorization.consensus import Array
+from distembed.lift import block, lift
 from distembed.linalg.operators import whole_rows
 
 
@@ -46,7 +48,8 @@ class SeenDocuments(NamedTuple):
     @classmethod
     def of(cls, X: da.Array, factors: da.Array) -> SeenDocuments:
         """Return the documents of a matrix with the factors that a fit gave them."""
-        digests = compute(each(blocks.row_digests, row_blocks(X), columns=1, dtype=np.uint64)).ravel()
+        form: dict[str, Any] = {"dtype": np.uint64, "sizes": {"l": 1}}
+        digests = compute(lift(blocks.row_digests, "wd->wl", row_blocks(X), **form)).ravel()
         rows = np.argsort(digests, kind="stable")
         return cls(digests[rows], rows, factors)
 
@@ -57,17 +60,8 @@ class SeenDocuments(NamedTuple):
         """
         factors = whole_rows(self.factors)
         fit = StoredFit(self.digests, self.rows, np.cumsum([0, *factors.chunks[0]]), readers(factors))
-        if not isinstance(found, da.Array):
-            return BlockFunction(_keep_seen)(found, matrix, fit)
-        return map_blocks(
-            _keep_seen,
-            found,
-            matrix,
-            fit=shared(fit),
-            dtype=found.dtype,
-            meta=found._meta,
-            chunks=found.chunks,
-        )
+        given = shared(fit) if isinstance(found, da.Array) else fit
+        return lift(_keep_seen, "wk,wd->wk", found, matrix, dtype=found.dtype, fit=given)
 
 
 class StoredFit(NamedTuple):
@@ -81,6 +75,7 @@ class StoredFit(NamedTuple):
     """What reads each block."""
 
 
+@block(temporaries=1)
 def _keep_seen(found: NDArray[Any], matrix: csr_array, fit: StoredFit) -> NDArray[Any]:
     """Return the factors found for a block of documents, those of the fit for documents of the fit."""
     digests = blocks.row_digests(matrix).ravel()

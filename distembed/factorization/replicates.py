@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 
 from distembed.dtypes import Floats, Int64s, Mask
-from distembed.execution import map_blocks, shared
+from distembed.execution import shared
 from distembed.factorization import replicate_blocks as blocks
 from distembed.factorization.replicate_blocks import (
     PAIR_MEASURES,
@@ -20,8 +19,9 @@ from distembed.factorization.replicate_blocks import (
     Samples,
     Totals,
 )
+from distembed.lift import block, lift
 from distembed.linalg.chunks import batches
-from distembed.linalg.operators import dense_blocks, gathered, gram
+from distembed.linalg.operators import gram
 
 
 class Part(NamedTuple):
@@ -58,7 +58,7 @@ def part_vectors(part: Part, core: da.Array, rules: Regression, *, batch_words: 
     """
     whole_part = part.samples._replace(of_sizes=(part.samples.of_sizes[0][:, :1],))
     own, wanted = part._replace(samples=whole_part), np.ones((part.words.counts.shape[0], 1), bool)
-    return _lift(
+    return _of_words(
         _samples_block, [own], core, rules, wanted, np.zeros_like(wanted, int), core.shape[1], batch_words
     )
 
@@ -96,7 +96,7 @@ def word_differences(
         The columns of `measures_of`; NaN where a word is not judged.
     """
     width = len(measures_of(len(parts)))
-    return _lift(_differences_block, parts, core, rules, judged, sizes, width, batch_words, design=design)
+    return _of_words(_differences_block, parts, core, rules, judged, sizes, width, batch_words, design=design)
 
 
 def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
@@ -113,7 +113,7 @@ def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
     return alone + [(name, *pair) for pair in pairs for name in PAIR_MEASURES]
 
 
-def _lift(
+def _of_words(
     function: Any,
     parts: Sequence[Part],
     core: da.Array,
@@ -124,6 +124,7 @@ def _lift(
     batch_words: int,
     **options: Any,
 ) -> da.Array:
+    """Return what a function finds of batches of words, from the rows that all groups have of them."""
     n_words, n_core = judged.shape[0], core.shape[0]
     rows = batches(n_words, batch_words)
     counts = [group.rechunk((rows, -1)) for part in parts for group in part.groups]
@@ -136,22 +137,12 @@ def _lift(
         )
         for part in parts
     ]
-    vectors = gathered(core)
-    return map_blocks(
-        partial(function, **options),
-        dense_blocks(judged, rows),
-        dense_blocks(sizes, rows),
-        *(dense_blocks(side, rows) for side in totals),
-        vectors,
-        gram(vectors, vectors),
-        *counts,
-        chunks=(rows, (width,)),
-        dtype=np.float32,
-        meta=np.empty((0, 0), np.float32),
-        parts=shared(of_block),
-        rules=rules,
-        step=function.__name__.strip("_"),
-    )
+    vectors = core.rechunk((-1, -1))
+    indices = ["wp", "wp", "wg", "wg", "cd", "de", *("wc" for _ in counts)]
+    return lift(
+        function, f"{','.join(indices)}->wm", judged, sizes, *totals, vectors, gram(vectors, vectors), *counts,
+        sizes={"m": width}, of_parts=shared(of_block), rules=rules, **options,
+    )  # fmt: skip
 
 
 def _solved(
@@ -185,35 +176,37 @@ def _solved(
     return solved
 
 
+@block(temporaries=1)
 def _samples_block(
     judged: Mask,
     sizes: Int64s,
     pairs: Floats,
     counts: Floats,
     *arrays: Any,
-    parts: Any,
+    of_parts: Any,
     rules: Regression,
 ) -> Floats:
-    width = parts[0].samples.n_samples * arrays[0].shape[1]
+    width = of_parts[0].samples.n_samples * arrays[0].shape[1]
     found = np.zeros((len(judged), width), np.float32)
-    for word, vectors in _solved(judged, sizes, pairs, counts, arrays, parts, rules)[0]:
+    for word, vectors in _solved(judged, sizes, pairs, counts, arrays, of_parts, rules)[0]:
         found[word] = vectors.ravel()
     return found
 
 
+@block(temporaries=1)
 def _differences_block(
     judged: Mask,
     sizes: Int64s,
     pairs: Floats,
     counts: Floats,
     *arrays: Any,
-    parts: Any,
+    of_parts: Any,
     rules: Regression,
     design: Design,
 ) -> Floats:
     judged = judged & (judged.sum(axis=1, keepdims=True) > 1)
-    solved = _solved(judged, sizes, pairs, counts, arrays, parts, rules)
-    found = np.full((len(judged), len(measures_of(len(parts)))), np.nan, np.float32)
+    solved = _solved(judged, sizes, pairs, counts, arrays, of_parts, rules)
+    found = np.full((len(judged), len(measures_of(len(of_parts)))), np.nan, np.float32)
     for word in np.flatnonzero(judged.any(axis=1)):
         vectors = [next(own)[1] if judged[word, place] else None for place, own in enumerate(solved)]
         found[word] = blocks.differences(vectors, design)

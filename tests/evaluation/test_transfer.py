@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dask
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
@@ -68,7 +69,8 @@ def test_retrieval_matches_sorting(block_memory):
     cosines = directions(second) @ directions(first).T
     orders = zip(np.argsort(-cosines, axis=1), wanted, strict=True)
     ranks = 1 + np.array([np.flatnonzero(order == i)[0] for order, i in orders])
-    scores = score_retrieval(first, second, wanted, block_memory=block_memory)
+    with dask.config.set({"distembed.block_memory": block_memory}):
+        scores = score_retrieval(first, second, wanted)
     np.testing.assert_array_equal(scores.ranks, ranks)
     assert scores.mean_reciprocal_rank == pytest.approx(np.mean(1 / ranks))
     assert scores.hits_1 == np.mean(ranks == 1)

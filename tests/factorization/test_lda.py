@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,8 @@ import scipy.sparse as sp
 from distembed.factorization import lda
 from distembed.factorization.lda import online_lda
 from distembed.linalg.operators import row_blocks
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 
 N_DOCUMENTS, N_WORDS, N_TOPICS = 90, 60, 3
 
@@ -65,22 +68,28 @@ def test_the_topics_are_those_of_scikit_learn(planted: tuple[sp.csr_array, Any])
     assert mine.likelihood[-1] == pytest.approx(-np.log(model.perplexity(counts[:40], sub_sampling=True)))
 
 
-def test_a_stored_pass_is_not_made_again(planted: tuple[sp.csr_array, Any]) -> None:
-    counts = blocks(planted[0], 40, 50)
-    stored: dict[str, np.ndarray] = {}
-    made: list[str] = []
+def test_a_stopped_fit_goes_on_after_its_last_pass(
+    planted: tuple[sp.csr_array, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, make, made = blocks(planted[0], 40, 50), lda._pass, []
+    fit = partial(online_lda, counts, N_TOPICS, n_passes=4, tol=0)
+    whole = fit()
 
-    def keep(name: str, make: Any) -> da.Array:
-        if name not in stored:
-            made.append(name)
-            stored[name] = make().compute()
-        return da.from_array(stored[name], chunks=-1)
+    def stopped(*arguments: Any) -> Any:
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append(arguments)
+        return make(*arguments)
 
-    whole = online_lda(counts, N_TOPICS, n_passes=4, tol=0, checkpoint=keep)
-    del stored["pass-2"], stored["pass-3"]
-    made.clear()
-    again = online_lda(counts, N_TOPICS, n_passes=4, tol=0, checkpoint=keep)
-    assert made == ["pass-2", "pass-3"]
+    states = KeptStates()
+    with keeping(states):
+        monkeypatch.setattr(lda, "_pass", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fit()
+        made.clear()
+        again = fit()
+    assert len(made) == 2
+    assert len({name.rpartition("/")[0] for name in states.names()}) == 1  # the last pass alone
     np.testing.assert_array_equal(whole.word_weights, again.word_weights)
     np.testing.assert_array_equal(whole.shares.compute(), again.shares.compute())
     assert whole.likelihood == again.likelihood

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from functools import partial
+from unittest import mock
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.callbacks import Callback
+from dask.utils import key_split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
+from distembed.factorization import clustering, nmf_rounds
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization import nmf_rounds, row_lifts
 from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.lift import fold, total
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 from tests.references import nmf as plain
 from tests.references.arrays import lazy
 
@@ -39,10 +46,9 @@ orthogonal = partial(NMF, solver="orthogonal")
 
 
 def start_of(model, X, M=None):
-    mean = X.sum() / np.prod(X.shape)
-    first = nmf_rounds.plain_start(X, model.n_components, model.init, mean, (model.random_state, 0))
-    if M is not None:
-        first = nmf_rounds.semantic_start(M, lambda seed: first, (0, 0))
+    problem = nmf_rounds.Problem(X, 0.0, X.sum() / np.prod(X.shape), M=M)
+    seed = (model.random_state, 0)
+    first = nmf_rounds.start_of(problem, model.n_components, model.init, "multiplicative", seed)
     return np.array(first.documents), np.array(first.words), np.array(first.core)
 
 
@@ -326,7 +332,8 @@ def test_products_with_the_documents_are_summed_in_float64():
 
 def test_a_large_matrix_in_memory_is_cut_into_blocks():
     X, _, _ = planted()
-    cut = row_lifts.row_blocks(X, block_memory=4000)
+    with dask.config.set({"distembed.block_memory": 4000}):
+        cut = clustering.row_blocks(X)
     assert cut.numblocks[0] > 2
     np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
 
@@ -335,56 +342,82 @@ def test_a_large_matrix_in_memory_is_cut_into_blocks():
 def test_totals_are_exact_for_any_number_of_blocks(n_blocks):
     X, _, _ = planted()
     rows = (1,) * (n_blocks - 1) + (60 - n_blocks + 1,)
-    found = row_lifts.total(blocks.inspect, lazy(X, rows), shape=(1, 47))
+    found = fold(total(blocks.inspect), "wd", lazy(X, rows), shape=(1, 47), fan_in=4)
     np.testing.assert_array_equal(np.asarray(found), blocks.inspect(X))
 
 
 def test_rows_are_taken_in_the_order_asked_for():
     X, _, _ = planted()
     rows = np.array([59, 0, 8, 7, 38, 39])
-    found = row_lifts.take_rows(lazy(X, CHUNKS["ragged"]), rows)
+    found = clustering.take_rows(lazy(X, CHUNKS["ragged"]), rows)
     np.testing.assert_array_equal(found.toarray(), X[rows].toarray())
 
 
 # --- resuming ----------------------------------------------------------------------------------------------
 
 
-class Kept:
-    """A checkpoint that keeps arrays, and stops after so many."""
-
-    def __init__(self, stop_after=10**9):
-        self.arrays, self.made, self.stop_after = {}, [], stop_after
-
-    def __call__(self, name, make):
-        if name not in self.arrays:
-            if len(self.made) >= self.stop_after:
-                raise KeyboardInterrupt(name)
-            self.made.append(name)
-            array = make()
-            self.arrays[name] = (np.asarray(array), array.chunks)
-        values, chunks = self.arrays[name]
-        return da.from_array(values, chunks=chunks)
-
-
 @pytest.mark.parametrize("in_blocks", [False, True])
-def test_a_stopped_fit_resumes_with_the_same_bits(in_blocks):
+@pytest.mark.parametrize("round_of_stop", [1, 11, 27, 45])
+def test_a_stopped_fit_resumes_with_the_same_bits(in_blocks, round_of_stop, monkeypatch):
+    """Two starts of 25 rounds are kept after rounds 0, 10, 20 and 25; a stop costs the rounds since the last state."""
     X, M, _ = planted()
     if in_blocks:
         X, M = lazy(X, CHUNKS["even"]), lazy(M, WORD_CHUNKS["even"])
-    expected = SemanticNMF(3, n_iter=25).fit(X, M)
-    n_states = 5 * 4  # five arrays at the start and after rounds 10, 20 and 25
-    for stop in (3, 12, 19):
-        kept = Kept(stop)
+    model = SemanticNMF(3, n_iter=25, n_init=2)
+    expected, one_round, calls = clone(model).fit(X, M), nmf_rounds.one_round, []
+
+    def counted(*arguments):
+        if len(calls) == round_of_stop:
+            raise KeyboardInterrupt
+        calls.append(arguments)
+        return one_round(*arguments)
+
+    monkeypatch.setattr(nmf_rounds, "one_round", counted)
+    states = KeptStates()
+    with keeping(states):
         with pytest.raises(KeyboardInterrupt):
-            SemanticNMF(3, n_iter=25, checkpoint=kept).fit(X, M)
-        kept.stop_after, kept.made = n_states, []
-        again = SemanticNMF(3, n_iter=25, checkpoint=kept).fit(X, M)
-        assert len(kept.made) == n_states - stop
-        np.testing.assert_array_equal(
-            np.asarray(again.document_factors_), np.asarray(expected.document_factors_)
-        )
-        np.testing.assert_array_equal(again.word_factors_, expected.word_factors_)
-        np.testing.assert_array_equal(again.objective_, expected.objective_)
+            clone(model).fit(X, M)
+        calls.clear()
+        monkeypatch.setattr(nmf_rounds, "one_round", lambda *each: (calls.append(each), one_round(*each))[1])
+        again = clone(model).fit(X, M)
+    done, rest = divmod(round_of_stop, 25)
+    assert len(calls) == 50 - 25 * done - rest // 10 * 10
+    np.testing.assert_array_equal(again.document_factors_, expected.document_factors_)
+    np.testing.assert_array_equal(again.word_factors_, expected.word_factors_)
+    np.testing.assert_array_equal(again.objective_, expected.objective_)
+    rounds = {name.partition("round-")[2].partition("/")[0] for name in states.names()} - {""}
+    assert rounds == {"00025"}  # the newest of each start alone
+
+
+def test_a_finished_fit_is_found_and_another_is_not():
+    X, _, _ = planted()
+    with (
+        keeping(KeptStates()),
+        mock.patch.object(nmf_rounds, "one_round", wraps=nmf_rounds.one_round) as rounds,
+    ):
+        for documents in (X, lazy(X, CHUNKS["even"])):
+            first = NMF(3, n_iter=5, tol=0).fit(documents)
+            again = NMF(3, n_iter=5, tol=0).fit(documents)
+            assert rounds.call_count == 5
+            np.testing.assert_array_equal(again.document_factors_, first.document_factors_)
+            NMF(3, n_iter=5, tol=0, random_state=1).fit(documents)
+            NMF(3, n_iter=5, tol=0).fit(documents * 2)
+            assert rounds.call_count == 15
+            rounds.reset_mock()
+
+
+def test_a_round_is_one_step_for_each_row_block():
+    """Beside it a task leaves the sums of a block behind, so that they do not stay in memory, and a tree adds them."""
+    X, _, _ = planted()
+    problem = nmf_rounds.Problem(lazy(X, CHUNKS["single"]).persist(), 1.0, 1.0)
+    now = nmf_rounds.start_of(problem, 3, "random", "hals", (0, 0))
+    now = nmf_rounds.one_round(problem, "hals", now)
+    names = []
+    with Callback(pretask=lambda key, *_: names.append(key_split(key))):
+        nmf_rounds.one_round(problem, "hals", now)
+    counts = Counter(names)
+    assert (counts["step_documents"], counts["documents"], counts["sums-sum"]) == (60, 60, 15 + 4 + 1 + 1)
+    assert counts.total() <= 140 + 5  # word factors and their products, which all blocks read
 
 
 # --- bad input ---------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.factorization.nmf_rounds import Choose, Init
 from distembed.job.model import (
-    KEPT_BY_THE_JOB,
     OPTION,
     TWO_OR_MORE,
     InputPath,
@@ -82,7 +81,6 @@ OF_METHOD = 'topics.method or topics.compare_with = "{}"'
     exclude={
         "n_components": "the key n_topics holds it for every method",
         "n_init": "the key n_starts holds it, and each start is stored",
-        "checkpoint": KEPT_BY_THE_JOB["checkpoint"],
     },
 )
 class TopicsSection(Section):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,10 +24,11 @@ from distembed.evaluation.documents import (
     coherence_cost,
     topic_coherence,
 )
-from distembed.execution import compute, map_blocks
+from distembed.execution import compute
 from distembed.factorization.nmf_blocks import list_words
 from distembed.job.outputs import FilesOutput, declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
+from distembed.lift import block, lift
 from distembed.linalg.operators import count_values, transpose_row_blocks
 from distembed.neighbors.costs import RowSizes, affinity_cost
 from distembed.neighbors.graphs import affinity_rows
@@ -105,7 +105,12 @@ def _check_reference(url: str | None) -> list[str]:
 
 
 def _added(left: da.Array, right: da.Array) -> da.Array:
-    return map_blocks(operator.add, left, right, dtype=left.dtype, meta=left._meta)
+    return lift(_sum_of, "wc,wc->wc", left, right, dtype=left.dtype, sparse=True)
+
+
+@block(temporaries=1)
+def _sum_of(left: Any, right: Any) -> Any:
+    return left + right
 
 
 def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> Cost:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,38 +13,30 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.costs import PAIR_BYTES, Cost, add_costs
+from distembed.costs import Cost, add_costs
 from distembed.counting.costs import document_blocks
-from distembed.execution import (
-    Checkpoint,
-    compute,
-    counted_from,
-    delayed_blocks,
-    heard_by,
-    map_blocks,
-    on_disk,
-    persist,
-    prefixed,
-)
+from distembed.execution import compute, counted_from, heard_by
 from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
-from distembed.factorization.consensus import topic_stability
+from distembed.factorization.consensus import POOLED_BYTES, topic_stability
 from distembed.factorization.consensus_blocks import (
     label_agreement,
     largest_stable,
     mean_agreement,
 )
-from distembed.factorization.document_costs import POOLED_BYTES, consensus_cost, kmeans_cost, nmf_cost
+from distembed.factorization.document_costs import consensus_cost, kmeans_cost, nmf_cost
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import subtract_shift
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
-from distembed.job.stage import Context, Counted
+from distembed.job.stage import Context, Counted, whole_sparse
+from distembed.lift import block, lift
+from distembed.linalg.chunks import STORED_BYTES
 from distembed.neighbors.costs import most_edges
 from distembed.stages.corpus_sizes import SizesWithPairs, about, pair_sizes, with_source
-from distembed.storage.tasks import boxed, boxed_all, run_blocks
+from distembed.states import block_memory, keep, kept, scope
+from distembed.storage.tasks import boxed_all, run_blocks
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import OF_GRAPH, Method, TopicsJob
@@ -138,6 +129,10 @@ class Matrices(NamedTuple):
             used["graph"] = self.graph
         return used
 
+    def is_whole(self, method: Method) -> bool:
+        """Return whether these are in memory."""
+        return not any(isinstance(matrix, da.Array) for matrix in self.of(method).values())
+
 
 class Work(NamedTuple):
     """What all starts of a stage with one number of topics have in common."""
@@ -149,7 +144,11 @@ class Work(NamedTuple):
     least: dict[
         Method, tuple[float, int, Any]
     ]  # of the starts fitted here: the loss, the number and the model
-    prefix: str = ""  # of the names under which what is kept of a start is found again
+    is_tried: bool = False  # whether this number of topics is one of several
+
+    def name(self, method: Method) -> str:
+        """Return what is reported of."""
+        return f"{self.n_topics} topics" if self.is_tried else method
 
 
 def matrices(ctx: Context, methods: Sequence[Method]) -> Matrices:
@@ -169,45 +168,37 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> Matrices:
 def shifted_ppmi(ctx: Context) -> da.Array:
     """Return positive PMI less log shift, cut off at zero."""
     array = outputs.PPMI.read(ctx.workspace)
-    return map_blocks(subtract_shift, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
+    options = {"dtype": array.dtype, "sparse": True, "shift": ctx.job.topics.shift}
+    return lift(subtract_shift, "vd->vd", array, **options)
 
 
 def is_whole(job: TopicsJob, n_nonzero: int) -> bool:
     """Return whether a matrix of so many values is read as one block."""
-    return PAIR_BYTES * n_nonzero <= job.resources.block_memory
+    return STORED_BYTES * n_nonzero <= job.resources.block_memory
 
 
 def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
     """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
     if is_whole(ctx.job, n_nonzero):
-        return sp.csr_array(sp.vstack(compute(delayed_blocks(array).ravel().tolist()), format="csr"))
+        return whole_sparse(array)
     return array.persist() if held_bytes(ctx.job, n_nonzero) else array
 
 
 def held_bytes(job: TopicsJob, n_nonzero: int) -> int:
     """Return the bytes of a matrix that stays in memory, 0 where it is read again in every round."""
-    size, resources = PAIR_BYTES * n_nonzero, job.resources
+    size, resources = STORED_BYTES * n_nonzero, job.resources
     return size if size <= max(resources.block_memory, resources.process_memory // 4) else 0
 
 
 def fitted(work: Work, method: Method, number: int) -> Any:
     """Return one start of a method, fitted."""
-    used = work.matrices.of(method)
-    stored = prefixed(work.ctx.stage.checkpoint, _name_of(work, method, number))
-    checkpoint = persist if _is_whole(used) else stored
-    model = estimator(work.ctx.job, method, work.n_topics, number, checkpoint=checkpoint)
+    model = estimator(work.ctx.job, method, work.n_topics, number)
     with warnings.catch_warnings():  # what documents hold no word is said once, by the report
         warnings.filterwarnings("ignore", message=".*hold no word")
-        return model.fit(**used)
+        return model.fit(**work.matrices.of(method))
 
 
-def _is_whole(used: dict[str, Any]) -> bool:
-    return not any(isinstance(matrix, da.Array) for matrix in used.values())
-
-
-def estimator(
-    job: TopicsJob, method: Method, n_topics: int, number: int = 0, *, checkpoint: Checkpoint
-) -> Any:
+def estimator(job: TopicsJob, method: Method, n_topics: int, number: int = 0) -> Any:
     """Return the estimator of a start of a method."""
     options = job.topics
     seed = options.random_state + number
@@ -218,7 +209,6 @@ def estimator(
         "n_iter": options.n_iter,
         "tol": options.tol,
         "random_state": seed,
-        "checkpoint": checkpoint,
     }
     if method == "orthogonal_nmf":
         return NMF(n_topics, solver="orthogonal", **common)
@@ -229,13 +219,9 @@ def estimator(
     return NMF(n_topics, solver=options.solver, **common)
 
 
-LAST_KEPT = "loss"
-"""What is stored last of a start."""
-
-
-def _name_of(work: Work, method: Method, number: int) -> str:
-    """Return what the names of all that is kept of a start begin with."""
-    return f"{work.prefix}{method}-{number:04d}-"
+def _name_of(method: Method, number: int) -> str:
+    """Return the name of the state that is kept of a start."""
+    return f"{method}-{number:04d}"
 
 
 class Start(NamedTuple):
@@ -243,47 +229,38 @@ class Start(NamedTuple):
 
     labels: NDArray[np.int64]  # (documents,)
     loss: NDArray[np.float64]  # one value per round, the less the better
-    words: da.Array | None  # (words, topics) float32 in blocks of words, where a consensus is made of them
+    words: Any  # (words, topics) float32 in blocks of words, where a consensus is made of them, else without topics
 
 
-class FittedStart(NamedTuple):
-    """What is kept of each start, in memory."""
-
-    labels: NDArray[np.int64]
-    loss: NDArray[np.float64]
-    words: NDArray[np.float32]
-
-
-def _found_by(model: Any) -> FittedStart:
-    return FittedStart(model.labels_, loss_of(model), words_of(model).astype(np.float32))
+def _found_by(work: Work, model: Any) -> Start:
+    rows = max(1, block_memory() // (POOLED_BYTES * work.n_topics * work.ctx.job.topics.n_starts))
+    words = words_of(model).astype(np.float32)[:, : work.n_topics if work.keeps_words else 0]
+    return Start(model.labels_, loss_of(model), da.from_array(words, chunks=(rows, -1)))
 
 
 def starts_of_each(work: Work, methods: Sequence[Method]) -> dict[Method, list[Start]]:
     """Return every start of some methods: found on disk, or fitted now, all at once where their matrices are whole."""
-    _fit_at_once(work, [method for method in methods if _is_whole(work.matrices.of(method))])
+    _fit_at_once(work, [method for method in methods if work.matrices.is_whole(method)])
     numbers = range(work.ctx.job.topics.n_starts)
     return {method: [_start_of(work, method, number) for number in numbers] for method in methods}
 
 
 def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
     """Fit and keep the starts of some methods that are not on disk, each by a task."""
-    job, numbers = work.ctx.job, range(work.ctx.job.topics.n_starts)
+    numbers = range(work.ctx.job.topics.n_starts)
     missing = [
         (method, number)
         for method in methods
         for number in numbers
-        if not work.ctx.stage.has_checkpoint(_name_of(work, method, number) + LAST_KEPT)
+        if kept(_name_of(method, number), Start) is None
     ]
     if not missing:
         return
-    models = [estimator(job, method, work.n_topics, number, checkpoint=persist) for method, number in missing]
-    boxes = boxed_all(list(zip(missing, models, strict=True)))
-    items = da.from_array(boxes, chunks=1, name=f"start-item-{uuid.uuid4().hex}")
+    models = [estimator(work.ctx.job, method, work.n_topics, number) for method, number in missing]
+    items = da.from_array(boxed_all(list(zip(missing, models, strict=True))), chunks=1, name=False)
     used = {name for method in methods for name in work.matrices.of(method)}
     given = {name: matrix for name, matrix in work.matrices._asdict().items() if name in used}
-    keeps = not work.keeps_words
-    form: dict[str, Any] = {"dtype": object, "meta": np.empty(0, object), "step": "start"}
-    fits = map_blocks(_fit_box, items, keeps_model=keeps, **form, **given)
+    fits = lift(_fit_start, "s->s", items, dtype=object, step="start", **given)
     with warnings.catch_warnings():  # here, since the filters are those of all threads
         warnings.filterwarnings("ignore", message=".*hold no word")
         run_blocks(
@@ -291,53 +268,35 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
         )
 
 
-def _fit_box(
-    box: NDArray[np.object_], *, X: Any, M: Any = None, graph: Any = None, keeps_model: bool
-) -> NDArray[np.object_]:
-    """Return which start a model in a box is, what it finds, and in a list the model where it is kept, in a box."""
-    start, model = box[0]
-    model.fit(**Matrices(X, M, graph).of(start[0]))
-    return boxed((start, _found_by(model), [model] if keeps_model else []))
+@block(temporaries=6)
+def _fit_start(
+    item: tuple[tuple[Method, int], Any], *, X: Any, M: Any = None, graph: Any = None
+) -> tuple[tuple[Method, int], list[Any]]:
+    """Return which start a model is, and the fitted model in a list, from which it is taken."""
+    start, model = item
+    return start, [model.fit(**Matrices(X, M, graph).of(start[0]))]
 
 
-def _keep_found(work: Work, found: tuple[tuple[Method, int], FittedStart, list[Any]]) -> None:
-    (method, number), arrays, models = found
-    _kept_start(work, method, number, lambda: arrays)
-    if models:
-        own = (
-            float(arrays.loss[-1]),
-            number,
-            models.pop(),
-        )  # Dask holds what a task returns until the last is done
+def _keep_found(work: Work, found: tuple[tuple[Method, int], list[Any]]) -> None:
+    (method, number), models = found
+    model = models.pop()  # Dask holds what a task returns until the last is done
+    start = keep(_name_of(method, number), lambda: _found_by(work, model), Start)
+    if not work.keeps_words:
+        own = (float(compute(start.loss)[-1]), number, model)
         work.least[method] = min(own, work.least.get(method, own), key=itemgetter(0, 1))
-    options, name = work.ctx.job.topics, f"{work.n_topics} topics" if work.prefix else method
-    n_done = sum(
-        work.ctx.stage.has_checkpoint(_name_of(work, method, each) + LAST_KEPT)
-        for each in range(options.n_starts)
-    )
-    work.ctx.progress(name, unit="starts")(n_done, options.n_starts)
+    n_starts = work.ctx.job.topics.n_starts
+    n_done = sum(kept(_name_of(method, each), Start) is not None for each in range(n_starts))
+    work.ctx.progress(work.name(method), unit="starts")(n_done, n_starts)
 
 
 def _start_of(work: Work, method: Method, number: int) -> Start:
     """Return what is kept of one start: found on disk, or fitted now."""
+    fit = cache(lambda: _found_by(work, fitted(work, method, number)))
     with _rounds_of_start(work, method, number):
-        return _kept_start(work, method, number, cache(lambda: _found_by(fitted(work, method, number))))
-
-
-def _kept_start(work: Work, method: Method, number: int, found: Callable[[], FittedStart]) -> Start:
-    """Return what is kept of one start: found on disk, or as it is given."""
-    checkpoint = prefixed(work.ctx.stage.checkpoint, _name_of(work, method, number))
-    words = checkpoint("words", lambda: _word_blocks(work, found().words)) if work.keeps_words else None
-    labels = checkpoint("labels", lambda: da.from_array(found().labels, chunks=-1))
-    loss = checkpoint(LAST_KEPT, lambda: da.from_array(found().loss, chunks=-1))
-    return Start(compute(labels), compute(loss), words)
-
-
-def _word_blocks(work: Work, words: NDArray[Any]) -> da.Array:
-    """Return word factors in blocks of words, of which those of all starts together are a block of memory."""
-    job = work.ctx.job
-    rows = max(1, job.resources.block_memory // (POOLED_BYTES * work.n_topics * job.topics.n_starts))
-    return da.from_array(words, chunks=(rows, -1))
+        if not work.keeps_words and not work.matrices.is_whole(method):
+            fit()  # outside of what is kept of it, so that its last round is found again if it is chosen
+        found = keep(_name_of(method, number), fit, Start)
+    return Start(compute(found.labels), compute(found.loss), found.words)
 
 
 @contextmanager
@@ -346,8 +305,7 @@ def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
     options = work.ctx.job.topics
     what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
     n_rounds = (options.n_starts + (0 if work.keeps_words else 1)) * options.n_iter
-    name = f"{work.n_topics} topics" if work.prefix else method
-    show = work.ctx.progress(name, unit="rounds")
+    show = work.ctx.progress(work.name(method), unit="rounds")
     with heard_by(lambda _, done, __: show(done, n_rounds)):
         with counted_from(what, number * options.n_iter, n_rounds):
             yield
@@ -398,11 +356,11 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
     M = (sizes.n_associated, sizes.runs.n_row_blocks) if method == "semantic_nmf" else (0, 1)
     n_edges = edges_of(job, sizes) if method in OF_GRAPH else 0
     n_blocks = [1 if is_whole(job, n_nonzero) else n for n_nonzero, n in (X, M)]
-    checkpoint = persist if n_blocks == [1, 1] else on_disk
-    model = estimator(job, method, n_topics, checkpoint=checkpoint).set_params(n_init=n_fits)
-    shape, block_memory = (sizes.corpus.n_documents, sizes.corpus.n_words), job.resources.block_memory
+    is_stored = n_blocks != [1, 1]
+    model = estimator(job, method, n_topics).set_params(n_init=n_fits)
+    shape, memory = (sizes.corpus.n_documents, sizes.corpus.n_words), job.resources.block_memory
     if isinstance(model, SphericalKMeans):
-        cost = kmeans_cost(model, shape, X[0], n_blocks=n_blocks[0], block_memory=block_memory)
+        cost = kmeans_cost(model, shape, X[0], n_blocks=n_blocks[0], block_memory=memory)
     else:
         shift = {"shift": job.topics.shift} if isinstance(model, SemanticNMF) else {}
         cost = nmf_cost(
@@ -413,9 +371,10 @@ def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, 
             n_edges=n_edges,
             n_blocks=n_blocks[0],
             n_word_blocks=n_blocks[1],
-            block_memory=block_memory,
+            is_stored=is_stored,
+            block_memory=memory,
         )
-    if checkpoint is not persist:
+    if is_stored:
         return cost
     task_bytes = cost.task_bytes + cost.shared_bytes
     return cost._replace(tasks=n_fits, task_bytes=task_bytes, shared_bytes=0, together=None)
@@ -493,12 +452,10 @@ def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
 
 def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
     """Return the consensus of the starts of a method."""
-    words = [start.words for start in starts if start.words is not None]
-    checkpoint = prefixed(work.ctx.stage.checkpoint, f"{work.prefix}{method}-")
-    model = estimator(work.ctx.job, method, work.n_topics, checkpoint=checkpoint)
+    model = estimator(work.ctx.job, method, work.n_topics)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*hold no word")
-        return model.fit_consensus(starts=words, **work.matrices.of(method))
+        return model.fit_consensus(starts=[start.words for start in starts], **work.matrices.of(method))
 
 
 def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
@@ -539,10 +496,10 @@ def run_number(ctx: Context) -> dict[str, Any]:
     """Try every number of topics from several starts, and keep the largest that is stable."""
     job: TopicsJob = ctx.job
     used = matrices(ctx, (job.topics.method,))
-    rows = [
-        _stability(Work(ctx, used, n_topics, keeps_words=True, least={}, prefix=f"{n_topics:05d}-"))
-        for n_topics in sorted(set(job.topics.n_topics_range))
-    ]
+    rows = []
+    for n_topics in sorted(set(job.topics.n_topics_range)):
+        with scope(f"{n_topics}-topics"):
+            rows.append(_stability(Work(ctx, used, n_topics, keeps_words=True, least={}, is_tried=True)))
     numbers, least = [row["n_topics"] for row in rows], [row["least_silhouette"] for row in rows]
     stable = largest_stable(numbers, least)
     chosen = numbers[int(np.argmax([row["ari"] for row in rows]))] if stable is None else stable

@@ -41,6 +41,7 @@ from distembed.stages.collections import (
     side_vocabulary,
     token_partitions,
 )
+from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.job import FeaturesSection, TransferJob
@@ -379,7 +380,7 @@ def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
 def _nmf_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
     block_memory = job.resources.block_memory
     return nmf_cost(
-        _nmf_of(job, on_disk),
+        _nmf_of(job),
         (terms.n_rows, terms.n_columns),
         terms.n_values or 0,
         n_blocks=document_blocks(text, block_memory),
@@ -419,15 +420,13 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     return {"n_rounds": len(objective)}
 
 
-def _nmf_of(job: TransferJob, checkpoint: Checkpoint) -> NMF:
+def _nmf_of(job: TransferJob) -> NMF:
     options = job.topics
-    return NMF(
-        options.n_topics, n_iter=options.n_iter, random_state=options.random_state, checkpoint=checkpoint
-    )
+    return NMF(options.n_topics, n_iter=options.n_iter, random_state=options.random_state)
 
 
 def _nmf_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
-    model = _nmf_of(ctx.job, ctx.stage.checkpoint).fit(SIDE_TERMS.read(ctx.workspace, side="first"))
+    model = _nmf_of(ctx.job).fit(SIDE_TERMS.read(ctx.workspace, side="first"))
     return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
 
 
@@ -437,11 +436,7 @@ def _lda_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
     words = side_vocabulary(ctx.workspace, "first")
     make = partial(count_document_terms, tokens, words, block_memory=ctx.job.resources.block_memory)
     found = online_lda(
-        ctx.stage.checkpoint("counts", make),
-        options.n_topics,
-        n_passes=options.n_iter,
-        random_state=options.random_state,
-        checkpoint=ctx.stage.checkpoint,
+        keep("counts", make), options.n_topics, n_passes=options.n_iter, random_state=options.random_state
     )
     shares: Float64s = compute(found.shares).astype(np.float64)
     return shares, found.word_weights.astype(np.float64), found.likelihood
