@@ -15,7 +15,6 @@ from distembed.manifold.projection_costs import eigenmaps_cost
 from distembed.manifold.propagation import CANDIDATES, N_ROUNDS, ROWS_AT_ONCE, folds_of
 from distembed.neighbors.costs import (
     EDGE_BYTES,
-    GRAPH_COPIES,
     LIST_BYTES,
     RowSizes,
     affinity_cost,
@@ -23,6 +22,7 @@ from distembed.neighbors.costs import (
     most_edges,
 )
 from distembed.neighbors.search import MERGED_AT_ONCE
+from distembed.states import block_memory
 
 CANDIDATE_BYTES = 128
 """Bytes of a candidate while the pairs of one search are compared: its list, and by the rows of both sets."""
@@ -48,7 +48,7 @@ def graph_costs(
             model.n_neighbors,
             metric=model.metric,
             symmetry=model.symmetry,
-            block_memory=model.block_memory,
+            block_memory=block_memory(),
             reread=reread,
         )
         for rows in sets
@@ -94,12 +94,12 @@ def links_cost(
     if max(first.n_rows, second.n_rows) <= ROWS_AT_ONCE:
         n_copies = MAPPED_COPIES + (model.metric == "euclidean")  # rows less their mean
         shared += n_copies * sum(rows.n_bytes for rows in both)
-        return Cost(2, read, EDGE_BYTES * n_links, dense_tile_of(both, model.block_memory), shared)
-    grids = [rows.n_blocks(model.block_memory) for rows in both]
+        return Cost(2, read, EDGE_BYTES * n_links, dense_tile_of(both, block_memory()), shared)
+    grids = [rows.n_blocks(block_memory()) for rows in both]
     tasks = 2 * grids[0] * grids[1] + sum(-(-grid // MERGED_AT_ONCE) for grid in grids)
     lists = n_searches * LIST_BYTES * CANDIDATES * (first.n_rows + second.n_rows)
     written = EDGE_BYTES * n_links + lists
-    task = dense_tile_of(both, model.block_memory)
+    task = dense_tile_of(both, block_memory())
     return Cost(n_searches * tasks, read * grids[0] + lists, written, task, shared, 2 * n_searches)
 
 
@@ -133,7 +133,7 @@ def embedding_cost(
     held_edges = n_edges if graph_memory is None else min(n_edges, graph_memory // EDGE_BYTES)
     in_memory = EDGE_BYTES * (held_edges + n_rows)  # it may have fewer edges, and then be held
     block = STORED_BYTES * VALUES_PER_BLOCK if held_edges < n_edges else 0
-    width = group_width(n_rows, k, model.block_memory)
+    width = group_width(n_rows, k, block_memory())
     n_rounds = min(n_rounds, model.max_iter)
     n_tasks, vectors = n_rounds * -(-k // width), 8 * n_rows * k
     task = 8 * SYSTEM_COPIES * n_rows * width + 2 * vectors + block
@@ -149,12 +149,6 @@ def embedding_cost(
         max(held, start) + in_memory,
         graphs=2 * n_rounds,
     )
-
-
-def joint_cost(n_rows: int, n_edges: int) -> Cost:
-    """Return what a graph takes that is stored in equal blocks, from others on disk: those of both sets, and links."""
-    edges, block = EDGE_BYTES * (n_edges + n_rows), STORED_BYTES * VALUES_PER_BLOCK
-    return Cost(3 * -(-edges // block), 3 * edges, edges, GRAPH_COPIES * min(2 * block, edges))
 
 
 def methods_cost(

@@ -7,16 +7,19 @@ a small regression for F.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 
 from distembed.dtypes import Float64s, Mask
-from distembed.execution import compute, delayed, map_blocks, tell
+from distembed.execution import compute, tell
+from distembed.lift import block, lift
 from distembed.linalg import columns
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.eigenmaps import smallest_eigenpairs
+from distembed.states import block_memory, keep, newest
 from distembed.validation import seed_of
 
 SYSTEM_COPIES = 8
@@ -40,37 +43,40 @@ class Problem(NamedTuple):
 
 
 class Embedding(NamedTuple):
-    """Z and F, with the objective and the convergence of the systems after each round."""
+    """Z and F, with the objective before the first round and after each, and what was left of the systems of each."""
 
     Z: Float64s
     F: Float64s
     objective: Float64s
     residuals: Float64s
-    converged: bool
 
 
 def alternate(problem: Problem) -> Embedding:
-    """Improve Z and F in turn until the objective falls by less than the share tol.
+    """Improve Z and F in turn until the objective falls by less than the share tol; each round is kept."""
+    state = compute(newest("round", Embedding)[1]) or Embedding(*_begin(problem), np.zeros(0))
+    while not has_settled(state, problem.options) and len(state.residuals) < problem.options.max_iter:
+        number = len(state.residuals) + 1
+        state = compute(keep("round", partial(_round, problem, state), Embedding, number=number))
+        tell("rounds", number)
+    return state
+
+
+def has_settled(found: Embedding, options: Any) -> bool:
+    """Return whether the objective fell by no more than the share tol in the last round, and its systems are solved.
 
     A round whose systems have not converged is never the last, however little the objective fell in it.
     """
-    options = problem.options
-    known = _Known(problem.confidence, problem.target)
-    if options.missing == "imputed":
-        known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
-    Z, F, value = _begin(problem, known)
-    objective, residuals, converged = [value], list[float](), False
-    while not converged and len(residuals) < options.max_iter:
-        known = _fill_unknown(problem, Z, F)
-        step = _Step(problem, known, Z, F)
-        Z = np.asarray(compute(options.checkpoint(f"embedding-{len(objective)}", step.solve)))
-        residuals.append(step.residual(Z))
-        tell("rounds", len(residuals))
-        Z, F, value = _regress(problem, Z, known)
-        fallen = objective[-1] - value <= options.tol * abs(objective[-1])
-        converged = fallen and residuals[-1] <= options.solver_tol
-        objective.append(value)
-    return Embedding(Z, F, np.array(objective), np.array(residuals), converged)
+    if not found.residuals.size:
+        return False
+    before, value = found.objective[-2:]
+    return bool(before - value <= options.tol * abs(before) and found.residuals[-1] <= options.solver_tol)
+
+
+def _round(problem: Problem, state: Embedding) -> Embedding:
+    known = _fill_unknown(problem, state.Z, state.F)
+    Z, residual = _solve(problem, known, state.Z, state.F)
+    Z, F, value = _regress(problem, Z, known)
+    return Embedding(Z, F, np.append(state.objective, value), np.append(state.residuals, residual))
 
 
 class _Known(NamedTuple):
@@ -91,17 +97,20 @@ def _fill_unknown(problem: Problem, Z: Float64s, F: Float64s) -> _Known:
     return _Known(np.ones_like(problem.confidence), weight * problem.target + (1 - weight) * (Z @ F))
 
 
-def _begin(problem: Problem, known: _Known) -> tuple[Float64s, Float64s, float]:
-    """Return the first Z and F and their objective.
+def _begin(problem: Problem) -> tuple[Float64s, Float64s, Float64s]:
+    """Return the first Z and F and their objective, (1,).
 
     Eigenvectors that are constant over the known rows, as the first of a connected graph is, explain nothing of
     centered values, and no round departs from them: then the start is random.
     """
-    found = _regress(problem, _start(problem, problem.options.init), known)
-    explained = np.abs(known.confidence[:, None] * (found[0] @ found[1])).max()
-    if explained > EXPLAINED * np.abs(known.target).max():
-        return found
-    return _regress(problem, _start(problem, "random"), known)
+    known = _Known(problem.confidence, problem.target)
+    if problem.options.missing == "imputed":
+        known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
+    Z, F, value = _regress(problem, _start(problem, problem.options.init), known)
+    explained = np.abs(known.confidence[:, None] * (Z @ F)).max()
+    if explained <= EXPLAINED * np.abs(known.target).max():
+        Z, F, value = _regress(problem, _start(problem, "random"), known)
+    return Z, F, np.array([value])
 
 
 def _start(problem: Problem, init: Literal["alignment", "random"]) -> Float64s:
@@ -131,60 +140,34 @@ def _roughness(problem: Problem, Z: Float64s) -> Float64s:
     return Z.T @ columns.apply_power(problem.laplacian, Z, problem.options.smoothness)
 
 
-class _Step(NamedTuple):
-    """The step that computes the best Z for F: k sparse systems, solved in groups of columns."""
+def _solve(problem: Problem, known: _Known, Z: Float64s, F: Float64s) -> tuple[Float64s, float]:
+    """Return the best Z for F, and the largest relative residual of its k sparse systems.
 
-    problem: Problem
-    known: _Known
-    Z: Float64s
-    F: Float64s
-
-    def systems(self) -> tuple[Float64s, Float64s, Float64s]:
-        """Return s (k,), Q (k × k) and b (N × k) of the systems (L^p + s_i M) y_i = b_i of y = Z Q."""
-        confidence, target = self.known
-        shifts, basis = blocks.decoupling_basis(self.F)
-        right = (confidence[:, None] * target) @ (self.F.T @ basis)
-        right[:, shifts == 0] = 0.0
-        return shifts, basis, right
-
-    def solve(self) -> da.Array:
-        """Return Z, (N × k) in one chunk."""
-        shifts, basis, right = self.systems()
-        options = self.problem.options
-        width = group_width(right.shape[0], right.shape[1], options.block_memory)
-        solved = map_blocks(
-            _solve_group,
-            da.from_array(shifts[None], chunks=(1, width)),
-            da.from_array(right, chunks=(-1, width)),
-            da.from_array(self.Z @ basis, chunks=(-1, width)),
-            delayed((self.problem.laplacian, self.known.confidence), traverse=False),
-            order=options.smoothness,
-            tol=options.solver_tol,
-            max_iter=options.solver_max_iter,
-            dtype=np.float64,
-            chunks=((right.shape[0],), da.from_array(shifts, chunks=width).chunks[0]),
-            meta=np.empty((0, 0)),
-        )
-        whole = solved.rechunk((-1, -1))
-        return map_blocks(np.matmul, whole, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
-
-    def residual(self, Z: Float64s) -> float:
-        """Return the largest relative residual of the systems at a solution Z."""
-        shifts, basis, right = self.systems()
-        order = self.problem.options.smoothness
-        left = columns.system_residuals(
-            self.problem.laplacian, self.known.confidence, shifts, right, Z @ basis, order=order
-        )
-        return float(left.max())
+    They are (L^p + s_i M) y_i = b_i of y = Z Q, and are solved in groups of columns.
+    """
+    options, (confidence, target) = problem.options, known
+    shifts, basis = blocks.decoupling_basis(F)
+    right = (confidence[:, None] * target) @ (F.T @ basis)
+    right[:, shifts == 0] = 0.0
+    width = group_width(right.shape[0], right.shape[1], block_memory())
+    solved = lift(
+        _solve_group, "k,nk,nk->nk", da.from_array(shifts, chunks=width),
+        *(da.from_array(values, chunks=(-1, width)) for values in (right, Z @ basis)), dtype=np.float64,
+        laplacian=problem.laplacian, confidence=confidence,
+        order=options.smoothness, tol=options.solver_tol, max_iter=options.solver_max_iter,
+    )  # fmt: skip
+    Z = compute(solved) @ np.ascontiguousarray(basis.T)
+    left = columns.system_residuals(
+        problem.laplacian, confidence, shifts, right, Z @ basis, order=options.smoothness
+    )
+    return Z, float(left.max())
 
 
+@block(temporaries=6)
 def _solve_group(
-    shifts: Float64s, right: Float64s, start: Float64s, system: Any, *, order: int, tol: float, max_iter: int
+    shifts: Float64s, right: Float64s, start: Float64s, *, laplacian: Any, confidence: Float64s, **limits: Any
 ) -> Float64s:
-    smoother, confidence = system
-    return columns.solve_shifted(
-        smoother, confidence, shifts[0], right, start, order=order, tol=tol, max_iter=max_iter
-    ).values
+    return columns.solve_shifted(laplacian, confidence, shifts, right, start, **limits).values
 
 
 def group_width(n_rows: int, n_systems: int, block_memory: int) -> int:

@@ -14,11 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int32s
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
+from distembed.execution import compute, one_blas_thread
+from distembed.lift import lift
 from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks
-from distembed.neighbors.graphs import Normalization, RowBlocks, components, degrees_of, flip_rows, laplacian
+from distembed.neighbors.graphs import Normalization, components, degrees_of, laplacian
+from distembed.states import keep, scope
 
 DENSE_ROWS = 1000
 """Vertices up to which a dense eigendecomposition takes less than a second."""
@@ -30,7 +32,7 @@ def is_small(n_rows: int, k: int) -> bool:
 
 
 def smallest_eigenpairs(
-    adjacency: Any,
+    adjacency: sp.csr_array,
     k: int,
     *,
     normalization: Normalization = "symmetric",
@@ -46,7 +48,7 @@ def smallest_eigenpairs(
 
     Parameters
     ----------
-    adjacency : CSR (n × n), a symmetric affinity, in memory or as a Dask array of row blocks
+    adjacency : CSR (n × n), a symmetric affinity
     k : from 1 to n, less the connected parts where their constants are left out
     normalization : of the Laplacian, see `laplacian`
     constants : whether the vectors of eigenvalue 0 belong to the result
@@ -68,22 +70,20 @@ def smallest_eigenpairs(
             f"has {n_choices} to choose from: choose 1 to {n_choices}"
         )
     first = graph.trivial[:, : min(k, n_parts) if constants else 0].toarray()
-    with one_blas_thread():
-        values, others = _nontrivial(graph, k - first.shape[1], random_state, tol, persist)
+    with one_blas_thread(), scope("eigenpairs", adjacency, normalization, constants, k, random_state, tol):
+        values, others = _nontrivial(graph, k - first.shape[1], random_state, tol)
     vectors = np.asarray(fix_signs(np.column_stack([first, others])), np.float64)
     return np.concatenate([np.zeros(first.shape[1]), values]), vectors
 
 
-def _flipped(adjacency: Any, normalization: Normalization, labels: Int32s) -> blocks.FlippedLaplacian:
+def _flipped(
+    adjacency: sp.csr_array, normalization: Normalization, labels: Int32s
+) -> blocks.FlippedLaplacian:
     degrees = degrees_of(adjacency)
     # A vertex without an edge is a part of its own, whose constant has any length.
     roots = np.sqrt(np.where(degrees > 0, degrees, 1.0))
     constants = roots if normalization == "symmetric" else np.ones_like(roots)
-    matrix = laplacian(adjacency, normalization=normalization)
-    if not isinstance(matrix, da.Array):
-        return blocks.flipped_laplacian(matrix, constants, labels)
-    bound = blocks.largest_bound(RowBlocks.of(matrix).diagonal())
-    return blocks.FlippedLaplacian(flip_rows(matrix, bound), blocks.trivial_vectors(constants, labels), bound)
+    return blocks.flipped_laplacian(laplacian(adjacency, normalization=normalization), constants, labels)
 
 
 class Eigenmaps(NamedTuple):
@@ -98,13 +98,15 @@ class Eigenmaps(NamedTuple):
     n_graph_components: int
 
 
+class _Found(NamedTuple):
+    """The state of finished eigenmaps: what the graph and these do not say can be measured again."""
+
+    vectors: Any
+    eigenvalues: Any
+
+
 def laplacian_eigenmaps(
-    graph: sp.csr_array,
-    k: int,
-    *,
-    random_state: int = 0,
-    tol: float = 1e-8,
-    checkpoint: Checkpoint = persist,
+    graph: sp.csr_array, k: int, *, random_state: int = 0, tol: float = 1e-8
 ) -> Eigenmaps:
     """Return the k smallest solutions of L y = λ D y, the constant one left out.
 
@@ -120,7 +122,6 @@ def laplacian_eigenmaps(
     random_state : int
         The seed.
     tol : every ‖N z - (1 - λ) z‖ is to be at most 2 tol
-    checkpoint : keeps "eigenmaps": y, and λ below it; and before them the rounds "basis-1", …
 
     Raises
     ------
@@ -141,40 +142,41 @@ def laplacian_eigenmaps(
     labels, roots = components(inner), np.sqrt(degrees[used])
     flipped = _flipped(inner, "symmetric", labels)
 
-    def make() -> da.Array:
+    def make() -> _Found:
         with one_blas_thread():
             first = blocks.part_vectors(flipped, roots, k)
-            values, rest = _nontrivial(flipped, k - first.shape[1], random_state, tol, checkpoint)
-        spread = np.zeros((graph.shape[0] + 1, k))
+            values, rest = _nontrivial(flipped, k - first.shape[1], random_state, tol)
+        spread = np.zeros((graph.shape[0], k))
         spread[used] = fix_signs(np.column_stack([first, rest]) / roots[:, None])
-        spread[-1, first.shape[1] :] = values
-        return da.from_array(spread, chunks=-1)
+        return _Found(spread, np.concatenate([np.zeros(first.shape[1]), values]))
 
-    kept = compute(checkpoint("eigenmaps", make))
-    residuals = blocks.eigenpair_residuals(flipped, roots[:, None] * kept[used], kept[-1])
-    return Eigenmaps(kept[:-1], kept[-1], residuals, int(labels.max()) + 1)
+    with scope("eigenmaps", graph, k, random_state, tol):
+        return measured_eigenmaps(graph, *compute(keep("vectors", make, _Found)))
+
+
+def measured_eigenmaps(graph: sp.csr_array, vectors: Float64s, eigenvalues: Float64s) -> Eigenmaps:
+    """Return eigenmaps of a graph that were found before, with what is measured of them."""
+    degrees = degrees_of(graph)
+    used = np.flatnonzero(degrees)
+    inner = sp.csr_array(graph[used][:, used])
+    labels = components(inner)
+    unit = np.sqrt(degrees[used])[:, None] * vectors[used]
+    residuals = blocks.eigenpair_residuals(_flipped(inner, "symmetric", labels), unit, eigenvalues)
+    return Eigenmaps(vectors, eigenvalues, residuals, int(labels.max()) + 1)
 
 
 def _nontrivial(
-    graph: blocks.FlippedLaplacian, k: int, random_state: int, tol: float, checkpoint: Checkpoint
+    graph: blocks.FlippedLaplacian, k: int, random_state: int, tol: float
 ) -> tuple[Float64s, Float64s]:
     """Return the k smallest λ of L after the zeros of its parts, rising, and their orthonormal vectors (n × k)."""
     n = graph.matrix.shape[0]
     if k == 0:
         return np.zeros(0), np.zeros((n, 0))
     if is_small(n, k):
-        if isinstance(graph.matrix, da.Array):
-            graph = graph._replace(matrix=compute(graph.matrix.rechunk(-1)))
         values, vectors = np.linalg.eigh(blocks.deflate(graph))
         return np.maximum(graph.bound - values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
     found = filtered_eigenpairs(
-        _DeflatedGraph.of(graph),
-        k,
-        lower=0.0,
-        upper=graph.bound,
-        tol=tol,
-        random_state=random_state,
-        checkpoint=checkpoint,
+        _DeflatedGraph.of(graph), k, lower=0.0, upper=graph.bound, tol=tol, random_state=random_state
     )
     return np.maximum(graph.bound - found.values, 0.0), compute(found.vectors)
 
@@ -189,9 +191,8 @@ class _DeflatedGraph(NamedTuple):
 
     @classmethod
     def of(cls, graph: blocks.FlippedLaplacian) -> _DeflatedGraph:
-        """Cut a graph into row blocks; one that is stored in row blocks is read again for each product."""
-        is_stored = isinstance(graph.matrix, da.Array)
-        matrix = graph.matrix if is_stored else row_blocks(graph.matrix).persist()
+        """Cut a graph into row blocks."""
+        matrix = row_blocks(graph.matrix).persist()
         trivial = row_blocks(graph.trivial).rechunk((matrix.chunks[0], -1)).persist()
         transposed = row_blocks(sp.csr_array(graph.trivial.T)).persist()
         return cls(matrix, trivial, transposed, graph.bound)
@@ -204,14 +205,7 @@ class _DeflatedGraph(NamedTuple):
     def apply(self, vectors: Any) -> da.Array:
         """Return the product with vectors (n × b)."""
         constants = sparse_times(self.transposed, vectors)
-        return map_blocks(
-            blocks.deflated_product,
-            self.matrix,
-            self.trivial,
-            gathered(vectors),
-            gathered(constants),
-            bound=self.bound,
-            chunks=(self.matrix.chunks[0], (vectors.shape[1],)),
-            dtype=vectors.dtype,
-            meta=np.empty((0, 0), vectors.dtype),
-        )
+        return lift(
+            blocks.deflated_product, "wn,wt,nc,tc->wc", self.matrix, self.trivial,
+            gathered(vectors), gathered(constants), dtype=vectors.dtype, bound=self.bound,
+        )  # fmt: skip

@@ -10,7 +10,7 @@ B = b I - L, where b is at least the largest eigenvalue of L: what is smallest f
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,8 +22,8 @@ from distembed.linalg.blocks import sparse_times_dense
 class FlippedLaplacian(NamedTuple):
     """A Laplacian whose smallest eigenvalues have become the largest."""
 
-    matrix: Any
-    """CSR (n × n), or a Dask array of its row blocks, B."""
+    matrix: sp.csr_array
+    """CSR (n × n), B."""
     trivial: sp.csr_array
     """CSR (n × c), E, the part of most vertices first."""
     bound: float
@@ -38,14 +38,9 @@ def flipped_laplacian(laplacian: sp.csr_array, constants: Float64s, labels: Int3
     constants : (n,), a vector that L takes to zero, without a zero of its own
     labels : (n,), the connected part of each vertex, numbered from 0
     """
-    bound = largest_bound(laplacian.diagonal())
+    bound = 2 * float(laplacian.diagonal().max(initial=0.0))  # Gershgorin: a row of L sums to zero
     flipped = sp.csr_array(bound * sp.eye_array(laplacian.shape[0], format="csr") - laplacian)
     return FlippedLaplacian(flipped, trivial_vectors(constants, labels), bound)
-
-
-def largest_bound(diagonal: Float64s) -> float:
-    """Return b, twice the largest cell (i, i) of L (Gershgorin: a row of L sums to zero)."""
-    return 2 * float(diagonal.max(initial=0.0))
 
 
 def trivial_vectors(constants: Float64s, labels: Int32s) -> sp.csr_array:

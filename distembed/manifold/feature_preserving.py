@@ -12,7 +12,7 @@ Z.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import dask.array as da
 import numpy as np
@@ -23,19 +23,10 @@ from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s, Mask
-from distembed.execution import (
-    Checkpoint,
-    compute,
-    in_this_thread,
-    map_blocks,
-    one_blas_thread,
-    persist,
-    prefixed,
-    shared,
-)
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.execution import compute, in_this_thread, one_blas_thread
+from distembed.lift import block, lift
 from distembed.linalg.operators import times_matrix, whole_rows
-from distembed.manifold.alignment_rounds import Problem, alternate
+from distembed.manifold.alignment_rounds import Problem, alternate, has_settled
 from distembed.manifold.correspondences import correspondence_matrix, known_values, shared_values
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.distances import Metric, domain_rows
@@ -44,7 +35,6 @@ from distembed.neighbors.graphs import (
     LOCAL_NEIGHBOR,
     Affinity,
     Normalization,
-    RowBlocks,
     Symmetry,
     components,
     degrees_of,
@@ -55,6 +45,7 @@ from distembed.neighbors.graphs import (
 )
 from distembed.neighbors.search import search_lists
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.states import block_memory, scope
 from distembed.typing import (
     DenseMatrix,
     InMemory,
@@ -131,10 +122,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         Largest number of steps for a linear system in a round.
     random_state : int, None, Generator or RandomState
         The seed of the random start, and of the factors that propagation compares.
-    block_memory : int
-        The memory of one task in bytes.
-    checkpoint : Checkpoint
-        Keeps the intermediate arrays, so that a job resumes.
 
     Attributes
     ----------
@@ -186,8 +173,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         solver_tol: PositiveFloat = 1e-4,
         solver_max_iter: PositiveInt = 500,
         random_state: RandomState = 0,
-        block_memory: PositiveInt = BLOCK_MEMORY,
-        checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -198,8 +183,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         self.normalization = normalization
         self.propagate = propagate
         self.random_state = random_state
-        self.block_memory = block_memory
-        self.checkpoint = checkpoint
         self.regularization = regularization
         self.smoothness = smoothness
         self.missing = missing
@@ -274,7 +257,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
 
     def fit_graph(
         self,
-        adjacency: SparseMatrix | da.Array,
+        adjacency: SparseMatrix,
         V: DenseMatrix,
         confidence: VectorLike | None = None,
         *,
@@ -284,8 +267,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
 
         Parameters
         ----------
-        adjacency : symmetric sparse (N × N), in memory or as a Dask array of CSR row blocks, which are then read
-            again for each product
+        adjacency : symmetric sparse (N × N)
         V : (N × f), unknown rows NaN
         confidence : (N,), c_i; default 1 for known rows. 0 makes a row unknown.
         sets : the rows behind the graph, needed by `transform` only
@@ -310,25 +292,24 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
 
     def _learn(
         self,
-        adjacency: SparseMatrix | da.Array,
+        adjacency: SparseMatrix,
         V: DenseMatrix,
         confidence: VectorLike | None,
         sets: tuple[Any, ...],
     ) -> FeaturePreservingEmbedding:
         self._fitted_options = self.get_params(deep=False)  # new rows are placed by what the others were
         refuse_collection(adjacency, "adjacency")
-        self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
+        self.adjacency_ = sp.csr_array(adjacency)
         self.sets_ = sets
         self.sizes_ = tuple(rows.shape[0] for rows in sets)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
-        smoother = RowBlocks.of(smoother) if isinstance(smoother, da.Array) else smoother
-        with one_blas_thread():
+        with one_blas_thread(), scope("embedding", self.get_params(), self.adjacency_, V, confidence):
             self.confidence_, target = self._center_values(V, confidence)
             found = alternate(Problem(smoother, self.confidence_, target, self._find_unreached(), self))
             inferred = found.Z @ found.F + self.mean_
         self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
         self._degrees = degrees_of(self.adjacency_)
-        self.solver_residuals_, self.converged_ = found.residuals, found.converged
+        self.solver_residuals_, self.converged_ = found.residuals, has_settled(found, self)
         self.n_iter_ = len(self.solver_residuals_)
         self.features_ = inferred[self.sizes_[0] :] if len(sets) == 2 else inferred
         if not self.converged_ and (self.tol > 0 or self.solver_residuals_[-1] > self.solver_tol):
@@ -382,23 +363,16 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             links,
             metric=self.metric,
             random_state=seed_of(self.random_state),
-            block_memory=self.block_memory,
-            checkpoint=prefixed(self.checkpoint, "pairs-"),
         ).links
 
     def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
-        graphs = [
-            neighbor_affinity(
-                X,
-                self.n_neighbors,
-                affinity=self.affinity,
-                symmetry=self.symmetry,
-                metric=self.metric,
-                block_memory=self.block_memory,
-                checkpoint=prefixed(self.checkpoint, f"set{number}-"),
-            )
-            for number, X in enumerate(sets, start=1)
-        ]
+        options: dict[str, Any] = {
+            "affinity": self.affinity, "symmetry": self.symmetry, "metric": self.metric
+        }  # fmt: skip
+        graphs = []
+        for number, X in enumerate(sets, start=1):
+            with scope(f"set-{number}", self.n_neighbors, options, X):
+                graphs.append(neighbor_affinity(X, self.n_neighbors, **options, block_memory=block_memory()))
         joined = {} if links is None else {(0, 1): links}
         return joint_adjacency(graphs, joined, weight=self.correspondence_weight)
 
@@ -442,27 +416,17 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             raise ValueError(
                 f"data_set is {data_set}, but the model was fitted to {len(self.sets_)} sets of rows"
             )
-        rows = self._new_rows(X, data_set)
-        fitted, near = self.sets_[data_set], self._near(data_set)
-        if not isinstance(rows, da.Array):
-            return _placed(rows, fitted, near)
-        return map_blocks(
-            _place_block,
-            whole_rows(rows),
-            fitted=fitted if isinstance(fitted, da.Array) else shared(fitted),
-            near=shared(near),
-            chunks=(rows.chunks[0], (self.embedding_.shape[1],)),
-            dtype=np.float64,
-            meta=np.empty((0, 0)),
-        )
-
-    def _near(self, data_set: int) -> _Near:
+        rows, fitted = self._new_rows(X, data_set), self.sets_[data_set]
         begin, options = sum(self.sizes_[:data_set]), self._fitted_options
         of_set = slice(begin, begin + self.sizes_[data_set])
         degrees = np.sqrt(np.maximum(self._degrees[of_set], np.finfo(float).tiny))
         scale = degrees if options["normalization"] == "symmetric" else np.ones_like(degrees)
-        embedding = self.embedding_[of_set] / scale[:, None]
-        return _Near(embedding, scale, options["n_neighbors"], options["metric"], self.block_memory)
+        return lift(
+            _place, "wc->wk", whole_rows(rows) if isinstance(rows, da.Array) else rows,
+            dtype=np.float64, sizes={"k": self.embedding_.shape[1]}, fitted=fitted,
+            embedding=self.embedding_[of_set] / scale[:, None], scale=scale, k=options["n_neighbors"],
+            metric=options["metric"], block_memory=block_memory(),
+        )  # fmt: skip
 
     def _new_rows(self, X: MatrixLike, data_set: int) -> Any:
         fitted, sparse = self.sets_[data_set], self._takes_sparse()
@@ -537,40 +501,27 @@ def _stored_like(rows: Any, fitted: Any) -> Any:
     sparse = sp.issparse(getattr(fitted, "_meta", fitted))
     if sparse == sp.issparse(getattr(rows, "_meta", rows)):
         return rows
-    if not isinstance(rows, da.Array):
-        return sp.csr_array(rows) if sparse else rows.toarray()
-    meta = sp.csr_array((0, 0), dtype=rows.dtype) if sparse else np.empty((0, 0), rows.dtype)
-    return map_blocks(sp.csr_array if sparse else _dense, rows, dtype=rows.dtype, meta=meta)
+    return lift(_in_form, "wc->wc", rows, dtype=rows.dtype, sparse=sparse, is_sparse=sparse)
 
 
-def _dense(block: Any) -> Any:
-    return block.toarray()
+@block(temporaries=1)
+def _in_form(rows: Any, *, is_sparse: bool) -> Any:
+    return sp.csr_array(rows) if is_sparse else rows.toarray()
 
 
-class _Near(NamedTuple):
-    """What places new rows beside those of a fitted set."""
+@block(temporaries=3)
+def _place(rows: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, **options: Any) -> Float64s:
+    """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to.
 
-    embedding: Float64s
-    """The rows of the set, divided by their scale. Shape (n, k)."""
-    scale: Float64s
-    n_neighbors: int
-    metric: Metric
-    block_memory: int
-
-
-def _place_block(rows: Any, *, fitted: Any, near: _Near) -> Float64s:
+    Rows of an embedding are divided by their scale.
+    """
     with in_this_thread():
-        return _placed(rows, fitted, near)
+        weights, indices = _nearness(rows, fitted, **options)
+    means = np.einsum("rj,rjk->rk", weights, embedding[indices])
+    return np.asarray(means * np.einsum("rj,rj->r", weights, scale[indices])[:, None])
 
 
-def _placed(rows: Any, fitted: Any, near: _Near) -> Float64s:
-    """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to."""
-    weights, indices = _nearness(rows, fitted, near.n_neighbors, near.metric, near.block_memory)
-    means = np.einsum("rj,rjk->rk", weights, near.embedding[indices])
-    return np.asarray(means * np.einsum("rj,rj->r", weights, near.scale[indices])[:, None])
-
-
-def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) -> tuple[Float64s, Any]:
+def _nearness(X: Any, fitted: Any, *, k: int, metric: Metric, block_memory: int) -> tuple[Float64s, Any]:
     """Return weights summing to one and row numbers of each new row's k nearest fitted rows, (r × k).
 
     The weights are exp(-d²/h²), h the distance to the `LOCAL_NEIGHBOR`-th of them. Where so many fitted rows are equal

@@ -112,11 +112,7 @@ def infer_by_each_method(
     found["embedding_given" if model.propagate else "embedding"] = _infer_by_embedding(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(
-            sets.first,
-            sets.second,
-            links,
-            random_state=seed_of(model.random_state),
-            block_memory=model.block_memory,
+            sets.first, sets.second, links, random_state=seed_of(model.random_state)
         )
         found |= _infer_by_matching(known, more)
         found["embedding"] = _infer_by_embedding(sets, more.links, model)

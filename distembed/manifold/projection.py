@@ -17,24 +17,18 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.execution import (
-    Checkpoint,
-    blockwise,
-    compute,
-    one_blas_thread,
-    persist,
-    whole,
-)
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist, whole
+from distembed.lift import lift
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.manifold import projection_blocks as blocks
-from distembed.manifold.eigenmaps import laplacian_eigenmaps
+from distembed.manifold.eigenmaps import Eigenmaps, laplacian_eigenmaps
 from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.states import block_memory, scope
 from distembed.typing import InMemory, MatrixLike, SparseMatrix, refuse_collection
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -84,12 +78,6 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         Of the regression where no side of X is short enough for Cholesky (`ridge.DIRECT_SIDE`): stop when every ‖Xᵀ(y -
         X w) - alpha w‖ is at most tol ‖Xᵀy‖. The error of the projected rows is then about 5 tol.
     random_state : int, None, Generator or RandomState
-    block_memory : int
-        Memory in bytes of one task of the search for neighbors.
-    checkpoint : Checkpoint
-        Keeps "neighbors" (of sparse X before it "neighbor-candidates") or the cosines of a "threshold-graph",
-        "eigenmaps" (and the rounds "basis-1", …, before it), and of "eigen" the passes for singular vectors, so
-        that a job resumes.
 
     Attributes
     ----------
@@ -144,8 +132,6 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         tol: PositiveFloat = 1e-4,
         max_iter: PositiveInt = 500,
         random_state: RandomState = 0,
-        block_memory: PositiveInt = BLOCK_MEMORY,
-        checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -160,8 +146,6 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
-        self.block_memory = block_memory
-        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse input is accepted."""
@@ -179,6 +163,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         y: None = None,  # noqa: ARG002
         *,
         graph: SparseMatrix | None = None,
+        eigenmaps: Eigenmaps | None = None,
     ) -> LocalityPreservingProjection:
         """Learn the projection.
 
@@ -188,6 +173,8 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         y : ignored
         graph : sparse (n × n), optional
             A symmetric affinity in place of the neighborhood graph.
+        eigenmaps : Eigenmaps, optional
+            Of this graph, for the regression, where `laplacian_eigenmaps` found them before.
 
         Raises
         ------
@@ -225,7 +212,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                 f"choose 1 to {most}"
             )
         self.zero_rows_ = _zero_rows(rows)
-        with one_blas_thread():
+        with one_blas_thread(), scope("lpp", self.get_params(), rows, graph):
             self.graph_ = (
                 _check_graph(graph, rows.shape[0])
                 if graph is not None
@@ -236,14 +223,12 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                     affinity=self.affinity,
                     symmetry=self.symmetry,
                     degree=self.degree,
-                    block_memory=self.block_memory,
-                    checkpoint=self.checkpoint,
                 )
             )
             if self.solver == "eigen":
                 self._fit_eigen(rows)
             else:
-                self._fit_regression(rows)
+                self._fit_regression(rows, eigenmaps)
         return self
 
     @overload
@@ -279,13 +264,11 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         projected = sparse_times(rows, whole(self.components_.T))
         return like_input(projected + self.intercept_ if self.intercept_.any() else projected, X)
 
-    def _fit_regression(self, X: Any) -> None:
-        maps = laplacian_eigenmaps(
-            self.graph_,
-            self.n_components,
-            random_state=seed_of(self.random_state),
-            checkpoint=self.checkpoint,
-        )
+    def _fit_regression(self, X: Any, maps: Eigenmaps | None) -> None:
+        if maps is None:
+            maps = laplacian_eigenmaps(
+                self.graph_, self.n_components, random_state=seed_of(self.random_state)
+            )
         rows = with_ones(X) if self.constant_column else X
         solution = ridge_regression(
             rows, maps.vectors, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter
@@ -306,7 +289,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     def _fit_eigen(self, X: Any) -> None:
         used = np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
-        left, values, right = _span(X[used], self.svd_components, seed_of(self.random_state), self.checkpoint)
+        left, values, right = _span(X[used], self.svd_components, seed_of(self.random_state))
         self.eigenvalues_, directions = blocks.locality_directions(left, graph, self.n_components)
         rank, n_choices = left.shape[1], directions.shape[1]
         if n_choices < self.n_components:
@@ -358,7 +341,6 @@ def neighborhood_graph(
     affinity: Affinity = "cosine",
     symmetry: Symmetry = "union",
     degree: int = 2,
-    block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
 ) -> sp.csr_array:
     """Return the symmetric affinity (n × n) of rows that are near by cosine c.
@@ -384,10 +366,8 @@ def neighborhood_graph(
         Whether one of two rows must be among the nearest of the other, or both.
     degree : int
         The degree of the polynomial affinity.
-    block_memory : int
-        The memory of one task in bytes.
     checkpoint : Checkpoint
-        Stores the intermediate arrays, so that a job can be resumed.
+        Stores the neighbor lists.
 
     Raises
     ------
@@ -404,7 +384,7 @@ def neighborhood_graph(
             raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
 
         def make() -> da.Array:
-            return row_blocks(_threshold_graph(X, threshold, block_memory))
+            return row_blocks(_threshold_graph(X, threshold))
 
         return _reweigh(sp.csr_array(compute(checkpoint("threshold-graph", make))), affinity, degree)
     return neighbor_affinity(
@@ -413,7 +393,7 @@ def neighborhood_graph(
         affinity=affinity,
         symmetry=symmetry,
         degree=degree,
-        block_memory=block_memory,
+        block_memory=block_memory(),
         checkpoint=checkpoint,
     )
 
@@ -435,7 +415,7 @@ def _reweigh(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_arr
     return sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape)
 
 
-def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_array:
+def _threshold_graph(X: Any, threshold: float) -> sp.csr_array:
     """Return the cosines above a threshold, (n × n), no diagonal.
 
     The row blocks go one after the other, so that a graph too large is refused before there is more of it.
@@ -443,10 +423,10 @@ def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_arra
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
     kept, n = np.flatnonzero(row_is_used(X, "cosine")), X.shape[0]
-    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory).persist()
-    meta = sp.csr_array((0, 0), dtype=np.float64)
-    pair, form = (rows, "id", rows, "jd"), {"align_arrays": False, "dtype": np.float64, "meta": meta}
-    tiles = blockwise(_threshold_tile, "ij", *pair, threshold=threshold, **form)
+    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory()).persist()
+    tiles = lift(
+        blocks.pairs_above, "ic,jc->ij", rows, rows, dtype=np.float64, sparse=True, threshold=threshold
+    )
     strips, n_edges = [], 0
     for number, first in enumerate(np.cumsum((0, *rows.chunks[0]))[:-1]):
         strip = sp.csr_array(sp.triu(sp.csr_array(compute(tiles.blocks[number, number:])), 1))
@@ -462,17 +442,10 @@ def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_arra
     return sp.csr_array(upper + upper.T)
 
 
-def _threshold_tile(X: list[Any], Z: list[Any], *, threshold: float) -> sp.csr_array:
-    # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
-    return blocks.pairs_above(X[0], Z[0], threshold)
-
-
 # --------------------------------------------------------------------------- the projection
 
 
-def _span(
-    X: Any, n_directions: int | None, random_state: int, checkpoint: Checkpoint
-) -> tuple[Float64s, Float64s, Float64s]:
+def _span(X: Any, n_directions: int | None, random_state: int) -> tuple[Float64s, Float64s, Float64s]:
     """Return U (n × r), s (r,) and V (m × r) of X = U diag(s) Vᵀ, up to the directions left out."""
     if n_directions is None:
         if min(X.shape) > DENSE_SIDE:
@@ -493,7 +466,6 @@ def _span(
             random_state=random_state,
             n_passes=SVD_PASSES,
             oversampling=SVD_OVERSAMPLING,
-            checkpoint=checkpoint,
         )
         left, values, right = compute(found.left), found.values, found.right.T
     kept = values > RANK_SHARE * values.max(initial=0.0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from distembed.costs import Cost, add_costs
-from distembed.execution import persist
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.costs import triplets_cost
 from distembed.linalg.solve import SOLVED_TOGETHER
@@ -31,6 +30,7 @@ from distembed.neighbors.costs import (
     search_cost,
 )
 from distembed.neighbors.distances import rows_of_tile
+from distembed.states import block_memory
 
 TILE_COPIES = 3
 """Copies of a tile of cosines in float64 while those above a threshold are kept."""
@@ -70,7 +70,7 @@ def neighborhood_cost(
 
     Lists of neighbors are kept, or the graph of a threshold. The graph of the lists is made in memory.
     """
-    k, memory = model.n_neighbors, model.block_memory
+    k, memory = model.n_neighbors, block_memory()
     if model.threshold is None:
         search = search_cost(rows, k, metric="cosine", block_memory=memory)
         graph = affinity_cost(
@@ -79,9 +79,9 @@ def neighborhood_cost(
         return graph._replace(written_bytes=search.written_bytes)
     edges = _threshold_bytes(rows, n_edges)
     if rows.n_values is None:
-        chunk = row_chunk(rows.n_rows, rows.row_bytes, model.block_memory)
+        chunk = row_chunk(rows.n_rows, rows.row_bytes, block_memory())
     else:
-        chunk = min(rows.n_rows, rows_of_tile(model.block_memory))
+        chunk = min(rows.n_rows, rows_of_tile(block_memory()))
     grid, compared = -(-rows.n_rows // chunk), rows.compared("cosine").n_bytes
     task = TILE_COPIES * 8 * chunk**2 + 2 * compared // grid
     tasks = grid * (grid + 3) // 2
@@ -95,7 +95,7 @@ def kept_neighborhood_cost(
     if model.threshold is not None:
         edges = _threshold_bytes(rows, n_edges)
         return Cost(1, edges, 0, 0, GRAPH_COPIES * edges)
-    options: dict[str, Any] = {"symmetry": model.symmetry, "block_memory": model.block_memory}
+    options: dict[str, Any] = {"symmetry": model.symmetry, "block_memory": block_memory()}
     making = edges_cost(rows, model.n_neighbors, **options, n_edges=n_edges)
     lists = GRAPH_COPIES * LIST_BYTES * rows.n_rows * model.n_neighbors
     checked = making.read_bytes + rows.n_bytes  # the rows are checked again
@@ -192,7 +192,7 @@ def _eigen_cost(model: LocalityPreservingProjection, rows: RowSizes, n_edges: in
         itemsize=8,
         value_bytes=rows.itemsize + 4,
         block_bytes=block_bytes,
-        is_stored=model.checkpoint is not persist,
+        is_stored=True,
     )
     span = 8 * wanted * (SPAN_COPIES * n + 2 * m) + PAIR_COPIES * 8 * wanted**2
     return add_costs([found, Cost(1, 0, 0, 0, span + edges + rows.n_bytes)])

@@ -7,9 +7,9 @@ one set, 12 bytes for each of `CANDIDATES` per row, and the pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import dask.array as da
@@ -17,32 +17,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.execution import (
-    Checkpoint,
-    compute,
-    delayed,
-    delayed_blocks,
-    held_by_cluster,
-    map_blocks,
-    one_blas_thread,
-    persist,
-    single_tasks,
-    tell,
-)
+from distembed.execution import compute, held_by_cluster, one_blas_thread, single_tasks, tell
+from distembed.lift import block, first_rows, lift
 from distembed.linalg.blocks import directions
-from distembed.linalg.chunks import BLOCK_MEMORY, row_chunk
+from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import column_powers
 from distembed.manifold import propagation_blocks as blocks
 from distembed.neighbors import blocks as neighbor_blocks
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.graphs import row_is_used
 from distembed.neighbors.search import Products, search_lists
+from distembed.states import block_memory, keep, keeping, newest, scope
 
-Rows: TypeAlias = "Float64s | da.Array"
-"""The rows of a set: in memory where both sets have at most `ROWS_AT_ONCE`, otherwise by row blocks."""
+Rows: TypeAlias = Any
+"""The rows of a set: a NumPy array where both have at most `ROWS_AT_ONCE`, otherwise a Dask array of row blocks."""
 Spaces: TypeAlias = tuple[Rows, Rows]
-
-_DENSE: dict[str, Any] = {"dtype": np.float64, "meta": np.empty((0, 0))}
 
 N_ROUNDS = 8
 """Rounds in which the maps are fitted to more pairs each time."""
@@ -82,8 +71,6 @@ def propagate_correspondences(
     exponent: float = 0.5,
     metric: Metric = "cosine",
     random_state: int = 0,
-    block_memory: int = BLOCK_MEMORY,
-    checkpoint: Checkpoint = persist,
 ) -> Propagation:
     """Find probable correspondences by two linear maps fitted to the known pairs and to those they find.
 
@@ -119,26 +106,37 @@ def propagate_correspondences(
     metric : "cosine" compares unit rows, "euclidean" rows less their mean, in units of their root mean square
         (-½ d² stands for the cosine then); the second needs sets that cover the same ground
     random_state : of the folds
-    block_memory : int
-        The memory of one task in bytes. It lays the grid of sets of more than `ROWS_AT_ONCE` rows.
-    checkpoint : Checkpoint
-        Keeps the neighbor lists of each search between such sets.
 
     References
     ----------
     Artetxe, Labaka & Agirre 2017 (self-learning) and 2018 (p, there "re-weighting"); Conneau et al. 2018,
     section 2.3 (CSLS).
     """
-    rows: Spaces = _comparable(X1, metric, block_memory), _comparable(X2, metric, block_memory)
-    if max(len(X) for X in rows) <= ROWS_AT_ONCE:
+    rows: Spaces = _comparable(X1, metric), _comparable(X2, metric)
+    is_small = max(len(X) for X in rows) <= ROWS_AT_ONCE
+    if is_small:
         rows = compute(rows)
-    search = _Search(*rows, n_rounds, first_share, found_weight, exponent, metric, checkpoint)
-    with one_blas_thread():
-        spaces, n_found = search.spaces(links, "all")
+    search = _Search(*rows, n_rounds, first_share, found_weight, exponent, metric)
+    options = n_rounds, first_share, found_weight, exponent, metric, random_state
+    with (
+        one_blas_thread(),
+        keeping(None) if is_small else nullcontext(),  # which takes longer than to search again
+        scope("propagation", *options, X1, X2, links),
+    ):
+        with scope("all"):
+            spaces, n_found = search.spaces(links)
         temperature, lost = _calibrate(search, links, random_state)
-        candidates = search.candidates(spaces, "last")
-        found = _with_probabilities(links, candidates, temperature, lost)
+        with scope("last"):
+            found = _with_probabilities(links, search.candidates(spaces), temperature, lost)
     return Propagation(found, spaces, n_found, temperature, lost)
+
+
+class _Found(NamedTuple):
+    """The pairs found in a round: the counterpart of each row of the second set, or -1, and their number so far."""
+
+    counterparts: Int64s
+    n_found: Int64s
+    """Of each round, -1 for those to come."""
 
 
 class _Search(NamedTuple):
@@ -151,20 +149,31 @@ class _Search(NamedTuple):
     found_weight: float
     exponent: float
     metric: Metric
-    checkpoint: Checkpoint
 
-    def spaces(self, links: sp.csr_array, name: str) -> tuple[Spaces, list[int]]:
-        """Return both sets in the space of the last round, and the pairs found in each round."""
-        found, n_found = links, []
-        for number in range(self.n_rounds):
-            candidates = self.candidates(self.mapped(found), f"{name}-{number + 1}", links)
-            pairs, scores = candidates.mutual_choices()
-            share = self.first_share + (1 - self.first_share) * number / max(1, self.n_rounds - 1)
-            kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
-            n_found.append(len(kept))
-            added = (np.full(len(kept), self.found_weight), (kept[:, 0], kept[:, 1]))
-            found = sp.csr_array(links + sp.csr_array(added, shape=links.shape))
-        return self.mapped(found), n_found
+    def spaces(self, links: sp.csr_array) -> tuple[Spaces, list[int]]:
+        """Return both sets in the space of the last round, and the pairs found in each round, which are kept."""
+        begun, state = newest("round", _Found)
+        found = compute(state) or _Found(np.full(links.shape[1], -1), np.full(self.n_rounds, -1))
+        for number in range(begun, self.n_rounds):
+            make = partial(self._round, links, found, number)
+            found = compute(keep("round", make, _Found, number=number + 1))
+        return self.mapped(self._added(links, found)), found.n_found.tolist()
+
+    def _round(self, links: sp.csr_array, found: _Found, number: int) -> _Found:
+        candidates = self.candidates(self.mapped(self._added(links, found)), links)
+        pairs, scores = candidates.mutual_choices()
+        share = self.first_share + (1 - self.first_share) * number / max(1, self.n_rounds - 1)
+        kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
+        counterparts, n_found = np.full(links.shape[1], -1), found.n_found.copy()
+        counterparts[kept[:, 1]], n_found[number] = kept[:, 0], len(kept)
+        return _Found(counterparts, n_found)
+
+    def _added(self, links: sp.csr_array, found: _Found) -> sp.csr_array:
+        """Return the links with the pairs found."""
+        columns = np.flatnonzero(found.counterparts >= 0)
+        weights = np.full(columns.size, self.found_weight)
+        pairs = (weights, (found.counterparts[columns], columns))
+        return sp.csr_array(links + sp.csr_array(pairs, shape=links.shape))
 
     def mapped(self, links: sp.csr_array) -> Spaces:
         """Return both sets in the space that the links fit best."""
@@ -174,13 +183,10 @@ class _Search(NamedTuple):
         return self._through(self.first, here), self._through(self.second, there)
 
     def _through(self, rows: Rows, weights: Float64s) -> Rows:
-        step = blocks.mapped_directions if self.metric == "cosine" else np.matmul
-        if isinstance(rows, np.ndarray):
-            return step(rows, weights)
-        chunks = (rows.chunks[0], (weights.shape[1],))
-        return map_blocks(partial(_image, step, weights), rows, chunks=chunks, **_DENSE)
+        step = blocks.mapped_directions if self.metric == "cosine" else blocks.mapped
+        return lift(step, "wc,cr->wr", rows, weights, dtype=np.float64)
 
-    def candidates(self, spaces: Spaces, name: str, taken: sp.csr_array | None = None) -> _Candidates:
+    def candidates(self, spaces: Spaces, taken: sp.csr_array | None = None) -> _Candidates:
         """Return the candidate pairs of all rows, or of those without a link; rows without direction have none."""
         here, there = (row_is_used(rows, self.metric) for rows in spaces)
         if taken is not None:
@@ -191,21 +197,17 @@ class _Search(NamedTuple):
             empty = np.zeros((0, 2, 0))
             return _Candidates(empty, empty, rows[:0], columns[:0])
         sides = _take_rows(spaces[0], rows), _take_rows(spaces[1], columns)
-        return _Candidates(*_cross_lists(*sides, name, self.checkpoint), rows, columns)
+        return _Candidates(*_cross_lists(*sides), rows, columns)
 
 
-def _image(step: Callable[[Float64s, Float64s], Float64s], weights: Float64s, rows: Float64s) -> Float64s:
-    return step(rows, weights)
-
-
-def _comparable(X: Any, metric: Metric, block_memory: int) -> da.Array:
+def _comparable(X: Any, metric: Metric) -> da.Array:
     """Return unit rows, or rows less their mean in units of their root mean square, in row blocks."""
     n, d = X.shape
-    chunk = n if n <= ROWS_AT_ONCE else row_chunk(n, 8 * d, block_memory)
+    chunk = n if n <= ROWS_AT_ONCE else row_chunk(n, 8 * d, block_memory())
     given = X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
     rows = given.astype(np.float64)
     if metric == "cosine":
-        return map_blocks(directions, rows, **_DENSE)
+        return lift(directions, "wc->wc", rows, dtype=np.float64)
     rows = rows - compute(column_powers(rows, 1)) / n
     size = float(np.sqrt(compute(column_powers(rows, 2)).sum() / n))
     return rows / size if size > 0 else rows
@@ -216,31 +218,32 @@ def _linked_product(left: Rows, right: Rows, links: sp.csr_array) -> Float64s:
 
     The blocks of a Dask array `left` are read again for each block of `right`.
     """
-    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+    if isinstance(left, np.ndarray):
         return blocks.linked_product(left, right, links)
-    assert isinstance(left, da.Array)
-    assert isinstance(right, da.Array)
     total = np.zeros((left.shape[1], right.shape[1]))
-    product = delayed(blocks.linked_product, pure=True)
-    columns, rows = (list(zip(_bounds(X), delayed_blocks(X).ravel(), strict=True)) for X in (left, right))
-    for (first, stop), Y in rows:
-        strip = links[first:stop]
-        parts = [product(X, Y, strip[:, begin:end]) for (begin, end), X in columns if strip[:, begin:end].nnz]
-        for part in compute(parts):
-            total += part
+    for first, Y in _row_blocks(right):
+        options = {"Y": Y, "links": links[first : first + len(Y)]}
+        sizes, begin = {"w": 1}, first_rows(left)
+        for part in compute(
+            lift(_tile_product, "wc,w->w", left, begin, dtype=object, sizes=sizes, **options)
+        ):
+            if part is not None:
+                total += part
     return total
+
+
+@block(temporaries=2)
+def _tile_product(X: Float64s, first: Int64s, *, Y: Float64s, links: sp.csr_array) -> Float64s | None:
+    of_block = links[:, first[0] : first[0] + len(X)]
+    return blocks.linked_product(X, Y, of_block) if of_block.nnz else None
 
 
 def _row_blocks(rows: Rows) -> Iterator[tuple[int, Float64s]]:
     if isinstance(rows, np.ndarray):
         yield 0, rows
         return
-    for (first, _), part in zip(_bounds(rows), delayed_blocks(rows).ravel(), strict=True):
-        yield first, compute(part)
-
-
-def _bounds(rows: da.Array) -> list[tuple[int, int]]:
-    return list(pairwise(np.cumsum([0, *rows.chunks[0]]).tolist()))
+    for number, first in enumerate(compute(first_rows(rows)).tolist()):
+        yield first, compute(rows.blocks[number])
 
 
 def _take_rows(rows: Rows, chosen: Int64s) -> Rows:
@@ -248,29 +251,30 @@ def _take_rows(rows: Rows, chosen: Int64s) -> Rows:
     if chosen.size == rows.shape[0]:
         return rows
     if isinstance(rows, np.ndarray):
-        return _rows_at(rows, numbers=chosen)
-    parts = []
-    for number, (first, stop) in enumerate(_bounds(rows)):
-        begin, end = np.searchsorted(chosen, (first, stop))
-        if begin < end:
-            taken, chunks = chosen[begin:end] - first, ((int(end - begin),), rows.chunks[1])
-            parts.append(map_blocks(_rows_at, rows.blocks[number], numbers=taken, chunks=chunks, **_DENSE))
-    return da.concatenate(parts)
+        return rows[chosen]
+    begin = compute(first_rows(rows))
+    sizes = np.diff(np.searchsorted(chosen, [*begin, rows.shape[0]]))
+    some = np.flatnonzero(sizes)
+    first = da.from_array(begin[some], chunks=1)
+    taken = {"w": tuple(sizes[some].tolist())}
+    return lift(
+        _chosen_rows, "wc,w->wc", rows.blocks[some], first, dtype=np.float64, sizes=taken, chosen=chosen
+    )
 
 
-def _rows_at(rows: Float64s, *, numbers: Int64s) -> Float64s:
-    return rows[numbers]
+@block(temporaries=0.5)
+def _chosen_rows(rows: Float64s, first: Int64s, *, chosen: Int64s) -> Float64s:
+    begin, end = np.searchsorted(chosen, (first[0], first[0] + len(rows)))
+    return rows[chosen[begin:end] - first[0]]
 
 
-def _cross_lists(first: Rows, second: Rows, name: str, checkpoint: Checkpoint) -> tuple[Rows, Rows]:
+def _cross_lists(first: Rows, second: Rows) -> tuple[Rows, Rows]:
     """Return the neighbor lists (rows, 2, k) of each set in the other."""
     k = min(CANDIDATES, first.shape[0], second.shape[0])
-    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+    if isinstance(first, np.ndarray):
         return _whole_lists(first, second, k), _whole_lists(second, first, k)
-    assert isinstance(first, da.Array)
-    assert isinstance(second, da.Array)
-    forth = checkpoint(f"{name}-forth", partial(_lists_by_blocks, first, second, k))
-    return forth, checkpoint(f"{name}-back", partial(_lists_by_blocks, second, first, k))
+    forth = keep("forth", partial(_lists_by_blocks, first, second, k))
+    return forth, keep("back", partial(_lists_by_blocks, second, first, k))
 
 
 def _lists_by_blocks(rows: da.Array, columns: da.Array, k: int) -> da.Array:
@@ -349,13 +353,18 @@ def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple
     for fold in range(n_used):
         rows, columns, kept = known.row[folds == fold], known.col[folds == fold], folds != fold
         rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
-        name = f"fold-{fold + 1}"
-        candidates = search.candidates(search.spaces(rest, name)[0], f"{name}-last")
-        judged += blocks.true_margins(_among(candidates, columns), rows, columns)
+        margins = compute(keep(f"fold-{fold + 1}", partial(_margins, search, rest, rows, columns)))
+        judged += [row[~np.isnan(row)] for row in margins if not np.isnan(row).all()]
         n_judged += len(rows)
         tell("folds", fold + 1, n_folds)
     # Half a pair on each side (Krichevsky & Trofimov): no finite sample shows that none is ever lost.
     return blocks.likeliest_temperature(judged), (n_judged - len(judged) + 0.5) / (n_judged + 1)
+
+
+def _margins(search: _Search, links: sp.csr_array, rows: Int64s, columns: Int64s) -> Float64s:
+    """Return `true_margins` of pairs that the links lack, a row for each, NaN beyond its candidates."""
+    found = search.candidates(search.spaces(links)[0])
+    return blocks.true_margins(_among(found, columns), rows, columns)
 
 
 def folds_of(n_known: int) -> tuple[int, int]:

@@ -16,11 +16,19 @@ from scipy.optimize import minimize_scalar
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.linalg.blocks import directions
+from distembed.temporaries import block
 
 ZERO_STRENGTH = 1e-13
 """Share of the largest singular value under which one is rounding."""
 
 
+@block(temporaries=0.5)
+def mapped(rows: Float64s, weights: Float64s) -> Float64s:
+    """Return the images of rows under a linear map."""
+    return rows @ weights
+
+
+@block(temporaries=2)
 def mapped_directions(rows: Float64s, weights: Float64s) -> Float64s:
     """Return the images of rows under a linear map, scaled to length one."""
     return directions(rows @ weights)
@@ -113,16 +121,19 @@ def best_of_each(groups: Int64s, scores: Float64s) -> Int64s:
     return order[np.unique(groups[order], return_index=True)[1]]
 
 
-def true_margins(candidates: CandidatePairs, rows: Int64s, columns: Int64s) -> list[Float64s]:
-    """Return for each true pair among the candidates the scores of its column less the true one's."""
+def true_margins(candidates: CandidatePairs, rows: Int64s, columns: Int64s) -> Float64s:
+    """Return the scores of each true pair's column less its own, (pairs, most candidates), NaN beyond its candidates.
+
+    The row of a pair that is no candidate is NaN throughout.
+    """
     order = np.argsort(candidates.pairs[:, 1], kind="stable")
     pairs, scores = candidates.pairs[order], candidates.scores[order]
     begin, end = (np.searchsorted(pairs[:, 1], columns, side) for side in ("left", "right"))
-    margins = []
-    for row, first, last in zip(rows, begin, end, strict=True):
+    margins = np.full((len(rows), int((end - begin).max(initial=1))), np.nan)
+    for place, (row, first, last) in enumerate(zip(rows, begin, end, strict=True)):
         own = np.flatnonzero(pairs[first:last, 0] == row)
         if own.size:
-            margins.append(scores[first:last] - scores[first + own[0]])
+            margins[place, : last - first] = scores[first:last] - scores[first + own[0]]
     return margins
 
 

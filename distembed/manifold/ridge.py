@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s
-from distembed.execution import compute, map_blocks, tell, whole
+from distembed.execution import compute, tell, whole
+from distembed.lift import lift
 from distembed.linalg.chunks import BLOCK_MEMORY, row_chunk
 from distembed.linalg.operators import (
     dense_blocks,
@@ -79,13 +80,8 @@ def is_sparse(X: Any) -> bool:
 def with_ones(X: Any) -> da.Array:
     """Return X (n × m) with a column of ones after its columns, in row blocks, sparse where X is sparse."""
     rows = row_blocks(X) if is_sparse(X) else dense_rows(X)
-    return map_blocks(
-        blocks.with_ones,
-        rows,
-        chunks=(rows.chunks[0], (rows.shape[1] + 1,)),
-        dtype=rows.dtype,
-        meta=rows._meta,
-    )
+    sizes = {"c": rows.shape[1] + 1}
+    return lift(blocks.with_ones, "wc->wc", rows, dtype=rows.dtype, sparse=is_sparse(X), sizes=sizes)
 
 
 def dense_rows(X: Any) -> da.Array:
@@ -118,15 +114,10 @@ def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
     products = np.empty((m, m))
     for first in range(0, m, PANEL):
         last = min(first + PANEL, m)
-        panel = map_blocks(
-            blocks.dense_columns,
-            rows,
-            first=first,
-            last=last,
-            chunks=(rows.chunks[0], (last - first,)),
-            dtype=np.float64,
-            meta=np.empty((0, 0)),
-        )
+        panel = lift(
+            blocks.dense_columns, "wc->wc", rows,
+            dtype=np.float64, sizes={"c": last - first}, first=first, last=last,
+        )  # fmt: skip
         products[:, first:last] = compute(sparse_times(transposed, panel))
         tell("columns", last, m)
     return products

@@ -13,10 +13,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.manifold import alignment_blocks as blocks
+from distembed.manifold import alignment_rounds
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.neighbors.graphs import components, joint_adjacency, laplacian, neighbor_affinity
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 from tests.references import alignment as reference
 
 GRID = {"n_neighbors": 8, "affinity": "gaussian", "metric": "euclidean"}
@@ -306,10 +309,11 @@ def test_rows_without_a_direction_are_no_neighbors_of_new_ones(quiet):
 def test_dask_rows_chunks_and_schedulers_give_the_same_bits():
     X1, X2, V = planted(90)
     pairs = pairs_of(np.arange(20))
-    expected = FeaturePreservingEmbedding(6, block_memory=2**16).fit(X1, X2, V, pairs)
+    with dask.config.set({"distembed.block_memory": 2**16}):
+        expected = FeaturePreservingEmbedding(6).fit(X1, X2, V, pairs)
     for chunks, scheduler in (((90, 12), "threads"), ((37, 5), "sync"), ((1, 12), "threads")):
-        with dask.config.set(scheduler=scheduler):
-            model = FeaturePreservingEmbedding(6, block_memory=2**16)
+        with dask.config.set({"scheduler": scheduler, "distembed.block_memory": 2**16}):
+            model = FeaturePreservingEmbedding(6)
             model.fit(da.from_array(X1, chunks=chunks), da.from_array(X2, chunks=chunks), V, pairs)
         np.testing.assert_array_equal(model.embedding_, expected.embedding_)
 
@@ -328,24 +332,32 @@ def test_one_component_carries_one_feature():
     assert abs(one.features_ - line).max() < 0.5
 
 
-def test_restarted_run_finds_its_rounds():
+def test_an_interrupted_fit_goes_on_with_its_newest_round(monkeypatch):
     X1, X2, V = planted(60)
-    kept, made = {}, []
+    model = FeaturePreservingEmbedding(4, tol=0, max_iter=5)
+    expected = clone(model).fit(X1, X2, V, pairs_of(np.arange(20)))
+    solve, solved, states = alignment_rounds._solve, [], KeptStates()
 
-    def keep(name, make):
-        if name not in kept:
-            made.append(name)
-            kept[name] = make().persist()
-        return kept[name]
+    def interrupted(*given):
+        if len(solved) == 3:
+            raise KeyboardInterrupt
+        solved.append(0)
+        return solve(*given)
 
-    options = {"n_components": 4, "checkpoint": keep}
-    first = FeaturePreservingEmbedding(**options).fit(X1, X2, V, pairs_of(np.arange(20)))
-    last = f"embedding-{first.n_iter_}"
-    del kept[last]
-    made.clear()
-    second = FeaturePreservingEmbedding(**options).fit(X1, X2, V, pairs_of(np.arange(20)))
-    assert made == [last]
-    np.testing.assert_array_equal(first.features_, second.features_)
+    monkeypatch.setattr(alignment_rounds, "_solve", interrupted)
+    with keeping(states):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X1, X2, V, pairs_of(np.arange(20)))
+        assert {name.split("/")[-2] for name in states.names() if "round" in name} == {"round-00003"}
+        solved.clear()
+        model.fit(X1, X2, V, pairs_of(np.arange(20)))
+        assert len(solved) == 2
+        solved.clear()
+        clone(model).set_params(regularization=2.0, max_iter=2).fit(X1, X2, V, pairs_of(np.arange(20)))
+        assert len(solved) == 2  # other options have other states
+    np.testing.assert_array_equal(model.features_, expected.features_)
+    np.testing.assert_array_equal(model.objective_, expected.objective_)
+    np.testing.assert_array_equal(model.solver_residuals_, expected.solver_residuals_)
 
 
 # ------------------------------------------------------------------------------------------- bad input

@@ -116,12 +116,3 @@ def test_filtered_blocks_find_every_component(monkeypatch):
     np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(islands.toarray(), 6)[0], atol=1e-8)
     assert found.eigenvalues[2] == 0
     assert found.eigenvalues[3] > 1e-4
-
-
-def test_rounds_of_eigenvectors_are_kept(monkeypatch):
-    monkeypatch.setattr(module, "DENSE_ROWS", 5)
-    made = []
-    graph = neighborhood_graph(some_rows(), n_neighbors=5)
-    laplacian_eigenmaps(graph, 4, checkpoint=lambda name, make: made.append(name) or make().persist())
-    assert made[:2] == ["eigenmaps", "basis-1"]
-    assert len(made) > 3

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from distembed.manifold import projection as module
 from distembed.manifold import ridge
@@ -15,7 +18,8 @@ from distembed.manifold.projection import (
     neighborhood_graph,
 )
 from distembed.manifold.projection_blocks import is_well_conditioned, pairs_above
-from tests.checkpoints import Kept
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 from tests.references import projection as plain
 
 TIGHT = {"tol": 1e-12, "max_iter": 5000}
@@ -84,7 +88,8 @@ def test_gaussian_falls_with_distance():
 @pytest.mark.parametrize("chunks", [(60,), (30, 30), (23, 37), (1,) * 60])
 def test_threshold_graph_for_any_chunks(chunks):
     X = some_rows()
-    lazy = neighborhood_graph(in_blocks(X, chunks), threshold=0.75, block_memory=2**12)
+    with dask.config.set({"distembed.block_memory": 2**12}):
+        lazy = neighborhood_graph(in_blocks(X, chunks), threshold=0.75)
     np.testing.assert_allclose(lazy.toarray(), neighborhood_graph(X, threshold=0.75).toarray(), atol=1e-12)
 
 
@@ -92,15 +97,15 @@ def test_threshold_graph_for_any_chunks(chunks):
 def test_too_many_edges_are_refused_whatever_the_blocks(monkeypatch, block_memory):
     """Blocks of 60 and 16 rows: small tiles have few edges each, all of them together too many."""
     X = sp.csr_array(some_rows())
-    limits = {"threshold": 0.1, "block_memory": block_memory}
-    n_edges = neighborhood_graph(X, **limits).nnz
+    monkeypatch.setattr(module, "block_memory", lambda: block_memory)
+    n_edges = neighborhood_graph(X, threshold=0.1).nnz
     monkeypatch.setattr(module, "MAX_EDGES", n_edges // 60 + 1)
-    assert neighborhood_graph(X, **limits).nnz == n_edges
+    assert neighborhood_graph(X, threshold=0.1).nnz == n_edges
     monkeypatch.setattr(module, "MAX_EDGES", (n_edges - 1) // 60)
     with pytest.raises(
         ValueError, match=r"threshold 0\.1 joins the first \d\d of 60 rows by \d+ pairs.*: raise it"
     ):
-        neighborhood_graph(X, **limits)
+        neighborhood_graph(X, threshold=0.1)
     with pytest.raises(ValueError, match="affinity is 'linear'; choose one of cosine, binary, gaussian"):
         neighborhood_graph(X, affinity="linear")
 
@@ -108,9 +113,15 @@ def test_too_many_edges_are_refused_whatever_the_blocks(monkeypatch, block_memor
 def test_tiles_after_too_many_edges_are_not_made(monkeypatch):
     done = []
     monkeypatch.setattr(module, "MAX_EDGES", 5)
-    monkeypatch.setattr(module.blocks, "pairs_above", lambda *given: done.append(0) or pairs_above(*given))
+    monkeypatch.setattr(module, "block_memory", lambda: 2**6)
+
+    def counted(*given, **options):
+        done.append(0)
+        return pairs_above(*given, **options)
+
+    monkeypatch.setattr(module.blocks, "pairs_above", counted)
     with pytest.raises(ValueError, match="joins the first"):
-        neighborhood_graph(sp.csr_array(some_rows()), threshold=0.1, block_memory=2**6)
+        neighborhood_graph(sp.csr_array(some_rows()), threshold=0.1)
     assert len(done) < 200
 
 
@@ -279,14 +290,22 @@ def test_bits_do_not_depend_on_the_scheduler(monkeypatch, direct_side):
         assert np.array_equal(one, model.fit_transform(X).compute())
 
 
-def test_checkpoints_are_asked_again():
-    checkpoint = Kept()
-    X = some_rows()
-    model = LocalityPreservingProjection(4, n_neighbors=5, checkpoint=checkpoint)
-    first = model.fit_transform(X)
-    assert checkpoint.made == ["neighbors", "eigenmaps"]
-    assert np.array_equal(first, model.fit_transform(X))
-    assert checkpoint.made == ["neighbors", "eigenmaps"]
+def test_eigenmaps_are_found_again(monkeypatch):
+    X, states = some_rows(), KeptStates()
+    model = LocalityPreservingProjection(4, n_neighbors=5)
+    solve = module.ridge_regression
+    monkeypatch.setattr(module, "ridge_regression", Mock(side_effect=KeyboardInterrupt))
+    with keeping(states):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X)
+        stored = list(states.stored)
+        assert [name for name in stored if name.endswith("/vectors")]
+        monkeypatch.setattr(module, "ridge_regression", solve)
+        again = model.fit_transform(X)
+        assert states.stored == stored
+        clone(model).set_params(random_state=1).fit(X)
+        assert len(states.stored) > len(stored)
+    assert np.array_equal(again, clone(model).fit_transform(X))
 
 
 def test_neighbors_stay_near():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.execution import compute, persist
+from distembed.execution import compute
 from distembed.linalg.blocks import directions
 from distembed.manifold import propagation
 from distembed.manifold import propagation_blocks as blocks
@@ -17,6 +19,8 @@ from distembed.manifold.alignment_blocks import procrustes_map
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import propagate_correspondences
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 
 from .test_alignment import pairs_of, planted
 
@@ -67,9 +71,9 @@ def test_search_in_one_call_equals_search_by_blocks(metric):
 
     def lists(chunk):
         sets = (da.from_array(X, chunks=(chunk, -1)) for X in (first, second))
-        return compute(propagation._cross_lists(*sets, "search", persist))
+        return compute(propagation._cross_lists(*sets))
 
-    whole = propagation._cross_lists(first, second, "search", persist)
+    whole = propagation._cross_lists(first, second)
     for chunk in (-1, 13):
         for one, other in zip(whole, lists(chunk), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -81,22 +85,45 @@ def test_large_sets_are_searched_by_blocks_with_the_same_result(monkeypatch):
     links = correspondence_matrix(pairs_of(np.arange(10, 70)), 120, 120)
     whole = propagate_correspondences(X1, X2, links, n_rounds=2)
     monkeypatch.setattr(propagation, "ROWS_AT_ONCE", 0)
-    kept = []
-
-    def checkpoint(name, make):
-        kept.append(name)
-        return make().persist()
-
+    monkeypatch.setattr(propagation, "block_memory", lambda: 6 * 8 * 12 * 50)
     given = da.from_array(X1, chunks=(50, 5)), da.from_array(X2, chunks=(7, -1))
-    options = {"n_rounds": 2, "block_memory": 6 * 8 * 12 * 50, "checkpoint": checkpoint}
-    by_blocks = propagate_correspondences(*given, links, **options)
+    by_blocks = propagate_correspondences(*given, links, n_rounds=2)
     assert by_blocks.spaces[0].numblocks[0] == 3
     assert by_blocks.n_found == whole.n_found
     assert abs(by_blocks.links - whole.links).max() < 1e-6
     assert by_blocks.lost_share == whole.lost_share
     assert by_blocks.temperature == pytest.approx(whole.temperature, rel=1e-4)
-    assert {"all-1-forth", "all-2-back", "fold-1-1-forth", "last-back"} <= set(kept)
-    assert len(kept) == len(set(kept))
+
+
+def test_a_search_by_blocks_goes_on_where_it_was_interrupted(monkeypatch):
+    """Each round, fold and search that was made before is not made again, and leaves no list behind."""
+    X1, X2, _ = planted()
+    links = correspondence_matrix(pairs_of(np.arange(10, 70)), 120, 120)
+    monkeypatch.setattr(propagation, "ROWS_AT_ONCE", 0)
+    search, made = propagation._lists_by_blocks, []
+
+    def lists(*given, most):
+        if len(made) == most:
+            raise KeyboardInterrupt
+        made.append(0)
+        return search(*given)
+
+    def run(most=1000):
+        made.clear()
+        monkeypatch.setattr(propagation, "_lists_by_blocks", partial(lists, most=most))
+        return propagate_correspondences(X1, X2, links, n_rounds=2)
+
+    expected, n_searches, states = run(), len(made), KeptStates()
+    with keeping(states):
+        for before in range(n_searches):  # one more search than has been made
+            with pytest.raises(KeyboardInterrupt):
+                run(most=1 if before else 0)
+        found = run()
+    assert len(made) == 1
+    assert (found.links != expected.links).nnz == 0
+    assert (found.n_found, found.temperature) == (expected.n_found, expected.temperature)
+    rounds = [name.partition("/")[2] for name in states.arrays if "round" in name]
+    assert sorted(rounds) == [f"all/round-00002/{field}" for field in ("counterparts", "n_found")]
 
 
 def test_the_share_of_pairs_that_is_kept_rises_to_all():

@@ -8,8 +8,6 @@ import pytest
 import scipy.sparse as sp
 
 from distembed.linalg.operators import row_blocks
-from distembed.manifold.eigenmaps import smallest_eigenpairs
-from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.neighbors.graphs import (
     RowBlocks,
     components,
@@ -81,30 +79,3 @@ def test_others_are_linked_to_the_first_of_four_graphs() -> None:
     expected = joint_adjacency(whole, {(0, i): link for i, link in enumerate(links, start=1)}, weight=0.3)
     parts = [[row_blocks(each, values_per_block=40) for each in some] for some in (whole, links)]
     assert equal(joint_rows(*parts, weight=0.3), expected)
-
-
-@pytest.mark.filterwarnings("ignore:the systems of round", "ignore:.* joined to no known value")
-@pytest.mark.parametrize("normalization", ["none", "symmetric"])
-def test_an_embedding_of_a_stored_graph_has_the_same_bits(
-    joint: tuple[sp.csr_array, da.Array], normalization: str
-) -> None:
-    whole, stored = joint
-    V = np.random.default_rng(4).standard_normal((107, 5))
-    V[40:] = np.nan
-    models = [
-        FeaturePreservingEmbedding(
-            3, normalization=normalization, max_iter=2, tol=0, solver_max_iter=20
-        ).fit_graph(each, V)
-        for each in (whole, stored)
-    ]
-    np.testing.assert_array_equal(models[0].features_, models[1].features_)
-    np.testing.assert_array_equal(models[0].objective_, models[1].objective_)
-
-
-def test_eigenvectors_of_a_stored_graph_too_large_for_a_dense_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distembed.manifold.eigenmaps.DENSE_ROWS", 10)
-    whole = graph(400, 5, 0.02)
-    stored = row_blocks(whole)
-    expected, found = (smallest_eigenpairs(each, 4) for each in (whole, stored))
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_array_equal(found[1], expected[1])

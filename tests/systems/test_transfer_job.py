@@ -362,4 +362,4 @@ def test_a_plan_counts_what_is_carried_from_a_table(job: Path, tmp_path: Path) -
         table.write_text("\n".join(",".join(["id", *["0.25"] * n_columns]) for _ in range(120)))
         settings["features"]["path"] = str(table)
         plans.append(plan_job(TransferJob.model_validate(settings)).stages)
-    assert plans[0]["embedding"].shared_bytes < plans[1]["embedding"].shared_bytes
+    assert plans[0]["embedding"].whole_bytes < plans[1]["embedding"].whole_bytes

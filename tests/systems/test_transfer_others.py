@@ -224,7 +224,7 @@ def test_the_plan_counts_the_third(job: Path, finished: tuple[Path, str], tmp_pa
     assert three.sizes.startswith("about 120, about 120 and about 90 documents, ")
     assert three.stages["third_graphs"].tasks > 0
     two = plan_job(TransferJob.model_validate(planned.model_dump() | {"others": {}}))
-    assert three.stages["embedding"].shared_bytes > 1.3 * two.stages["embedding"].shared_bytes
+    assert three.stages["embedding"].whole_bytes > 1.3 * two.stages["embedding"].whole_bytes
     sizes = parallel_sizes(planned, None)
     edges = [n_edges(TransferJob.model_validate(planned), sizes, sides) for sides in (SIDES[:2], SIDES)]
     assert edges[1] - edges[0] > 2 * CANDIDATES * 90

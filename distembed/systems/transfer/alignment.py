@@ -13,13 +13,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.costs import Cost, add_costs
-from distembed.execution import Checkpoint, on_disk, prefixed
 from distembed.job.stage import Context, whole_sparse
 from distembed.linalg.chunks import balanced_chunks
 from distembed.manifold.alignment_costs import (
     embedding_cost,
     graph_costs,
-    joint_cost,
     joint_edges,
     links_cost,
     most_links,
@@ -27,9 +25,9 @@ from distembed.manifold.alignment_costs import (
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import propagate_correspondences
-from distembed.neighbors.costs import EDGE_BYTES
-from distembed.neighbors.graphs import affinity_rows, joint_rows, row_sizes
+from distembed.neighbors.graphs import affinity_rows, joint_adjacency, row_sizes
 from distembed.stages.collections import ParallelSizes, find_pairs, ids_of, pair_options, sides_of
+from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
@@ -75,8 +73,7 @@ def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
 def plan_graphs(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
     """Return the plan of the neighbors within some collections."""
     model, sets = model_of(job), sets_of(job, sizes, sides)
-    stored = [joint_cost(rows.n_rows, joint_edges(model, [rows])) for rows in sets]
-    return add_costs([*graph_costs(model, sets, reread=True), *stored])._replace(exact=sizes.exact)
+    return add_costs(graph_costs(model, sets, reread=True))._replace(exact=sizes.exact)
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:
@@ -93,7 +90,7 @@ def run_graphs(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
     facts = {}
     for side in sides:
         # By the search's blocks of rows first, each of which reads all lists; then in blocks of about equal size.
-        found = ctx.stage.checkpoint(f"{side}-graph", partial(_graph_of, ctx, side))
+        found = keep(f"{side}-graph", partial(_graph_of, ctx, side))
         sizes = row_sizes(found)
         graph = found.rechunk((balanced_chunks(sizes), -1))
         ctx.store(outputs.GRAPH.of(side=side), graph)
@@ -109,7 +106,6 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
         affinity=options.affinity,
         symmetry=options.symmetry,
         block_memory=ctx.job.resources.block_memory,
-        checkpoint=prefixed(ctx.stage.checkpoint, f"{side}-"),
         reread=True,
     )
 
@@ -156,14 +152,7 @@ def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
     links, facts = known_links(ctx.workspace, side), {}
     if ctx.job.alignment.propagate:
         first, other = (rows_of(ctx.job, ctx.workspace, one) for one in ("first", side))
-        found = propagate_correspondences(
-            first,
-            other,
-            links,
-            random_state=ctx.job.alignment.random_state,
-            block_memory=ctx.job.resources.block_memory,
-            checkpoint=ctx.stage.checkpoint,
-        )
+        found = propagate_correspondences(first, other, links, random_state=ctx.job.alignment.random_state)
         links = found.links
         facts = {"temperature": found.temperature, "lost_share": found.lost_share, "found": found.n_found}
     store_memory(ctx, outputs.of_side(outputs.LINKS, side), links)
@@ -173,30 +162,25 @@ def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
 def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> Cost:
     """Return the plan of the joint graph, and of the embedding: systems of equations, some columns in each task."""
     n_rows, edges = sizes.n_documents, n_edges(job, sizes, sides_of(job))
-    fit = embedding_cost(
-        model_of(job), n_rows, n_values(job, sizes), n_edges=edges, graph_memory=job.resources.block_memory
-    )
-    return add_costs([joint_cost(n_rows, edges), fit])._replace(exact=sizes.exact)
+    cost = embedding_cost(model_of(job), n_rows, n_values(job, sizes), n_edges=edges)
+    return cost._replace(exact=sizes.exact)
 
 
-def model_of(job: TransferJob, checkpoint: Checkpoint = on_disk) -> FeaturePreservingEmbedding:
+def model_of(job: TransferJob) -> FeaturePreservingEmbedding:
     """Return the estimator of a job."""
-    return FeaturePreservingEmbedding(
-        **job.alignment.model_dump(), block_memory=job.resources.block_memory, checkpoint=checkpoint
-    )
+    return FeaturePreservingEmbedding(**job.alignment.model_dump())
 
 
 def run_embedding(ctx: Context) -> dict[str, Any]:
     """Put all documents into one space, and infer the topics or features of those without."""
     job: TransferJob = ctx.job
     workspace, sides = ctx.workspace, sides_of(job)
-    graphs = [outputs.GRAPH.read(workspace, side=side) for side in sides]
-    stored = [outputs.of_side(outputs.LINKS, side).read(workspace) for side in sides[1:]]
-    links = {side: whole_sparse(one) for side, one in zip(sides[1:], stored, strict=True)}
+    graphs = [whole_sparse(outputs.GRAPH.read(workspace, side=side)) for side in sides]
+    links = {side: whole_sparse(outputs.of_side(outputs.LINKS, side).read(workspace)) for side in sides[1:]}
     every = sp.csr_array(sp.hstack(list(links.values()), format="csr"))
-    model = model_of(job, ctx.stage.checkpoint).fit_graph(
-        _joint_graph(ctx, graphs, stored), *values_to_fit(job, workspace, every)
-    )
+    joined = {(0, number): link for number, link in enumerate(links.values(), start=1)}
+    joint = joint_adjacency(graphs, joined, weight=job.alignment.correspondence_weight)
+    model = model_of(job).fit_graph(joint, *values_to_fit(job, workspace, every))
     bounds = pairwise(np.cumsum([0, *(graph.shape[0] for graph in graphs)]).tolist())
     rows = {side: slice(*one) for side, one in zip(sides, bounds, strict=True)}
     for side in sides:
@@ -221,14 +205,6 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
         )
         ctx.store_table(outputs.of_side(outputs.ALIGNED, side), aligned)
     return {"converged": model.converged_, "n_iter": model.n_iter_}
-
-
-def _joint_graph(ctx: Context, graphs: Sequence[da.Array], links: Sequence[da.Array]) -> Any:
-    """Return the joint graph, in memory if a block may be so large, else in row blocks on disk that are read again."""
-    weight = ctx.job.alignment.correspondence_weight
-    joint = ctx.stage.checkpoint("joint-graph", lambda: joint_rows(graphs, links, weight=weight))
-    stored = EDGE_BYTES * int(row_sizes(joint).sum())
-    return whole_sparse(joint) if stored <= ctx.job.resources.block_memory else joint
 
 
 def _store_inferred(ctx: Context, model: FeaturePreservingEmbedding, rows: Mapping[str, slice]) -> None:

@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from distembed.corpus.paths import Format
 from distembed.corpus.stop_words import Language
 from distembed.job.model import (
-    KEPT_BY_THE_JOB,
     OPTION,
     InputPath,
     Job,
@@ -133,7 +132,7 @@ class PairsSection(Section):
 # (tests/benchmarks/TRANSFER.md); the library cannot know that the two sets it is given have common axes.
 @section_of(
     FeaturePreservingEmbedding,
-    exclude=KEPT_BY_THE_JOB | {"metric": "the graphs of documents and the plan of their stage are by cosine"},
+    exclude={"metric": "the graphs of documents and the plan of their stage are by cosine"},
     defaults={"regularization": 0.1, "propagate": True},
 )
 class AlignmentSection(Section):

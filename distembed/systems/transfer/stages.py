@@ -18,7 +18,7 @@ from distembed.counting.costs import document_blocks, reading_cost
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
-from distembed.execution import compute, persist
+from distembed.execution import compute
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
 from distembed.manifold.alignment_costs import methods_cost
@@ -44,6 +44,7 @@ from distembed.stages.collections import (
     stage_of,
     term_parameters,
 )
+from distembed.states import keep, keeping
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.alignment import (
@@ -183,10 +184,11 @@ def _scores(ctx: Context, sets: TwoSets, pairs: Int64s, n_known: int, seed: int)
     """Return the scores of one draw of known pairs, kept in the stage under names of its own."""
 
     def make() -> da.Array:
-        scores = _draw_scores(ctx, sets, pairs, n_known, seed)
+        with keeping(None):  # a draw is small enough to be made again
+            scores = _draw_scores(ctx, sets, pairs, n_known, seed)
         return da.from_array(np.array([score[1:] for score in scores]), chunks=-1)
 
-    kept = compute(ctx.stage.checkpoint(f"known-{n_known}-draw-{seed}", make))
+    kept = compute(keep(f"known-{n_known}-draw-{seed}", make))
     names = method_names(ctx.job)
     return [MethodScore(name, *row) for name, row in zip(names, kept.tolist(), strict=True)]
 
@@ -195,7 +197,7 @@ def _draw_scores(ctx: Context, sets: TwoSets, pairs: Int64s, n_known: int, seed:
     order = np.random.default_rng(seed).permutation(len(pairs))
     known, left = pairs[order[:n_known]], pairs[order[n_known:]]
     links = correspondence_matrix(known, *(graph.shape[0] for graph in sets.graphs))
-    model = model_of(ctx.job, persist)
+    model = model_of(ctx.job)
     with warnings.catch_warnings():
         # Few known pairs leave some documents without a value; what that costs is what is measured here.
         warnings.filterwarnings("ignore", message=".* joined to no known value")

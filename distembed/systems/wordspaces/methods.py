@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from distembed.corpus.stop_words import stop_words_of
 from distembed.costs import Cost, add_costs
-from distembed.execution import Checkpoint, map_blocks
+from distembed.execution import Checkpoint, compute, map_blocks
 from distembed.factorization.lsa import LSA, lsa_cost, with_contexts
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, read_as
@@ -23,6 +23,7 @@ from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.costs import copy_cost, transpose_cost
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
+from distembed.manifold.eigenmaps import measured_eigenmaps
 from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
 from distembed.manifold.projection_costs import (
     eigenmaps_cost,
@@ -126,7 +127,6 @@ def neighbor_graph(ctx: Context, recipe: GraphRecipe, checkpoint: Checkpoint) ->
         threshold=recipe.threshold,
         affinity=recipe.affinity,
         symmetry=recipe.symmetry,
-        block_memory=ctx.job.resources.block_memory,
         checkpoint=checkpoint,
     )
 
@@ -150,7 +150,7 @@ def _eigenmaps(ctx: Context, recipe: EigenmapsRecipe) -> da.Array:
     return kept[:-1].rechunk((space.chunks[0], -1))
 
 
-def _lpp_of(recipe: GraphRecipe, block_memory: int) -> LocalityPreservingProjection:
+def _lpp_of(recipe: GraphRecipe) -> LocalityPreservingProjection:
     """Return the projection of a recipe, or what has the graph of one of eigenmaps."""
     made = LocalityPreservingProjection(
         recipe.n_components,
@@ -159,7 +159,6 @@ def _lpp_of(recipe: GraphRecipe, block_memory: int) -> LocalityPreservingProject
         affinity=recipe.affinity,
         symmetry=recipe.symmetry,
         random_state=recipe.random_state,
-        block_memory=block_memory,
     )
     if not isinstance(recipe, LPPRecipe):
         return made
@@ -175,13 +174,15 @@ def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:
     rows = source_of(ctx, recipe)
     if recipe.unit_rows:
         rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
-    shared = read_as(ctx, {**graph_outputs(recipe), "eigenmaps": eigenmaps_output(recipe)})
-    model = _lpp_of(recipe, ctx.job.resources.block_memory).set_params(checkpoint=shared)
+    graph, maps = neighbor_graph(ctx, recipe, read_as(ctx, graph_outputs(recipe))), None
+    if recipe.solver != "eigen":
+        kept = compute(eigenmaps_output(recipe).read(ctx.workspace))
+        maps = measured_eigenmaps(graph, kept[:-1], kept[-1])
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message=".*rows of X are zero", category=UserWarning
         )  # facts name them
-        made: da.Array = model.fit(rows, graph=neighbor_graph(ctx, recipe, shared)).transform(rows)
+        made: da.Array = _lpp_of(recipe).fit(rows, graph=graph, eigenmaps=maps).transform(rows)
     return made
 
 
@@ -252,10 +253,10 @@ def _lsa_cost(recipe: LSARecipe, source: SourceSize) -> Cost:
 
 
 def _lpp_cost(recipe: LPPRecipe, source: SourceSize) -> Cost:
-    model, n_edges = _lpp_of(recipe, source.block_memory), source.n_edges
+    model, n_edges = _lpp_of(recipe), source.n_edges
     rows = source.rows._replace(itemsize=8) if recipe.unit_rows else source.rows
     graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
-    model, block = model.set_params(checkpoint=_stored), source.block_bytes
+    block = source.block_bytes
     solved = projection_cost(model, rows, n_edges=n_edges, has_maps=True, block_bytes=block)
     return add_costs([graph, solved, product_cost(rows, recipe.n_components, itemsize=4, block_bytes=block)])
 
@@ -279,13 +280,13 @@ COSTS: dict[str, Callable[[Any, SourceSize], Cost]] = {
 
 def neighbors_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
     """Return what the search for the neighbors that the graph of a recipe joins takes."""
-    model = _lpp_of(recipe, source.block_memory)
+    model = _lpp_of(recipe)
     return neighborhood_cost(model, source.compared, n_edges=source.n_edges)
 
 
 def maps_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
     """Return what the eigenvectors of the graph of a recipe take."""
-    model, n_words = _lpp_of(recipe, source.block_memory), source.compared.n_rows
+    model, n_words = _lpp_of(recipe), source.compared.n_rows
     n_edges = graph_edges(model, n_words) if source.n_edges is None else source.n_edges
     graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
     return add_costs([graph, eigenmaps_cost(n_words, n_edges, recipe.n_components)])

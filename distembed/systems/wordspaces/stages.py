@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import dask.array as da
 import numpy as np
 
 from distembed.costs import Cost
@@ -227,11 +228,11 @@ def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbors."""
     recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
     graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_outputs(recipe)))
-    found = laplacian_eigenmaps(
-        graph,
-        recipe.n_components,
-        random_state=recipe.random_state,
-        checkpoint=kept_as(ctx, {"eigenmaps": eigenmaps_output(recipe)}),
+    found = laplacian_eigenmaps(graph, recipe.n_components, random_state=recipe.random_state)
+    # the eigenvalues are its last row
+    ctx.store(
+        eigenmaps_output(recipe),
+        da.from_array(np.concatenate([found.vectors, found.eigenvalues[None]]), chunks=-1),
     )
     return {"n_graph_components": found.n_graph_components, "n_edges": int(graph.nnz)}
 
