@@ -37,9 +37,13 @@ LARGEST_DICTIONARY = 2**19
 """Words of the dictionary of a partition, after which it is written and another begun."""
 
 SHOWN = {
-    "document": "documents", "token": "tokens", "word": "words", "pair": "pairs", "term": "document terms"
-}  # fmt: skip
-"""The dimensions that the head of a plan names, each in the plural."""
+    "document": ("documents", "about"),
+    "token": ("tokens", "about"),
+    "word": ("words", "at most"),
+    "pair": ("pairs", "at most"),
+    "term": ("document terms", "at most"),
+}
+"""The dimensions that the head of a plan names, each in the plural, and what a size is before it is counted."""
 
 
 class Text(NamedTuple):
@@ -192,8 +196,8 @@ def described(dimensions: Mapping[str, Dimension]) -> Dimensions:
     """Return the dimensions of a job on a corpus with the sentence that the head of its plan says of them."""
     text, partition = dimensions["text"], dimensions["partition"]
     sizes = [
-        f"{'' if dimensions[name].counted else 'up to about '}{_rounded(dimensions[name])} {plural}"
-        for name, plural in SHOWN.items()
+        f"{'' if dimensions[name].counted else bound + ' '}{_rounded(dimensions[name])} {plural}"
+        for name, (plural, bound) in SHOWN.items()
         if name in dimensions
     ]
     source = "" if dimensions["token"].counted else ", by a sample of the text"

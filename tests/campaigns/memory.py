@@ -6,10 +6,8 @@ A try is a small job (`tests/small_jobs`) with options that the seed draws from 
 generated data of each size; `--first N --times 1` repeats the try N. Each run is a process of its own in a control
 group (made by root) with the memory that its plan names before it runs: the kernel kills a process that takes more.
 
-The same job on a quarter of the least data shows what a process takes for libraries in each stage. A stage is ABOVE if
-that, and what the stage takes more without what earlier stages left, are above `WORKER_BYTES` and its part of the plan,
-or the process above its whole plan. A stage takes `more` if it takes `LOADED` bytes more than its part, which fit into
-the 500 MiB of every process. Its plan is `wide` if the process is planned with more than 1.5 times of what it takes.
+A stage is ABOVE if the process took more than its plan says (`Plan.planned_bytes`). Its plan is `wide` if it says more
+than 2.5 times of what the process took.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import distembed as de
-from distembed.costs import WORKER_BYTES
 from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.load import load_job, parse_job
 from distembed.job.model import JobError
@@ -38,8 +35,8 @@ from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import environment
 from tests.job.test_effects import choices_of
 
-LOADED = 32 << 20
-"""Bytes that a stage may take for modules that it loads, and for what malloc does not give back."""
+WIDE = 2.5
+"""A plan of more than so many times of what is taken is wide."""
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEASURED = """
@@ -54,10 +51,10 @@ def now(name):
     return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
 def measured(standing, of):
     open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
-    name, begun, ran, process = standing.spec.name, now("RssAnon"), real(standing, of), now("VmHWM")
-    planned = run._plan_of_run(of).stages[name].peak_bytes(of.job.resources.n_workers)
+    name, planned = standing.spec.name, run._plan_of_run(of).planned_bytes(standing.spec.name)
+    ran, process = real(standing, of), now("VmHWM")
     # Pages of files, of which the kernel lets a process have as many as it likes, are no part of what a stage takes.
-    print(json.dumps([name, planned, begun, process - now("RssFile"), process]), file=open(log, "a"))
+    print(json.dumps([name, planned, process - now("RssFile")]), file=open(log, "a"))
     return ran
 run._run_stage = measured
 main()
@@ -163,12 +160,17 @@ def options(system: str, draw: random.Random) -> list[str]:
 
 
 class Took(NamedTuple):
-    """Bytes planned for a stage beside the libraries, anonymous ones before it and at its peak, and all at the peak."""
+    """Bytes that the process was planned to take in a stage, and those that it took at its peak."""
 
     planned: int
-    begun: int
     peak: int
-    process: int
+
+    @property
+    def verdict(self) -> str:
+        """What is wrong with the plan, "" where nothing is."""
+        if self.peak > self.planned:
+            return "**ABOVE**"
+        return "wide" if self.planned > WIDE * self.peak else ""
 
 
 @contextmanager
@@ -193,7 +195,8 @@ def ran(system: str, size: float, settings: Sequence[str], *, is_held: bool = Tr
         file, log = str(Path(place, "job.toml")), Path(place, "stages")
         write(system, Path(place), size)
         job = load_job(file, settings=settings)
-        planned = plan_job(job).process_bytes(job.resources.n_workers) if is_held else 0
+        plan = plan_job(job)
+        planned = max(map(plan.planned_bytes, plan.stages)) if is_held else 0
         words = [word for setting in settings for word in ("--set", setting)]
         with control_group(planned) as group:
             command = [sys.executable, "-c", MEASURED, group, str(log), "run", file, *words]
@@ -205,16 +208,6 @@ def ran(system: str, size: float, settings: Sequence[str], *, is_held: bool = Tr
         return {name: Took(*numbers) for name, *numbers in map(json.loads, log.read_text().splitlines())}
 
 
-def judged(took: Took, libraries: Took, planned: int) -> tuple[int, str]:
-    """Return what a stage took beside the libraries, and whether it is above the plan, or the plan is wide."""
-    taken = took.peak - libraries.peak
-    grown = took.peak - max(took.begun, libraries.peak)
-    if libraries.process + grown > WORKER_BYTES + took.planned or took.process > planned:
-        return taken, "**ABOVE**"
-    is_wide = WORKER_BYTES + took.planned > 1.5 * took.process
-    return taken, "more" if grown > took.planned + LOADED else "wide" if is_wide else ""
-
-
 def main(
     *,
     seed: int = 0,
@@ -223,8 +216,8 @@ def main(
     systems: tuple[str, ...] = (*LARGER,),
     sizes: tuple[int, ...] = (1, 4, 16),
 ) -> None:
-    tell_head("stage", "size", "planned, MiB", "taken, MiB", "process planned", "measured", "")
-    wrong: list[tuple[int, int, str]] = []
+    tell_head("stage", "size", "planned, MiB", "measured", "")
+    wrong: list[tuple[int, float, str]] = []
     for number in range(first, first + times):
         draw, system = random.Random(f"{seed} {number}"), systems[number % len(systems)]
         settings = options(system, draw)
@@ -232,18 +225,14 @@ def main(
         while isinstance(ran(system, 0.25, settings, is_held=False), str):
             settings = options(system, draw)
         tell(f"{seed}:{number} {system} {' '.join(settings)}")
-        libraries = ran(system, 0.25, settings, is_held=False)
         for size in sizes:
             found = ran(system, size, settings)
-            if isinstance(found, str) or isinstance(libraries, str):
+            if isinstance(found, str):
                 tell(found)  # of more data a method may refuse what it took of less
-                wrong += [(number, size, "killed")] if str(found).startswith("exit -") else []
+                wrong += [(number, size, "killed")] if found.startswith("exit -") else []
                 continue
-            planned = WORKER_BYTES + max(one.planned for one in found.values())
             for name, took in found.items():
-                taken, what = judged(took, libraries[name], planned)
-                columns = (took.planned, taken, WORKER_BYTES + took.planned, took.process)
-                if what or size == sizes[-1]:
-                    tell_row(f"{system} {name}", size, *(column >> 20 for column in columns), what)
-                wrong += [(number, size, name)] if "ABOVE" in what else []
+                if took.verdict or size == sizes[-1]:
+                    tell_row(f"{system} {name}", size, took.planned >> 20, took.peak >> 20, took.verdict)
+                wrong += [(number, size, name)] if "ABOVE" in took.verdict else []
     assert not wrong, f"above their plans, by try, size and stage: {wrong}"
