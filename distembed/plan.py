@@ -42,12 +42,19 @@ class Dimensions:
 
     def __init__(self, dimensions: Mapping[str, Dimension], sentence: str = "") -> None:
         self._dimensions, self.sentence = dict(dimensions), sentence
-        self._asked: set[str] = set()
+        self._asked: list[Dimension] = []
 
     def __getitem__(self, name: str) -> Dimension:
         """Return a dimension, and remember that it was asked for."""
-        self._asked.add(name)
+        self._asked.append(self._dimensions[name])
         return self._dimensions[name]
+
+    def part(self, prefix: str) -> Dimensions:
+        """Return the dimensions whose names begin with a prefix, without it: those of one collection of several."""
+        names = [name for name in self._dimensions if name.startswith(prefix)]
+        found = Dimensions({name.removeprefix(prefix): self._dimensions[name] for name in names})
+        found._asked = self._asked
+        return found
 
     def __contains__(self, name: str) -> bool:
         """Return whether the job has a dimension."""
@@ -71,9 +78,9 @@ class Dimensions:
 
     def planned(self, plan: Callable[[Any, Dimensions], StagePlan], job: Any) -> StagePlan:
         """Return the plan of a stage; it is exact if all dimensions that it asks for are counted."""
-        self._asked = set()
+        self._asked.clear()
         made = plan(job, self)
-        return made._replace(exact=all(self._dimensions[name].counted for name in self._asked))
+        return made._replace(exact=all(dimension.counted for dimension in self._asked))
 
 
 def task(function: Callable[..., Any], *inputs: int, output: int = 0) -> int:
@@ -117,6 +124,12 @@ def stage_plan(
 ) -> StagePlan:
     """Return the plan of a stage whose largest tasks take so many bytes, and which holds some arrays whole."""
     return StagePlan(max(tasks, default=0), sum(whole), stored, n_tasks, states)
+
+
+def in_turn(*plans: StagePlan) -> StagePlan:
+    """Return the plan of a stage that does several things one after the other."""
+    tasks, whole, stored, n_tasks, states, _ = zip(*plans, strict=True)
+    return StagePlan(max(tasks), max(whole), sum(stored), max(n_tasks), max(states))
 
 
 def declared(plan: Plan) -> Plan:

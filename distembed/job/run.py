@@ -340,7 +340,8 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
             stage = _open(needed, run)
             if stage.is_committed:
                 stage.reopen([])
-            needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
+            with keeping(stage.states()):
+                needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
             stage.commit(made.facts)
 
 

@@ -33,9 +33,11 @@ from distembed.formats.tables import TableError, read_columns
 from distembed.job.inputs import recorded_bytes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
-from distembed.stages.corpus import local_scratch
+from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn
+from distembed.stages.corpus import local_scratch, plan_document_terms, plan_text, plan_vocabulary
 from distembed.stages.corpus_sections import corpus_of
 from distembed.stages.corpus_sizes import Sampled, about, sample_of_text
+from distembed.stages.dimensions import described, text_dimensions
 from distembed.stages.outputs import DOCUMENTS, TOKENS, VOCABULARY
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
@@ -88,6 +90,57 @@ EXCERPT_CHARACTERS = 200
 
 
 # ---- how large they are -----------------------------------------------------------------------------------
+
+
+def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
+    """Return the dimensions of the collections of a job, the names of each with its own before them, and of all."""
+    done = {} if counted is None else counted.stages
+    dimensions: dict[str, Dimension] = {}
+    for side in sides_of(job):
+        tokens, terms = done.get(stage_of("tokens", side)), done.get(stage_of("terms", side))
+        text = text_dimensions(
+            None if tokens is not None else collection_of(job, side),
+            tokens,
+            block_memory=job.resources.block_memory,
+            output=SIDE_TOKENS.of(side=side).name,
+            prefix=f"{side}_",
+        ).dimensions
+        n_words = text["entry"].size if terms is None else int(terms.facts[f"{side}_n_words"])
+        n_terms = min(text["token"].size, n_words * text["document"].size)
+        found = text | {
+            "candidate": Dimension(text["entry"].size, text["entry"].size, tokens is not None),
+            "word": Dimension(n_words, n_words, terms is not None),
+            "term": Dimension(n_terms, min(n_terms, text["token"].block), terms is not None),
+        }
+        dimensions |= {f"{side}_{name}": dimension for name, dimension in found.items()}
+    for name in ("text", "partition", "document", "token", "word", "term"):
+        parts = [dimensions[f"{side}_{name}"] for side in sides_of(job)]
+        sizes, blocks, known = zip(*parts, strict=True)
+        dimensions[name] = Dimension(sum(sizes), max(blocks), all(known))
+    return described(dimensions)
+
+
+@declared
+def plan_side_tokens(job: Any, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
+    """Return the plan of tokenizing some collections, and of keeping the beginnings of their documents."""
+    excerpts = [
+        dims.block(f"{side}_documents_of_partition", EXCERPT_CHARACTERS, itemsize=1) for side in sides
+    ]
+    plans = [
+        plan_text(side_section(job, side), dims.part(f"{side}_"))._replace(whole_bytes=held)
+        for side, held in zip(sides, excerpts, strict=True)
+    ]
+    return in_turn(*plans)
+
+
+@declared
+def plan_side_terms(job: Any, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
+    """Return the plan of choosing the words of some collections, and of counting and weighing their documents."""
+    parts = [dims.part(f"{side}_") for side in sides]
+    plans = [made(job, part) for part in parts for made in (plan_vocabulary, plan_document_terms)]
+    tables = [part.whole("document", EXCERPT_CHARACTERS, itemsize=1) for part in parts]
+    return in_turn(*plans)._replace(whole_bytes=max(plan.whole_bytes for plan in plans) + max(tables))
+
 
 WORDS_PER_DOCUMENT = 70
 """Different words of a document between a help page and an encyclopedia's lead paragraph, those of data/parallel."""

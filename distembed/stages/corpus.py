@@ -52,6 +52,7 @@ from distembed.stages.corpus_sections import (
     CorpusJob,
     CorpusSection,
     CountingJob,
+    ParallelSection,
     corpus_of,
     counting_options,
 )
@@ -79,13 +80,17 @@ PHRASE_BYTES = 110
 
 @declared
 def plan_tokens(job: CorpusJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of tokenizing the corpus of a job."""
+    return plan_text(job.corpus, dims)
+
+
+def plan_text(section: CorpusSection | ParallelSection, dims: Dimensions) -> StagePlan:
     """Return the plan of tokenizing: a task reads a partition, and holds its dictionary."""
-    names = [] if job.corpus.phrases_file is None else [job.corpus.phrases_file]
+    names = [] if section.phrases_file is None else [section.phrases_file]
     tables = 2 if names else 1  # a dictionary of names beside that of words
     dictionary = task(tokenize_partition, output=dims.block("entry", tables, itemsize=WORD_BYTES))
-    text = dims.block("text", 2, itemsize=1) + dims.whole(job.corpus.min_border_tokens - 1, itemsize=8)
     return stage_plan(
-        dictionary + text,
+        dictionary + dims.block("text", 2, itemsize=1),
         whole=[PHRASE_BYTES * size for size in file_sizes(names).values()],
         stored=dims.whole("token", itemsize=2)
         + dims.whole("entry", itemsize=16)

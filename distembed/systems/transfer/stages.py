@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.corpus.costs import tokens_cost, vocabulary_cost
-from distembed.costs import Cost, add_costs
-from distembed.counting.costs import document_blocks, reading_cost
+from distembed.costs import Cost
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
@@ -26,7 +24,6 @@ from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.inference import TwoSets, infer_by_each_method
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.stages.collections import (
-    EXCERPT_CHARACTERS,
     SIDE_OUTPUTS,
     SIDES,
     ParallelSizes,
@@ -34,12 +31,14 @@ from distembed.stages.collections import (
     check_pairs,
     check_stop_words,
     check_vectors,
+    collection_dimensions,
     groups_of,
     parallel_sizes,
+    plan_side_terms,
+    plan_side_tokens,
     run_side_tokens,
     run_terms,
     side_parameters,
-    side_section,
     sides_of,
     stage_of,
     term_parameters,
@@ -82,12 +81,9 @@ from distembed.systems.transfer.features import (
     scale_of,
     scores_output,
     sets_of,
-    terms_of,
-    text_of,
     vector_parameters,
 )
 from distembed.systems.transfer.job import TransferJob
-from distembed.weighting.costs import document_weights_cost
 
 
 def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
@@ -236,33 +232,6 @@ def scores_by_column(job: TransferJob, inferred: Float64s, true: Float64s) -> pa
     return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
 
 
-def plan_tokens(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
-    """Return the plan of tokenizing some collections, whose texts are read again for their beginnings."""
-    costs = [
-        tokens_cost(text_of(sizes, side), partition_bytes=side_section(job, side).partition_bytes)
-        for side in sides
-    ]
-    cost = add_costs(costs)
-    excerpts = EXCERPT_CHARACTERS * sum(sizes.n_of[side] for side in sides)
-    return cost._replace(read_bytes=2 * cost.read_bytes, written_bytes=cost.written_bytes + excerpts)
-
-
-def plan_terms(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
-    """Return the plan of choosing words and weighing documents."""
-    block_memory, costs = job.resources.block_memory, []
-    for text, terms in ((text_of(sizes, side), terms_of(sizes, side)) for side in sides):
-        n_words, n_blocks = terms.n_columns, document_blocks(text, block_memory)
-        shape = terms.n_rows, n_words
-        costs += [
-            vocabulary_cost(text, n_words, n_words, block_memory=block_memory),
-            reading_cost(text, n_words, n_blocks, 0, block_memory),
-            document_weights_cost(
-                shape, terms.n_values or 0, n_blocks, weights_given=True, block_memory=block_memory
-            ),
-        ]
-    return add_costs(costs)._replace(exact=sizes.exact)
-
-
 def stages(job: TransferJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job, each after those it reads."""
     fit = fit_parameters("alignment")
@@ -291,8 +260,10 @@ def _stages_of(sides: tuple[str, ...]) -> tuple[StageSpec, ...]:
         stage_of(kind, side) for kind in ("tokens", "terms", "pairs", "vectors", "graphs", "links")
     )
     return (
-        _stage(tokens, (), side_parameters, run_side_tokens, plan_tokens, check_collections, sides=sides),
-        _stage(terms, (tokens,), term_parameters, run_terms, plan_terms, check_stop_words, sides=sides),
+        _stage(
+            tokens, (), side_parameters, run_side_tokens, plan_side_tokens, check_collections, sides=sides
+        ),
+        _stage(terms, (tokens,), term_parameters, run_terms, plan_side_terms, check_stop_words, sides=sides),
         _stage(pairs, ("terms", terms), pair_parameters, run_pairs, plan_pairs, check_pairs, side=side),
         _stage(vectors, (terms,), vector_parameters, run_vectors, plan_vectors, check_vectors, sides=sides),
         StageSpec(
@@ -336,5 +307,6 @@ SYSTEM = System(
     "distembed.systems.transfer.report",
     "distembed.systems.transfer.views",
     explorer="distembed.systems.transfer.views",
+    dimensions=collection_dimensions,
     outputs=(*SIDE_OUTPUTS, *declared_in(outputs)),
 )
