@@ -118,7 +118,6 @@ def run_words(ctx: Context) -> dict[str, Any]:
         vocabulary_of(ctx.workspace),
         groups_of_documents(ctx.workspace),
         _n_groups(ctx.workspace),
-        block_memory=ctx.job.resources.block_memory,
     )
     ctx.store(outputs.WORDS, found)
     return {}
@@ -146,9 +145,7 @@ def run_runs(ctx: Context) -> dict[str, Any]:
     """Count each partition into sorted runs, cut by group of documents and row block."""
     options, n_groups = counting_options(ctx.job), _n_groups(ctx.workspace)
     word_counts = corpus_outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy()
-    own = cooccurrence_row_blocks(
-        word_counts, window=options.window, direction=options.direction, block_memory=options.block_memory
-    )
+    own = cooccurrence_row_blocks(word_counts, window=options.window, direction=options.direction)
     row_blocks = group_row_blocks(own, n_groups)
     tokens = tokens_of(ctx.workspace)
     items = corpus_outputs.TOKENS.read(ctx.workspace)

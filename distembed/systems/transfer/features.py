@@ -434,7 +434,7 @@ def _lda_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
     options = ctx.job.topics
     tokens = Tokens(token_partitions(ctx.workspace, "first"))
     words = side_vocabulary(ctx.workspace, "first")
-    make = partial(count_document_terms, tokens, words, block_memory=ctx.job.resources.block_memory)
+    make = partial(count_document_terms, tokens, words)
     found = online_lda(
         keep("counts", make), options.n_topics, n_passes=options.n_iter, random_state=options.random_state
     )
