@@ -1,4 +1,4 @@
-"""What block functions declare that they hold beside their arguments and their result, measured while estimators run."""
+"""What block functions declare that they hold beside their arguments and result, measured while estimators run."""
 
 from __future__ import annotations
 
