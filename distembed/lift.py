@@ -8,7 +8,7 @@ workers. Both give the function aligned, C-contiguous arrays and one BLAS thread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -29,12 +29,6 @@ Array = Any  # numpy.ndarray, csr_array or dask.array.Array
 
 LISTED = "*"
 """The axis of a list of blocks that one task makes; no array of a caller has it."""
-
-OPTION = "option_"
-"""What the names of options begin with in a graph, where `blockwise` has options of its own.
-
-Each is one of its own, too: what is sent inside of a dictionary, a cluster may have forgotten before it has the graph.
-"""
 
 FAN_IN = 8
 """Partial sums that one task adds."""
@@ -111,7 +105,7 @@ def lift(
     return da.blockwise(
         lifted, out, *chain(*zip(map(_apart, lazy, axes, [out] * len(axes)), placed, strict=True)),
         dtype=dtype, meta=meta, new_axes=new, adjust_chunks=adjusted, concatenate=is_joined, align_arrays=False,
-        **{f"{OPTION}{name}": sent(value) for name, value in options.items()},
+        options={name: sent(value) for name, value in options.items()},
     )  # fmt: skip
 
 
@@ -161,9 +155,7 @@ def _apart(array: da.Array, names: str, out: str) -> da.Array:
     ):
         return array
     name, key = f"once-{array.name}", (array.name, *(0,) * array.ndim)
-    layer = MaterializedLayer({(name, *key[1:]): (_as_it_is, key)})
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])  # type: ignore[list-item]
-    return da.Array(graph, name, array.chunks, meta=array._meta)
+    return array_of_tasks(name, {(name, *key[1:]): (_as_it_is, key)}, [array], array.chunks, array._meta)
 
 
 def _listed(array: da.Array, names: str, out: str) -> da.Array | None:
@@ -183,11 +175,10 @@ def _listed(array: da.Array, names: str, out: str) -> da.Array | None:
 
 
 def _call(
-    function: Callable[..., Any], ways: list[tuple[Any, ...]], n_axes: int, *found: Any, **named: Any
+    function: Callable[..., Any], ways: list[tuple[Any, ...]], n_axes: int, *found: Any, options: Any
 ) -> Any:
     """Call a block function with blocks as `blockwise` gives them: in lists, along the axes that the result lacks."""
     blocks = [_joined(block, *way) for block, way in zip(found, ways, strict=True)]
-    options = {name.removeprefix(OPTION): value for name, value in named.items()}
     made = run_block(function, *blocks, **options)
     return _boxed(made, n_axes) if n_axes else made
 
@@ -336,8 +327,8 @@ def _tree(
         function = BlockFunction(partial(_combined, add, finalize if is_last else None, shape))
         tasks |= {key: (function, group) for key, group in zip(keys, groups, strict=True)}
         add = combine
-    graph = HighLevelGraph.from_collections(name, MaterializedLayer(tasks), dependencies=[found])  # type: ignore[list-item]
-    return da.Array(graph, name, tuple((n,) for n in shape), meta=np.empty((0,) * len(shape), dtype))
+    meta = np.empty((0,) * len(shape), dtype)
+    return array_of_tasks(name, tasks, [found], tuple((n,) for n in shape), meta)
 
 
 def _combined(
@@ -345,6 +336,34 @@ def _combined(
 ) -> Any:
     found = combine([_unboxed(one) for one in parts])
     return found if finalize is None else np.reshape(aligned(finalize(found)), shape)
+
+
+def task_function(function: Callable[..., Any], **options: Any) -> BlockFunction:
+    """Return a block function with its options as the function of the tasks of `array_of_tasks`."""
+    made = BlockFunction(partial(run_block, function, **options))
+    made.__name__ = step_of(function)
+    return made
+
+
+def array_of_tasks(
+    name: str, tasks: Mapping[Any, Any], sources: Iterable[da.Array], chunks: Any, meta: Any
+) -> da.Array:
+    """Return an array of the blocks ``(name, i, ...)`` among tasks that read one another and blocks of other arrays.
+
+    For what `lift` and `fold` cannot say, such as one task for each pair of blocks. Dask joins none of these tasks.
+
+    Parameters
+    ----------
+    name : str
+    tasks : mapping of key to task
+        ``(task_function(f), key, ...)``; keys other than those of the blocks have names of their own.
+    sources : Dask arrays
+        Whose blocks the tasks read.
+    chunks, meta
+        Of the array, as Dask has them.
+    """
+    graph = HighLevelGraph.from_collections(name, MaterializedLayer(tasks), dependencies=list(sources))  # type: ignore[arg-type]
+    return da.Array(graph, name, chunks, meta=meta)
 
 
 def first_rows(array: Array) -> Array:

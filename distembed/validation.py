@@ -8,15 +8,16 @@ alone.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.utils import validation as checks
 
-from distembed.execution import compute, map_blocks
+from distembed.dtypes import Mask
+from distembed.execution import compute
+from distembed.lift import block, first_rows, lift
 from distembed.options import RandomState
 from distembed.typing import refuse_collection
 
@@ -89,6 +90,7 @@ def check_matrix(
     sparse: bool = True,
     finite: bool = True,
     nonnegative: bool = False,
+    directions: bool = False,
     min_rows: int = 1,
 ) -> Any:
     """Return a matrix as a NumPy array, CSR matrix or Dask array of numbers; float16 becomes float32.
@@ -107,35 +109,53 @@ def check_matrix(
     finite, nonnegative : bool
         Refuse NaN and infinity; refuse negative values as well. Both are False where the first pass of the
         caller over the values finds them.
+    directions : bool
+        Refuse rows of zeros, which have no cosine.
     min_rows : int
 
     Raises
     ------
     ValueError
-        If X is not two-dimensional, not of numbers, or too small. If it holds NaN, infinity or a negative value
-        that is refused: at once where X is in memory, otherwise when the block that holds it is computed.
+        If X is not two-dimensional, not of numbers, or too small. If it holds NaN, infinity, a negative value or a row
+        of zeros that is refused: at once where X is in memory, otherwise when the block that holds it is computed.
     TypeError
         If X is sparse and may not be, or another collection of Dask than an array.
     """
     matrix = _in_single(_check_layout(X, name, estimator, sparse=sparse, min_rows=min_rows))
     if reset is not None:
         checks.validate_data(estimator, X, reset=reset, skip_check_array=True)
-    if not (finite or nonnegative):
+    if not (finite or nonnegative or directions):
         return matrix
-    check = partial(check_block, called=name, nonnegative=nonnegative)
-    if isinstance(matrix, da.Array):
-        return map_blocks(check, matrix, dtype=matrix.dtype, meta=matrix._meta)
-    return check(matrix)
+    if directions and isinstance(matrix, da.Array):
+        matrix = matrix.rechunk({1: -1})
+    return lift(
+        check_block,
+        "wc,w->wc",
+        matrix,
+        first_rows(matrix),
+        dtype=matrix.dtype,
+        sparse=_has_sparse_blocks(matrix),
+        called=name,
+        nonnegative=nonnegative,
+        directions=directions,
+    )
+
+
+def _has_sparse_blocks(matrix: Any) -> bool:
+    return issparse(getattr(matrix, "_meta", matrix))
 
 
 def _in_single(matrix: Any) -> Any:
     """Return a matrix of half precision in single precision: SciPy knows no sparse halves, whose sums overflow."""
     if matrix.dtype != np.float16:
         return matrix
-    if not isinstance(matrix, da.Array):
-        return matrix.astype(np.float32)
-    meta = csr_array((0, 0), dtype=np.float32) if issparse(matrix._meta) else np.empty((0, 0), np.float32)
-    return map_blocks(_in_single, matrix, dtype=np.float32, meta=meta)
+    return lift(to_single, "wc->wc", matrix, dtype=np.float32, sparse=_has_sparse_blocks(matrix))
+
+
+@block(temporaries=0)
+def to_single(block: Any) -> Any:
+    """Return a block in single precision."""
+    return block.astype(np.float32)
 
 
 def _check_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:
@@ -179,16 +199,19 @@ def like_input(result: Any, X: Any) -> Any:
     return result if isinstance(X, da.Array) else compute(result)
 
 
-def check_block(block: Any, *, called: str, nonnegative: bool, block_info: Any = None) -> Any:
+@block(temporaries=0.5)
+def check_block(
+    block: Any, first: Any, *, called: str, nonnegative: bool = False, directions: bool = False
+) -> Any:
     """Return a block, dense or sparse, unchanged.
 
     Raises
     ------
     ValueError
-        If a value is NaN or infinite, or negative where it must not be; the message gives its row and column.
+        If a value is NaN or infinite, or negative where it must not be, or a row is zero that must have a direction;
+        the message gives its row and column.
     """
-    values = block.data if issparse(block) else np.asarray(block)
-    first_row = block_info[0]["array-location"][0][0] if block_info else 0
+    values, first_row = block.data if issparse(block) else np.asarray(block), int(first[0])
     if not _all_finite(values):
         row, column = _place(block, ~np.isfinite(values))
         raise ValueError(
@@ -200,7 +223,21 @@ def check_block(block: Any, *, called: str, nonnegative: bool, block_info: Any =
             f"Negative values in data: {called} holds one in row {first_row + row}, column {column}; "
             "give values of zero or more"
         )
+    zero = np.flatnonzero(~rows_with_values(block)) if directions else np.empty(0)
+    if zero.size:
+        raise ValueError(
+            f"{called} is zero, which has no cosine, in {zero.size} of {block.shape[0]} rows, "
+            f"first {(first_row + zero[:5]).tolist()}: drop them"
+        )
     return block
+
+
+@block(temporaries=1)
+def rows_with_values(block: Any) -> Mask:
+    """Return which rows of a block, dense or sparse, are not zero."""
+    if issparse(block):
+        return np.asarray(abs(block).sum(axis=1)).ravel() != 0
+    return np.asarray(np.asarray(block).any(axis=1))
 
 
 def _all_finite(values: Any) -> bool:

@@ -62,7 +62,7 @@ from distembed.linalg.operators import (
 )
 from distembed.manifold import propagation
 from distembed.manifold.regressions import KernelRidge, LinearRidge
-from distembed.neighbors.graphs import RowBlocks, affinity_rows
+from distembed.neighbors.graphs import affinity_rows
 from distembed.weighting.documents import select_pairs
 from distembed.weighting.pmi import ppmi
 from tests.conftest import forked_workers
@@ -304,7 +304,7 @@ def test_fits_have_the_same_bits_in_threads_and_in_processes(processes, kind):
 
 
 def dense_graph(rows):
-    return in_memory(affinity_rows(rows, 5, reread=True))
+    return in_memory(affinity_rows(rows, 5))
 
 
 def in_memory(sparse):
@@ -321,7 +321,6 @@ def csr_blocks(rows):
 HELD = {
     "graph": dense_graph,
     "lists": lambda rows: propagation._lists_by_blocks(rows, rows[::-1], 5),
-    "product": lambda rows: RowBlocks.of(rows) @ np.eye(rows.shape[1]),
     "transpose": lambda rows: in_memory(transpose_row_blocks(csr_blocks(rows))),
     "pairs of words": lambda rows: in_memory(
         select_pairs(csr_blocks(rows[:, :1] * np.arange(60.0)), np.arange(40))

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from distembed.dtypes import Floats
 from distembed.execution import blockwise, client_in_force, compute, delayed, from_delayed, sent, summed
@@ -39,6 +39,12 @@ class SymmetricMatrix(Protocol):
 def empty_csr(dtype: Any = np.float32) -> csr_array:
     """Return the `_meta` of an array with sparse chunks."""
     return csr_array((0, 0), dtype=dtype)
+
+
+def whole_csr(matrix: da.Array) -> csr_array:
+    """Return a Dask array of CSR row blocks in memory."""
+    found = compute(lift(as_csr, "wc->w", whole_rows(matrix), dtype=object, sizes={"w": 1}))
+    return csr_array(vstack(found.tolist(), format="csr"))
 
 
 def whole_rows(matrix: da.Array) -> da.Array:

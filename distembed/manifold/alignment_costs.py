@@ -16,12 +16,12 @@ from distembed.manifold.propagation import CANDIDATES, N_ROUNDS, ROWS_AT_ONCE, f
 from distembed.neighbors.costs import (
     EDGE_BYTES,
     LIST_BYTES,
+    MERGED_AT_ONCE,
     RowSizes,
     affinity_cost,
     dense_tile,
     most_edges,
 )
-from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.states import block_memory
 
 CANDIDATE_BYTES = 128

@@ -45,7 +45,7 @@ from distembed.neighbors.graphs import (
 )
 from distembed.neighbors.search import search_lists
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.states import block_memory, scope
+from distembed.states import scope
 from distembed.typing import (
     DenseMatrix,
     InMemory,
@@ -372,7 +372,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         graphs = []
         for number, X in enumerate(sets, start=1):
             with scope(f"set-{number}", self.n_neighbors, options, X):
-                graphs.append(neighbor_affinity(X, self.n_neighbors, **options, block_memory=block_memory()))
+                graphs.append(neighbor_affinity(X, self.n_neighbors, **options))
         joined = {} if links is None else {(0, 1): links}
         return joint_adjacency(graphs, joined, weight=self.correspondence_weight)
 
@@ -425,7 +425,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             _place, "wc->wk", whole_rows(rows) if isinstance(rows, da.Array) else rows,
             dtype=np.float64, sizes={"k": self.embedding_.shape[1]}, fitted=fitted,
             embedding=self.embedding_[of_set] / scale[:, None], scale=scale, k=options["n_neighbors"],
-            metric=options["metric"], block_memory=block_memory(),
+            metric=options["metric"],
         )  # fmt: skip
 
     def _new_rows(self, X: MatrixLike, data_set: int) -> Any:
@@ -521,7 +521,7 @@ def _place(rows: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, **op
     return np.asarray(means * np.einsum("rj,rj->r", weights, scale[indices])[:, None])
 
 
-def _nearness(X: Any, fitted: Any, *, k: int, metric: Metric, block_memory: int) -> tuple[Float64s, Any]:
+def _nearness(X: Any, fitted: Any, *, k: int, metric: Metric) -> tuple[Float64s, Any]:
     """Return weights summing to one and row numbers of each new row's k nearest fitted rows, (r × k).
 
     The weights are exp(-d²/h²), h the distance to the `LOCAL_NEIGHBOR`-th of them. Where so many fitted rows are equal
@@ -532,8 +532,8 @@ def _nearness(X: Any, fitted: Any, *, k: int, metric: Metric, block_memory: int)
     weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
     if not used.any() or not k:
         return weights, indices
-    rows = domain_rows(X[np.flatnonzero(used)], metric=metric, block_memory=block_memory)
-    others = domain_rows(fitted[used_fitted], metric=metric, block_memory=block_memory)
+    rows = domain_rows(X[np.flatnonzero(used)], metric=metric)
+    others = domain_rows(fitted[used_fitted], metric=metric)
     marks = np.zeros(rows.shape[0], np.int64), np.ones(others.shape[0], np.int64)
     with one_blas_thread():
         lists = compute(search_lists(rows, marks[0], others, marks[1], k=k))

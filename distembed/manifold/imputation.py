@@ -269,7 +269,7 @@ class LatentSemanticImputation(BaseEstimator):
         return training_matrix(self, X, sparse=False, finite=False, min_rows=2)
 
     def _domain_rows(self, matrix: Any) -> da.Array:
-        return domain_rows(matrix, metric=self.metric, block_memory=self.block_memory)
+        return domain_rows(matrix, metric=self.metric)
 
     def _learn_weights(self, rows: da.Array) -> None:
         check_graph(self.graph_, rows.shape[0])
@@ -428,12 +428,11 @@ class LatentSemanticImputation(BaseEstimator):
 
     def _infer(self, X_new: Any, X: Any) -> Any:
         options = {name: getattr(self, name) for name in OPTIONS_OF_FIT} | getattr(self, "options_", {})
-        of_rows: dict[str, Any] = {"metric": options["metric"], "block_memory": self.block_memory}
-        rows = domain_rows(X, **of_rows)
+        rows = domain_rows(X, metric=options["metric"])
         X_new = _new_rows(X_new, rows)
         weights = new_weights(
             rows,
-            domain_rows(X_new, **of_rows),
+            domain_rows(X_new, metric=options["metric"]),
             options["min_degree"],
             simplex=options["weights"] == "simplex",
             floor=options["floor"],
@@ -450,10 +449,9 @@ class LatentSemanticImputation(BaseEstimator):
         if self.min_degree >= (n := rows.shape[0]):
             raise ValueError(f"min_degree = {self.min_degree} needs more rows than the {n} of X: lower it")
         # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
-        options: dict[str, Any] = {"block_memory": self.block_memory, "checkpoint": self.checkpoint}
-        near = nearest_rows(rows, self.min_degree, **options)
+        near = nearest_rows(rows, self.min_degree)
         with one_blas_thread():
-            tree = spanning_tree_of(rows, near, checkpoint=self.checkpoint)
+            tree = spanning_tree_of(rows, near)
             self.graph_ = spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 
 

@@ -366,7 +366,7 @@ def new_weights(
     simplex, floor, block_memory : see `reconstruction_weights`
     """
     m, n, k = new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
-    lists = compute(search_lists(new, np.full(m, -1), rows, np.arange(n), k=k, block_memory=block_memory))
+    lists = compute(search_lists(new, np.full(m, -1), rows, np.arange(n), k=k))
     near = np.sort(lists[:, 1].astype(np.int64), axis=1) + m
     graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
     options: dict[str, Any] = {"simplex": simplex, "floor": floor, "block_memory": block_memory}

@@ -17,18 +17,18 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist, whole
+from distembed.execution import compute, one_blas_thread, whole
 from distembed.lift import lift
-from distembed.linalg.operators import row_blocks, sparse_times
+from distembed.linalg.operators import row_blocks, sparse_times, whole_csr
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import Eigenmaps, laplacian_eigenmaps
 from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
-from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
+from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, neighbor_lists, row_is_used
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.states import block_memory, scope
+from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike, SparseMatrix, refuse_collection
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -341,7 +341,7 @@ def neighborhood_graph(
     affinity: Affinity = "cosine",
     symmetry: Symmetry = "union",
     degree: int = 2,
-    checkpoint: Checkpoint = persist,
+    found: da.Array | None = None,
 ) -> sp.csr_array:
     """Return the symmetric affinity (n × n) of rows that are near by cosine c.
 
@@ -366,8 +366,8 @@ def neighborhood_graph(
         Whether one of two rows must be among the nearest of the other, or both.
     degree : int
         The degree of the polynomial affinity.
-    checkpoint : Checkpoint
-        Stores the neighbor lists.
+    found : Dask array, optional
+        What `search_neighborhood` found of the same rows, where it is stored; by default it is searched here.
 
     Raises
     ------
@@ -383,19 +383,16 @@ def neighborhood_graph(
         if affinity == "local":
             raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
 
-        def make() -> da.Array:
-            return row_blocks(_threshold_graph(X, threshold))
+        graph = _threshold_graph(X, threshold) if found is None else whole_csr(found)
+        return _reweigh(graph, affinity, degree)
+    return neighbor_affinity(X, n_neighbors, affinity=affinity, symmetry=symmetry, degree=degree, lists=found)
 
-        return _reweigh(sp.csr_array(compute(checkpoint("threshold-graph", make))), affinity, degree)
-    return neighbor_affinity(
-        X,
-        n_neighbors,
-        affinity=affinity,
-        symmetry=symmetry,
-        degree=degree,
-        block_memory=block_memory(),
-        checkpoint=checkpoint,
-    )
+
+def search_neighborhood(X: Any, *, n_neighbors: int = 20, threshold: float | None = None) -> da.Array:
+    """Return what `neighborhood_graph` searches, to be stored: neighbor lists, or the cosines above a threshold."""
+    if threshold is None:
+        return neighbor_lists(X, n_neighbors, metric="cosine")
+    return row_blocks(_threshold_graph(X, threshold))
 
 
 def _reweigh(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_array:
@@ -423,7 +420,7 @@ def _threshold_graph(X: Any, threshold: float) -> sp.csr_array:
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
     kept, n = np.flatnonzero(row_is_used(X, "cosine")), X.shape[0]
-    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory()).persist()
+    rows = domain_rows(X[kept], metric="cosine").persist()
     tiles = lift(
         blocks.pairs_above, "ic,jc->ij", rows, rows, dtype=np.float64, sparse=True, threshold=threshold
     )

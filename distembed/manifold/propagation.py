@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.execution import compute, held_by_cluster, one_blas_thread, single_tasks, tell
+from distembed.execution import compute, one_blas_thread, tell
 from distembed.lift import block, first_rows, lift
 from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import row_chunk
@@ -26,7 +26,7 @@ from distembed.manifold import propagation_blocks as blocks
 from distembed.neighbors import blocks as neighbor_blocks
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.graphs import row_is_used
-from distembed.neighbors.search import Products, search_lists
+from distembed.neighbors.search import search_lists
 from distembed.states import block_memory, keep, keeping, newest, scope
 
 Rows: TypeAlias = Any
@@ -280,10 +280,7 @@ def _cross_lists(first: Rows, second: Rows) -> tuple[Rows, Rows]:
 def _lists_by_blocks(rows: da.Array, columns: da.Array, k: int) -> da.Array:
     marks = np.zeros(rows.shape[0], np.int64), np.ones(columns.shape[0], np.int64)
     # Float32 products rule pairs out by a bound on their rounding, so that the lists are those of float64.
-    held = held_by_cluster(rows) or held_by_cluster(columns)
-    products = Products(single=True, reread=not held)
-    sides = (rows, columns) if held else (single_tasks(rows), single_tasks(columns))
-    return search_lists(sides[0], marks[0], sides[1], marks[1], k=k, products=products)
+    return search_lists(rows, marks[0], columns, marks[1], k=k, single=True)
 
 
 def _whole_lists(rows: Float64s, columns: Float64s, k: int) -> Float64s:

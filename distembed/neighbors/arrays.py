@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, overload
+from functools import partial
+from typing import NamedTuple, overload
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.execution import blockwise, compute, on_disk
-from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.neighbors import blocks, cosine_blocks
+from distembed.execution import compute
+from distembed.lift import lift
+from distembed.neighbors.blocks import distance_tile
+from distembed.neighbors.cosine_blocks import all_distances
 from distembed.neighbors.distances import Metric, domain_rows
-from distembed.neighbors.search import SINGLE_FEATURES, nearest_rows
+from distembed.neighbors.search import nearest_rows, neighbors_of
 from distembed.neighbors.spanning_tree import SpanningTree, spanning_tree_of
 from distembed.typing import InMemory, MatrixLike
 
 
 @overload
-def pairwise_distances(
-    X: da.Array, Y: MatrixLike | None = ..., *, metric: Metric = ..., block_memory: int = ...
-) -> da.Array: ...
+def pairwise_distances(X: da.Array, Y: MatrixLike | None = ..., *, metric: Metric = ...) -> da.Array: ...
 
 
 @overload
-def pairwise_distances(
-    X: InMemory, Y: InMemory | None = ..., *, metric: Metric = ..., block_memory: int = ...
-) -> Float64s: ...
+def pairwise_distances(X: InMemory, Y: InMemory | None = ..., *, metric: Metric = ...) -> Float64s: ...
 
 
 def pairwise_distances(
-    X: MatrixLike,
-    Y: MatrixLike | None = None,
-    *,
-    metric: Metric = "euclidean",
-    block_memory: int = BLOCK_MEMORY,
+    X: MatrixLike, Y: MatrixLike | None = None, *, metric: Metric = "euclidean"
 ) -> da.Array | Float64s:
     """Return the distances between all rows of X and all rows of Y.
 
@@ -49,14 +43,12 @@ def pairwise_distances(
         The rows; by default Y is X. Sparse rows, of both, are measured by the cosine.
     metric : "euclidean" or "cosine"
         What is measured.
-    block_memory : int
-        The memory of one task in bytes. It cuts the rows of X and Y into blocks; sparse rows of a Dask array stay in
-        the blocks that they have.
 
     Returns
     -------
     array of shape (n, m), float64
-        A Dask array if X or Y is one, which has read nothing yet; otherwise a NumPy array.
+        A Dask array if X or Y is one, which has read nothing yet, but for counting the values of sparse rows; otherwise
+        a NumPy array.
 
     Raises
     ------
@@ -78,9 +70,8 @@ def pairwise_distances(
     [[0.4]
      [0. ]]
     """
-    is_lazy = isinstance(X, da.Array) or isinstance(Y, da.Array)
-    rows = _rows_of(X, "X", metric, block_memory, lazy=is_lazy)
-    columns = rows if Y is None else _rows_of(Y, "Y", metric, block_memory, lazy=is_lazy)
+    rows = domain_rows(X, metric=metric)
+    columns = rows if Y is None else domain_rows(Y, metric=metric, name="Y")
     if rows.shape[1] != columns.shape[1]:
         raise ValueError(
             f"the rows of X have {rows.shape[1]} values and those of Y {columns.shape[1]}: they must agree"
@@ -88,29 +79,9 @@ def pairwise_distances(
     sparse = [sp.issparse(one._meta) for one in (rows, columns)]
     if sparse[0] != sparse[1]:
         raise ValueError("one of X and Y is sparse and the other is not: give both in the same kind")
-    found = blockwise(
-        _sparse_tile if sparse[0] else _dense_tile,
-        "ij",
-        *(rows, "id", columns, "jd"),
-        cosine=metric == "cosine",
-        align_arrays=False,
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
-    return found if is_lazy else compute(found)
-
-
-def _rows_of(X: MatrixLike, name: str, metric: Metric, block_memory: int, *, lazy: bool) -> da.Array:
-    return domain_rows(X, metric=metric, block_memory=block_memory, lazy=lazy, name=name)
-
-
-def _dense_tile(X: Any, Y: Any, *, cosine: bool) -> Float64s:
-    squares = blocks.accurate_squares(X[0], Y[0])
-    return squares / 2 if cosine else np.sqrt(squares)
-
-
-def _sparse_tile(X: Any, Y: Any, *, cosine: bool) -> Float64s:  # noqa: ARG001 - sparse rows have no other metric
-    return cosine_blocks.all_distances(X[0], Y[0])
+    tile = partial(distance_tile, cosine=metric == "cosine") if not sparse[0] else all_distances
+    found = lift(tile, "id,jd->ij", rows, columns, dtype=np.float64)
+    return found if isinstance(X, da.Array) or isinstance(Y, da.Array) else compute(found)
 
 
 class NearestRows(NamedTuple):
@@ -122,9 +93,7 @@ class NearestRows(NamedTuple):
     """int64; of equal distances the smaller number comes first."""
 
 
-def nearest_neighbors(
-    X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY
-) -> NearestRows:
+def nearest_neighbors(X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean") -> NearestRows:
     """Find the nearest other rows of every row, exactly.
 
     The bits of the result do not depend on how the rows are cut into blocks, nor on the number of workers.
@@ -137,16 +106,13 @@ def nearest_neighbors(
         How many neighbors of each row are found, from 1 to n - 1.
     metric : "euclidean" or "cosine"
         What is measured: ``‖x_i - x_j‖`` or ``1 - cos(x_i, x_j)``.
-    block_memory : int
-        The memory of one task in bytes, which cuts the rows into blocks; sparse rows of a Dask array stay in the
-        blocks that they have.
 
     Returns
     -------
     NearestRows
         `distances` and `indices`, shape (n, n_neighbors), in the order of `sklearn.neighbors`' ``kneighbors``: Dask
-        arrays if X is one, which has not been read yet, otherwise NumPy arrays. Compute both together, as
-        ``dask.compute(*found)``.
+        arrays if X is one, which has not been read yet, but for counting the values of sparse rows; otherwise NumPy
+        arrays. Compute both together, as ``dask.compute(*found)``.
 
     Raises
     ------
@@ -170,24 +136,16 @@ def nearest_neighbors(
      [1.5 2. ]
      [1.5 2.5]]
     """
-    is_lazy = isinstance(X, da.Array)
-    rows = _rows_of(X, "X", metric, block_memory, lazy=is_lazy)
-    single = metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
-    options: dict[str, Any] = {"metric": metric, "block_memory": block_memory, "single": single}
-    if is_lazy:
-        near = nearest_rows(rows, n_neighbors, checkpoint=on_disk, lazy=True, **options)
-        return NearestRows(near.distances, near.indices)
-    near = nearest_rows(rows, n_neighbors, **options)
-    return NearestRows(*compute((near.distances, near.indices)))
+    near = neighbors_of(domain_rows(X, metric=metric), n_neighbors, metric=metric)
+    found = NearestRows(near.distances, near.indices)
+    return found if isinstance(X, da.Array) else NearestRows(*compute(tuple(found)))
 
 
 TREE_NEIGHBORS = 15
 """Neighbors of each row that a spanning tree is begun from; it searches on where they are not enough."""
 
 
-def spanning_tree(
-    X: MatrixLike, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY
-) -> SpanningTree:
+def spanning_tree(X: MatrixLike, *, metric: Metric = "euclidean") -> SpanningTree:
     """Find the minimum spanning tree of the rows, exactly, without the matrix of their distances.
 
     Each component takes its shortest edge that leaves it (Borůvka), which the lists of nearest neighbors prove, or a
@@ -200,8 +158,6 @@ def spanning_tree(
         The rows, two or more; sparse ones are measured by the cosine.
     metric : "euclidean" or "cosine"
         What is measured: ``‖x_i - x_j‖`` or ``1 - cos(x_i, x_j)``.
-    block_memory : int
-        The memory of one task in bytes, which cuts the rows into blocks.
 
     Returns
     -------
@@ -227,9 +183,6 @@ def spanning_tree(
     >>> print(lengths)
     [1.  2.  1.5]
     """
-    rows = _rows_of(X, "X", metric, block_memory, lazy=False)
-    near = nearest_rows(
-        rows, min(TREE_NEIGHBORS, rows.shape[0] - 1), metric=metric, block_memory=block_memory
-    )
-    tree = spanning_tree_of(rows, near)
+    rows = domain_rows(X, metric=metric)
+    tree = spanning_tree_of(rows, nearest_rows(rows, min(TREE_NEIGHBORS, rows.shape[0] - 1), metric=metric))
     return tree._replace(lengths=tree.lengths**2 / 2) if metric == "cosine" else tree

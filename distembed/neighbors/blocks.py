@@ -12,7 +12,6 @@ array can be reduced by Dask and stored by Zarr, which a pair could not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +19,7 @@ from numba import njit
 
 from distembed.dtypes import Float32s, Float64s, Floats, Int64s
 from distembed.linalg.blocks import ROUNDED
-from distembed.linalg.csr import rows_of
+from distembed.temporaries import block
 
 # Products held at once: 256 x 2048 in float64 are 4 MiB, a share of the third-level cache.
 PRODUCT_ROWS = 256
@@ -104,6 +103,14 @@ def typical_square(squares: Float64s, X: Floats, Z: Floats) -> float:
     return float(np.median(squares)) if squares.size else 1.0
 
 
+@block(temporaries=1)
+def distance_tile(X: Floats, Z: Floats, *, cosine: bool) -> Float64s:
+    """Return ‖x_i - z_j‖, or half its square with `cosine`."""
+    squares = accurate_squares(X, Z)
+    return squares / 2 if cosine else np.sqrt(squares)
+
+
+@block(temporaries=1)
 def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> Float32s:
     """Return ‖x_i - z_j‖, or half its square with `cosine`, to float32's precision; strip by strip."""
     out = np.empty((X.shape[0], Z.shape[0]), np.float32)
@@ -352,6 +359,54 @@ def nearest_in_both(
     return lists, column_lists
 
 
+@block(temporaries=1)
+def nearest_in_pair(
+    X: Floats,
+    row_groups: Int64s,
+    first_row: int,
+    Z: Floats,
+    column_groups: Int64s,
+    first_column: int,
+    near: Float64s | None,
+    far: Float64s | None,
+    *,
+    k: int,
+    single: bool,
+) -> tuple[Float64s, ...]:
+    """Return the lists of two blocks in each other, or those of the first alone where the other has none so far.
+
+    Parameters
+    ----------
+    X, Z : array, shapes (r, d) and (c, d), float32 or float64
+    row_groups, column_groups : int64 array; pairs of one group are left out
+    first_row, first_column : the row numbers of X and of Z start here
+    near, far : the lists that X and Z have: what lies farther than their last entries is of no interest
+    k, single : see `nearest_in_tile`
+    """
+    column_ids = first_column + np.arange(Z.shape[0])
+    if near is None or far is None:
+        return (nearest_in_tile(X, row_groups, Z, column_ids, column_groups, None, k=k, single=single),)
+    return nearest_in_both(
+        X,
+        first_row + np.arange(X.shape[0]),
+        row_groups,
+        Z,
+        column_ids,
+        column_groups,
+        center=None,
+        limits=near[:, 0, -1].copy(),
+        column_limits=far[:, 0, -1].copy(),
+        k=k,
+        single=single,
+    )
+
+
+@block(temporaries=1)
+def merge_found(lists: Float64s | None, found: tuple[Float64s, ...], side: int) -> Float64s:
+    """Merge lists with those that a pair of blocks gave one of its sides."""
+    return found[side] if lists is None else merge_lists(np.stack([lists, found[side]], axis=1))[:, 0]
+
+
 @njit(cache=True, nogil=True)
 def merge_lists(lists: Float64s) -> Float64s:
     """Merge lists of the same rows, shape (r, m, 2, k), into one, shape (r, 1, 2, k)."""
@@ -373,15 +428,3 @@ def list_rows(lists: Float64s, n_columns: int) -> sp.csr_array:
     rows = sp.csr_array((lists[:, 0][found], columns, indptr), shape=(len(lists), n_columns))
     rows.sort_indices()
     return rows
-
-
-def row_faults(X: Any) -> Int64s:
-    """Return per row 1 where a value is not finite, 2 where every value is zero, else 0; shape (r, 1)."""
-    if sp.issparse(X):
-        bad = np.zeros(X.shape[0], dtype=bool)
-        bad[rows_of(X)[~np.isfinite(X.data)]] = True
-        zero = abs(X).sum(axis=1) == 0
-    else:
-        bad = ~np.isfinite(X).all(axis=1)
-        zero = ~(X != 0).any(axis=1)
-    return np.where(bad, 1, np.where(zero, 2, 0)).astype(np.int64)[:, None]

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import sgemm
 
 from distembed.dtypes import Float32s, Float64s, Int32s, Int64s, Mask
-from distembed.neighbors.blocks import EXTRA_ROUNDINGS, PRODUCT_ROWS, empty_lists, insert
+from distembed.neighbors.blocks import EXTRA_ROUNDINGS, PRODUCT_ROWS, empty_lists, insert, merge_lists
+from distembed.temporaries import block
 
 PANEL = 256
 """Dense columns multiplied at a time: the error of their sum grows with it, the speed hardly from 256 on."""
@@ -170,6 +171,7 @@ class TileCandidates(NamedTuple):
     columns: Float64s
 
 
+@block(temporaries=1)
 def tile_candidates(
     X: sp.csr_array,
     row_groups: Int64s,
@@ -177,6 +179,8 @@ def tile_candidates(
     Z: sp.csr_array,
     column_groups: Int64s,
     first_column: int,
+    near: Float64s | None = None,  # noqa: ARG001 - a score is measured later, and rules nothing out
+    far: Float64s | None = None,  # noqa: ARG001
     *,
     dense_values: int,
     k: int,
@@ -191,6 +195,7 @@ def tile_candidates(
     first_row, first_column : the row numbers of X and of Z start here
     Z : csr_array (c, m)
         Unit rows.
+    near, far : lists so far, of which nothing is used
     dense_values : float32 values that the dense columns of both sides may hold
     k : length of the lists
     """
@@ -289,28 +294,46 @@ def _measure_candidates(
             _clear_row(X, i, row)
 
 
+@block(temporaries=1)
 def measure_candidates(
-    X: sp.csr_array, Z: sp.csr_array, column_ids: Int64s, candidates: Float64s, *, k: int
+    X: sp.csr_array,
+    candidates: Float64s,
+    row_groups: Int64s,
+    columns: list[sp.csr_array],
+    firsts: list[Int64s],
+    *,
+    column_groups: Int64s,
+    k: int,
 ) -> Float64s:
-    """Return the k nearest of each row's candidates that are rows of Z, (r, 2, k), exactly.
+    """Return the k nearest of each row's candidates, (r, 2, k), exactly; rows in doubt are searched again.
 
     Parameters
     ----------
     X : csr_array (r, m)
         Unit rows.
-    Z : csr_array (c, m)
-        The unit rows that are candidates.
-    column_ids : the row numbers of Z, one after the other
     candidates : candidate lists, (r, 2, K)
+    row_groups, column_groups : int64 arrays; pairs of one group are left out
+    columns : blocks of unit rows, among which the candidates are
+    firsts : the row number that each block begins with
     k : int
         The number of neighbors.
     """
-    lists = empty_lists(X.shape[0], k)
-    row = np.zeros(X.shape[1])
-    _measure_candidates(_stored(X), _stored(Z), int(column_ids[0]), row, candidates, lists)
+    lists, row = empty_lists(X.shape[0], k), np.zeros(X.shape[1])
+    for Z, first in zip(columns, firsts, strict=True):
+        _measure_candidates(_stored(X), _stored(Z), int(first[0]), row, candidates, lists)
+    unsure = uncertain_rows(lists, candidates, error=cosine_error(X.shape[1]))
+    if not unsure.any():
+        return lists
+    some, groups, found = X[unsure], row_groups[unsure], empty_lists(int(unsure.sum()), k)
+    for Z, first in zip(columns, firsts, strict=True):
+        ids = int(first[0]) + np.arange(Z.shape[0])
+        again = nearest_in_sparse_tile(some, groups, Z, ids, column_groups[ids], k=k)
+        found = merge_lists(np.stack([found, again], axis=1))[:, 0]
+    lists[unsure] = found
     return lists
 
 
+@block(temporaries=0.5)
 def all_distances(X: sp.csr_array, Z: sp.csr_array) -> Float64s:
     """Return 1 - x_i · z_j of all pairs of sparse unit rows, shape (r, c); the same bits for (i, j) and (j, i)."""
     distances = np.empty((X.shape[0], Z.shape[0]))

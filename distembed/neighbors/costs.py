@@ -11,16 +11,13 @@ from distembed.neighbors.distances import (
     Metric,
     dense_values,
     distance_chunk,
-    distance_row_bytes,
     rows_of_tile,
 )
 from distembed.neighbors.graph_blocks import MUTUAL_FLOOR
 from distembed.neighbors.graphs import Symmetry
-from distembed.neighbors.search import (
-    LIMITED_BLOCKS,
-    MERGED_AT_ONCE,
-    SPARE_CANDIDATES,
-)
+from distembed.neighbors.search import SPARE_CANDIDATES
+
+LIMITED_BLOCKS, MERGED_AT_ONCE = 8, 8
 
 LIST_BYTES = 16
 """Bytes of one neighbor in a list: a float64 value and a row number."""
@@ -152,7 +149,7 @@ def distances_cost(rows: RowSizes, *, metric: Metric = "euclidean", block_memory
         n_blocks + rows.n_blocks(block_memory),
         2 * rows.n_bytes,  # they are checked before
         kept,
-        chunk * distance_row_bytes(rows.n_rows),
+        chunk * (16 * rows.n_rows + 40 * min(rows.n_rows, 2048)),
         HELD_COPIES * rows.compared(metric).n_bytes,
         keeps=(("distances", kept),),
     )

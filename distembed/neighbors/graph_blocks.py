@@ -5,21 +5,19 @@ Neighbor lists are those of `blocks`. The edges of a tree are ordered by (length
 Letters
 -------
 W : affinity of a graph, n × n, symmetric; W_b a block of its rows, which begins with row `first`.
-d : its row sums, (n,). A *part* is a connected component, named by its smallest vertex.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from distembed.dtypes import Float64s, Int32s, Int64s, Mask
+from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.linalg.blocks import ROUNDED
-from distembed.linalg.csr import rows_of
+from distembed.temporaries import block
 
 LEAST_AFFINITY = 1e-6
 """Weight of an edge whose cosine or kernel is smaller: an edge found is never lost."""
@@ -27,13 +25,27 @@ MUTUAL_FLOOR = 3
 """Nearest neighbors that a row keeps in a mutual graph although they do not choose it: no row is cut off."""
 
 
+class Neighborhoods(NamedTuple):
+    """What the weights of all edges need to know of the neighbor lists of a block of rows."""
+
+    scales: Float64s
+    """The distance of each row to its neighbor of some number. Float64 (b,)."""
+    squares: float
+    """The sum of the squared distances to the neighbors."""
+
+
+@block(temporaries=1)
+def neighborhoods(lists: Float64s, *, metric: str, neighbor: int) -> Neighborhoods:
+    """Return the scale of each row of a block, the distance to its neighbor of a number, and the sum of all squares."""
+    squares = edge_squares(lists, metric)
+    return Neighborhoods(np.sqrt(squares[:, min(neighbor, squares.shape[1]) - 1]), float(squares.sum()))
+
+
 class Weighing(NamedTuple):
     """How the edges of neighbor lists are weighed."""
 
     affinity: str
     metric: str
-    scales: Float64s
-    """The scale of each row, for "local". Float64 (n,)."""
     width: float
     """The mean squared distance to the neighbors, for "gaussian"."""
     degree: int = 1
@@ -50,8 +62,8 @@ def unit_squares(distances: Float64s) -> Float64s:
     return np.where(distances > ROUNDED, 2.0 * distances, 0.0)
 
 
-def edge_weights(lists: Float64s, first: int, how: Weighing) -> Float64s:
-    """Return the weight of each edge of the lists of a block of rows, (b, k)."""
+def edge_weights(lists: Float64s, first: int, how: Weighing, scales: Float64s) -> Float64s:
+    """Return the weight of each edge of the lists of a block of rows, (b, k); `scales` are those of all rows."""
     if how.affinity == "binary":
         return np.ones_like(lists[:, 0])
     if how.affinity == "cosine":
@@ -61,8 +73,8 @@ def edge_weights(lists: Float64s, first: int, how: Weighing) -> Float64s:
     squares = edge_squares(lists, how.metric)
     widths = np.full_like(squares, how.width)
     if how.affinity == "local":
-        own = how.scales[first : first + len(lists)]
-        widths = own[:, None] * how.scales[lists[:, 1].astype(np.int64)]
+        own = scales[first : first + len(lists)]
+        widths = own[:, None] * scales[lists[:, 1].astype(np.int64)]
     # Rows equal to so many others that their scale is zero: an edge of length zero weighs one.
     exponent = np.divide(squares, widths, out=np.where(squares > 0, np.inf, 0.0), where=widths > 0)
     return np.maximum(np.exp(-exponent), LEAST_AFFINITY)
@@ -73,115 +85,52 @@ def polynomial_weights(cosines: Float64s, degree: int) -> Float64s:
     return np.maximum(((1 + np.clip(cosines, -1, 1)) / 2) ** degree, LEAST_AFFINITY)
 
 
-class Edges(NamedTuple):
-    """The edges of a block of rows, (b × n), and those of them to the nearest `MUTUAL_FLOOR`."""
+@block(temporaries=1)
+def listed_edges(
+    lists: Float64s,
+    first: Int64s,
+    *,
+    how: Weighing,
+    scales: Float64s,
+    places: Int64s,
+    n_rows: int,
+    only: int | None = None,
+) -> sp.csr_array:
+    """Return the edges that a block of rows lists, in the graph of all rows.
 
-    every: sp.csr_array
-    nearest: sp.csr_array
-
-
-def listed_edges(lists: Float64s, first: int, how: Weighing, n_rows: int) -> Edges:
-    """Return the edges that a block of rows lists."""
-    weights, indices = edge_weights(lists, first, how), lists[:, 1].astype(np.int64)
-    near = slice(0, MUTUAL_FLOOR)
-    return Edges(
-        _direct_edges(weights, indices, n_rows), _direct_edges(weights[:, near], indices[:, near], n_rows)
-    )
-
-
-def _direct_edges(weights: Float64s, indices: Int64s, n_rows: int) -> sp.csr_array:
-    size, k = weights.shape
-    edges = sp.csr_array(
-        (weights.flatten(), indices.flatten(), np.arange(0, size * k + 1, k)), shape=(size, n_rows)
-    )
+    Parameters
+    ----------
+    lists : neighbor lists (b, 2, k) of some rows
+    first : the number of the first of them
+    how, scales : see `edge_weights`
+    places : the numbers of the rows with lists among all
+    n_rows : the number of all rows; those between the last of this block and the first of the next one have no edge
+    only : how many of the nearest are joined; None for all
+    """
+    start, stop = int(first[0]), int(first[0]) + len(lists)
+    begin = places[start] if start else 0
+    end = places[stop] if stop < len(places) else n_rows
+    weights = edge_weights(lists, start, how, scales)[:, :only]
+    sizes = np.zeros(end - begin + 1, np.int64)
+    sizes[places[start:stop] - begin + 1] = weights.shape[1]
+    columns = places[lists[:, 1, :only].astype(np.int64)]
+    edges = sp.csr_array((weights.ravel(), columns.ravel(), np.cumsum(sizes)), shape=(end - begin, n_rows))
     edges.sort_indices()
     return edges
 
 
-def symmetric_rows(
-    own: Edges, others: Iterable[Edges], rows: tuple[int, int], *, mutual: bool
+@block(temporaries=1)
+def union_rows(own: sp.csr_array, back: sp.csr_array) -> sp.csr_array:
+    """Return rows of the graph that has an edge where either row lists the other one; `back` is the transpose."""
+    return sp.csr_array(own.maximum(back))
+
+
+@block(temporaries=1)
+def mutual_rows(
+    own: sp.csr_array, back: sp.csr_array, nearest: sp.csr_array, nearest_back: sp.csr_array
 ) -> sp.csr_array:
-    """Return a block of rows of the symmetric graph.
-
-    Parameters
-    ----------
-    own : the edges that the block lists
-    others : the edges that each block of the graph lists, in order, this one included
-    rows : the first row of the block, and the one after its last
-    mutual : whether an edge needs both rows to list it, unless it is of the nearest of either
-    """
-    back = [Edges(*(edges[:, slice(*rows)] for edges in block)) for block in others]
-    every, nearest = (sp.csr_array(sp.vstack(blocks, format="csr").T) for blocks in zip(*back, strict=True))
-    if not mutual:
-        return sp.csr_array(own.every.maximum(every))
-    return sp.csr_array(own.every.minimum(every).maximum(own.nearest.maximum(nearest)))
-
-
-def spread_rows(
-    block: sp.csr_array, places: Int64s, first: int, rows: tuple[int, int], n_rows: int
-) -> sp.csr_array:
-    """Return rows of a graph of some vertices as rows of the graph of all, those between them without an edge.
-
-    Parameters
-    ----------
-    block : CSR (b × number of those vertices)
-    places : the numbers of those vertices among all
-    first : the first row of the block
-    rows : the first row of the result among all, and the one after its last
-    n_rows : the number of all vertices
-    """
-    coo = block.tocoo()
-    at = places[first + coo.row] - rows[0], places[coo.col]
-    return sp.csr_array((coo.data, at), shape=(rows[1] - rows[0], n_rows))
-
-
-def beside(
-    *blocks: sp.csr_array, scales: tuple[float, ...], starts: Sequence[int], width: int
-) -> sp.csr_array:
-    """Return blocks of the same rows, each times a number and from a column on, without zeros and in order."""
-    parts, end = [], 0
-    for block, scale, start in zip(blocks, scales, starts, strict=True):
-        parts += [sp.csr_array((block.shape[0], start - end)), scale * sp.csr_array(block)]
-        end = start + block.shape[1]
-    joint = sp.csr_array(sp.hstack([*parts, sp.csr_array((blocks[0].shape[0], width - end))], format="csr"))
-    joint.eliminate_zeros()
-    joint.sort_indices()
-    return joint
-
-
-def laplacian_block(block: sp.csr_array, degrees: Float64s, first: int, normalization: str) -> sp.csr_array:
-    """Return the rows of `neighbors.graphs.laplacian` that belong to a block."""
-    n_rows, rows = block.shape[0], np.arange(block.shape[0])
-    own = degrees[first : first + n_rows]
-    if normalization == "none":
-        mean = degrees.mean() or 1.0
-        return sp.csr_array((_diagonal(own, rows, first, block.shape) - block) / mean)
-    scale = np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
-    values = scale[first + rows_of(block)] * block.data * scale[block.indices]
-    scaled = sp.csr_array((values, block.indices, block.indptr), shape=block.shape)
-    return sp.csr_array(_diagonal((own > 0).astype(float), rows, first, block.shape) - scaled)
-
-
-def _diagonal(values: Float64s, rows: Int64s, first: int, shape: tuple[int, ...]) -> sp.csr_array:
-    return sp.csr_array((values, (rows, first + rows)), shape=shape)
-
-
-def flip_block(block: sp.csr_array, bound: float, first: int) -> sp.csr_array:
-    """Return the rows of b I - L that belong to a block of rows of L."""
-    rows = np.arange(block.shape[0])
-    return sp.csr_array(_diagonal(np.full(len(rows), bound), rows, first, block.shape) - block)
-
-
-@njit(cache=True, nogil=True)
-def join_parts(parents: Int64s, indptr: Int64s, indices: Int64s, first: int) -> None:
-    """Join the parts that the edges of a block of rows connect, in place: a root is the smallest vertex of its part."""
-    for row in range(indptr.shape[0] - 1):
-        for at in range(indptr[row], indptr[row + 1]):
-            a, b = _root(parents, first + row), _root(parents, indices[at])
-            if a < b:
-                parents[b] = a
-            elif b < a:
-                parents[a] = b
+    """Return rows of the graph with an edge where rows list each other, or one is of the nearest of the other."""
+    return sp.csr_array(own.minimum(back).maximum(nearest.maximum(nearest_back)))
 
 
 @njit(cache=True, nogil=True)
@@ -190,21 +139,6 @@ def _root(parents: Int64s, vertex: int) -> int:
         parents[vertex] = parents[parents[vertex]]
         vertex = parents[vertex]
     return vertex
-
-
-@njit(cache=True, nogil=True)
-def numbered_parts(parents: Int64s) -> Int32s:
-    """Return the number of the part of each vertex, from 0 in the order of their smallest vertices."""
-    numbers = np.empty(parents.shape[0], np.int32)
-    n_parts = 0
-    for vertex in range(parents.shape[0]):
-        root = _root(parents, vertex)
-        if root == vertex:
-            numbers[vertex] = n_parts
-            n_parts += 1
-        else:
-            numbers[vertex] = numbers[root]
-    return numbers
 
 
 # --- spanning trees ----------------------------------------------------------------------------------------

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist
+from distembed.execution import compute
 from distembed.neighbors import graph_blocks as blocks
 from distembed.neighbors.search import Neighbors, search_lists
+from distembed.states import keep, scope
 
 
 class SpanningTree(NamedTuple):
@@ -23,19 +25,14 @@ class SpanningTree(NamedTuple):
     """float64, shape (n - 1,): distances."""
 
 
-def spanning_tree_of(
-    rows: da.Array,
-    neighbors: Neighbors,
-    *,
-    checkpoint: Checkpoint = persist,
-) -> SpanningTree:
+def spanning_tree_of(rows: da.Array, neighbors: Neighbors) -> SpanningTree:
     """Return the minimum spanning tree of rows under the metric of their neighbor lists, with Euclidean lengths.
 
     Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbor lists
     where they reach outside it. When none can be proved further, the rows in doubt, except those of the
-    largest component, look for their nearest rows outside. With exact lists the tree is exact: its weight is
-    that of scipy.sparse.csgraph.minimum_spanning_tree, which however loses edges of length zero. (Cosine distances
-    have the same tree as Euclidean distances of unit rows: one rises with the other.)
+    largest component, look for their nearest rows outside; what they find is kept. With exact lists the tree is exact:
+    its weight is that of scipy.sparse.csgraph.minimum_spanning_tree, which however loses edges of length zero. (Cosine
+    distances have the same tree as Euclidean distances of unit rows: one rises with the other.)
 
     Parameters
     ----------
@@ -43,8 +40,6 @@ def spanning_tree_of(
         The rows, as `domain_rows` returns them for the lists' metric.
     neighbors : Neighbors
         The nearest neighbors of the rows, any number of them.
-    checkpoint : Checkpoint
-        Stores the intermediate arrays, so that a job can be resumed: each search under "tree_search_<number>".
 
     Raises
     ------
@@ -56,41 +51,22 @@ def spanning_tree_of(
     lists = np.array(compute(neighbors.lists), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
-    n_searches = 0
-    while groups.any():  # components are numbered by their smallest row: a single one is all zeros
-        found = blocks.boruvka_round(lists, groups)
-        edges.append(found.edges)
-        squares.append(found.squares)
-        if not found.squares.size:
-            largest = np.argmax(np.bincount(groups))
-            wanted = np.nonzero(found.unsure & (groups != largest))[0]
-            name = f"tree_search_{n_searches}"
-            options: dict[str, Any] = {"k": lists.shape[2], "name": name, "checkpoint": checkpoint}
-            lists[wanted] = _search(rows, wanted, groups, **options)
-            n_searches += 1
-        groups = found.groups
+    with scope("spanning-tree", rows, neighbors.lists):
+        while groups.any():  # components are numbered by their smallest row: a single one is all zeros
+            found = blocks.boruvka_round(lists, groups)
+            edges.append(found.edges)
+            squares.append(found.squares)
+            if not found.squares.size:
+                largest = np.argmax(np.bincount(groups))
+                wanted = np.nonzero(found.unsure & (groups != largest))[0]
+                # Lists of rows outside their own component only: those of no other search are like them.
+                subset = rows[wanted].rechunk((rows.chunks[0][0], -1))
+                search = partial(search_lists, subset, groups[wanted], rows, groups, k=lists.shape[2])
+                lists[wanted] = compute(keep(f"search-{len(edges)}", search))
+            groups = found.groups
     ends = np.sort(np.concatenate(edges), axis=1)
     order = np.lexsort((ends[:, 1], ends[:, 0]))
     return SpanningTree(ends[order], np.sqrt(np.concatenate(squares)[order]))
-
-
-def _search(
-    rows: da.Array,
-    wanted: Int64s,
-    groups: Int64s,
-    *,
-    k: int,
-    name: str,
-    checkpoint: Checkpoint,
-) -> Float64s:
-    """Return new lists of the wanted rows, holding rows outside their own component only."""
-
-    def make() -> da.Array:
-        subset = rows[wanted].rechunk((rows.chunks[0][0], -1))
-        return search_lists(subset, groups[wanted], rows, groups, k=k)
-
-    with one_blas_thread():
-        return compute(checkpoint(name, make))
 
 
 def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_degree: int) -> sp.csr_array:

@@ -92,11 +92,8 @@ class KeptRows(NamedTuple):
 
     def run(self, ctx: Context) -> dict[str, Any]:
         """Store the distances between all rows, a block of rows in each task."""
-        metric, block_memory = self.metric(ctx.job), ctx.job.resources.block_memory
-        rows = self.array.read(ctx.workspace)
-        ctx.store(
-            self.output.of(metric=metric), distance_rows(rows, metric=metric, block_memory=block_memory)
-        )
+        metric = self.metric(ctx.job)
+        ctx.store(self.output.of(metric=metric), distance_rows(self.array.read(ctx.workspace), metric=metric))
         return {}
 
 

@@ -1,4 +1,4 @@
-"""The peaks of searching stay below what their costs say."""
+"""The peaks of counting stay below what their costs say."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.corpus.costs import TextSizes, tokens_cost
 from distembed.costs import Cost
-from distembed.linalg.chunks import batches, row_chunk
-from distembed.neighbors import search
-from distembed.neighbors.costs import RowSizes, search_cost
-from distembed.neighbors.distances import domain_rows
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.costs import RunSizes, document_terms_cost, partial_counts_cost
 
 Options = dict[str, Any]
 
@@ -41,26 +40,42 @@ with dask.config.set(scheduler="threads", pool=ThreadPoolExecutor(2)):
     print(resident("VmHWM") - before)
 """
 
-PEAK_COLUMNS, PEAK_MEMORY = 100, 2**22
+DIGITS = str.maketrans("01234567", "abcdefgh")
+
+PEAK_MEMORY = 2**22
 
 
-def prepared_search(n_thousands: int) -> Callable[[], Any]:
-    """Return what searches the rows of a file by the cosine, as a job does."""
-    n, made = 1000 * n_thousands, np.random.default_rng(0)
-    chunk = row_chunk(n, 4 * PEAK_COLUMNS, PEAK_MEMORY)
-    Path("rows").write_bytes(made.random((n, PEAK_COLUMNS), np.float32).tobytes())
+def prepared_counts(n_thousands: int, block_memory: int = PEAK_MEMORY) -> Callable[[], Any]:
+    """Return what counts the pairs of a text, a partition after the other."""
+    ranks = np.random.default_rng(0).zipf(1.3, 1000 * n_thousands) % 5000
+    words = np.array(["".join(chr(97 + int(digit)) for digit in str(rank)) for rank in range(5000)])[ranks]
+    Path("text.txt").write_text("\n".join(" ".join(words[i : i + 50]) for i in range(0, len(words), 50)))
+    tokens = de.read_corpus("text.txt").tokenize("tokens")
+    found = de.build_vocabulary(tokens)
+    options: Options = {"window": 10, "subsample": 1e-2, "block_memory": block_memory}
+    return lambda: de.execution.compute(
+        list(de.execution.delayed_blocks(de.count_cooccurrences(tokens, found, **options)).ravel()[:1])
+    )
 
-    def read(block_info: Any = None) -> Any:
-        (first, last), _ = block_info[None]["array-location"]
-        width = 4 * PEAK_COLUMNS
-        found = np.fromfile("rows", np.float32, (last - first) * PEAK_COLUMNS, offset=first * width)
-        return found.reshape(-1, PEAK_COLUMNS)
 
-    chunks = (batches(n, chunk), (PEAK_COLUMNS,))
-    stored = de.execution.map_blocks(read, chunks=chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
-    rows = domain_rows(stored, metric="cosine", block_memory=PEAK_MEMORY)
-    options: Options = {"metric": "cosine", "block_memory": PEAK_MEMORY, "reread": True, "single": True}
-    return lambda: search.nearest_rows(rows, 5, **options)
+def prepared_few(n_thousands: int) -> Callable[[], Any]:
+    """Return what counts the pairs of a text that takes less than a block."""
+    return prepared_counts(n_thousands, 2**28)
+
+
+def prepared_tokens(n_thousands: int) -> Callable[[], Any]:
+    """Return what tokenizes a text of words that stand there once each, all of which its dictionary holds."""
+    words = ["word" + f"{place:o}".translate(DIGITS) for place in range(1000 * n_thousands)]
+    Path("words.txt").write_text("\n".join(" ".join(words[i : i + 50]) for i in range(0, len(words), 50)))
+    return lambda: de.read_corpus("words.txt").tokenize(f"tokens-{n_thousands}")
+
+
+def prepared_terms(n_thousands: int) -> Callable[[], Any]:
+    """Return what counts the words of each document of a text that takes less than a block."""
+    prepared_counts(n_thousands)
+    tokens = de.read_corpus("text.txt").tokenize("terms")
+    found = de.build_vocabulary(tokens)
+    return lambda: de.execution.compute(de.count_document_terms(tokens, found, block_memory=2**28))
 
 
 @pytest.mark.slow  # two megabytes of the allocator decide it where other tests run beside it
@@ -69,18 +84,39 @@ def prepared_search(n_thousands: int) -> Callable[[], Any]:
     ("prepare", "n_thousands", "cost"),
     [
         (
-            "prepared_search",
-            10,
-            search_cost(
-                RowSizes(10_000, PEAK_COLUMNS, itemsize=4),
-                5,
-                metric="cosine",
-                block_memory=PEAK_MEMORY,
-                reread=True,
+            "prepared_counts",
+            1000,
+            partial_counts_cost(
+                TextSizes(4_000_000, 1, 1_000_000, 5000, 20_000),
+                5000,
+                RunSizes(10**7, 1),
+                CooccurrenceOptions(window=10, subsample=1e-2, block_memory=PEAK_MEMORY),
+            ),
+        ),
+        (
+            "prepared_few",
+            500,
+            partial_counts_cost(
+                TextSizes(2_000_000, 1, 500_000, 5000, 10_000),
+                5000,
+                RunSizes(5 * 10**6, 1),
+                CooccurrenceOptions(window=10, subsample=1e-2, block_memory=2**28),
+            ),
+        ),
+        (
+            "prepared_tokens",
+            300,
+            tokens_cost(TextSizes(3_000_000, 1, 300_000, 300_000, 6000), partition_bytes=2**26),
+        ),
+        (
+            "prepared_terms",
+            500,
+            document_terms_cost(
+                TextSizes(2_000_000, 1, 500_000, 5000, 10_000), 5000, 500_000, block_memory=2**28
             ),
         ),
     ],
-    ids=["search"],
+    ids=["counts", "counts of less than a block", "tokens", "document terms"],
 )
 def test_a_run_takes_what_its_cost_says(tmp_path: Path, prepare: str, n_thousands: int, cost: Cost) -> None:
     done = subprocess.run(

@@ -303,7 +303,7 @@ def spoilt(what):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("nan in X", r"X holds NaN or infinity in 1 of 60 rows, first \[3\]"),
+        ("nan in X", "X holds NaN or infinity, first in row 3, column"),
         ("nan in part", r"Y is NaN in part in 1 of 60 rows"),
         ("infinite", "Y holds infinity in 15 of 60 rows"),
         ("nothing known", "no row of Y is known"),

@@ -16,8 +16,10 @@ from distembed.manifold import ridge
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
     neighborhood_graph,
+    search_neighborhood,
 )
 from distembed.manifold.projection_blocks import is_well_conditioned, pairs_above
+from distembed.neighbors import distances
 from distembed.states import keeping
 from tests.kept_states import KeptStates
 from tests.references import projection as plain
@@ -97,7 +99,7 @@ def test_threshold_graph_for_any_chunks(chunks):
 def test_too_many_edges_are_refused_whatever_the_blocks(monkeypatch, block_memory):
     """Blocks of 60 and 16 rows: small tiles have few edges each, all of them together too many."""
     X = sp.csr_array(some_rows())
-    monkeypatch.setattr(module, "block_memory", lambda: block_memory)
+    monkeypatch.setattr(distances, "block_memory", lambda: block_memory)
     n_edges = neighborhood_graph(X, threshold=0.1).nnz
     monkeypatch.setattr(module, "MAX_EDGES", n_edges // 60 + 1)
     assert neighborhood_graph(X, threshold=0.1).nnz == n_edges
@@ -113,7 +115,7 @@ def test_too_many_edges_are_refused_whatever_the_blocks(monkeypatch, block_memor
 def test_tiles_after_too_many_edges_are_not_made(monkeypatch):
     done = []
     monkeypatch.setattr(module, "MAX_EDGES", 5)
-    monkeypatch.setattr(module, "block_memory", lambda: 2**6)
+    monkeypatch.setattr(distances, "block_memory", lambda: 2**6)
 
     def counted(*given, **options):
         done.append(0)
@@ -187,19 +189,15 @@ def test_badly_conditioned_rows_are_projected_within_their_singular_vectors():
     same_up_to_sign(other.transform(scaled), same.transform(X), 1e-7)
 
 
-def test_a_threshold_graph_is_kept():
-    kept = {}
-    X = sp.csr_array(some_rows())
-
-    def keep(name, make):
-        if name not in kept:
-            kept[name] = make()
-        return kept[name]
-
-    first = neighborhood_graph(X, threshold=0.7, affinity="gaussian", checkpoint=keep)
-    assert set(kept) == {"threshold-graph"}
-    again = neighborhood_graph(X, threshold=0.7, affinity="gaussian", checkpoint=keep)
-    np.testing.assert_array_equal(first.toarray(), again.toarray())
+@pytest.mark.parametrize("search", [{"threshold": 0.7}, {"n_neighbors": 5}])
+def test_a_graph_of_what_was_found_before_is_the_same(search):
+    X = some_rows()
+    X[[3, 59]] = 0
+    found = search_neighborhood(sp.csr_array(X), **search).persist()
+    for affinity in ("gaussian", "binary"):
+        first = neighborhood_graph(sp.csr_array(X), affinity=affinity, **search)
+        again = neighborhood_graph(sp.csr_array(X), affinity=affinity, found=found, **search)
+        np.testing.assert_array_equal(first.toarray(), again.toarray())
 
 
 def test_eigen_equals_the_oracle():

@@ -147,12 +147,6 @@ def test_accurate_squares_keep_their_digits_where_rows_nearly_coincide():
     np.testing.assert_allclose(blocks.accurate_squares(X, Z), exact.astype(float), rtol=1e-11)
 
 
-def test_row_faults_tell_bad_from_empty():
-    X = np.array([[1.0, 0], [np.nan, 1], [0, 0], [np.inf, 1]])
-    np.testing.assert_array_equal(blocks.row_faults(X), [[0], [1], [2], [1]])
-    np.testing.assert_array_equal(blocks.row_faults(sp.csr_array(X)), [[0], [1], [2], [1]])
-
-
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_boruvka_with_whole_lists_finds_the_tree_of_prim(data):

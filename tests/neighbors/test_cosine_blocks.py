@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.linalg.csr import unit_rows
-from distembed.neighbors import blocks, cosine_blocks
+from distembed.neighbors import cosine_blocks
 
 
 def counts(n=40, m=60, seed=0, density=0.3, dtype=np.float32):
@@ -83,14 +83,22 @@ def test_measured_candidates_equal_the_certain_search():
     X = unit_rows(counts(50))
     ids = np.arange(50)
     certain = cosine_blocks.nearest_in_sparse_tile(X, ids, X, ids, ids, k=4)
-    every = np.zeros((50, 2, 50))
+    every = np.full((50, 2, 50), -1.0)
+    every[:, 0] = np.inf  # nothing was cut
     every[:, 1] = np.where(ids == ids[:, None], -1, ids)
-    cut = [
-        cosine_blocks.measure_candidates(X, X[part], ids[part], every, k=4)
-        for part in (slice(0, 20), slice(20, 50))
-    ]
-    merged = blocks.merge_lists(np.stack(cut, axis=1))[:, 0]
-    assert merged.tobytes() == certain.tobytes()
+    parts, firsts = [X[:20], X[20:]], [np.array([0]), np.array([20])]
+    found = cosine_blocks.measure_candidates(X, every, ids, parts, firsts, column_groups=ids, k=4)
+    assert found.tobytes() == certain.tobytes()
+
+
+def test_rows_whose_candidates_are_cut_short_are_searched_again():
+    X = unit_rows(counts(50))
+    ids = np.arange(50)
+    certain = cosine_blocks.nearest_in_sparse_tile(X, ids, X, ids, ids, k=4)
+    none = np.full((50, 2, 4), -1.0)
+    parts, firsts = [X[:20], X[20:]], [np.array([0]), np.array([20])]
+    found = cosine_blocks.measure_candidates(X, none, ids, parts, firsts, column_groups=ids, k=4)
+    assert found.tobytes() == certain.tobytes()
 
 
 def test_a_row_is_uncertain_where_what_was_cut_could_be_nearer():

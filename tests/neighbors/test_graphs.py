@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -8,12 +9,15 @@ from scipy.sparse import csgraph
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import kneighbors_graph
 
+from distembed.linalg.operators import row_blocks
 from distembed.neighbors.graphs import (
     affinity_rows,
     components,
+    degrees_of,
     joint_adjacency,
     laplacian,
     neighbor_affinity,
+    row_sizes,
 )
 
 
@@ -170,9 +174,8 @@ def test_a_graph_made_by_row_blocks_is_the_same(affinity, symmetry):
     X = rows(90).astype(np.float32)
     X[[0, 31, 89]] = 0
     whole = neighbor_affinity(X, 6, affinity=affinity, symmetry=symmetry)
-    given, block_memory = da.from_array(X, chunks=(40, 3)), 6 * X.shape[1] * 4 * 20
-    options = {"affinity": affinity, "symmetry": symmetry, "block_memory": block_memory, "reread": True}
-    blocks = affinity_rows(given, 6, **options)
+    with dask.config.set({"distembed.block_memory": 6 * X.shape[1] * 4 * 20}):
+        blocks = affinity_rows(da.from_array(X, chunks=(40, 3)), 6, affinity=affinity, symmetry=symmetry)
     assert blocks.numblocks[0] == 5
     assert blocks.shape == (90, 90)
     difference = sp.csr_array(blocks.compute()) - whole
@@ -188,3 +191,15 @@ def test_parallel_rows_are_as_near_as_equal_ones(affinity, sparse):
     graph = neighbor_affinity(sp.csr_array(X) if sparse else X, 10, affinity=affinity).toarray()
     group = graph[:12, :12]
     np.testing.assert_array_equal(group[group > 0], 1)
+
+
+def test_degrees_of_float32_are_added_in_float64():
+    weights = (1 / np.arange(1, 10_001)).astype(np.float32)
+    np.testing.assert_allclose(
+        degrees_of(sp.csr_array(weights[None])), weights.sum(dtype=np.float64), rtol=1e-13
+    )
+
+
+def test_the_edges_of_row_blocks_are_counted():
+    graph = random_graph(30)
+    np.testing.assert_array_equal(row_sizes(row_blocks(graph, values_per_block=40)), np.diff(graph.indptr))

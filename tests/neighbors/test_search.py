@@ -9,13 +9,20 @@ import pytest
 import scipy.sparse as sp
 from sklearn.neighbors import NearestNeighbors
 
+from distembed.lift import block
 from distembed.linalg import chunks
+from distembed.linalg.csr import unit_rows
 from distembed.neighbors import blocks, cosine_blocks, distances, search
 from distembed.neighbors.arrays import pairwise_distances
 from distembed.neighbors.search import nearest_neighbors
 from distembed.neighbors.spanning_tree import spanning_tree_of
-from tests.checkpoints import Kept
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 from tests.references import imputation as oracle
+
+
+def block_memory(n_bytes):
+    return dask.config.set({"distembed.block_memory": n_bytes})
 
 
 def points(n=24, d=5, seed=0, dtype=np.float64):
@@ -52,33 +59,31 @@ def test_neighbors_of_single_rows_equal_the_oracle(single_rows, metric, make):
     np.testing.assert_allclose(near.distances.compute(), expected, rtol=1e-12, atol=1e-15)
 
 
-WAYS = [{"reread": True}, {"single": True}, {"single": True, "reread": True}]
+def lists_of(rows, k, *, single):
+    ids = np.arange(rows.shape[0])
+    return search.search_lists(rows, ids, rows, ids, k=k, single=single).compute()
 
 
-def assert_same_bits(X, options):
-    """Search with options and without; one row is nearer to another than the rounding of float32 products."""
+def assert_same_bits(X):
+    """Rule pairs out in float32 and in float64; one row is nearer to another than float32 products tell apart."""
     X[7] = X[3] * (1 + 2.0**-20)
     rows = distances.domain_rows(X, metric="cosine")
-    plain = search.nearest_rows(rows, 6, metric="cosine").lists.compute()
-    again = search.nearest_rows(rows, 6, metric="cosine", **options).lists.compute()
-    assert plain.tobytes() == again.tobytes()
+    assert lists_of(rows, 6, single=True).tobytes() == lists_of(rows, 6, single=False).tobytes()
 
 
-@pytest.mark.parametrize("options", WAYS)
-def test_ways_to_search_give_the_same_bits(cut, options):
-    assert_same_bits(points(dtype=np.float32), options)
+def test_single_products_give_the_same_bits(cut):
+    assert_same_bits(points(dtype=np.float32))
 
 
-@pytest.mark.parametrize("options", WAYS)
-def test_ways_to_search_single_rows_give_the_same_bits(single_rows, options):
-    assert_same_bits(points(9, dtype=np.float32), options)
+def test_single_products_of_single_rows_give_the_same_bits(single_rows):
+    assert_same_bits(points(9, dtype=np.float32))
 
 
 def test_pairs_nearer_than_float32_tells_apart_are_measured():
     """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
     X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400)
     rows = distances.domain_rows(da.from_array(X, chunks=(400, -1)))
-    plain, single = (search.nearest_rows(rows, 6, single=single).lists.compute() for single in (False, True))
+    plain, single = (lists_of(rows, 6, single=single) for single in (False, True))
     assert single.tobytes() == plain.tobytes()
     order = np.argsort(np.where(np.eye(400), np.inf, oracle.distances(X)), axis=1, kind="stable")[:, :6]
     assert (plain[:, 1] == order).mean() > 0.99  # the oracle rounds too
@@ -104,32 +109,28 @@ def test_the_products_of_two_blocks_are_computed_once(monkeypatch):
 
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 400)
     monkeypatch.setattr(blocks, "nearest_in_both", recorded)
-    lists = nearest_neighbors(X, 5).lists.compute(scheduler="synchronous")
+    lists = nearest_neighbors(X, 5).lists.compute()
     assert lists.tobytes() == whole.tobytes()
     assert len(limits) == 2 * 45
     assert np.isfinite(limits).all()
     assert (lists[:, 0, -1].max() <= np.array(limits).max(axis=1)).all()
 
 
-def test_a_row_measures_few_pairs_of_other_blocks(monkeypatch):
-    """The neighbors in a row's own block rule out nearly all others, from the first tile on."""
-    X = points(4000, 8, dtype=np.float32)
-    limits = []
-    tile = blocks.nearest_in_tile
+@pytest.mark.parametrize("sparse", [False, True])
+def test_every_block_of_rows_is_made_once(monkeypatch, sparse):
+    """Neither the search nor what measures its candidates makes the rows of a block again."""
+    made = []
 
-    def recorded(*args, **options):
-        limits.append(options.get("limits"))
-        return tile(*args, **options)
+    def counted(block):
+        made.append(block.shape[0])
+        return unit_rows(block)
 
-    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 400)
-    monkeypatch.setattr(blocks, "nearest_in_tile", recorded)
-    lists = nearest_neighbors(X, 5, reread=True).lists.compute(scheduler="synchronous")
-    given = np.concatenate([limit for limit in limits if limit is not None])
-    assert len(limits) == 110
-    assert given.size == 10 * 4000
-    assert (given.reshape(-1, 400) >= 0).all()
-    assert np.isfinite(given).all()
-    assert (np.sort(lists[:, 0, -1])[:5] <= np.sort(given)[:5]).all()
+    monkeypatch.setattr(distances, "unit_rows", block(temporaries=1)(counted))
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 10)
+    monkeypatch.setattr(distances, "sparse_bounds", lambda sizes, block_memory: [0, 10, 20, 24])
+    X = np.abs(points()) + 0.1
+    nearest_neighbors(sp.csr_array(X) if sparse else X, 5, metric="cosine")
+    assert sorted(made) == [4, 10, 10]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -187,7 +188,9 @@ def test_neighbors_refuse_impossible_k(k):
 def test_rows_are_checked():
     X = points()
     X[5, 1] = np.nan
-    with pytest.raises(ValueError, match=r"X holds NaN or infinity in 1 of 24 rows, first \[5\]"):
+    with pytest.raises(
+        ValueError, match="X holds NaN or infinity, first in row 5, column 1: drop or fill it"
+    ):
         nearest_neighbors(X, 2)
     X[5] = 0
     with pytest.raises(ValueError, match=r"X is zero, which has no cosine, in 1 of 24 rows, first \[5\]"):
@@ -202,11 +205,16 @@ def test_rows_are_checked():
         nearest_neighbors(X.astype(str), 2)
 
 
-def test_nothing_is_searched_before_it_is_wanted():
-    kept = []
-    near = nearest_neighbors(points(), 3, checkpoint=lambda name, make: kept.append(name) or make())
-    assert kept == ["neighbors"]
-    assert isinstance(near.lists, da.Array)
+def test_lists_are_kept_and_found_again(monkeypatch):
+    kept = KeptStates()
+    with keeping(kept):
+        first = nearest_neighbors(points(), 3).lists.compute()
+        monkeypatch.setattr(blocks, "nearest_in_tile", None)
+        again = nearest_neighbors(points(), 3).lists.compute()
+    assert again.tobytes() == first.tobytes()
+    assert len(kept.stored) == 1
+    with keeping(kept), pytest.raises(TypeError, match="not callable"):
+        nearest_neighbors(points(seed=1), 3)
 
 
 def test_blocks_come_from_the_problem_and_the_memory():
@@ -224,7 +232,8 @@ def test_blocks_come_from_the_problem_and_the_memory():
 def test_distance_rows_are_the_distances_in_float32(rows, metric):
     X = points()
     X[7] = X[3]
-    kept = distances.distance_rows(X, metric=metric, block_memory=rows * 24 * 56)
+    with block_memory(rows * 24 * 56):
+        kept = distances.distance_rows(X, metric=metric)
     assert kept.chunks[0][0] == rows
     assert kept.numblocks[1] == 1
     assert kept.dtype == np.float32
@@ -232,8 +241,8 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
     np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
 
 
-def tree_from(X, near, **options):
-    return spanning_tree_of(distances.domain_rows(X, metric=near.metric), near, **options)
+def tree_from(X, near):
+    return spanning_tree_of(distances.domain_rows(X, metric=near.metric), near)
 
 
 # --------------------------------------------------------------------------- sparse rows
@@ -253,7 +262,8 @@ def test_sparse_neighbors_equal_a_full_product(k):
     X = words(300, 80)
     dense = X.toarray().astype(np.float64)
     unit = dense / np.linalg.norm(dense, axis=1)[:, None]
-    near = nearest_neighbors(X, k, metric="cosine", block_memory=2**16)
+    with block_memory(2**16):
+        near = nearest_neighbors(X, k, metric="cosine")
     assert near.lists.numblocks[0] > 3
     distances, indices = dask.compute(near.distances, near.indices)
     D = 1 - unit @ unit.T
@@ -268,20 +278,26 @@ def test_sparse_neighbors_have_the_same_bits_for_every_grid_and_scheduler():
     lists = nearest_neighbors(X, 6, metric="cosine").lists.compute()
     for memory in (2**14, 2**17):
         for scheduler in ("sync", "threads"):
-            with dask.config.set(scheduler=scheduler):
-                again = nearest_neighbors(X, 6, metric="cosine", block_memory=memory).lists.compute()
+            with dask.config.set(scheduler=scheduler), block_memory(memory):
+                again = nearest_neighbors(X, 6, metric="cosine").lists.compute()
             assert again.tobytes() == lists.tobytes()
 
 
 def test_sparse_rows_in_doubt_are_searched_again(monkeypatch):
     """Masses of equal rows: no number of candidates can hold all that are at the same distance."""
     X = sp.csr_array(np.eye(5, dtype=np.float32)[np.random.default_rng(0).integers(0, 5, 200)])
-    replaced = []
-    original = search._replace_rows
-    monkeypatch.setattr(search, "_replace_rows", lambda *args: replaced.append(args[1]) or original(*args))
-    near = nearest_neighbors(X, 3, metric="cosine", block_memory=2**13)
+    unsure = []
+    original = cosine_blocks.uncertain_rows
+
+    def recorded(*args, **options):
+        unsure.append(original(*args, **options))
+        return unsure[-1]
+
+    monkeypatch.setattr(cosine_blocks, "uncertain_rows", recorded)
+    with block_memory(2**13):
+        near = nearest_neighbors(X, 3, metric="cosine")
     found = near.indices.compute()
-    assert replaced[0].size == 200
+    assert np.concatenate(unsure).all()
     kinds = X.indices
     for i in range(200):
         same = np.flatnonzero(kinds == kinds[i])
@@ -304,16 +320,6 @@ def test_wrong_candidates_do_not_survive(monkeypatch):
     monkeypatch.setattr(cosine_blocks, "cosine_error", lambda n_features: 0.041)
     again = nearest_neighbors(X, 5, metric="cosine").lists.compute()
     assert again.tobytes() == lists.tobytes()
-
-
-def test_sparse_searches_resume_from_their_candidates():
-    checkpoint = Kept()
-    first = nearest_neighbors(words(100, 30), 4, metric="cosine", checkpoint=checkpoint).lists.compute()
-    assert checkpoint.made == ["neighbor-candidates", "neighbors"]
-    del checkpoint["neighbors"]
-    again = nearest_neighbors(words(100, 30), 4, metric="cosine", checkpoint=checkpoint).lists.compute()
-    assert checkpoint.made == ["neighbor-candidates", "neighbors", "neighbors"]
-    assert again.tobytes() == first.tobytes()
 
 
 def test_sparse_blocks_are_bounded_in_rows_and_values():

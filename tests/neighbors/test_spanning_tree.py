@@ -8,9 +8,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from distembed.neighbors import search, spanning_tree
 from distembed.neighbors.search import Neighbors, nearest_neighbors
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph
-from tests.checkpoints import Kept
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 from tests.neighbors.test_search import clusters, points, tree_from
 from tests.references import imputation as oracle
 
@@ -52,22 +54,33 @@ def test_tree_of_rows_that_are_all_equal():
 
 def test_tree_does_not_depend_on_the_length_of_the_lists():
     X = clusters(20, 5)
-    searches = {k: Kept() for k in (1, 4, 8, 99)}
-    trees = [tree_from(X, nearest_neighbors(X, k), checkpoint=kept) for k, kept in searches.items()]
+    searches, trees = {}, []
+    for k in (1, 4, 8, 99):
+        with keeping(searches.setdefault(k, KeptStates())):
+            trees.append(tree_of(X, k))
     assert len({tree.edges.tobytes() + tree.lengths.tobytes() for tree in trees}) == 1
-    assert searches[1].made
-    assert not searches[99].made
+    assert len(searches[1].stored) > 1
+    assert len(searches[99].stored) == 1  # the lists
 
 
-def test_tree_searches_resume_from_their_checkpoints():
-    X, checkpoint = clusters(), Kept()
-    near = nearest_neighbors(X, 2, checkpoint=checkpoint)
-    first = tree_from(X, near, checkpoint=checkpoint)
-    names = list(checkpoint.made)
-    assert names[:2] == ["neighbors", "tree_search_0"]
-    again = tree_from(X, near, checkpoint=checkpoint)
-    assert checkpoint.made == names
-    assert again.edges.tobytes() == first.edges.tobytes()
+def test_an_interrupted_tree_goes_on_from_its_last_search(monkeypatch):
+    X, kept, whole = clusters(20, 5), KeptStates(), tree_of(clusters(20, 5), 1)
+    searched = []
+
+    def limited(*args, **options):
+        searched.append(len(args[1]))
+        if len(searched) == 2:
+            raise InterruptedError
+        return search.search_lists(*args, **options)
+
+    monkeypatch.setattr(spanning_tree, "search_lists", limited)
+    with keeping(kept), pytest.raises(InterruptedError):
+        tree_of(X, 1)
+    with keeping(kept):
+        again = tree_of(X, 1)
+    assert len(searched) == len(kept.stored)  # the lists and each search once, but for the one that failed
+    assert again.edges.tobytes() == whole.edges.tobytes()
+    assert again.lengths.tobytes() == whole.lengths.tobytes()
 
 
 def test_a_tree_from_wrong_lists_still_spans():

@@ -12,13 +12,10 @@ import distembed as de
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets, evaluate_similarity
 from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
-from distembed.execution import compute
 from distembed.factorization.lsa import LSA
-from distembed.job.load import load_job, parse_job
-from distembed.job.planning import plan_job
+from distembed.job.load import load_job
 from distembed.job.run import run_stages
 from distembed.manifold.projection import LocalityPreservingProjection
-from distembed.neighbors.search import SPARE_CANDIDATES
 from distembed.stages.words import read_nearest, read_scores
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
 from distembed.weighting.documents import log_entropy
@@ -237,29 +234,6 @@ def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
     ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", untimed(done.output), re.MULTILINE))
     assert ran == {"space_lpp", "scores_lpp", "report"}  # neither neighbors nor eigenvectors
     assert digest_here(job, copy) != digest_here(job, finished[0])
-
-
-def test_the_plan_counts_the_arrays_of_spaces_and_eigenvectors(job: Path, finished: tuple[Path, str]) -> None:
-    workspace = de.Workspace.open(finished[0])
-    planned = plan_job(load_job(job, workspace=workspace.url)).stages
-    (vectors,) = {name for name in planned if name.startswith("eigenmaps_vsm_6_cosine")}
-    assert planned["space_maps"].read_bytes == workspace.array(f"eigenmaps/{vectors}").nbytes
-    space = compute(workspace.array("spaces/log_entropy"))
-    offsets = 8 * space.shape[0]
-    read = planned["neighbors_log_entropy_above_0.15"].read_bytes
-    assert read == space.data.nbytes + space.indices.nbytes + offsets
-
-
-def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
-    small, large = "neighbors_counts_5", "neighbors_counts_150"
-    recipe = 'of = "counts"\nmethod = "lpp"\n'
-    text = job.read_text(encoding="utf-8").split("[wordspaces]", maxsplit=1)[0]
-    text += '[recipes.counts]\nof = "contexts"\nmethod = "counts"\n'
-    text += "".join(f"[recipes.lpp_{k}]\n{recipe}n_neighbors = {k}\n" for k in (150, 5))
-    planned = plan_job(parse_job(text, name="two recipes", folder=job.parent)).stages
-    lists = {k: 2 * k + SPARE_CANDIDATES for k in (150, 5)}  # the neighbors, and the candidates
-    assert planned[large].written_bytes * lists[5] == planned[small].written_bytes * lists[150]
-    assert planned[large].task_bytes > planned[small].task_bytes
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,9 @@ def run_documents(ctx: Context) -> dict[str, Any]:
     """Count the words of each document and weigh them by tf-idf, rows of unit length."""
     job: TopicsJob = ctx.job
     vocabulary = corpus_stages.vocabulary_of(ctx.workspace)
-    counts = count_document_terms(tokens_of(job, ctx.workspace), vocabulary)
+    counts = count_document_terms(
+        tokens_of(job, ctx.workspace), vocabulary, block_memory=job.resources.block_memory
+    )
     stored = ctx.store(outputs.DOCUMENT_TERMS, counts)
     weighted = ctx.store(outputs.TF_IDF, tf_idf(stored, **job.weighting.model_dump()))
     return {"n_nonzero": count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
@@ -331,8 +333,6 @@ def run_graph(ctx: Context) -> dict[str, Any]:
         outputs.TF_IDF.read(ctx.workspace),
         ctx.job.topics.n_neighbors,
         affinity="binary",
-        block_memory=ctx.job.resources.block_memory,
-        checkpoint=ctx.stage.checkpoint,
     )
     return {"n_nonzero": count_values(ctx.store(outputs.DOCUMENT_GRAPH, graph.astype(np.float32)))}
 

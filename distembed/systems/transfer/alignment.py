@@ -105,8 +105,6 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
         options.n_neighbors,
         affinity=options.affinity,
         symmetry=options.symmetry,
-        block_memory=ctx.job.resources.block_memory,
-        reread=True,
     )
 
 

@@ -12,6 +12,7 @@ from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.evaluation.scoring import Case
 from distembed.factorization.lsa import LSA
 from distembed.job.model import (
+    KEPT_BY_THE_JOB,
     OPTION,
     InputPath,
     ListsSection,
@@ -110,7 +111,7 @@ class ReducedRecipe(RecipeSection):
 @section_of(
     LSA,
     exclude=dict.fromkeys(("n_passes", "oversampling", "tol"), ACCURACY)
-    | {"dtype": "spaces are stored as float32"},
+    | {"dtype": "spaces are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
 )
 class LSARecipe(ReducedRecipe):
     """`[recipes.NAME]`: latent semantic analysis."""

@@ -18,7 +18,7 @@ from distembed.costs import Cost, add_costs
 from distembed.execution import Checkpoint, compute, map_blocks
 from distembed.factorization.lsa import LSA, lsa_cost, with_contexts
 from distembed.job.outputs import ArrayOutput
-from distembed.job.stage import Context, read_as
+from distembed.job.stage import Context
 from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.costs import copy_cost, transpose_cost
 from distembed.linalg.csr import unit_rows
@@ -102,40 +102,41 @@ def _log_entropy(ctx: Context, recipe: RecipeSection) -> da.Array:
     return _by_word(ctx, log_entropy(source_of(ctx, recipe)))
 
 
-def _lsa_of(recipe: LSARecipe) -> LSA:
+def _lsa_of(recipe: LSARecipe, checkpoint: Checkpoint) -> LSA:
     return LSA(
         recipe.n_components + recipe.n_dropped,
         exponent=recipe.exponent,
         random_state=recipe.random_state,
+        checkpoint=checkpoint,
     )
 
 
 def _lsa(ctx: Context, recipe: LSARecipe) -> da.Array:
-    model = _lsa_of(recipe)
+    model = _lsa_of(recipe, ctx.stage.checkpoint)
     made: da.Array = model.fit_transform(source_of(ctx, recipe))
     if recipe.add_contexts:
         made = with_contexts(model, made)
     return made[:, recipe.n_dropped :]
 
 
-def neighbor_graph(ctx: Context, recipe: GraphRecipe, checkpoint: Checkpoint) -> sp.csr_array:
-    """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
+def neighbor_graph(ctx: Context, recipe: GraphRecipe, found: da.Array | None = None) -> sp.csr_array:
+    """Return the graph of nearest words that a recipe asks for, of what the search found; by default what is stored."""
     return neighborhood_graph(
         outputs.SPACE.read(ctx.workspace, recipe=recipe.graph_source),
         n_neighbors=recipe.n_neighbors,
         threshold=recipe.threshold,
         affinity=recipe.affinity,
         symmetry=recipe.symmetry,
-        checkpoint=checkpoint,
+        found=neighbors_output(recipe).read(ctx.workspace) if found is None else found,
     )
 
 
-def graph_outputs(recipe: GraphRecipe) -> dict[str, ArrayOutput]:
-    """Return the output that keeps the graph of a recipe, under the name that its search has for it."""
+def neighbors_output(recipe: GraphRecipe) -> ArrayOutput:
+    """Return the output that holds the neighbors that the graph of a recipe joins."""
     parts = {"graph": recipe.neighbors_name, "source": recipe.graph_source}
     if recipe.threshold is None:
-        return {"neighbors": outputs.NEIGHBOR_LISTS.of(**parts)}
-    return {"threshold-graph": outputs.THRESHOLD_GRAPH.of(**parts, threshold=str(recipe.threshold))}
+        return outputs.NEIGHBOR_LISTS.of(**parts)
+    return outputs.THRESHOLD_GRAPH.of(**parts, threshold=str(recipe.threshold))
 
 
 def eigenmaps_output(recipe: GraphRecipe) -> ArrayOutput:
@@ -173,7 +174,7 @@ def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:
     rows = source_of(ctx, recipe)
     if recipe.unit_rows:
         rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
-    graph, maps = neighbor_graph(ctx, recipe, read_as(ctx, graph_outputs(recipe))), None
+    graph, maps = neighbor_graph(ctx, recipe), None
     if recipe.solver != "eigen":
         kept = compute(eigenmaps_output(recipe).read(ctx.workspace))
         maps = measured_eigenmaps(graph, kept[:-1], kept[-1])
@@ -246,7 +247,9 @@ def _by_word_cost(source: SourceSize) -> Cost:
 
 
 def _lsa_cost(recipe: LSARecipe, source: SourceSize) -> Cost:
-    return lsa_cost(_lsa_of(recipe), source.shape, source.rows.n_stored, block_bytes=source.block_bytes)
+    return lsa_cost(
+        _lsa_of(recipe, _stored), source.shape, source.rows.n_stored, block_bytes=source.block_bytes
+    )
 
 
 def _lpp_cost(recipe: LPPRecipe, source: SourceSize) -> Cost:

@@ -32,13 +32,12 @@ from distembed.job.stage import (
     Context,
     StageSpec,
     System,
-    kept_as,
     nothing_to_check,
-    read_as,
 )
 from distembed.linalg.costs import copy_cost
 from distembed.linalg.operators import count_values
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
+from distembed.manifold.projection import search_neighborhood
 from distembed.neighbors.costs import RowSizes
 from distembed.plan import Dimensions, StagePlan, declared
 from distembed.stages import outputs as corpus_outputs
@@ -68,10 +67,10 @@ from distembed.systems.wordspaces.methods import (
     COSTS,
     METHODS,
     eigenmaps_output,
-    graph_outputs,
     maps_cost,
     neighbor_graph,
     neighbors_cost,
+    neighbors_output,
 )
 from distembed.systems.wordspaces.sizes import (
     COUNTING,
@@ -214,7 +213,9 @@ def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
 def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find each word's nearest words in a space."""
     recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
-    graph = neighbor_graph(ctx, recipe, kept_as(ctx, graph_outputs(recipe)))
+    space = outputs.SPACE.read(ctx.workspace, recipe=recipe.graph_source)
+    found = search_neighborhood(space, n_neighbors=recipe.n_neighbors, threshold=recipe.threshold)
+    graph = neighbor_graph(ctx, recipe, ctx.store(neighbors_output(recipe), found))
     return {"n_edges": int(graph.nnz)}
 
 
@@ -227,7 +228,7 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbors."""
     recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
-    graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_outputs(recipe)))
+    graph = neighbor_graph(ctx, recipe)
     found = laplacian_eigenmaps(graph, recipe.n_components, random_state=recipe.random_state)
     # the eigenvalues are its last row
     ctx.store(
